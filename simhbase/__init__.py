@@ -1,0 +1,1 @@
+"""simhbase: have we already seen this text, or one almost like it?"""

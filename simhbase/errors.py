@@ -1,0 +1,77 @@
+"""One tree of errors: what may be tried again, what may not, and bad input.
+
+Every error that a user of the command line can meet carries the exit code it ends with, so that
+the command line needs no table of its own.
+"""
+
+from __future__ import annotations
+
+
+class SimhbaseError(Exception):
+    """Anything simhbase raises on purpose. The message says what to do next."""
+
+    exit_code = 1
+
+
+class RetryableError(SimhbaseError):
+    """The same call may succeed later, unchanged."""
+
+
+class StoreUnreachable(RetryableError):
+    """No answer from the store's server."""
+
+    exit_code = 11
+
+
+class StoreBusy(RetryableError):
+    """Another process holds the store for writing."""
+
+    exit_code = 13
+
+
+class PermanentError(SimhbaseError):
+    """The same call fails again until somebody changes something."""
+
+
+class TablesMissing(PermanentError):
+    """The store or its profile does not exist (a half-made set of tables counts as missing)."""
+
+    exit_code = 10
+
+
+class ProfileMismatch(PermanentError):
+    """What was asked for, or what this machine computes, differs from the store's profile."""
+
+    exit_code = 12
+
+
+class SchemaDiffers(PermanentError):
+    """A table exists with other attributes than it should have."""
+
+    exit_code = 14
+
+
+class StoreFailed(PermanentError):
+    """The store answered with a failure: a full disk, a corrupt file, a refused write."""
+
+
+class ReadOnly(PermanentError):
+    """A write through an index that was opened for reading."""
+
+
+class BadInput(SimhbaseError, ValueError):
+    """The caller's data or options are wrong."""
+
+
+class UsageError(BadInput):
+    """Options that do not go together or lie outside their range."""
+
+    exit_code = 2
+
+
+class NoFingerprint(BadInput):
+    """A text without enough features; `reason` says which and why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,0 +1,93 @@
+"""Block combinations as data: which bits of a fingerprint name its drawers.
+
+Two fingerprints that differ in at most `guarantee` bits agree on all the blocks of at least one
+combination (pigeonhole), so they meet in at least one drawer (Manku, Jain, Das Sarma: Detecting
+Near-Duplicates for Web Crawling, WWW 2007, section 3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from math import comb
+
+from simhbase.errors import UsageError
+
+SEGMENT_BITS = 32
+MAX_TABLES = 255  # the flag is one byte and starts at 1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`width` adjacent bits, the first of them `start` bits below the most significant."""
+
+    start: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Tables of a fingerprint of `bits` bits; table i (flag i + 1) is a concatenation of runs."""
+
+    name: str
+    bits: int
+    tables: tuple[tuple[Run, ...], ...]
+    guarantee: int
+
+
+@lru_cache
+def layout(name: str, bits: int = 64) -> Layout:
+    """The layout called `name`: 5x2, 4x1, 4x4, 6x3 or any NxM (N blocks, every M of them).
+
+    Raises UsageError for a name that is no layout.
+    """
+    found = re.fullmatch(r"([1-9]\d?)x([1-9]\d?)", name)
+    if not found:
+        raise UsageError(f"no layout {name!r}: use 5x2, 4x1, 4x4, 6x3, or NxM for N blocks, M of them")
+    blocks, chosen = int(found[1]), int(found[2])
+    if (blocks, chosen) == (4, 4):
+        return Layout(name, bits, _nested_quarters(bits), guarantee=3)
+    if chosen >= blocks:
+        raise UsageError(f"layout {name!r} guarantees nothing: take fewer than {blocks} of {blocks} blocks")
+    if comb(blocks, chosen) > MAX_TABLES:
+        raise UsageError(f"layout {name!r} needs {comb(blocks, chosen)} tables, at most {MAX_TABLES} fit")
+    runs = _split(bits, blocks)
+    tables = tuple(_join(combination) for combination in combinations(runs, chosen))
+    return Layout(name, bits, tables, guarantee=blocks - chosen)
+
+
+def _split(bits: int, blocks: int) -> list[Run]:
+    """Nearly equal blocks, the larger ones first."""
+    width, larger = divmod(bits, blocks)
+    widths = [width + 1] * larger + [width] * (blocks - larger)
+    return [Run(sum(widths[:i]), widths[i]) for i in range(blocks)]
+
+
+def _nested_quarters(bits: int) -> tuple[tuple[Run, ...], ...]:
+    """A quarter, then a quarter of the remaining bits in order: 16 tables, within 3 bits."""
+    quarter, inner = bits // 4, bits * 3 // 16
+    tables = []
+    for i in range(4):
+        first = Run(i * quarter, quarter)
+        for j in range(4):
+            # Positions among the other bits; those from the chosen quarter on shift behind it.
+            start, stop = j * inner, (j + 1) * inner
+            before = Run(start, min(stop, first.start) - start)
+            behind_start = max(start, first.start) + quarter
+            behind = Run(behind_start, stop + quarter - behind_start)
+            tables.append(_join(run for run in (first, before, behind) if run.width > 0))
+    return tuple(tables)
+
+
+def _join(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """The runs as they are, adjacent ones made one."""
+    joined: list[Run] = []
+    for run in runs:
+        if joined and joined[-1].start + joined[-1].width == run.start:
+            joined[-1] = Run(joined[-1].start, joined[-1].width + run.width)
+        else:
+            joined.append(run)
+    return tuple(joined)

@@ -1,0 +1,39 @@
+"""Stores by URL. A backend is imported only when its scheme is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from simhbase.errors import UsageError
+from simhbase.stores.base import Access, Store
+
+_BACKENDS = {"memory": "simhbase.stores.memory", "rocksdb": "simhbase.stores.rocksdb"}
+
+
+def open_store(url: str, access: Access) -> Store:
+    """Opens a store that exists. Raises TablesMissing, StoreBusy, StoreUnreachable, UsageError."""
+    return _backend(url).open_store(url, access)  # type: ignore[no-any-return]  # a module is untyped
+
+
+def create_store(url: str) -> Store:
+    """Opens a store for writing and makes what is missing of it; may be repeated."""
+    return _backend(url).create_store(url)  # type: ignore[no-any-return]  # a module is untyped
+
+
+def drop_store(url: str) -> None:
+    """Deletes a store with all its data. Raises TablesMissing, StoreBusy."""
+    _backend(url).drop_store(url)
+
+
+def location(url: str) -> str:
+    """The part of a URL behind its scheme."""
+    return url.partition(":")[2]
+
+
+def _backend(url: str) -> ModuleType:
+    scheme, colon, _ = url.partition(":")
+    if not colon or scheme not in _BACKENDS:
+        known = ", ".join(f"{name}:" for name in _BACKENDS)
+        raise UsageError(f"no store {url!r}: a store's URL begins with one of {known}")
+    return import_module(_BACKENDS[scheme])
