@@ -1,0 +1,149 @@
+"""A map over worker processes that keeps the order, bounds what is under way, and stops cleanly."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from threading import Thread
+from typing import Any, TypeVar
+
+from simhbase.errors import SimhbaseError, UsageError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+AHEAD = 3  # items under way for each worker: one in work, one waiting for it, one done
+
+
+def map_in_order(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    processes: int,
+    initializer: Callable[..., object] | None = None,
+    initargs: tuple[Any, ...] = (),
+) -> Generator[Result, None, None]:
+    """function(item) for each item, in the order of the items.
+
+    `initializer(*initargs)` runs once before, in each process. With processes=1 that is this
+    process, and there is no pool. Otherwise function, initializer, items and results must be
+    picklable; items are taken at most AHEAD times `processes` before their results are, so that
+    endless items need bounded memory.
+
+    Closing the generator ends the workers at once, in the middle of an item; so do Ctrl-C and the
+    death of this process. Where more than the loop can fail, hold it in `contextlib.closing`.
+
+    An exception of function or initializer arrives as it is. Raises SimhbaseError where a worker
+    died, UsageError for processes < 1.
+    """
+    if processes < 1:
+        raise UsageError(f"processes = {processes}: at least one is needed")
+    if processes == 1:
+        return _map_here(function, items, initializer, initargs)
+    return _map_in_workers(function, items, processes, initializer, initargs)
+
+
+def _map_here(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    initializer: Callable[..., object] | None,
+    initargs: tuple[Any, ...],
+) -> Generator[Result, None, None]:
+    if initializer is not None:
+        initializer(*initargs)
+    for item in items:
+        yield function(item)
+
+
+def _map_in_workers(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    processes: int,
+    initializer: Callable[..., object] | None,
+    initargs: tuple[Any, ...],
+) -> Generator[Result, None, None]:
+    # Spawned: RocksDB's threads and locks do not survive a fork.
+    context = get_context("spawn")
+    leash, held = context.Pipe(duplex=False)
+    executor = ProcessPoolExecutor(
+        processes,
+        mp_context=context,
+        initializer=_start_worker,
+        initargs=(leash, function, initializer, initargs),
+    )
+    try:
+        yield from _results(executor, items, processes * AHEAD)
+        executor.shutdown()
+    except BrokenProcessPool as error:
+        raise SimhbaseError(
+            f"one of {processes} worker processes died: it crashed, or the system killed it for lack "
+            "of memory. What was finished before is kept; try again, with fewer processes if memory is short"
+        ) from error
+    finally:
+        held.close()
+        executor.shutdown(cancel_futures=True)
+        leash.close()
+
+
+def _results(executor: ProcessPoolExecutor, items: Iterable[Any], ahead: int) -> Iterator[Any]:
+    pending: deque[Future[Any]] = deque()
+    for item in items:
+        with _ctrl_c_put_off():
+            pending.append(executor.submit(_work, item))
+        while pending and (pending[0].done() or len(pending) >= ahead):
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
+
+
+@contextmanager
+def _ctrl_c_put_off() -> Iterator[None]:
+    """Processes and threads that start meanwhile never see SIGINT: they inherit the mask.
+
+    The terminal sends it to workers too, and each would print a traceback, even before its first
+    line of our code runs. Only this process decides what Ctrl-C means.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Worker:
+    """What a worker process holds between items."""
+
+    function: Callable[[Any], Any]
+    failure: Exception | None = None
+
+
+def _start_worker(
+    leash: Connection,
+    function: Callable[[Any], Any],
+    initializer: Callable[..., object] | None,
+    initargs: tuple[Any, ...],
+) -> None:
+    Thread(target=_leave_with_parent, args=(leash,), daemon=True).start()
+    _Worker.function = function
+    try:
+        if initializer is not None:
+            initializer(*initargs)
+    except Exception as error:  # the executor would print it here and tell the parent nothing
+        _Worker.failure = error
+
+
+def _leave_with_parent(leash: Connection) -> None:
+    leash.poll(None)  # nothing is ever sent: it ends when the parent closes its side, or dies
+    os._exit(1)
+
+
+def _work(item: Any) -> Any:
+    if _Worker.failure is not None:
+        raise _Worker.failure
+    return _Worker.function(item)

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import count, islice
+from pathlib import Path
+
+import pytest
+
+from simhbase.errors import SimhbaseError, UsageError
+from simhbase.parallel import AHEAD, map_in_order
+
+POOLS = pytest.mark.parametrize("processes", [1, 2])
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+REPOSITORY = Path(__file__).parents[2]
+greeting = ""
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def slower_for_smaller(number: int) -> int:
+    time.sleep(0.2 / (number + 1))
+    return number
+
+
+def process_id(_: object) -> int:
+    return os.getpid()
+
+
+def fail_at_three(number: int) -> int:
+    if number == 3:
+        raise ValueError(f"no {number} here")
+    return number
+
+
+def die_at_three(number: int) -> int:
+    if number == 3:
+        os._exit(9)
+    return number
+
+
+def remember(text: str) -> None:
+    global greeting
+    greeting = text
+
+
+def greet(name: str) -> str:
+    return f"{greeting} {name}"
+
+
+def refuse() -> None:
+    raise FileNotFoundError("no such dictionary")
+
+
+def comes_true(check: Callable[[], bool], limit: float = 20) -> bool:
+    """Whether `check` comes true before a limit that only a hang reaches."""
+    deadline = time.monotonic() + limit
+    while not check():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for yet does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+@POOLS
+def test_results_come_in_the_order_of_the_items(processes):
+    assert list(map_in_order(slower_for_smaller, range(12), processes)) == list(range(12))
+
+
+@POOLS
+def test_no_items_give_no_results(processes):
+    assert list(map_in_order(double, [], processes)) == []
+
+
+def test_one_process_is_this_one():
+    assert set(map_in_order(process_id, range(4), 1)) == {os.getpid()}
+
+
+def test_several_processes_are_others():
+    assert os.getpid() not in set(map_in_order(process_id, range(8), 2))
+
+
+@POOLS
+def test_the_initializer_runs_in_each_process_before_its_first_item(processes):
+    found = list(map_in_order(greet, ["a", "b", "c"], processes, remember, ("hello",)))
+    assert found == ["hello a", "hello b", "hello c"]
+
+
+@POOLS
+def test_endless_items_are_taken_only_a_little_ahead_of_the_results(processes):
+    numbers = count()
+    results = map_in_order(double, numbers, processes)
+    assert list(islice(results, 20)) == [2 * i for i in range(20)]
+    taken = next(numbers)
+    assert taken <= 20 + processes * AHEAD
+    results.close()
+
+
+@POOLS
+def test_an_exception_of_the_function_arrives_as_it_is_after_the_results_before_it(processes):
+    results = map_in_order(fail_at_three, range(6), processes)
+    assert list(islice(results, 3)) == [0, 1, 2]
+    with pytest.raises(ValueError, match="no 3 here"):
+        next(results)
+
+
+@POOLS
+def test_an_exception_of_the_initializer_arrives_as_it_is(processes, capfd):
+    with pytest.raises(FileNotFoundError, match="no such dictionary"):
+        list(map_in_order(double, [1], processes, refuse))
+    assert capfd.readouterr().err == ""
+
+
+def test_a_worker_that_dies_is_told_plainly():
+    with pytest.raises(SimhbaseError, match="one of 2 worker processes died"):
+        list(map_in_order(die_at_three, range(20), 2))
+
+
+def test_fewer_than_one_process_is_refused():
+    with pytest.raises(UsageError, match="processes = 0"):
+        map_in_order(double, [1], 0)
+
+
+SLEEPERS = """
+import os, sys, time
+from pathlib import Path
+from simhbase.parallel import map_in_order
+
+def sleep(number):
+    Path(sys.argv[1], str(os.getpid())).touch()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    try:
+        list(map_in_order(sleep, range(100), 2))
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+def start_sleepers(folder: Path, pids: Path) -> subprocess.Popen[bytes]:
+    """A process in a group of its own, like a terminal's job, whose two workers are in long work."""
+    script = folder / "sleepers.py"
+    script.write_text(SLEEPERS)
+    return subprocess.Popen(
+        [sys.executable, str(script), str(pids)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+
+
+@pytest.fixture
+def sleepers(tmp_path):
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    parent = start_sleepers(tmp_path, pids)
+    assert comes_true(lambda: len(list(pids.iterdir())) == 2)
+    workers = [int(path.name) for path in pids.iterdir()]
+    yield parent, workers
+    for pid in [parent.pid, *workers]:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+    parent.communicate()
+
+
+@LINUX
+def test_ctrl_c_ends_workers_in_the_middle_of_an_item_without_a_word_from_them(sleepers):
+    parent, workers = sleepers
+    os.killpg(parent.pid, signal.SIGINT)
+    out, err = parent.communicate(timeout=20)
+    assert (parent.returncode, out, err) == (130, b"", b"")
+    assert comes_true(lambda: not any(map(alive, workers)))
+
+
+@LINUX
+def test_workers_do_not_outlive_a_killed_parent(sleepers):
+    parent, workers = sleepers
+    parent.kill()
+    assert comes_true(lambda: not any(map(alive, workers)))
+
+
+@LINUX
+@pytest.mark.parametrize("delay", [0.1, 0.2, 0.3, 0.4])
+def test_ctrl_c_while_workers_start_is_silent_too(tmp_path, delay):
+    parent = start_sleepers(tmp_path, tmp_path)
+    assert comes_true(lambda: children(parent.pid) != [])
+    time.sleep(delay)
+    os.killpg(parent.pid, signal.SIGINT)
+    _, err = parent.communicate(timeout=20)
+    assert (parent.returncode, err) == (130, b"")
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@LINUX
+def test_leaving_early_ends_the_workers(tmp_path):
+    before = set(children(os.getpid()))
+    results = map_in_order(process_id, count(), 2)
+    workers = set(islice(results, 20))
+    assert workers & set(children(os.getpid()))
+    results.close()
+    assert set(children(os.getpid())) - before <= resource_trackers()
+
+
+def resource_trackers() -> set[int]:
+    return {
+        child
+        for child in children(os.getpid())
+        if b"resource_tracker" in Path(f"/proc/{child}/cmdline").read_bytes()
+    }
