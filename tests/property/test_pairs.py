@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from simhbase.layout import layout
+from simhbase.pairs import default_layout, distances, distinct, pair_batches, pairs_within
+
+LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "3x1", "7x3", "8x2"]
+
+
+def flipped(value: int, bits: list[int]) -> int:
+    for bit in bits:
+        value ^= 1 << bit
+    return value
+
+
+@st.composite
+def clustered(draw: st.DrawFn, bits: int) -> NDArray[np.uint64]:
+    """A few centres and values a few bits away from them, copies included."""
+    centres = draw(st.lists(st.integers(0, 2**bits - 1), min_size=1, max_size=4))
+    flips = st.lists(st.integers(0, bits - 1), max_size=6)
+    members = draw(st.lists(st.tuples(st.sampled_from(centres), flips), max_size=40))
+    return as_array([flipped(centre, flip) for centre, flip in members], bits)
+
+
+def as_array(values: list[int], bits: int) -> NDArray[np.uint64]:
+    if bits == 64:
+        return np.array(values, dtype=np.uint64)
+    words = [(value >> 64, value & (2**64 - 1)) for value in values]
+    return np.array(words, dtype=np.uint64).reshape(-1, 2)
+
+
+def as_integers(fingerprints: NDArray[np.uint64]) -> list[int]:
+    if fingerprints.ndim == 1:
+        return [int(value) for value in fingerprints]
+    return [int(high) << 64 | int(low) for high, low in fingerprints]
+
+
+def brute_force(fingerprints: NDArray[np.uint64], k: int) -> list[tuple[int, int, int]]:
+    pairs = combinations(enumerate(as_integers(fingerprints)), 2)
+    return [(i, j, (a ^ b).bit_count()) for (i, a), (j, b) in pairs if (a ^ b).bit_count() <= k]
+
+
+def as_rows(pairs: object) -> list[tuple[int, int, int]]:
+    return list(zip(pairs.left.tolist(), pairs.right.tolist(), pairs.distance.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize("name", LAYOUTS)
+@given(data=st.data())
+def test_every_layout_finds_exactly_the_pairs_of_brute_force_in_order(name, bits, data):
+    fingerprints = data.draw(clustered(bits))
+    tables = layout(name, bits)
+    k = data.draw(st.integers(0, tables.guarantee))
+    assert as_rows(pairs_within(fingerprints, k, tables)) == brute_force(fingerprints, k)
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@given(data=st.data(), k=st.integers(0, 12))
+def test_the_default_layout_of_any_k_finds_exactly_the_pairs_of_brute_force(bits, data, k):
+    fingerprints = data.draw(clustered(bits))
+    assert as_rows(pairs_within(fingerprints, k)) == brute_force(fingerprints, k)
+
+
+@given(
+    bits=st.sampled_from([64, 128]),
+    k=st.integers(0, 31),
+    n=st.integers(0, 2**31),
+)
+def test_the_default_layout_guarantees_k_for_any_number_of_fingerprints(bits, k, n):
+    chosen = default_layout(k, n, bits)
+    assert chosen.guarantee >= k
+    assert chosen.bits == bits
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@given(data=st.data())
+def test_distinct_values_appear_in_the_order_of_their_first_positions(bits, data):
+    fingerprints = data.draw(clustered(bits))
+    found = distinct(fingerprints)
+    integers = as_integers(fingerprints)
+    assert as_integers(found.values) == list(dict.fromkeys(integers))
+    assert as_integers(found.values[found.inverse]) == integers
+    assert found.first.tolist() == [integers.index(value) for value in dict.fromkeys(integers)]
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@given(data=st.data())
+def test_distances_are_the_bits_that_differ(bits, data):
+    fingerprints = data.draw(clustered(bits))
+    integers = as_integers(fingerprints)
+    left = np.arange(len(integers))
+    right = left[::-1].copy()
+    expected = [(a ^ b).bit_count() for a, b in zip(integers, integers[::-1], strict=True)]
+    assert distances(fingerprints, left, right).tolist() == expected
+
+
+@given(data=st.data())
+def test_batches_hold_every_pair_once(data):
+    fingerprints = data.draw(clustered(64))
+    batches = list(pair_batches(fingerprints, 3))
+    rows = [row for batch in batches for row in as_rows(batch)]
+    assert sorted(rows) == brute_force(fingerprints, 3)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from simhbase.errors import UsageError
+from simhbase.layout import layout
+from simhbase.pairs import default_layout, distinct, pair_batches, pairs_within
+
+
+def with_planted_pairs(n, planted, bits):
+    """n random fingerprints, and the pairs of positions planted at distances 0, 1, 2, 3 in turn."""
+    random = np.random.default_rng(n)
+    words = bits // 64
+    fingerprints = random.integers(0, 2**64, (n, words), dtype=np.uint64)
+    left, right = random.permutation(n)[: 2 * planted].reshape(2, -1)
+    fingerprints[right] = fingerprints[left]
+    for i, position in enumerate(right):
+        for bit in random.permutation(bits)[: i % 4]:
+            fingerprints[position, bit // 64] ^= np.uint64(1) << np.uint64(bit % 64)
+    distance = np.arange(planted) % 4
+    rows = sorted(zip(np.minimum(left, right), np.maximum(left, right), distance, strict=True))
+    return fingerprints.reshape(-1) if words == 1 else fingerprints, rows
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_ten_thousand_planted_pairs_are_found_among_a_million(bits):
+    fingerprints, planted = with_planted_pairs(1_000_000, 10_000, bits)
+    found = pairs_within(fingerprints, 3)
+    assert sorted(zip(found.left, found.right, found.distance, strict=True)) == planted
+
+
+def test_results_have_the_documented_types():
+    found = pairs_within(np.array([1, 3, 1], dtype=np.uint64), 3)
+    assert (found.left.dtype, found.right.dtype, found.distance.dtype) == (np.int64, np.int64, np.uint8)
+    assert (found.left.tolist(), found.right.tolist()) == ([0, 0, 1], [1, 2, 2])
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (0, 2), (1, 2)])
+def test_fewer_than_two_fingerprints_have_no_pairs(shape):
+    assert len(pairs_within(np.zeros(shape, dtype=np.uint64), 3).left) == 0
+
+
+def test_a_drawer_that_everything_shares_needs_memory_for_its_members_only():
+    """4,000 values within 24 bits: 8 million comparisons in the first drawers."""
+    values = np.random.default_rng(1).integers(0, 2**24, 4_000, dtype=np.uint64)
+    assert most_memory_of(lambda: sum(len(batch.left) for batch in pair_batches(values, 3))) < 4_000_000
+
+
+def most_memory_of(work):
+    tracemalloc.start()
+    work()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3])
+def test_up_to_three_bits_two_blocks_are_enough(k):
+    assert default_layout(k, 10**9).name == f"{max(k, 1) + 2}x2"
+
+
+def test_larger_k_takes_more_blocks_where_drawers_would_hold_many():
+    names = [default_layout(6, n).name for n in (10_000, 1_000_000)]
+    assert names == ["8x2", "9x3"]
+
+
+def test_no_default_layout_has_more_tables_than_a_layout_may():
+    assert {len(default_layout(k, 10**9).tables) <= 255 for k in range(32)} == {True}
+
+
+@pytest.mark.parametrize(("k", "bits"), [(-1, 64), (32, 64), (64, 128)])
+def test_a_k_that_says_nothing_is_refused(k, bits):
+    with pytest.raises(UsageError, match=f"k = {k}"):
+        default_layout(k, 10, bits)
+
+
+def test_a_layout_that_does_not_guarantee_k_is_refused():
+    with pytest.raises(UsageError, match=r"k = 4 with layout '5x2'.* within 3 bits"):
+        pairs_within(np.zeros(3, dtype=np.uint64), 4, layout("5x2"))
+
+
+def test_a_layout_for_other_fingerprints_is_refused():
+    with pytest.raises(UsageError, match="is for 64-bit fingerprints, these have 128"):
+        pairs_within(np.zeros((3, 2), dtype=np.uint64), 3, layout("5x2"))
+
+
+def test_refusals_do_not_wait_for_the_first_batch():
+    with pytest.raises(UsageError):
+        pair_batches(np.zeros(3, dtype=np.uint64), 4, layout("5x2"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [np.zeros(3, dtype=np.int64), np.zeros((3, 3), dtype=np.uint64), np.zeros((1, 3, 2), dtype=np.uint64)],
+)
+def test_arrays_that_are_no_fingerprints_are_refused(wrong):
+    with pytest.raises(UsageError, match="must be a uint64 array"):
+        pairs_within(wrong, 3)
+    with pytest.raises(UsageError, match="must be a uint64 array"):
+        distinct(wrong)
