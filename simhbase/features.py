@@ -1,0 +1,262 @@
+"""Text -> weighted features, each a digest of 64 or 128 bits.
+
+Words are jieba's for runs of Han and whole runs of letters, marks and digits for everything else;
+n-grams are of characters or of words. All functions take whole batches: per document there are a
+handful of calls into C and no Python loop over tokens, except where weights need one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import mmh3
+import numpy as np
+import regex
+import rjieba
+from numpy.typing import NDArray
+
+from simhbase.errors import UsageError
+from simhbase.idf import SCALE, IdfTable
+from simhbase.text import normalise
+
+WEIGHTS = ("count", "tfidf", "levels")
+LEVELS = 5
+CACHED_TOKENS = 1 << 18
+
+# jieba cuts runs of U+4E00-9FD5 and yields every rarer Han character (extension A and the last
+# rows of the basic block) alone; handed such runs whole, rjieba would keep them whole.
+_HAN = re.compile("([\u4e00-\u9fd5]+|[\u3400-\u4dbf\u9fd6-\u9fff])")
+_WORD = regex.compile(r"[\p{L}\p{M}\p{Nd}--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1)
+_BREAK = "\n"  # no token, and jieba never joins across it
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_CODE_POINT_BITS = 21
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureBatch:
+    """The features of n texts, one text after the other.
+
+    digests: uint8 (m, bits / 8), big-endian; counts: int64 (n,), features of each text (repeats
+    are listed as often as they occur where `weights` is None); weights: int64 (m,) or None (1).
+    """
+
+    digests: NDArray[np.uint8]
+    counts: NDArray[np.int64]
+    weights: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    """Which features a text has, and what each weighs.
+
+    kind: "words", "words:N" (N-grams of words) or "chars:N" (N-grams of characters, white space
+    left out); weights: "count" (occurrences), "tfidf" (count x IDF) or "levels" (TF-IDF as five
+    integers, 5 for the heaviest fifth of the scale); top: only the N heaviest, ties by the token's
+    bytes; min_length: shorter words (in characters) do not count; stop_words: neither do these.
+    """
+
+    kind: str = "words"
+    weights: str = "count"
+    top: int | None = None
+    min_length: int = 2
+    stop_words: frozenset[str] = frozenset()
+    idf: IdfTable | None = None
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        if not re.fullmatch(r"words|words:[1-9]|chars:[1-9]", self.kind):
+            raise UsageError(f"no features {self.kind!r}: use words, words:N or chars:N with N from 1 to 9")
+        if self.weights not in WEIGHTS:
+            raise UsageError(f"no weights {self.weights!r}: use {', '.join(WEIGHTS)}")
+        if self.kind != "words" and (self.weights != "count" or self.top is not None):
+            raise UsageError(f"features {self.kind!r} are n-grams: they take weights 'count' and no top N")
+        if (self.idf is not None) != (self.weights != "count"):
+            raise UsageError(f"weights {self.weights!r} and an IDF table do not go together")
+        if self.top is not None and self.top < 1:
+            raise UsageError(f"top {self.top}: keep at least 1 feature")
+        if self.min_length < 1:
+            raise UsageError(f"minimum length {self.min_length}: a word has at least 1 character")
+
+    @property
+    def hash(self) -> str:
+        """The hash's name in a profile."""
+        if self.kind == "words":
+            return "mmh3_x64_128"
+        return "mmh3_x64_128+mix64" if self.kind.startswith("words") else "mix64"
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of a text, in order, before any is left out."""
+    found: list[str] = []
+    for position, piece in enumerate(_HAN.split(normalise(text))):
+        found += rjieba.cut(piece, True) if position % 2 else _WORD.findall(piece)
+    return found
+
+
+def _bag(text: str) -> list[str]:
+    """The tokens of a text in any order, with breaks among them; one call of jieba."""
+    pieces = _HAN.split(normalise(text))
+    bag: list[str] = rjieba.cut(_BREAK.join(pieces[1::2]), True)
+    bag += _WORD.findall(" ".join(pieces[0::2]))
+    return bag
+
+
+class Extractor:
+    """Computes features; keeps the digests of the tokens it met, at most CACHED_TOKENS of them."""
+
+    def __init__(self, options: FeatureOptions, bits: int) -> None:
+        self.options = options
+        self._bytes = bits // 8
+        self._digests = _DigestCache(self._bytes, self.keeps)
+
+    @cached_property
+    def extract(self) -> Callable[[Sequence[str]], FeatureBatch]:
+        """texts -> FeatureBatch, by the kind of features."""
+        kind, _, size = self.options.kind.partition(":")
+        if kind == "chars":
+            return lambda texts: _character_ngrams(texts, int(size), self._bytes // 8)
+        if size:
+            return lambda texts: self._word_ngrams(texts, int(size))
+        if self.options.weights == "count" and self.options.top is None:
+            return self._words
+        return self._weighted_words
+
+    def keeps(self, token: str) -> bool:
+        """Whether a token counts as a feature."""
+        return (
+            len(token) >= self.options.min_length and token != _BREAK and token not in self.options.stop_words
+        )
+
+    def weights(self, text: str) -> list[tuple[str, int]]:
+        """The words of a text with their integer weights, heaviest first, ties by token bytes."""
+        counts = Counter(token for token in _bag(text) if self.keeps(token))
+        idf = self.options.idf
+        if idf is None:
+            weighted = [(token, count * SCALE) for token, count in counts.items()]
+        else:
+            known, median = idf.weights, idf.median
+            weighted = [(token, count * known.get(token, median)) for token, count in counts.items()]
+        # Code point order of str is the byte order of UTF-8.
+        weighted = sorted((pair for pair in weighted if pair[1]), key=lambda pair: (-pair[1], pair[0]))
+        weighted = weighted[: self.options.top]
+        if self.options.weights == "levels" and weighted:
+            heaviest = weighted[0][1]
+            weighted = [(token, -(-LEVELS * weight // heaviest)) for token, weight in weighted]
+        return weighted
+
+    def _words(self, texts: Sequence[str]) -> FeatureBatch:
+        # A token that does not count has an empty digest, so that joining leaves it out.
+        digest = self._digests.trimmed().__getitem__
+        return self._batch([b"".join(map(digest, _bag(text))) for text in texts])
+
+    def _weighted_words(self, texts: Sequence[str]) -> FeatureBatch:
+        digest = self._digests.trimmed().__getitem__
+        blobs, weights = [], []
+        for text in texts:
+            weighted = self.weights(text)
+            blobs.append(b"".join(digest(token) for token, _ in weighted))
+            weights += [weight for _, weight in weighted]
+        batch = self._batch(blobs)
+        return FeatureBatch(batch.digests, batch.counts, np.array(weights, dtype=np.int64))
+
+    def _word_ngrams(self, texts: Sequence[str], size: int) -> FeatureBatch:
+        digest = self._digests.trimmed().__getitem__
+        batch = self._batch([b"".join(map(digest, tokens(text))) for text in texts])
+        words = batch.digests.view(">u8").astype(np.uint64)
+        hashes = [
+            _mix_windows(words[:, column], size, seed) for seed, column in enumerate(range(words.shape[1]))
+        ]
+        return _inner_windows(np.stack(hashes, axis=-1), batch.counts, size)
+
+    def _batch(self, blobs: Sequence[bytes]) -> FeatureBatch:
+        counts = np.array([len(blob) for blob in blobs], dtype=np.int64) // self._bytes
+        digests = np.frombuffer(b"".join(blobs), dtype=np.uint8).reshape(-1, self._bytes)
+        return FeatureBatch(digests, counts)
+
+
+class _DigestCache(dict[str, bytes]):
+    """Token -> the first bytes of mmh3_x64_128_digest(UTF-8, seed 0); empty where it does not count."""
+
+    def __init__(self, size: int, keeps: Callable[[str], bool]) -> None:
+        self._size = size
+        self._keeps = keeps
+
+    def __missing__(self, token: str) -> bytes:
+        digest = mmh3.mmh3_x64_128_digest(token.encode())[: self._size] if self._keeps(token) else b""
+        self[token] = digest
+        return digest
+
+    def trimmed(self) -> _DigestCache:
+        """Itself, emptied if it grew over its bound: refilling costs less than keeping order."""
+        if len(self) > CACHED_TOKENS:
+            self.clear()
+        return self
+
+
+def _character_ngrams(texts: Sequence[str], size: int, words: int) -> FeatureBatch:
+    """N-grams of the characters of normalised texts without white space."""
+    bare = [normalise(text).replace(" ", "") for text in texts]
+    counts = np.array([len(text) for text in bare], dtype=np.int64)
+    encoded = "".join(bare).encode("utf-32-le", "surrogatepass")
+    points = np.frombuffer(encoded, dtype="<u4").astype(np.uint64)
+    hashes = [_mix_windows(points, size, seed, _CODE_POINT_BITS) for seed in range(words)]
+    return _inner_windows(np.stack(hashes, axis=-1), counts, size)
+
+
+def _mix_windows(values: NDArray[np.uint64], size: int, seed: int, width: int = 64) -> NDArray[np.uint64]:
+    """A 64-bit hash ("mix64") of every window of `size` adjacent values of `width` bits each.
+
+    As many values as fit are packed into 64 bits, and each packed word goes through the finaliser
+    of MurmurHash3 (Appleby, fmix64). Returns uint64 (len - size + 1,), empty if that is negative.
+    """
+    windows = max(0, len(values) - size + 1)
+    start = (_GOLDEN * (2 * size + 16 * seed + 1)) & (2**64 - 1)
+    state = np.full(windows, start, dtype=np.uint64)
+    packable = 64 // width
+    for first in range(0, size, packable):
+        packed = values[first : first + windows]
+        for offset in range(first + 1, min(first + packable, size)):
+            packed = (packed << np.uint64(width)) | values[offset : offset + windows]
+        state ^= packed
+        _finalise(state)
+    return state
+
+
+def _finalise(state: NDArray[np.uint64]) -> None:
+    """fmix64 of MurmurHash3, in place."""
+    state ^= state >> np.uint64(33)
+    state *= np.uint64(0xFF51AFD7ED558CCD)
+    state ^= state >> np.uint64(33)
+    state *= np.uint64(0xC4CEB9FE1A85EC53)
+    state ^= state >> np.uint64(33)
+
+
+def _inner_windows(hashes: NDArray[np.uint64], lengths: NDArray[np.int64], size: int) -> FeatureBatch:
+    """Drops the windows that reach from one text into the next.
+
+    hashes: uint64 (windows, words) over all texts end to end; lengths: int64 (n,) values a text.
+    """
+    counts = np.maximum(lengths - (size - 1), 0)
+    starts = np.cumsum(lengths) - lengths
+    # Position of each kept window: its text's start plus its rank within the text.
+    rank = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = hashes[np.repeat(starts, counts) + rank]
+    return FeatureBatch(kept.astype(">u8").view(np.uint8), counts)
+
+
+def document_frequencies(texts: Iterable[str]) -> tuple[Mapping[str, int], int]:
+    """How many texts hold each token, and how many texts there are."""
+    frequencies: Counter[str] = Counter()
+    number = 0
+    for number, text in enumerate(texts, 1):  # noqa: B007  # the last number is the answer
+        frequencies.update(_distinct(text))
+    return frequencies, number
+
+
+def _distinct(text: str) -> Iterator[str]:
+    return (token for token in set(_bag(text)) if token != _BREAK)

@@ -1,0 +1,144 @@
+"""The facade: one profile over one store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase import records
+from simhbase.errors import ReadOnly
+from simhbase.model import AddReport, Document, Lookup, Rejected
+from simhbase.profile import Profile, StoredProfile, read_profile, write_profile
+from simhbase.reader import DRAWER_LIMIT, IDS_LIMIT, Reader
+from simhbase.simhash import Fingerprinter
+from simhbase.stores import create_store, open_store
+from simhbase.stores.base import Access, Store
+from simhbase.writer import Writer
+
+
+def open_index(
+    url: str,
+    create: Profile | None = None,
+    access: Access = "write",
+    drawer_limit: int | None = DRAWER_LIMIT,
+    ids_limit: int = IDS_LIMIT,
+) -> Index:
+    """Opens the index at a URL.
+
+    create: makes what is missing of the tables, with this profile; tables that exist must have it.
+    access: "read" leaves an embedded store to its one writer. drawer_limit, ids_limit: see Reader.
+
+    Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another
+    process writes to this embedded store), StoreUnreachable, UsageError.
+    """
+    store = open_store(url, access) if create is None else create_store(url)
+    try:
+        if create is not None:
+            write_profile(store, create)
+        return Index(store, read_profile(store), access, drawer_limit, ids_limit)
+    except BaseException:
+        store.close()
+        raise
+
+
+class Index:
+    """Adds, finds and deletes documents. Use it as a context manager, or close it."""
+
+    def __init__(
+        self,
+        store: Store,
+        stored: StoredProfile,
+        access: Access = "write",
+        drawer_limit: int | None = DRAWER_LIMIT,
+        ids_limit: int = IDS_LIMIT,
+    ) -> None:
+        self.store = store
+        self.profile = stored.profile
+        self.access = access
+        self._stored = stored
+        self._reader = Reader(store, stored.profile.drawers, drawer_limit, ids_limit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the store; may be called twice."""
+        self.store.close()
+
+    @cached_property
+    def fingerprinter(self) -> Fingerprinter:
+        """The profile's pipeline, checked on first use against the creator's answers to fixed texts.
+
+        Raises ProfileMismatch.
+        """
+        fingerprinter = self.profile.fingerprinter()
+        self._stored.check_pipeline(fingerprinter)
+        return fingerprinter
+
+    @cached_property
+    def writer(self) -> Writer:
+        """What add and delete go through. Raises ReadOnly."""
+        if self.access == "read":
+            raise ReadOnly(f"{self.store.url} was opened for reading: open it with access='write'")
+        return Writer(self.store, self.profile.drawers)
+
+    def add(self, documents: Iterable[Document]) -> AddReport:
+        """Stores documents, replacing those with the same id; durable when it returns.
+
+        A document without a fingerprint or with an unusable id is rejected and named in the report.
+        """
+        batch = list(documents)
+        found = self.fingerprinter.fingerprint_many([document.text for document in batch])
+        rejected = tuple(
+            Rejected(document.id, reason)
+            for document, reason in zip(batch, found.reasons, strict=True)
+            if reason is not None
+        )
+        accepted = found.accepted
+        ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
+        report = self.add_fingerprints(ids, found.values[accepted])
+        return AddReport(report.added, report.moved, report.unchanged, rejected + report.rejected)
+
+    def add_fingerprints(self, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> AddReport:
+        """The same for n ids with fingerprints made elsewhere: uint64 (n,)."""
+        return self.writer.add(ids, fingerprints)
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Removes documents; returns how many of the ids were stored."""
+        return self.writer.delete(list(ids))
+
+    def find(self, text: str, k: int | None = None) -> Lookup:
+        """The documents near a text, the nearest first."""
+        return self.find_many([text], k)[0]
+
+    def find_many(self, texts: Sequence[str], k: int | None = None) -> list[Lookup]:
+        """The same for n texts, with one read of the drawers. Texts without a fingerprint get a
+        Lookup that says why."""
+        found = self.fingerprinter.fingerprint_many(texts)
+        lookups = iter(self.find_fingerprints(found.values[found.accepted], k))
+        return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
+
+    def find_fingerprints(self, fingerprints: NDArray[np.uint64], k: int | None = None) -> list[Lookup]:
+        """The same for fingerprints: uint64 (n,)."""
+        self.store.refresh()
+        return self._reader.find(fingerprints, self.profile.k if k is None else k)
+
+    def fingerprints(self, ids: Sequence[str]) -> list[int | None]:
+        """The fingerprints of stored documents, None for ids that are not stored."""
+        self.store.refresh()
+        values = self.store.records("documents").get([records.document_key(document) for document in ids])
+        entries = [None if value is None else records.Entry.decode(value) for value in values]
+        return [
+            None if entry is None or entry.state == records.State.DELETING else entry.fingerprint
+            for entry in entries
+        ]

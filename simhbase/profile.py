@@ -1,0 +1,254 @@
+"""The profile: every parameter that a stored fingerprint depends on, and the guard around it.
+
+Two writers that disagree on one parameter would fill one index with fingerprints that never meet.
+So the profile is stored with the tables, written last when they are created (a set of tables
+without one counts as missing), and every opening compares: the parameters that were given with the
+stored ones, and what this machine's pipeline makes of twenty fixed texts with what the creator's did.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.resources import files
+
+import orjson
+
+from simhbase.errors import ProfileMismatch, TablesMissing, UsageError
+from simhbase.features import FeatureOptions
+from simhbase.idf import JIEBA, IdfTable, jieba_table
+from simhbase.layout import Layout, layout
+from simhbase.simhash import Fingerprinter, to_int
+from simhbase.stores.base import Store
+
+FORMAT = 1
+SCHEMES = ("simhash",)
+BITS = (64, 128)
+NORMALISATION = "nfkc-lower-space"
+PRESETS: Mapping[str, Mapping[str, object]] = {
+    "default": {},
+    "classic": {"weights": "tfidf", "top": 64},
+}
+_PROFILE_KEY = b"profile"
+_IDF_KEY = b"idf/"
+_IDF_PIECE = 1 << 20  # HBase refuses cells over 10 MiB
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Parameters of an index; see FeatureOptions for those of the features.
+
+    k: the distance that lookups use unless told otherwise, at most the layout's guarantee;
+    min_features: a text with fewer distinct features has no fingerprint; idf: a user's table, or
+    None for jieba's where the weights need one.
+    """
+
+    scheme: str = "simhash"
+    bits: int = 64
+    layout: str = "5x2"
+    k: int = 3
+    features: str = "words"
+    weights: str = "count"
+    top: int | None = None
+    min_length: int = 2
+    min_features: int = 2
+    stop_words: frozenset[str] = frozenset()
+    idf: IdfTable | None = None
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for parameters that are unknown or do not go together."""
+        if self.scheme not in SCHEMES:
+            raise UsageError(f"no scheme {self.scheme!r}: use {', '.join(SCHEMES)}")
+        if self.bits not in BITS:
+            raise UsageError(f"fingerprints of {self.bits} bits: use 64 or 128")
+        if self.min_features < 1:
+            raise UsageError(f"minimum of {self.min_features} features: a fingerprint needs at least 1")
+        if not 0 <= self.k <= self.drawers.guarantee:
+            raise UsageError(
+                f"k = {self.k} with layout {self.layout}, which finds every pair within "
+                f"{self.drawers.guarantee} bits: take a smaller k or another layout"
+            )
+        if self.weights != "count" and self.idf is None:
+            object.__setattr__(self, "idf", jieba_table())
+        _ = self.feature_options
+
+    @property
+    def drawers(self) -> Layout:
+        """The layout itself."""
+        return layout(self.layout, self.bits)
+
+    @property
+    def feature_options(self) -> FeatureOptions:
+        """The part that the features depend on."""
+        return FeatureOptions(
+            kind=self.features,
+            weights=self.weights,
+            top=self.top,
+            min_length=self.min_length,
+            stop_words=self.stop_words,
+            idf=self.idf,
+        )
+
+    def fingerprinter(self) -> Fingerprinter:
+        """A new fingerprinter with these parameters."""
+        return Fingerprinter(self.feature_options, self.bits, self.min_features)
+
+    def describe(self) -> dict[str, object]:
+        """Every parameter by name, as JSON values; the IDF table by name and digest."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | {
+            "stop_words": sorted(self.stop_words),
+            "idf": {"source": _source(self.idf), "digest": self.idf.digest} if self.idf else None,
+            "hash": self.feature_options.hash,
+            "normalisation": NORMALISATION,
+        }
+
+    def require(self, given: Mapping[str, object]) -> None:
+        """Raises ProfileMismatch where a parameter that was given differs from this profile's."""
+        stored = self.describe()
+        asked = replace_parameters(self, given).describe()
+        differences = [
+            f"{name} is {stored[name]}, not {asked[name]}" for name in stored if stored[name] != asked[name]
+        ]
+        if differences:
+            raise ProfileMismatch(
+                f"the store's profile differs from what was asked for: {'; '.join(differences)}. "
+                "Leave the option out to use the store's, or create another store."
+            )
+
+
+def make_profile(given: Mapping[str, object], preset: str = "default") -> Profile:
+    """A profile of the parameters given, the preset's for the others. Raises UsageError."""
+    if preset not in PRESETS:
+        raise UsageError(f"no preset {preset!r}: use {', '.join(PRESETS)}")
+    return Profile(**{**PRESETS[preset], **given})  # type: ignore[arg-type]  # checked in __post_init__
+
+
+def replace_parameters(profile: Profile, given: Mapping[str, object]) -> Profile:
+    """The profile with the given parameters in place of its own."""
+    if given.get("weights", profile.weights) == "count":
+        given = {**given, "idf": None}
+    return replace(profile, **given)  # type: ignore[arg-type]  # checked in __post_init__
+
+
+@lru_cache(maxsize=1)
+def probes() -> tuple[str, ...]:
+    """The twenty fixed texts whose fingerprints tell one pipeline from another."""
+    return tuple(orjson.loads((files("simhbase") / "probes.json").read_bytes()))
+
+
+def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:
+    """What a pipeline makes of the fixed texts: hex digits, None for a text it rejects."""
+    found = fingerprinter.fingerprint_many(probes())
+    digits = fingerprinter.bits // 4
+    return [
+        f"{to_int(value):0{digits}x}" if reason is None else None
+        for value, reason in zip(found.values, found.reasons, strict=True)
+    ]
+
+
+def software() -> dict[str, str]:
+    """Versions of what the fingerprints are computed with; kept for the reader of a mismatch."""
+    return {name: version(name) for name in ("simhbase", "rjieba", JIEBA, "mmh3", "regex")}
+
+
+def write_profile(store: Store, profile: Profile) -> None:
+    """Stores a profile, last of all when tables are created; of several creators the first wins.
+
+    Raises ProfileMismatch if another creator was quicker with another profile, and UsageError for
+    fingerprints that tables cannot hold.
+    """
+    if profile.bits != 64:
+        raise UsageError(f"tables hold fingerprints of 64 bits, not {profile.bits}: use dedup or fingerprint")
+    meta = store.records("meta")
+    if profile.idf is not None and _source(profile.idf) != JIEBA:
+        packed = zlib.compress(profile.idf.content)
+        pieces = range(0, len(packed), _IDF_PIECE)
+        meta.put(
+            [
+                (_IDF_KEY + b"%06d" % number, packed[start : start + _IDF_PIECE])
+                for number, start in enumerate(pieces)
+            ]
+        )
+    record = {
+        "format": FORMAT,
+        **profile.describe(),
+        "probes": probe_answers(profile.fingerprinter()),
+        "software": software(),
+    }
+    value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
+    if not meta.compare_and_set(_PROFILE_KEY, None, value):
+        read_profile(store).profile.require(
+            {field.name: getattr(profile, field.name) for field in fields(profile)}
+        )
+    store.sync()
+
+
+@dataclass(frozen=True)
+class StoredProfile:
+    """A profile as a store holds it, with the creator's answers to the fixed texts."""
+
+    profile: Profile
+    probes: list[str | None]
+    software: Mapping[str, str]
+
+    def check_pipeline(self, fingerprinter: Fingerprinter) -> None:
+        """Raises ProfileMismatch where this machine's pipeline answers a fixed text differently."""
+        here = probe_answers(fingerprinter)
+        for number, (stored, computed) in enumerate(zip(self.probes, here, strict=True)):
+            if stored != computed:
+                raise ProfileMismatch(
+                    "this machine makes other fingerprints than the store's creator: fixed text "
+                    f"{number + 1} is {stored} in the store and {computed} here. "
+                    f"Stored with {_versions(self.software)}; here {_versions(software())}. "
+                    "Install the versions of the store."
+                )
+
+
+def read_profile(store: Store) -> StoredProfile:
+    """The store's profile. Raises TablesMissing where there is none, or only half a creation."""
+    meta = store.records("meta")
+    (value,) = meta.get([_PROFILE_KEY])
+    if value is None:
+        raise TablesMissing(
+            f"the tables of {store.url} are not complete: no profile. Create them (again) with "
+            "'simhbase tables create'."
+        )
+    record = orjson.loads(value)
+    if record["format"] != FORMAT:
+        raise ProfileMismatch(
+            f"the profile of {store.url} has format {record['format']}, and this version of simhbase "
+            f"reads format {FORMAT}: install a newer simhbase"
+        )
+    known = {field.name for field in fields(Profile)}
+    parameters = {name: value for name, value in record.items() if name in known}
+    parameters["stop_words"] = frozenset(record["stop_words"])
+    parameters["idf"] = _read_idf(store, record["idf"])
+    return StoredProfile(Profile(**parameters), record["probes"], record["software"])
+
+
+def _read_idf(store: Store, stored: Mapping[str, str] | None) -> IdfTable | None:
+    if stored is None:
+        return None
+    if stored["source"] == JIEBA:
+        table = jieba_table()
+    else:
+        (pieces,) = store.records("meta").scan([_IDF_KEY], limit=1_000_000)
+        table = IdfTable("the store's IDF table", zlib.decompress(b"".join(piece for _, piece in pieces)))
+    if table.digest != stored["digest"]:
+        raise ProfileMismatch(
+            f"the store was made with an IDF table of SHA-256 {stored['digest'][:16]}..., and {table.name} "
+            f"here has {table.digest[:16]}...: install the versions of the store"
+        )
+    return table
+
+
+def _source(table: IdfTable) -> str:
+    return JIEBA if table.digest == jieba_table().digest else "user"
+
+
+def _versions(software: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in sorted(software.items()))

@@ -1,0 +1,107 @@
+"""Byte formats of the documents and fingerprints tables. Examples: schema/format.md.
+
+documents:     mmh3.hash(id, seed 0) (4 bytes, unsigned) + id -> fingerprint (8), state (1),
+               time (8), then 8 bytes for each fingerprint that the document is being moved from
+fingerprints:  fingerprint (8) + 01 + id -> time (8)
+Integers are big-endian, times milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+import mmh3
+
+MAX_ID_BYTES = 1024
+DOCUMENT_MARK = b"\x01"
+_HEAD = struct.Struct(">QBq")
+_WORD = struct.Struct(">Q")
+_TIME = struct.Struct(">q")
+_HASH = struct.Struct(">I")
+
+
+class State(IntEnum):
+    """What is being done to a document: its row is written before the work and settled after it."""
+
+    WRITING = 1
+    STORED = 2
+    DELETING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the documents table: what is stored, or meant to be, under an id.
+
+    old: fingerprints that may still list the document, where a move has not been finished.
+    """
+
+    fingerprint: int
+    state: State
+    time: int
+    old: tuple[int, ...] = ()
+
+    def encode(self) -> bytes:
+        """The row's value."""
+        head = _HEAD.pack(self.fingerprint, self.state, self.time)
+        return head + b"".join(map(_WORD.pack, self.old))
+
+    @staticmethod
+    def decode(value: bytes) -> Entry:
+        """The entry of a row's value."""
+        fingerprint, state, time = _HEAD.unpack_from(value)
+        old = tuple(word for (word,) in _WORD.iter_unpack(value[_HEAD.size :]))
+        return Entry(fingerprint, State(state), time, old)
+
+
+def document_key(document_id: str) -> bytes:
+    """The row key of a document: a hash spreads ids that begin alike over the table."""
+    encoded = document_id.encode()
+    return _HASH.pack(mmh3.hash(encoded, 0, signed=False)) + encoded
+
+
+def document_id(key: bytes) -> str:
+    """The id in a row key of the documents table."""
+    return key[_HASH.size :].decode()
+
+
+def listing_prefix(fingerprint: int) -> bytes:
+    """The prefix of the rows that list a fingerprint's documents."""
+    return _WORD.pack(fingerprint) + DOCUMENT_MARK
+
+
+def listing_key(fingerprint: int, document_id: str) -> bytes:
+    """The row that lists a document under its fingerprint."""
+    return listing_prefix(fingerprint) + document_id.encode()
+
+
+def parse_listing(key: bytes) -> tuple[int, str] | None:
+    """Fingerprint and id of such a row, None for the table's other rows."""
+    if key[_WORD.size : _WORD.size + 1] != DOCUMENT_MARK:
+        return None
+    (fingerprint,) = _WORD.unpack_from(key)
+    return fingerprint, key[_WORD.size + 1 :].decode()
+
+
+def listing_id(key: bytes) -> str:
+    """The id in a row that lists a document."""
+    return key[_WORD.size + 1 :].decode()
+
+
+def encode_time(milliseconds: int) -> bytes:
+    """A time as the tables hold it."""
+    return _TIME.pack(milliseconds)
+
+
+def id_problem(document_id: str) -> str | None:
+    """Why an id cannot be stored, None where it can."""
+    if not document_id:
+        return "the id is empty"
+    try:
+        size = len(document_id.encode())
+    except UnicodeEncodeError:
+        return "the id is no valid Unicode text (it holds half of a surrogate pair)"
+    if size > MAX_ID_BYTES:
+        return f"the id has {size} bytes in UTF-8, at most {MAX_ID_BYTES} are allowed"
+    return None

@@ -1,0 +1,196 @@
+"""A write, a move or a delete that stops between any two store calls, or in the middle of one."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from simhbase import records
+from simhbase.check import Checker
+from simhbase.layout import layout
+from simhbase.reader import Reader
+from simhbase.records import Entry, State
+from simhbase.stores import create_store
+from simhbase.stores.base import Store
+from simhbase.writer import Writer
+
+LAYOUT = layout("5x2")
+F1, F2, F3, F4 = 0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFF, 0x8000000000000001, 0
+BEFORE = {"a": F1, "b": F1, "c": F2, "z": F4}
+
+
+class Crash(Exception):  # the process is gone, which is no error of the product
+    pass
+
+
+class Stopping:
+    """A store whose calls end with a crash: after `calls` of them, at once or with half the work done."""
+
+    def __init__(self, store: Store, calls: int, *, torn: bool) -> None:
+        self._store = store
+        self._calls = calls
+        self._torn = torn
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._store, name)
+        if name in ("exclusive", "url"):
+            return found
+        if name == "drawers":
+            return _Counted(self, found)
+        if name == "records":
+            return lambda table: _Counted(self, found(table))
+        return _Counted(self, self._store).counted(name)
+
+    def spend(self, call: Callable[..., object], name: str, *args: object, **kwargs: object) -> object:
+        if self._calls == 0:
+            if self._torn and name in ("put", "delete", "add", "remove"):
+                call(args[0][: len(args[0]) // 2], *args[1:], **kwargs)
+            raise Crash
+        self._calls -= 1
+        return call(*args, **kwargs)
+
+
+class _Counted:
+    def __init__(self, store: Stopping, part: object) -> None:
+        self._store, self._part = store, part
+
+    def counted(self, name: str) -> Callable[..., object]:
+        call = getattr(self._part, name)
+        return lambda *args, **kwargs: self._store.spend(call, name, *args, **kwargs)
+
+    __getattr__ = counted
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is stopped; `after` is what an undisturbed run leaves."""
+
+    name: str
+    run: Callable[[Writer], object]
+    after: dict[str, int]
+
+
+def add(**documents: int) -> Callable[[Writer], object]:
+    return lambda writer: writer.add(list(documents), np.array(list(documents.values()), dtype=np.uint64))
+
+
+def delete(*ids: str) -> Callable[[Writer], object]:
+    return lambda writer: writer.delete(list(ids))
+
+
+OPERATIONS = [
+    Operation("add", add(d=F3), BEFORE | {"d": F3}),
+    Operation("add to a fingerprint with documents", add(d=F1), BEFORE | {"d": F1}),
+    Operation("move the last document of a fingerprint", add(c=F3), BEFORE | {"c": F3}),
+    Operation("move one of two documents", add(a=F3), BEFORE | {"a": F3}),
+    Operation("move both documents", add(a=F2, b=F3), BEFORE | {"a": F2, "b": F3}),
+    Operation("exchange fingerprints", add(a=F2, c=F1), BEFORE | {"a": F2, "c": F1}),
+    Operation("move onto a neighbour", add(c=F1), BEFORE | {"c": F1}),
+    Operation("delete the last document of a fingerprint", delete("c"), {"a": F1, "b": F1, "z": F4}),
+    Operation("delete one of two documents", delete("a"), {"b": F1, "c": F2, "z": F4}),
+    Operation("delete both documents", delete("a", "b", "none"), {"c": F2, "z": F4}),
+    Operation(
+        "add, move and keep at once",
+        add(a=F2, b=F1, d=F3, e=F3),
+        BEFORE | {"a": F2, "b": F1, "d": F3, "e": F3},
+    ),
+]
+
+
+@pytest.fixture(params=["memory", "rocksdb"])
+def new_store(request, tmp_path) -> Iterator[Callable[[], Store]]:
+    opened = []
+
+    def make() -> Store:
+        url = "memory:" if request.param == "memory" else f"rocksdb:{tmp_path}/{len(opened)}"
+        opened.append(create_store(url))
+        return opened[-1]
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+def rows(store: Store) -> dict[str, object]:
+    """Everything in the tables, times left out."""
+    documents = [row for batch in store.records("documents").iterate() for row in batch]
+    entries = {key: Entry.decode(value) for key, value in documents}
+    return {
+        "documents": {key: (entry.fingerprint, entry.state, entry.old) for key, entry in entries.items()},
+        "fingerprints": [key for batch in store.records("fingerprints").iterate() for key, _ in batch],
+        "index": [key.tobytes() for keys in store.drawers.iterate() for key in keys],
+    }
+
+
+def undisturbed(new_store: Callable[[], Store], documents: dict[str, int]) -> dict[str, object]:
+    store = new_store()
+    add(**documents)(Writer(store, LAYOUT))
+    return rows(store)
+
+
+def stopped(
+    new_store: Callable[[], Store], operation: Operation, *, torn: bool
+) -> Iterator[tuple[Store, dict[str, object]]]:
+    """Stores in which the operation stopped after 0, 1, 2 ... calls, with the rows it left."""
+    for calls in range(100):
+        store = new_store()
+        add(**BEFORE)(Writer(store, LAYOUT))
+        try:
+            operation.run(Writer(Stopping(store, calls, torn=torn), LAYOUT))
+        except Crash:
+            yield store, rows(store)
+        else:
+            assert calls > 3, "the operation is stopped at several places"
+            return
+    raise AssertionError("the operation never ends")
+
+
+def assert_lookups_are_right(store: Store, operation: Operation) -> None:
+    """What the operation leaves alone is found, what it changes is found as it was or as it will be."""
+    lookups = Reader(store, LAYOUT).find(np.array([F1, F2, F3, F4], dtype=np.uint64), 3)
+    found = {(match.id, match.fingerprint) for lookup in lookups for match in lookup.matches}
+    before, after = set(BEFORE.items()), set(operation.after.items())
+    assert before & after <= found <= before | after
+    for document in BEFORE.keys() & operation.after.keys():
+        assert any(document == match for match, _ in found), f"{document} is not found at all"
+
+
+pytestmark = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["between calls", "within a call"])
+def test_repeating_a_stopped_operation_ends_as_if_it_had_not_stopped(new_store, operation, torn):
+    expected = undisturbed(new_store, operation.after)
+    for store, _ in stopped(new_store, operation, torn=torn):
+        assert_lookups_are_right(store, operation)
+        operation.run(Writer(store, LAYOUT))
+        assert rows(store) == expected
+        assert_lookups_are_right(store, operation)
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["between calls", "within a call"])
+def test_repair_finishes_a_stopped_operation(new_store, operation, torn):
+    """Every document ends as it was, if its row had not been written yet, or as it was meant to be."""
+    for store, left in stopped(new_store, operation, torn=torn):
+        meant = {
+            records.document_id(key): fingerprint
+            for key, (fingerprint, state, _) in left["documents"].items()
+            if state != State.DELETING
+        }
+        writer = Writer(store, LAYOUT)
+        Checker(store, LAYOUT, writer).check()
+        assert rows(store) == undisturbed(new_store, meant)
+        assert not Checker(store, LAYOUT).check().problems
+
+
+def test_any_other_operation_on_the_same_documents_finishes_a_stopped_one(new_store, operation):
+    ids = ["a", "b", "c", "d", "e"]
+    for store, _ in stopped(new_store, operation, torn=False):
+        writer = Writer(store, LAYOUT)
+        writer.add(ids, np.array([F4, F3, F4, F2, F2], dtype=np.uint64))
+        expected = {"a": F4, "b": F3, "c": F4, "d": F2, "e": F2, "z": F4}
+        assert rows(store) == undisturbed(new_store, expected)
+    for store, _ in stopped(new_store, operation, torn=False):
+        Writer(store, LAYOUT).delete(ids)
+        assert rows(store) == undisturbed(new_store, {"z": F4})

@@ -1,0 +1,67 @@
+"""Plain re-statements of the definitions, one token and one bit at a time, and the real texts."""
+
+import gzip
+import os
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import jieba
+import mmh3
+import orjson
+import pytest
+
+jieba.setLogLevel("ERROR")
+
+DATA = Path(os.environ.get("SIMHBASE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+CORPORA = ("xwlb_chinadata", "xwlb_duckburn", "laws", "versioned_docs_en")
+
+
+def is_han(character: str) -> bool:
+    return "\u4e00" <= character <= "\u9fff" or "\u3400" <= character <= "\u4dbf"
+
+
+def is_word(character: str) -> bool:
+    category = unicodedata.category(character)
+    return category[0] in "LM" or category == "Nd"
+
+
+def normalise(text: str) -> str:
+    lowered = unicodedata.normalize("NFKC", text).lower()
+    return " ".join(unicodedata.normalize("NFKC", lowered).split())
+
+
+def tokens(text: str) -> list[str]:
+    """Runs of Han through jieba itself, other runs of letters, marks and digits whole."""
+    found: list[str] = []
+    run, kind = "", None
+    for character in normalise(text) + " ":
+        this = "han" if is_han(character) else "word" if is_word(character) else None
+        if this != kind and run:
+            found += jieba.cut(run, HMM=True) if kind == "han" else [run]
+            run = ""
+        kind = this
+        run += character if this else ""
+    return found
+
+
+def simhash(weighted: list[tuple[str, int]], bits: int = 64) -> int:
+    """Adds or takes a token's weight for each bit of its digest; 1 where the sum is positive."""
+    sums = [0] * bits
+    for token, weight in weighted:
+        digest = int.from_bytes(mmh3.mmh3_x64_128_digest(token.encode())[: bits // 8], "big")
+        for bit in range(bits):
+            sums[bit] += weight if digest >> bit & 1 else -weight
+    return sum(1 << bit for bit in range(bits) if sums[bit] > 0)
+
+
+def documents(corpus: str, every: int = 1) -> Iterator[tuple[str, str]]:
+    """(id, text) of every so-manieth document of a corpus; skips the test where it is not here."""
+    path = DATA / f"{corpus}.jsonl.gz"
+    if not path.exists():
+        pytest.skip(f"the corpus {path.name} is not in {DATA}")
+    with gzip.open(path) as lines:
+        for number, line in enumerate(lines):
+            if number % every == 0:
+                record = orjson.loads(line)
+                yield record["id"], record["text"]

@@ -1,0 +1,145 @@
+"""Tokens and weights: what counts as a feature, and how much."""
+
+import unicodedata
+from collections import Counter
+
+import numpy as np
+import pytest
+import regex
+
+from simhbase.errors import UsageError
+from simhbase.features import Extractor, FeatureOptions, tokens
+from simhbase.idf import IdfTable, jieba_table
+
+
+def words(text: str, **options: object) -> list[tuple[str, int]]:
+    return Extractor(FeatureOptions(**options), 64).weights(text)
+
+
+def test_han_goes_to_jieba_and_every_other_run_of_letters_marks_and_digits_is_one_token():
+    assert tokens("我爱北京天安门,Hello_world 3.14 naïve ½") == [
+        *["我", "爱", "北京", "天安门"],
+        *["hello", "world", "3", "14", "naïve", "1", "2"],
+    ]
+
+
+def test_combining_marks_stay_with_their_letters():
+    assert tokens("हिन्दी में") == ["हिन्दी", "में"]
+
+
+def test_rare_han_characters_are_tokens_of_their_own_as_in_jieba():
+    assert tokens("中国鿎鿏㐀㐁人民") == ["中国", "鿎", "鿏", "㐀", "㐁", "人民"]
+
+
+def test_full_width_and_half_width_texts_have_the_same_tokens():
+    assert tokens("ＡＢＣ１２３ ﾊﾝｶｸ") == tokens("abc123 ハンカク")
+
+
+def test_words_of_one_character_do_not_count_by_default():
+    assert dict(words("我 爱 北京 a bc")) == {"北京": 65536, "bc": 65536}
+
+
+def test_minimum_length_is_an_option():
+    assert ("我", 65536) in words("我 爱 北京", min_length=1)
+
+
+def test_stop_words_do_not_count():
+    assert words("北京 上海", stop_words=frozenset(["北京"])) == [("上海", 65536)]
+
+
+def test_counts_weigh_occurrences():
+    assert words("上海 北京 北京") == [("北京", 2 * 65536), ("上海", 65536)]
+
+
+def test_ties_are_broken_by_the_bytes_of_the_token_when_only_the_top_are_kept():
+    assert [token for token, _ in words("zeta alpha 北京 éa mid", top=4)] == ["alpha", "mid", "zeta", "éa"]
+
+
+def test_tfidf_takes_jiebas_table_and_its_median_for_unknown_words():
+    table = jieba_table()
+    weights = dict(words("北京 北京 zzzz", weights="tfidf", idf=table))
+    assert weights == {"北京": 2 * table.weights["北京"], "zzzz": table.median}
+    assert table.median == round(11.9547675029 * 65536)
+
+
+def test_a_users_idf_file_replaces_jiebas():
+    table = IdfTable("mine", "北京 1.5\n上海 0\nnew york 2\n".encode())
+    assert words("北京 上海 other", weights="tfidf", idf=table) == [
+        ("other", round(1.5 * 65536)),
+        ("北京", round(1.5 * 65536)),
+    ], "a weight of 0 is no feature; the median of 0, 1.5 and 2 is 1.5"
+
+
+def test_levels_are_five_integers_scaled_to_the_heaviest():
+    table = IdfTable("mine", b"aa 10\nbb 8\ncc 4.1\ndd 0.1\n")
+    assert dict(words("aa bb cc dd", weights="levels", idf=table)) == {"aa": 5, "bb": 4, "cc": 3, "dd": 1}
+
+
+def test_options_that_do_not_go_together_are_refused():
+    for options in (
+        {"kind": "sentences"},
+        {"kind": "chars:0"},
+        {"weights": "bm25"},
+        {"kind": "chars:3", "top": 5},
+        {"weights": "tfidf"},
+        {"top": 0},
+        {"min_length": 0},
+    ):
+        with pytest.raises(UsageError):
+            FeatureOptions(**options)
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize("kind", ["words", "words:2", "chars:1", "chars:3", "chars:4", "chars:7"])
+def test_features_of_a_text_do_not_depend_on_its_neighbours_in_the_batch(kind, bits):
+    texts = [
+        "",
+        "a",
+        "ab cd ef ab cd",
+        "北京大学的学生",
+        "x",
+        "",
+        "one two three four five six seven eight nine ten",
+    ]
+    extract = Extractor(FeatureOptions(kind=kind), bits).extract
+    together = extract(texts)
+    ends = np.cumsum(together.counts)
+    for text, end, count in zip(texts, ends, together.counts, strict=True):
+        alone = extract([text])
+        assert alone.counts.tolist() == [count]
+        assert np.array_equal(alone.digests, together.digests[end - count : end]), text
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+def test_there_is_one_feature_for_each_distinct_ngram(size):
+    text = "the cat and the cat 和那只猫和那只猫"
+    bare = text.replace(" ", "")
+    expected = Counter(bare[i : i + size] for i in range(len(bare) - size + 1))
+    batch = Extractor(FeatureOptions(kind=f"chars:{size}"), 64).extract([text])
+    found = Counter(batch.digests.view(">u8").ravel().tolist())
+    assert sorted(found.values()) == sorted(expected.values())
+
+
+def test_word_ngrams_know_the_order_of_the_words():
+    def ngrams(text):
+        return set(
+            Extractor(FeatureOptions(kind="words:2"), 64).extract([text]).digests.view(">u8").ravel().tolist()
+        )
+
+    assert len(ngrams("one two three one two")) == 3
+    assert not ngrams("one two three") & ngrams("three two one")
+    assert len(ngrams("北京 weather 上海 weather 北京")) == 4, "words of all scripts in the text's order"
+
+
+def test_the_word_expression_matches_unicodes_letters_marks_and_decimal_digits():
+    every = "".join(map(chr, range(0x20, 0x3000)))
+    inside = {c for token in tokens(every) for c in token}
+    expected = {
+        c
+        for c in unicodedata.normalize("NFKC", every).lower()
+        if unicodedata.category(c)[0] in "LM" or unicodedata.category(c) == "Nd"
+    }
+    # The regex package may know a newer Unicode than Python: unassigned here may be a letter there.
+    assert {
+        c for c in inside ^ expected if regex.match(r"\p{Assigned}", c) and unicodedata.category(c) != "Cn"
+    } == set()

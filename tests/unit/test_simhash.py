@@ -1,0 +1,84 @@
+"""Fingerprints against a plain reference, and their rejection."""
+
+import mmh3
+import numpy as np
+import pytest
+
+from simhbase.errors import NoFingerprint
+from simhbase.features import FeatureBatch, FeatureOptions
+from simhbase.idf import jieba_table
+from simhbase.simhash import Fingerprinter, simhash, to_int
+from tests import reference
+
+
+def test_a_tokens_digest_is_big_endian():
+    digest = mmh3.mmh3_x64_128_digest("美国".encode())[:8]
+    assert digest.hex() == "74687e025a2691da"
+    batch = FeatureBatch(np.frombuffer(digest, dtype=np.uint8).reshape(1, 8), np.array([1]))
+    assert simhash(batch).tolist() == [0x74687E025A2691DA]
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize(
+    "options",
+    [
+        FeatureOptions(),
+        FeatureOptions(min_length=1),
+        FeatureOptions(top=3),
+        FeatureOptions(weights="tfidf", idf=jieba_table()),
+        FeatureOptions(weights="tfidf", idf=jieba_table(), top=64),
+        FeatureOptions(weights="levels", idf=jieba_table()),
+    ],
+    ids=["count", "short-words", "top", "tfidf", "tfidf-top", "levels"],
+)
+def test_fingerprints_equal_the_reference(options, bits):
+    fingerprinter = Fingerprinter(options, bits)
+    texts = [
+        "国务院总理主持召开常务会议，研究部署进一步促进就业和稳定物价的政策措施。",
+        "The committee approved the budget on Tuesday after a long debate, the committee said.",
+        "国际 米兰 " * 400 + "足球 俱乐部 " * 300,
+    ]
+    found = fingerprinter.fingerprint_many(texts)
+    for text, value in zip(texts, found.values, strict=True):
+        assert to_int(value) == reference.simhash(fingerprinter.extractor.weights(text), bits)
+
+
+def test_sums_of_more_than_255_features_do_not_overflow():
+    rng = np.random.default_rng(0)
+    for count in (254, 255, 256, 510, 511, 70_000):
+        digests = rng.integers(0, 256, (count, 8), dtype=np.uint8)
+        digests[:, 0] |= 0x80
+        ones = np.unpackbits(digests, axis=1).sum(axis=0)
+        expected = np.packbits(2 * ones > count).view(">u8")[0]
+        assert simhash(FeatureBatch(digests, np.array([count]))).tolist() == [expected]
+
+
+def test_a_tie_is_a_zero():
+    digests = np.array([[0xFF] * 8, [0x0F] * 8], dtype=np.uint8)
+    assert simhash(FeatureBatch(digests, np.array([2]))).tolist() == [0x0F0F0F0F0F0F0F0F]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "the text is empty"),
+        (" \n\t　", "the text is empty"),
+        ("word", "the text has 1 distinct features (words), at least 2 are needed"),
+        ("word word word word word word word word word", "1 distinct"),
+        ("?!…", "0 distinct"),
+        ("我 你", "0 distinct"),
+    ],
+)
+def test_texts_without_enough_features_are_rejected_and_never_equal(text, reason):
+    fingerprinter = Fingerprinter(FeatureOptions())
+    with pytest.raises(NoFingerprint) as error:
+        fingerprinter.fingerprint(text)
+    assert reason in error.value.reason
+    found = fingerprinter.fingerprint_many(["两个 词语", text])
+    assert found.accepted.tolist() == [True, False]
+
+
+def test_no_texts_have_no_fingerprints():
+    for bits in (64, 128):
+        found = Fingerprinter(FeatureOptions(), bits).fingerprint_many([])
+        assert len(found.values) == len(found.reasons) == 0
