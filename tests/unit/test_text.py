@@ -1,0 +1,157 @@
+import codecs
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simhbase.errors import BadInput, UsageError
+from simhbase.text import decode, extract_html, normalise
+
+PAGES = Path(__file__).parents[1] / "pages"
+EXPECTED = json.loads((PAGES / "expected.json").read_text(encoding="utf-8"))
+
+
+def page(name: str) -> str:
+    return (PAGES / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("", ""),
+        (" \t\n\u3000\xa0\u2003\x85", ""),
+        ("ＡＢＣ１２３，．！", "abc123,.!"),
+        ("５月１１日电（记者）", "5月11日电(记者)"),
+        ("等等…气温３５℃", "等等...气温35°c"),
+        ("㈱ﾎﾃﾙ", "(株)ホテル"),
+        ("cafe\u0301", "café"),
+        ("H\u0331ALLO", "ẖallo"),
+        ("ΣΊΣΥΦΟΣ", "σίσυφος"),
+        ("İ", "i\u0307"),
+        ("Straße ﬁn", "straße fin"),
+        ("\u1100\u1161\u11a8", "각"),
+        ("  a \n\n b\u3000\u3000c\t", "a b c"),
+        ("a\u200bb", "a\u200bb"),
+        ("\ud800", "\ud800"),
+    ],
+)
+def test_normal_form_of_known_texts(text: str, normal: str) -> None:
+    assert normalise(text) == normal
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "UTF8", "utf-8-sig", "utf-16", "gb18030", "gbk", "big5", "auto"]
+)
+def test_decodes_what_python_encodes(encoding: str) -> None:
+    data = "中文 text".encode("utf-8" if encoding == "auto" else encoding)
+    assert decode(data, encoding) == "中文 text"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "auto", "utf-8-sig"])
+def test_drops_the_byte_order_mark(encoding: str) -> None:
+    assert decode(codecs.BOM_UTF8 + b"text", encoding) == "text"
+
+
+def test_default_encoding_is_utf8() -> None:
+    assert decode("中文".encode()) == "中文"
+
+
+def test_automatic_encoding_takes_gb18030_where_utf8_fails() -> None:
+    assert decode("朱镕基 㐀 😀".encode("gb18030"), "auto") == "朱镕基 㐀 😀"
+
+
+def test_names_the_offset_of_the_wrong_byte() -> None:
+    with pytest.raises(BadInput, match=r"not utf-8: invalid start byte at byte 4 \(0xff\)"):
+        decode(b"text\xff", "utf-8")
+
+
+def test_counts_the_byte_order_mark_in_the_offset() -> None:
+    with pytest.raises(BadInput, match=r"at byte 5 \(0xff\)"):
+        decode(codecs.BOM_UTF8 + b"ab\xff")
+
+
+def test_automatic_encoding_names_both_offsets_where_nothing_fits() -> None:
+    with pytest.raises(BadInput, match=r"neither utf-8 \(.*byte 0 .*\) nor gb18030 \(.*byte 2 .*\)"):
+        decode("你".encode("gb18030") + b"\xff", "auto")
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "base64", ""])
+def test_refuses_an_encoding_that_is_none(encoding: str) -> None:
+    with pytest.raises(UsageError, match="no text encoding"):
+        decode(b"text", encoding)
+
+
+def test_refuses_an_unknown_encoding_of_nothing() -> None:
+    with pytest.raises(UsageError, match="no text encoding 'klingon'"):
+        decode(b"", "klingon")
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_main_text_of_a_page_holds_the_article_and_no_boilerplate(name: str) -> None:
+    text = extract_html(page(name))
+    assert [phrase for phrase in EXPECTED[name]["keep"] if phrase not in text] == []
+    assert [phrase for phrase in EXPECTED[name]["drop"] if phrase in text] == []
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_page_in_bytes_reads_as_the_same_page_in_text(name: str) -> None:
+    assert extract_html(page(name).encode()) == extract_html(page(name))
+
+
+@pytest.mark.parametrize("declared", ["gbk", "gb2312", "GB18030", "x-gbk"])
+def test_reads_bytes_as_the_page_declares_them(declared: str) -> None:
+    html = (
+        f'<meta http-equiv=Content-Type content="text/html; charset={declared}"><p>朱镕基说：㐀、😀、中文</p>'
+    )
+    assert extract_html(html.encode("gb18030")) == "朱镕基说：㐀、😀、中文"
+
+
+def test_reads_valid_utf8_as_utf8_whatever_the_page_declares() -> None:
+    html = '<meta charset="gbk"><p>正文在这里</p>'
+    assert extract_html(html.encode()) == extract_html(codecs.BOM_UTF8 + html.encode()) == "正文在这里"
+
+
+def test_guesses_the_encoding_of_a_page_that_declares_none() -> None:
+    html = page("chinese_news.html").replace('<meta charset="utf-8">', "")
+    assert extract_html(html.encode("gb18030")) == extract_html(html)
+
+
+def test_a_wrong_byte_costs_a_page_one_character() -> None:
+    html = '<meta charset="utf-8"><p>正文第一句。'.encode() + b"\xff" + "正文第二句。</p>".encode()
+    assert extract_html(html) == "正文第一句。\ufffd正文第二句。"
+
+
+def test_keeps_single_characters_between_tags() -> None:
+    assert extract_html("<p>不<b>要</b>走</p><p> 好 </p>") == "不要走 好"
+
+
+def test_drops_what_is_not_displayed_but_not_what_a_script_will_show() -> None:
+    html = '<p style="display:none">藏起来的字</p><div style="visibility: hidden"><p>稍后显示的正文</p></div>'
+    assert extract_html(html) == "稍后显示的正文"
+
+
+@pytest.mark.parametrize(
+    "html", ["", b"", "<html></html>", "<head><title>通知</title></head>", "<script>x</script>"]
+)
+def test_a_page_without_text_gives_none(html: str | bytes) -> None:
+    assert extract_html(html) == ""
+
+
+def test_text_without_markup_is_its_own_main_text() -> None:
+    assert extract_html("just text & more") == "just text & more"
+
+
+def test_a_lone_surrogate_does_no_harm() -> None:
+    assert extract_html("<p>before \ud800 after</p>") == "before ? after"
+
+
+def test_a_page_nested_without_end_is_read_whole() -> None:
+    deep = 100_000  # looking for its main text would take minutes
+    assert extract_html("<div>" * deep + "text" + "</div>" * deep) == "text"
+
+
+def test_the_extractor_is_loaded_by_pages_only() -> None:
+    code = "import sys, simhbase.text; sys.exit('resiliparse' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
