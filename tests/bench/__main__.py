@@ -1,0 +1,38 @@
+"""Runs benchmarks: python -m tests.bench [--json FILE] [--scale X] [fingerprints|store|dedup ...]"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+from tests.bench.report import Table, render, to_json
+
+PARTS = ("fingerprints", "store", "dedup")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.partition(":")[0])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there, not to stdout")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="so many times the usual amounts (10: 10M documents)"
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all without any")
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"no part {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
+    tables: list[Table] = []
+    for part in options.parts or PARTS:
+        tables += import_module(f"tests.bench.{part}").measure(options.scale)
+    if options.json:
+        options.json.write_bytes(to_json(tables))
+    if options.markdown:
+        options.markdown.write_text(render(tables))
+    else:
+        print(render(tables))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Fingerprints a second, from raw text, against the two usual ways to get them in Python."""
+
+from __future__ import annotations
+
+import simhash
+
+from simhbase.parallel import map_in_order
+from simhbase.profile import Profile, make_profile
+from simhbase.simhash import Fingerprinter
+from tests import reference
+from tests.bench.report import Table, interleaved, peak_memory_mb
+
+TEXTS = 3_000
+PEER_TEXTS = 300
+POOL_TEXTS = 72_000
+POOL_BATCH = 500
+RUNS = 5
+
+_fingerprinter: Fingerprinter
+
+
+def jieba_loop(texts: list[str]) -> list[int]:
+    """As blogs have it: jieba's keywords with their weights, then a loop over bits."""
+    import jieba.analyse
+
+    return [reference.simhash(jieba.analyse.extract_tags(text, topK=64, withWeight=True)) for text in texts]
+
+
+def simhash_package(texts: list[str]) -> list[int]:
+    """The `simhash` package over jieba's words with their counts."""
+    return [
+        simhash.Simhash([token for token in reference.tokens(text) if len(token) > 1]).value for text in texts
+    ]
+
+
+def measure(scale: float = 1.0) -> list[Table]:
+    """One process against both peers, then two processes against one."""
+    every = round(74_545 / (TEXTS * scale))
+    texts = [text for _, text in reference.documents("xwlb_chinadata", every)]
+    return [against_peers(texts), processes(texts, round(POOL_TEXTS * scale))]
+
+
+def against_peers(texts: list[str]) -> Table:
+    profiles = {
+        "simhbase, term counts (default)": Profile(),
+        "simhbase, TF-IDF, top 64 (classic)": make_profile({}, "classic"),
+        "simhbase, words:2": Profile(features="words:2"),
+        "simhbase, chars:3": Profile(features="chars:3"),
+    }
+    fingerprinters = [profile.fingerprinter() for profile in profiles.values()]
+    for fingerprinter in fingerprinters:
+        fingerprinter.fingerprint_many(texts)  # dictionaries loaded, digests cached: as in a long run
+    few = texts[:: len(texts) // PEER_TEXTS]
+    seconds = interleaved(
+        RUNS,
+        lambda: jieba_loop(few),
+        lambda: simhash_package(few),
+        *(lambda one=fingerprinter: one.fingerprint_many(texts) for fingerprinter in fingerprinters),
+    )
+    names = ["jieba.analyse.extract_tags + loop", "simhash package over jieba's words", *profiles]
+    rates = [len(few if position < 2 else texts) / elapsed for position, elapsed in enumerate(seconds)]
+    characters = sum(map(len, texts)) / len(texts)
+    return Table(
+        "Fingerprints from raw text, one process",
+        ["pipeline", "texts/s", "times the first"],
+        [[name, rate, rate / rates[0]] for name, rate in zip(names, rates, strict=True)],
+        [
+            f"{len(texts):,} items of Chinese television news of {characters:.0f} characters on average, "
+            f"{len(few)} for the peers; medians of {RUNS} interleaved runs; "
+            f"peak memory {peak_memory_mb():,.0f} MB."
+        ],
+    )
+
+
+def processes(texts: list[str], wanted: int) -> Table:
+    many = (texts * (wanted // len(texts) + 1))[:wanted]
+    batches = [many[start : start + POOL_BATCH] for start in range(0, len(many), POOL_BATCH)]
+
+    def run(number: int) -> None:
+        for _ in map_in_order(_fingerprint, batches, number, _prepare):
+            pass
+
+    seconds = interleaved(3, lambda: run(1), lambda: run(2))
+    return Table(
+        "Fingerprints in worker processes",
+        ["processes", "texts/s", "times one"],
+        [[count, len(many) / elapsed, seconds[0] / elapsed] for count, elapsed in enumerate(seconds, 1)],
+        [f"{len(many):,} texts, the start of the processes included."],
+    )
+
+
+def _prepare() -> None:
+    global _fingerprinter
+    _fingerprinter = Profile().fingerprinter()
+
+
+def _fingerprint(texts: list[str]) -> object:
+    return _fingerprinter.fingerprint_many(texts).values

@@ -1,0 +1,87 @@
+"""Where figures go: Markdown for people, JSON for programs, both with the machine and the versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+
+import orjson
+
+PACKAGES = ("simhbase", "numpy", "rjieba", "jieba", "mmh3", "rocksdict", "simhash")
+Cell = str | int | float
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures under one title; the first row is the peer that the others are compared with."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[list[Cell]]
+    notes: list[str] = field(default_factory=list)
+
+    def markdown(self) -> str:
+        lines = [f"### {self.title}", "", _line(self.columns), _line(["---"] * len(self.columns))]
+        lines += [_line([_text(cell) for cell in row]) for row in self.rows]
+        return "\n".join([*lines, "", *(f"{note}\n" for note in self.notes)])
+
+
+def machine() -> dict[str, Cell]:
+    """What the figures were taken on."""
+    cpu = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return {
+        "processor": cpu[0] if cpu else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{package: version(package) for package in PACKAGES},
+    }
+
+
+def render(tables: Sequence[Table]) -> str:
+    facts = ", ".join(f"{name} {value}" for name, value in machine().items())
+    return "\n".join([f"Measured on: {facts}.", "", *(table.markdown() for table in tables)])
+
+
+def to_json(tables: Sequence[Table]) -> bytes:
+    found = {
+        table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows] for table in tables
+    }
+    return orjson.dumps({"machine": machine(), "tables": found}, option=orjson.OPT_INDENT_2)
+
+
+def interleaved(runs: int, *actions: Callable[[], object]) -> list[float]:
+    """Median seconds of each action, all run in turn, so that a drifting machine hits all alike."""
+    seconds: list[list[float]] = [[] for _ in actions]
+    for _ in range(runs):
+        for action, times in zip(actions, seconds, strict=True):
+            start = perf_counter()
+            action()
+            times.append(perf_counter() - start)
+    return [statistics.median(times) for times in seconds]
+
+
+def peak_memory_mb() -> float:
+    """The largest resident size of this process so far, in MB (Linux counts in KiB)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _text(cell: Cell) -> str:
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.2f}"
+    return f"{cell:,}" if isinstance(cell, int) else cell

@@ -1,0 +1,111 @@
+"""The guard: two profiles never mix."""
+
+import zlib
+
+import orjson
+import pytest
+
+from simhbase.errors import ProfileMismatch, TablesMissing, UsageError
+from simhbase.idf import IdfTable
+from simhbase.profile import Profile, make_profile, probes, read_profile, write_profile
+from simhbase.stores import create_store
+
+
+@pytest.fixture
+def store():
+    opened = create_store("memory:")
+    yield opened
+    opened.close()
+
+
+def test_a_profile_comes_back_as_it_was(store):
+    profile = Profile(layout="6x3", k=2, features="chars:4", min_features=5, stop_words=frozenset("ab"))
+    write_profile(store, profile)
+    assert read_profile(store).profile == profile
+
+
+def test_tables_without_a_profile_count_as_missing(store):
+    store.records("documents").put([(b"x", b"y")])
+    with pytest.raises(TablesMissing, match="tables create"):
+        read_profile(store)
+
+
+def test_writing_the_same_profile_again_changes_nothing(store):
+    write_profile(store, Profile())
+    before = store.records("meta").get([b"profile"])
+    write_profile(store, Profile())
+    assert store.records("meta").get([b"profile"]) == before
+
+
+def test_of_two_creators_the_first_wins(store):
+    write_profile(store, Profile(k=2))
+    with pytest.raises(ProfileMismatch, match="k is 2, not 3"):
+        write_profile(store, Profile())
+    assert read_profile(store).profile.k == 2
+
+
+def test_options_that_were_not_given_are_not_compared():
+    Profile(weights="tfidf", top=64).require({"k": 3, "top": 64})
+    with pytest.raises(ProfileMismatch, match="top is 64, not 10"):
+        Profile(weights="tfidf", top=64).require({"top": 10})
+    with pytest.raises(ProfileMismatch, match="weights is tfidf, not count"):
+        Profile(weights="tfidf", top=64).require({"weights": "count"})
+
+
+def test_a_pipeline_that_answers_differently_is_refused_with_both_answers(store):
+    write_profile(store, Profile())
+    record = orjson.loads(store.records("meta").get([b"profile"])[0])
+    stored = record["probes"][7]
+    record["probes"][7] = "00000000deadbeef"
+    store.records("meta").put([(b"profile", orjson.dumps(record))])
+    found = read_profile(store)
+    with pytest.raises(
+        ProfileMismatch, match=f"fixed text 8 is 00000000deadbeef in the store and {stored} here"
+    ):
+        found.check_pipeline(found.profile.fingerprinter())
+
+
+def test_a_newer_format_is_refused(store):
+    store.records("meta").put([(b"profile", b'{"format": 2}')])
+    with pytest.raises(ProfileMismatch, match="newer simhbase"):
+        read_profile(store)
+
+
+def test_tables_hold_64_bits_only(store):
+    with pytest.raises(UsageError, match="64 bits"):
+        write_profile(store, Profile(bits=128))
+
+
+def test_there_are_twenty_fixed_texts_and_the_usual_profiles_answer_all_of_them():
+    assert len(set(probes())) == 20
+    for profile in (Profile(), make_profile({}, "classic"), Profile(features="chars:3")):
+        assert not any(profile.fingerprinter().fingerprint_many(probes()).reasons)
+
+
+def test_a_lost_piece_of_a_users_idf_table_is_noticed(store):
+    write_profile(store, Profile(weights="tfidf", idf=IdfTable("mine", b"a 1\nb 2\n")))
+    store.records("meta").put([(b"idf/000000", zlib.compress(b"a 1\n"))])
+    with pytest.raises(ProfileMismatch, match="IDF table"):
+        read_profile(store)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"scheme": "minhash?"},
+        {"bits": 32},
+        {"k": 4},
+        {"k": -1},
+        {"layout": "5x5"},
+        {"layout": "x"},
+        {"min_features": 0},
+    ],
+)
+def test_unknown_parameters_are_refused(given):
+    with pytest.raises(UsageError):
+        make_profile(given)
+
+
+def test_an_unknown_preset_is_refused():
+    with pytest.raises(UsageError, match="classic"):
+        make_profile({}, "best")
