@@ -16,7 +16,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import orjson
 
@@ -115,9 +114,9 @@ def find_pairs(profile: list[str]) -> set[Pair]:
         store = ["--store", f"rocksdb:{folder}/store"]
         for corpus in CORPORA:
             loaded = simhbase("load", *store, *profile, *corpus_arguments(corpus), "--rejects", os.devnull)
-            print(loaded.read().decode().strip(), file=sys.stderr)
+            print(loaded.decode().strip(), file=sys.stderr)
         for corpus in CORPORA:
-            for line in simhbase("find", *store, *corpus_arguments(corpus)):
+            for line in simhbase("find", *store, *corpus_arguments(corpus)).splitlines():
                 answer = orjson.loads(line)
                 pairs |= {
                     ordered(answer["id"], match["id"])
@@ -133,16 +132,12 @@ def corpus_arguments(corpus: str) -> list[str]:
     return ["--json", "--id-prefix", f"{corpus}/", str(corpus_path(corpus))]
 
 
-def simhbase(*arguments: str) -> BinaryIO:
+def simhbase(*arguments: str) -> bytes:
     """The output of a command; texts that are rejected are part of real data, all else is a failure."""
-    output = tempfile.TemporaryFile()
-    done = subprocess.run(
-        [sys.executable, "-m", "simhbase", *arguments], stdout=output, stderr=subprocess.PIPE
-    )
+    done = subprocess.run([sys.executable, "-m", "simhbase", *arguments], capture_output=True)
     if done.returncode not in (0, 3):
         sys.exit(f"simhbase {shlex.join(arguments)} ended with {done.returncode}: {done.stderr.decode()}")
-    output.seek(0)
-    return output
+    return done.stdout
 
 
 def corpus_path(corpus: str) -> Path:
