@@ -1,13 +1,14 @@
 """Of every text: the fast normal form is the plain one, and taking it twice changes nothing."""
 
 import sys
-from unicodedata import combining, decomposition, normalize
+from unicodedata import combining, decomposition
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simhbase.text import extract_html, normalise
+from tests.reference import normalise as plain
 
 EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1)]
 COMPATIBILITY = [character for character in EVERY_CHARACTER if decomposition(character)]
@@ -24,10 +25,6 @@ awkward = st.text(
     | st.sampled_from("aAzZ09ΣσςİIıßẞ 。，中文\n\t\x1c\x85\u2028가각")
 )
 anything = st.text(st.characters(exclude_categories=()))
-
-
-def plain(text: str) -> str:
-    return " ".join(normalize("NFKC", normalize("NFKC", text).lower()).split())
 
 
 @given(anything | awkward)
