@@ -1,0 +1,100 @@
+"""Raw records to records: the part of reading that worker processes do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from simhbase.bulk.record import Chunk, InputOptions, Raw, Record, Reject
+from simhbase.errors import BadInput
+from simhbase.records import id_problem
+from simhbase.text import decode
+
+_TYPE_NAMES: dict[type, str] = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number with a fraction, or one beyond 64 bits",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """Turns chunks to records. Cheap to send to another process."""
+
+    options: InputOptions
+
+    def parse(self, chunk: Chunk) -> list[Record | Reject]:
+        """A record or a reject for every item of the chunk, in its order."""
+        return [item if isinstance(item, Reject) else self._parse(item) for item in chunk]
+
+    def _parse(self, raw: Raw) -> Record | Reject:
+        record_id = None
+        try:
+            if raw.id is None:
+                json = decode(raw.data, self.options.encoding)
+                fields = _json_object(json)
+                record_id = self._id(_field(fields, self.options.id_field))
+                content = _field(fields, self.options.content_field)
+                return self._record(raw, record_id, content, json.strip().encode())
+            record_id = self._id(raw.id if isinstance(raw.id, str) else decode(raw.id, self.options.encoding))
+            return self._record(raw, record_id, decode(raw.data, self.options.encoding), None)
+        except BadInput as error:
+            return Reject(raw.source, raw.line, record_id, str(error))
+
+    def _id(self, value: Any) -> str:
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise BadInput(
+                f"field {self.options.id_field!r} is {_TYPE_NAMES[type(value)]}: ids are texts or integers"
+            )
+        if value == "":
+            raise BadInput("the id is empty")
+        record_id = f"{self.options.id_prefix}{value}"
+        if problem := id_problem(record_id):
+            raise BadInput(problem)
+        return record_id
+
+    def _record(self, raw: Raw, record_id: str, content: Any, json: bytes | None) -> Record:
+        if not isinstance(content, str):
+            raise BadInput(
+                f"field {self.options.content_field!r} is {_TYPE_NAMES[type(content)]}, not a text"
+            )
+        if self.options.fingerprint_field is None:
+            return Record(raw.source, raw.line, record_id, text=content, json=json)
+        fingerprint = _fingerprint(content, self.options.fingerprint_bits)
+        return Record(raw.source, raw.line, record_id, fingerprint=fingerprint, json=json)
+
+
+def _json_object(json: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(json)
+    except orjson.JSONDecodeError as error:
+        raise BadInput(f"not JSON: {error.msg} at column {error.colno}") from error
+    if isinstance(value, list):
+        raise BadInput("a JSON list, not an object: write one object a line (jq -c '.[]' does it)")
+    if not isinstance(value, dict):
+        raise BadInput(f"not a JSON object but {_TYPE_NAMES[type(value)]}")
+    return value
+
+
+def _field(fields: dict[str, Any], name: str) -> Any:
+    try:
+        return fields[name]
+    except KeyError:
+        there = ", ".join(map(repr, fields)) or "none"
+        raise BadInput(f"no field {name!r} among {there[:200]}") from None
+
+
+def _fingerprint(text: str, bits: int) -> int:
+    digits = bits // 4
+    if not re.fullmatch(rf"(0x)?[0-9a-f]{{{digits}}}", text, re.IGNORECASE):
+        raise BadInput(
+            f"{text[:40]!r} is no fingerprint of {bits} bits: {digits} hexadecimal digits are needed"
+        )
+    return int(text, 16)

@@ -1,0 +1,100 @@
+"""What passes between reading, parsing and writing: raw records, records, rejects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+from simhbase.errors import UsageError
+from simhbase.text import decode
+
+Format = Literal["jsonl", "csv", "tsv", "text", "lines"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+MAX_RECORD_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """How files are read.
+
+    format: jsonl, csv, tsv, text (a file a document) or lines (a line a document); None goes by
+    each file's name and takes JSON lines where the name says nothing. id_field, text_field and
+    fingerprint_field name JSON fields or CSV columns; with a fingerprint_field records have a
+    fingerprint (hexadecimal, `fingerprint_bits` long) in place of a text. id_prefix is put before
+    every id. encoding is one of Python's, or auto (UTF-8, or else GB18030). delimiter is that of
+    csv, by default a comma. A record of more than max_record_bytes is rejected.
+
+    Raises UsageError for options out of their range.
+    """
+
+    format: Format | None = None
+    id_field: str = "id"
+    text_field: str = "text"
+    fingerprint_field: str | None = None
+    fingerprint_bits: int = 64
+    id_prefix: str = ""
+    encoding: str = "utf-8"
+    delimiter: str = ","
+    max_record_bytes: int = MAX_RECORD_BYTES
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise UsageError(f"no format {self.format!r}: use one of {', '.join(FORMATS)}")
+        if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
+            raise UsageError(f"delimiter {self.delimiter!r}: one ASCII character, no quote, no line break")
+        if self.max_record_bytes < 1:
+            raise UsageError(f"max_record_bytes = {self.max_record_bytes}: at least 1 is needed")
+        decode(b"", self.encoding)
+        if self.format != "text" and self.encoding != "auto" and "\n".encode(self.encoding) != b"\n":
+            raise UsageError(
+                f"encoding {self.encoding!r} does not end lines with the byte 0a: "
+                f"convert first (iconv -f {self.encoding} -t utf-8)"
+            )
+
+    @property
+    def content_field(self) -> str:
+        """The field that holds what a record is about: its fingerprint or its text."""
+        return self.fingerprint_field or self.text_field
+
+
+class Raw(NamedTuple):
+    """A record as it was cut out of its source, cheap to send to another process.
+
+    line: where it begins, from 1. id: as bytes where the file holds it, as text where it comes from
+    the file's name, None for a JSON object, which has it in its data. data: the bytes of the text or
+    fingerprint, or the JSON object.
+    """
+
+    source: str
+    line: int
+    id: bytes | str | None
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A document of a source, with a text or, where fingerprints are read, a fingerprint.
+
+    json: the JSON line it came from, in UTF-8 and without the line break; None in other formats.
+    """
+
+    source: str
+    line: int
+    id: str
+    text: str | None = None
+    fingerprint: int | None = None
+    json: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """What could not be read, and why. line and id are None where they are not known."""
+
+    source: str
+    line: int | None
+    id: str | None
+    reason: str
+
+
+Chunk = list[Raw | Reject]  # in input order, of bounded count and bytes

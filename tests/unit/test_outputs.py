@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from simhbase.bulk.outputs import OutputFile, duplicate_line, reject_line, unique_line
+from simhbase.bulk.record import Record, Reject
+from simhbase.errors import SimhbaseError
+
+
+def test_a_file_gets_its_name_when_it_is_whole(tmp_path):
+    path = tmp_path / "unique.jsonl"
+    with OutputFile(path) as file:
+        file.write([b"one", b"two"])
+        file.write([])
+        file.write([b"three"])
+        assert not path.exists()
+    assert path.read_bytes() == b"one\ntwo\nthree\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_without_lines_is_written_too(tmp_path):
+    with OutputFile(tmp_path / "x"):
+        pass
+    assert (tmp_path / "x").read_bytes() == b""
+
+
+def test_the_file_that_was_there_stays_until_the_new_one_is_whole(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    with OutputFile(path) as file:
+        file.write([b"new"])
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new\n"
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, ValueError])
+def test_after_an_interruption_the_part_stays_and_the_name_is_not_taken(tmp_path, interruption):
+    path = tmp_path / "x"
+    with pytest.raises(interruption), OutputFile(path) as file:  # noqa: PT012  # written, then interrupted
+        file.write([b"acknowledged"])
+        raise interruption
+    assert not path.exists()
+    assert (tmp_path / "x.part").read_bytes() == b"acknowledged\n"
+
+
+def test_a_second_run_begins_anew(tmp_path):
+    (tmp_path / "x.part").write_bytes(b"left over")
+    with OutputFile(tmp_path / "x") as file:
+        file.write([b"whole"])
+    assert (tmp_path / "x").read_bytes() == b"whole\n"
+
+
+def test_what_was_written_is_in_the_file_before_the_next_batch(tmp_path):
+    with OutputFile(tmp_path / "x") as file:
+        file.write([b"first"])
+        assert (tmp_path / "x.part").read_bytes() == b"first\n"
+
+
+def test_a_pipe_is_written_to_directly(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(path.read_bytes()))
+    reader.start()
+    with OutputFile(path) as file:
+        file.write([b"one"])
+    reader.join()
+    assert received == [b"one\n"]
+    assert path.is_fifo()
+
+
+def test_a_folder_that_does_not_exist_is_told_with_the_name(tmp_path):
+    path = tmp_path / "no" / "x"
+    with pytest.raises(SimhbaseError, match=rf"cannot write {path}\.part: No such file or directory"):
+        OutputFile(path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here to stand for a full disk")
+def test_a_full_disk_is_told_with_the_name():
+    with (
+        pytest.raises(SimhbaseError, match="cannot write /dev/full: No space left on device"),
+        OutputFile(Path("/dev/full")) as file,
+    ):
+        file.write([b"one"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here to stand for a full disk")
+def test_an_interruption_is_not_hidden_by_a_full_disk():
+    file = OutputFile(Path("/dev/full"))
+    with pytest.raises(SimhbaseError, match="No space left"):
+        file.write([b"one"])
+    with pytest.raises(KeyboardInterrupt), file:
+        raise KeyboardInterrupt
+
+
+def test_unique_json_lines_are_written_as_they_were():
+    assert unique_line(Record("x", 1, "p/a", text="t", json=b'{"id": "a",  "text":"t"}')) == (
+        b'{"id": "a",  "text":"t"}'
+    )
+
+
+def test_unique_records_of_other_formats_become_json_lines():
+    assert unique_line(Record("x", 1, "a", text="中\n")) == '{"id":"a","text":"中\\n"}'.encode()
+    assert unique_line(Record("x", 1, "a", fingerprint=255)) == b'{"id":"a","fingerprint":"00000000000000ff"}'
+    longer = unique_line(Record("x", 1, "a", fingerprint=255), fingerprint_bits=128)
+    assert longer == b'{"id":"a","fingerprint":"%b"}' % (b"0" * 30 + b"ff")
+
+
+def test_duplicates_and_rejects_have_the_documented_fields():
+    assert duplicate_line("b", "a", 2) == b'{"id":"b","duplicate_of":"a","distance":2}'
+    assert reject_line(Reject("x", 3, None, "not JSON")) == (
+        b'{"source":"x","line":3,"id":null,"reason":"not JSON"}'
+    )

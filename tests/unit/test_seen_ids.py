@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from simhbase.bulk.record import Record, Reject
+from simhbase.bulk.seen import Place, SeenIds
+
+
+def places(source: str, lines: range) -> list[Place]:
+    return [Place(source, line) for line in lines]
+
+
+def test_a_new_id_was_seen_nowhere_and_a_repeat_where_it_was_first():
+    seen = SeenIds()
+    assert seen.note(["a", "b"], places("x", range(1, 3))) == [None, None]
+    assert seen.note(["b", "c", "a"], places("y", range(1, 4))) == [Place("x", 2), None, Place("x", 1)]
+    assert seen.note(["c", "a"], places("x", range(9, 11))) == [Place("y", 2), Place("x", 1)]
+
+
+def test_repeats_within_one_call_name_the_first_of_them():
+    found = SeenIds().note(["a", "b", "a", "a"], places("x", range(5, 9)))
+    assert found == [None, None, Place("x", 5), Place("x", 5)]
+
+
+def test_the_same_place_read_twice_is_a_repeat():
+    seen = SeenIds()
+    seen.note(["a"], [Place("x", 1)])
+    assert seen.note(["a"], [Place("x", 1)]) == [Place("x", 1)]
+
+
+def test_nothing_may_be_noted():
+    assert SeenIds().note([], []) == []
+
+
+def test_lines_and_sources_keep_their_numbers_when_they_are_large():
+    seen = SeenIds()
+    noted = [Place(f"source {i}", 2**36 - 1 - i) for i in range(3000)]
+    ids = [f"id {i}" for i in range(3000)]
+    assert seen.note(ids, noted) == [None] * 3000
+    assert seen.note(ids, places("other", range(3000))) == noted
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1000, 100_000])
+def test_growth_forgets_nothing_whatever_the_batches(batch):
+    ids = [f"id {i}" for i in range(100_000 if batch > 1 else 3000)]
+    noted = places("x", range(len(ids)))
+    seen = SeenIds()
+    for start in range(0, len(ids), batch):
+        part = slice(start, start + batch)
+        assert not any(seen.note(ids[part], noted[part]))
+    assert seen.note(ids, noted) == noted
+
+
+def test_memory_is_a_few_bytes_an_id_whatever_its_length():
+    tracemalloc.start()
+    seen = SeenIds()
+    for start in range(0, 200_000, 1000):
+        lines = range(start, start + 1000)
+        seen.note([f"{line:0200}" for line in lines], places("x", lines))
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 36 * 200_000
+    assert peak < 64 * 200_000
+
+
+def test_a_record_with_a_repeated_id_is_rejected_and_names_the_first():
+    first = Record("x.jsonl", 3, "a", text="t")
+    bad = Reject("x.jsonl", 4, None, "not JSON")
+    again = Record("y.jsonl", 1, "a", text="other")
+    last = Record("y.jsonl", 2, "b", text="t")
+    assert SeenIds().reject_repeats([first, bad, again, last]) == [
+        first,
+        bad,
+        Reject("y.jsonl", 1, "a", "the same id came before, in line 3 of x.jsonl"),
+        last,
+    ]

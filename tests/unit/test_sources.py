@@ -1,0 +1,675 @@
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tracemalloc
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import zstandard
+
+from simhbase.bulk.parser import Parser
+from simhbase.bulk.record import InputOptions, Record, Reject
+from simhbase.bulk.sources import CHUNK_BYTES, CHUNK_RECORDS, Sources
+
+
+def read(*inputs: object, stdin: Any = None, **options: Any) -> list[Record | Reject]:
+    chosen = InputOptions(**options)
+    sources = Sources(list(map(str, inputs)), chosen, stdin)
+    return list(chain.from_iterable(map(Parser(chosen).parse, sources.chunks())))
+
+
+def texts(items: list[Record | Reject]) -> list[tuple[str, str | None]]:
+    """Ids and texts, of records only: a reject fails the test that expects none."""
+    assert [item for item in items if isinstance(item, Reject)] == []
+    return [(item.id, item.text) for item in items if isinstance(item, Record)]
+
+
+def rejects(items: list[Record | Reject]) -> list[tuple[int | None, str | None, str]]:
+    return [(item.line, item.id, item.reason) for item in items if isinstance(item, Reject)]
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def json_lines(*rows: object) -> bytes:
+    return b"".join(orjson.dumps(row) + b"\n" for row in rows)
+
+
+A = {"id": "a", "text": "first"}
+B = {"id": "b", "text": "second"}
+
+
+class TestJsonLines:
+    def test_records_carry_their_source_line_and_the_line_as_it_was(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", b'{"id": "a",  "text": "first", "more": [1]}\n' + json_lines(B))
+        assert read(path) == [
+            Record(str(path), 1, "a", text="first", json=b'{"id": "a",  "text": "first", "more": [1]}'),
+            Record(str(path), 2, "b", text="second", json=b'{"id":"b","text":"second"}'),
+        ]
+
+    def test_blank_lines_are_skipped_and_counted(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", b"\n  \n" + json_lines(A) + b"\r\n" + json_lines(B) + b"\n")
+        assert [item.line for item in read(path)] == [3, 5]
+
+    def test_crlf_is_a_line_end(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", b'{"id":"a","text":"first"}\r\n{"id":"b","text":"second"}\r\n')
+        items = read(path)
+        assert texts(items) == [("a", "first"), ("b", "second")]
+        assert items[0].json == b'{"id":"a","text":"first"}'
+
+    def test_the_last_line_needs_no_line_feed(self, tmp_path):
+        assert texts(read(write(tmp_path / "x.jsonl", json_lines(A, B)[:-1]))) == [
+            ("a", "first"),
+            ("b", "second"),
+        ]
+
+    def test_a_byte_order_mark_is_tolerated(self, tmp_path):
+        assert texts(read(write(tmp_path / "x.jsonl", b"\xef\xbb\xbf" + json_lines(A)))) == [("a", "first")]
+
+    def test_an_empty_file_has_no_records(self, tmp_path):
+        assert read(write(tmp_path / "x.jsonl", b"")) == []
+
+    def test_integers_become_decimal_ids(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines({"id": 7, "text": ""}, {"id": -(2**63), "text": ""}))
+        assert texts(read(path)) == [("7", ""), ("-9223372036854775808", "")]
+
+    def test_fields_may_have_other_names(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines({"url": "u", "body": "t", "id": 1, "text": 2}))
+        assert texts(read(path, id_field="url", text_field="body")) == [("u", "t")]
+
+    def test_a_prefix_is_put_before_ids_and_not_into_the_line(self, tmp_path):
+        (item,) = read(write(tmp_path / "x.jsonl", json_lines(A)), id_prefix="news/")
+        assert (item.id, item.json) == ("news/a", b'{"id":"a","text":"first"}')
+
+    def test_escaped_and_raw_characters_are_the_same(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", '{"id":"文","text":"\\u6587\\ud83d\\ude00"}\n'.encode())
+        assert texts(read(path)) == [("文", "文😀")]
+
+    @pytest.mark.parametrize(
+        ("line", "known_id", "reason"),
+        [
+            (b"{", None, "not JSON: "),
+            (b'{"id": "a", "text": "t"} {}', None, "not JSON: "),
+            (b"<html>", None, "not JSON: unexpected character"),
+            (b'[{"id": "a"}]', None, "a JSON list, not an object"),
+            (b'"a"', None, "not a JSON object but a text"),
+            (b"null", None, "not a JSON object but null"),
+            (b"{}", None, "no field 'id' among none"),
+            (b'{"ID": "a", "text": "t"}', None, "no field 'id' among 'ID', 'text'"),
+            (b'{"id": "", "text": "t"}', None, "the id is empty"),
+            (b'{"id": true, "text": "t"}', None, "field 'id' is true or false: ids are texts or integers"),
+            (b'{"id": 1.5, "text": "t"}', None, "field 'id' is a number with a fraction"),
+            (b'{"id": 123456789012345678901, "text": "t"}', None, "or one beyond 64 bits"),
+            (b'{"id": null, "text": "t"}', None, "field 'id' is null"),
+            (b'{"id": ["a"], "text": "t"}', None, "field 'id' is a list"),
+            (b'{"id": {"a": 1}, "text": "t"}', None, "field 'id' is an object"),
+            (b'{"id": "%b", "text": "t"}' % (b"x" * 1025), None, "1025 bytes"),
+            (b'{"id": "\\ud800", "text": "t"}', None, "not JSON: "),
+            (b'{"id": "a", "text": "\\udc00"}', None, "not JSON: "),
+            (b'{"id": "a"}', "a", "no field 'text' among 'id'"),
+            (b'{"id": "a", "text": null}', "a", "field 'text' is null, not a text"),
+            (b'{"id": "a", "text": 5}', "a", "field 'text' is a number, not a text"),
+            (b'{"id": "a", "text": ["t"]}', "a", "field 'text' is a list, not a text"),
+            (b'{"id": "a", "text": "\xd6\xd0\xce\xc4"}', None, "not utf-8"),
+        ],
+    )
+    def test_a_bad_line_is_rejected_with_its_reason_and_the_others_are_kept(
+        self, tmp_path, line, known_id, reason
+    ):
+        path = write(tmp_path / "x.jsonl", json_lines(A) + line + b"\n" + json_lines(B))
+        first, bad, last = read(path)
+        assert (first.id, last.id, last.line) == ("a", "b", 3)
+        assert isinstance(bad, Reject)
+        assert (bad.source, bad.line, bad.id) == (str(path), 2, known_id)
+        assert reason in bad.reason
+
+    def test_an_id_of_a_kilobyte_is_kept_and_its_prefix_counts(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines({"id": "文" * 341, "text": "t"}))
+        assert texts(read(path)) == [("文" * 341, "t")]
+        assert "1025 bytes" in rejects(read(path, id_prefix="x/"))[0][2]
+
+    def test_many_field_names_are_not_all_listed(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines({f"field{i}": i for i in range(1000)}))
+        assert len(rejects(read(path))[0][2]) < 250
+
+
+class TestEncodings:
+    def test_gb18030_is_read_where_it_is_said_or_found(self, tmp_path):
+        line = '{"id":"a","text":"中文"}'.encode("gb18030")
+        path = write(tmp_path / "x.jsonl", line + b"\n" + '{"id":"b","text":"中文"}\n'.encode())
+        items = read(path, encoding="auto")
+        assert texts(items) == [("a", "中文"), ("b", "中文")]
+        assert items[0].json == '{"id":"a","text":"中文"}'.encode()
+        assert read(path, encoding="gb18030")[0] == items[0]
+
+    def test_an_encoding_that_does_not_exist_is_refused(self):
+        with pytest.raises(ValueError, match="klingon"):
+            InputOptions(encoding="klingon")
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le"])
+    def test_an_encoding_with_other_line_ends_is_refused_except_for_whole_files(self, tmp_path, encoding):
+        with pytest.raises(ValueError, match=f"iconv -f {encoding}"):
+            InputOptions(encoding=encoding)
+        write(tmp_path / "文.txt", "A中\n".encode(encoding))
+        assert texts(read(tmp_path, encoding=encoding, format="text")) == [("文.txt", "A中\n")]
+
+
+class TestFingerprints:
+    def test_hexadecimal_digits_are_read(self, tmp_path):
+        rows = [{"id": 1, "h": "0123456789abcdef"}, {"id": 2, "h": "0X0123456789ABCDEF"}]
+        items = read(write(tmp_path / "x.jsonl", json_lines(*rows)), fingerprint_field="h")
+        assert [(item.text, item.fingerprint) for item in items] == [(None, 0x0123456789ABCDEF)] * 2
+
+    def test_longer_ones_are_read_where_they_are_expected(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines({"id": 1, "h": "f" * 32}))
+        (item,) = read(path, fingerprint_field="h", fingerprint_bits=128)
+        assert item.fingerprint == 2**128 - 1
+
+    @pytest.mark.parametrize(
+        "value",
+        ["", "123", "0123456789abcdeg", "0123456789abcdef0", "-123456789abcdef", " 123456789abcdef",
+         "0123456789abcdef\n", "0x123456789abcdef", "f" * 32, "1_23456789abcdef", "０123456789abcdef"],
+    )  # fmt: skip
+    def test_anything_else_is_rejected(self, tmp_path, value):
+        path = write(tmp_path / "x.jsonl", json_lines({"id": "a", "h": value}))
+        ((line, known_id, reason),) = rejects(read(path, fingerprint_field="h"))
+        assert (line, known_id) == (1, "a")
+        assert "is no fingerprint of 64 bits: 16 hexadecimal digits are needed" in reason
+
+    def test_a_number_is_rejected(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines({"id": "a", "h": 5}))
+        assert rejects(read(path, fingerprint_field="h")) == [(1, "a", "field 'h' is a number, not a text")]
+
+    def test_csv_has_them_too(self, tmp_path):
+        path = write(tmp_path / "x.csv", b"id,h\na,00000000000000ff\nb,ff\n")
+        good, bad = read(path, fingerprint_field="h")
+        assert (good.id, good.fingerprint, good.json) == ("a", 255, None)
+        assert (bad.line, bad.id) == (3, "b")
+
+
+class TestCsv:
+    def test_rows_after_the_header_are_records(self, tmp_path):
+        path = write(tmp_path / "x.csv", b"day,text,id\nMon,first,a\nTue,second,b\n")
+        assert read(path) == [
+            Record(str(path), 2, "a", text="first"),
+            Record(str(path), 3, "b", text="second"),
+        ]
+
+    def test_quoted_fields_hold_delimiters_quotes_and_line_ends(self, tmp_path):
+        path = write(tmp_path / "x.csv", b'id,text\r\na,"one, ""two""\r\nthree\n"\r\nb,four\r\n')
+        items = read(path)
+        assert texts(items) == [("a", 'one, "two"\r\nthree\n'), ("b", "four")]
+        assert [item.line for item in items] == [2, 5]
+
+    def test_fields_beyond_the_usual_limit_of_csv_are_read(self, tmp_path):
+        long = "长" * 300_000
+        path = write(tmp_path / "x.csv", f'id,text\na,"{long}"\n'.encode())
+        assert texts(read(path)) == [("a", long)]
+
+    def test_a_byte_order_mark_before_a_quoted_header_is_tolerated(self, tmp_path):
+        assert texts(read(write(tmp_path / "x.csv", b'\xef\xbb\xbf"id","text"\na,b\n'))) == [("a", "b")]
+
+    def test_another_delimiter(self, tmp_path):
+        path = write(tmp_path / "x.csv", b"id;text\na;1,5\n")
+        assert texts(read(path, delimiter=";")) == [("a", "1,5")]
+
+    def test_tsv_is_separated_by_tabs(self, tmp_path):
+        assert texts(read(write(tmp_path / "x.tsv", b"id\ttext\na\tb, c\n"))) == [("a", "b, c")]
+
+    @pytest.mark.parametrize("delimiter", ["", ";;", "，", '"', "\n"])
+    def test_a_delimiter_that_cannot_be_is_refused(self, delimiter):
+        with pytest.raises(ValueError, match="delimiter"):
+            InputOptions(delimiter=delimiter)
+
+    def test_blank_rows_are_skipped(self, tmp_path):
+        assert texts(read(write(tmp_path / "x.csv", b"id,text\n\na,b\n  \n\r\n"))) == [("a", "b")]
+
+    def test_other_encodings(self, tmp_path):
+        path = write(tmp_path / "x.csv", '编号,正文\n甲,"镕基, 福\n"\n'.encode("gb18030"))
+        found = read(path, id_field="编号", text_field="正文", encoding="auto")
+        assert texts(found) == [("甲", "镕基, 福\n")]
+
+    def test_a_cell_that_is_not_utf8_costs_its_own_row_only(self, tmp_path):
+        path = write(tmp_path / "x.csv", b"id,text\na,\xff\nb,ok\n\xff,ok\n")
+        bad, good, bad_id = read(path)
+        assert (bad.line, bad.id, good.id) == (2, "a", "b")
+        assert (bad_id.line, bad_id.id) == (4, None)
+        assert "not utf-8" in bad.reason
+        assert "not utf-8" in bad_id.reason
+
+    @pytest.mark.parametrize("row", [b"a", b"a,b,c", b'a,"b" c', b'a,b"\rc"'])
+    def test_a_broken_row_is_rejected_and_the_others_are_kept(self, tmp_path, row):
+        path = write(tmp_path / "x.csv", b"id,text\nx,y\n" + row + b"\nz,z\n")
+        items = read(path)
+        assert [item.id for item in items if isinstance(item, Record)] == ["x", "z"]
+        assert [line for line, _, _ in rejects(items)] == [3]
+
+    def test_a_quote_that_is_never_closed_costs_a_bounded_piece_of_the_file(self, tmp_path):
+        rows = b"".join(b"n%d,text\n" % i for i in range(1000))
+        items = read(write(tmp_path / "x.csv", b'id,text\na,b\nbad,"open\n' + rows), max_record_bytes=500)
+        assert [line for line, _, _ in rejects(items)] == [3]
+        assert "500" in rejects(items)[0][2]
+        assert len(items) > 900
+
+    def test_a_quote_open_at_the_end_is_rejected(self, tmp_path):
+        items = read(write(tmp_path / "x.csv", b'id,text\na,b\nbad,"open\nc,d\n'))
+        assert [item.id for item in items] == ["a", None]
+        assert items[1].reason.startswith("not CSV: unexpected end of data")
+
+    def test_a_line_over_the_limit_is_rejected_and_the_others_are_kept(self, tmp_path):
+        path = write(tmp_path / "x.csv", b"id,text\na," + b"x" * 2000 + b"\nb,c\n")
+        bad, good = read(path, max_record_bytes=1000)
+        assert (bad.line, good.id) == (2, "b")
+
+    @pytest.mark.parametrize(
+        ("header", "reason"),
+        [
+            (b"key,text\n", "in the header: no column 'id' among 'key', 'text'"),
+            (b"id,body\n", "in the header: no column 'text' among 'id', 'body'"),
+            (b"id,\xff\n", "in the header: not utf-8"),
+            (b'id,"te"xt\n', "not CSV: "),
+        ],
+    )
+    def test_a_header_that_does_not_fit_is_one_reject_for_the_file(self, tmp_path, header, reason):
+        items = read(write(tmp_path / "x.csv", header + b"a,b\nc,d\n"))
+        assert [(line, known_id) for line, known_id, _ in rejects(items)] == [(1, None)]
+        assert len(items) == 1
+        assert items[0].reason.startswith(reason)
+
+    @pytest.mark.parametrize("data", [b"", b"id,text\n", b"id,text"])
+    def test_a_file_without_rows_has_no_records(self, tmp_path, data):
+        assert read(write(tmp_path / "x.csv", data)) == []
+
+
+class TestPlainText:
+    def test_a_file_is_a_document_named_by_its_place_in_the_folder(self, tmp_path):
+        write(tmp_path / "b.txt", b"\xef\xbb\xbfone\ntwo\n")
+        write(tmp_path / "deep/er/a.txt", "三".encode())
+        items = read(tmp_path)
+        assert texts(items) == [("b.txt", "one\ntwo\n"), ("deep/er/a.txt", "三")]
+        assert [(item.source, item.line) for item in items] == [
+            (str(tmp_path / "b.txt"), 1),
+            (str(tmp_path / "deep/er/a.txt"), 1),
+        ]
+
+    def test_a_file_that_is_named_keeps_the_path_it_was_given_by(self, tmp_path, monkeypatch):
+        write(tmp_path / "x/a.txt", b"one")
+        monkeypatch.chdir(tmp_path)
+        assert texts(read("./x/a.txt")) == [("x/a.txt", "one")]
+
+    def test_a_line_is_a_document_where_that_is_asked_for(self, tmp_path):
+        write(tmp_path / "x/a.txt", b"one\r\n\n  two\n")
+        items = read(tmp_path, format="lines", id_prefix="p/")
+        assert texts(items) == [("p/x/a.txt:1", "one"), ("p/x/a.txt:3", "  two")]
+
+    def test_bytes_of_another_encoding_are_rejected_under_their_id(self, tmp_path):
+        write(tmp_path / "a.txt", "中文".encode("gb18030"))
+        ((line, known_id, reason),) = rejects(read(tmp_path))
+        assert (line, known_id) == (1, "a.txt")
+        assert "not utf-8" in reason
+        assert texts(read(tmp_path, encoding="auto")) == [("a.txt", "中文")]
+
+    def test_a_file_over_the_limit_is_rejected(self, tmp_path):
+        write(tmp_path / "a.txt", b"x" * 101)
+        write(tmp_path / "b.txt", b"x" * 100)
+        bad, good = read(tmp_path, max_record_bytes=100)
+        assert (bad.line, good.id) == (1, "b.txt")
+        assert "at most 100 are read" in bad.reason
+
+    def test_a_file_name_that_is_no_text_is_rejected_and_can_be_printed(self, tmp_path):
+        name = os.fsencode(tmp_path) + b"/\xff.txt"
+        try:
+            with open(name, "wb") as file:  # noqa: PTH123  # a Path has no such name
+                file.write(b"one")
+        except OSError:
+            pytest.skip("this file system takes UTF-8 names only")
+        ((_, known_id, reason),) = rejects(read(tmp_path))
+        assert known_id is None
+        assert "no valid Unicode text" in reason
+        assert read(tmp_path)[0].source.endswith("\\xff.txt")
+
+
+PACKERS = pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+
+
+class TestPackedFiles:
+    @PACKERS
+    @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.json.zst", "x.bin", "x"])
+    def test_content_tells_what_it_is_packed_with_not_the_name(self, tmp_path, pack, name):
+        assert texts(read(write(tmp_path / name, pack(json_lines(A, B))))) == [
+            ("a", "first"),
+            ("b", "second"),
+        ]
+
+    @PACKERS
+    def test_the_name_before_the_packer_tells_the_format(self, tmp_path, pack):
+        suffix = {"compress": ".gz"}.get(pack.__name__, ".zst") if pack is gzip.compress else ".zst"
+        write(tmp_path / f"x.csv{suffix}", pack(b"id,text\na,b\n"))
+        write(tmp_path / f"y.txt{suffix}", pack(b"whole\nfile"))
+        assert texts(read(tmp_path)) == [("a", "b"), (f"y.txt{suffix}", "whole\nfile")]
+
+    @PACKERS
+    def test_many_members_are_one_file(self, tmp_path, pack):
+        data = pack(json_lines(A)[:7]) + pack(b"") + pack(json_lines(A)[7:]) + pack(json_lines(B))
+        assert texts(read(write(tmp_path / "x.jsonl", data))) == [("a", "first"), ("b", "second")]
+
+    @PACKERS
+    def test_a_byte_order_mark_inside_is_tolerated(self, tmp_path, pack):
+        path = write(tmp_path / "x.jsonl", pack(b"\xef\xbb\xbf" + json_lines(A)))
+        assert texts(read(path)) == [("a", "first")]
+
+    @PACKERS
+    def test_zeros_after_a_member_are_padding(self, tmp_path, pack):
+        data = pack(json_lines(A)) + b"\0" * 5000
+        assert texts(read(write(tmp_path / "x.jsonl", data))) == [("a", "first")]
+
+    def test_a_skippable_frame_comes_first(self, tmp_path):
+        frame = b"\x50\x2a\x4d\x18\x04\0\0\0abcd"
+        path = write(tmp_path / "x.jsonl", frame + zstandard.compress(json_lines(A)))
+        assert texts(read(path)) == [("a", "first")]
+
+    def test_a_frame_with_a_very_long_window_is_read(self, tmp_path):
+        parameters = zstandard.ZstdCompressionParameters(window_log=30, enable_ldm=False, threads=0)
+        packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+        data = packer.compress(json_lines(A)) + packer.flush()
+        with pytest.raises(zstandard.ZstdError, match="memory"):
+            zstandard.ZstdDecompressor().decompressobj().decompress(data)
+        assert texts(read(write(tmp_path / "x.jsonl", data))) == [("a", "first")]
+
+    @PACKERS
+    def test_what_comes_before_the_cut_of_a_file_is_kept(self, tmp_path, pack):
+        rows = [{"id": i, "text": os.urandom(500).hex()} for i in range(2000)]
+        data = pack(json_lines(*rows))
+        path = write(tmp_path / "x.jsonl", data[: len(data) // 2])
+        *records, end = read(path)
+        assert 300 < len(records) < 1200
+        assert texts(records) == [(str(row["id"]), row["text"]) for row in rows[: len(records)]]
+        assert (end.source, end.line, end.id) == (str(path), len(records) + 1, None)
+        assert "ends in the middle: the file was cut short" in end.reason
+
+    @PACKERS
+    def test_what_comes_before_damage_is_kept(self, tmp_path, pack):
+        good = pack(json_lines(*[{"id": i, "text": "t"} for i in range(10)]))
+        bad = bytearray(pack(json_lines(*[{"id": i, "text": os.urandom(500).hex()} for i in range(100)])))
+        bad[4:60] = bytes(56)
+        *records, end = read(write(tmp_path / "x.jsonl", good + bad))
+        assert len(texts(records)) == 10
+        assert end.line == 11
+        assert "data is damaged" in end.reason
+
+    def test_a_wrong_checksum_is_told(self, tmp_path):
+        data = bytearray(gzip.compress(json_lines(A, B)))
+        data[-6] ^= 1
+        *_, end = read(write(tmp_path / "x.jsonl", data))
+        assert "incorrect data check" in end.reason
+
+    @PACKERS
+    def test_what_follows_the_last_member_and_is_none_is_told(self, tmp_path, pack):
+        record, end = read(write(tmp_path / "x.jsonl", pack(json_lines(A)) + b"garbage, not a member"))
+        assert record.id == "a"
+        assert (end.line, "data is damaged" in end.reason) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("head", "name"),
+        [(b"BZh91AY&SY", "bzip2"), (b"\xfd7zXZ\0\0\0\0\0", "xz"), (b"PK\x03\x04\0\0\0\0\0\0", "zip")],
+    )
+    def test_other_packers_are_named_instead_of_a_million_bad_lines(self, tmp_path, head, name):
+        path = write(tmp_path / "x.jsonl", head + b"\n\x01\n\x02\n")
+        assert rejects(read(path)) == [
+            (1, None, f"it is packed with {name}: unpack it first (gzip and zstd need not be)")
+        ]
+
+
+class TestInputs:
+    def test_files_folders_and_globs_are_read_in_the_order_given(self, tmp_path):
+        for name in ("b/2.jsonl", "b/1.jsonl", "b/0/z.jsonl", "a.jsonl", "c1.jsonl", "c2.jsonl"):
+            write(tmp_path / name, json_lines({"id": name, "text": "t"}))
+        found = read(tmp_path / "c?.jsonl", tmp_path / "b", tmp_path / "a.jsonl")
+        assert [item.id for item in found] == [
+            "c1.jsonl", "c2.jsonl", "b/1.jsonl", "b/2.jsonl", "b/0/z.jsonl", "a.jsonl"
+        ]  # fmt: skip
+
+    def test_a_glob_of_everything_below_names_each_file_once(self, tmp_path):
+        for name in ("x/a.jsonl", "x/y/b.jsonl", "c.jsonl"):
+            write(tmp_path / name, json_lines({"id": name, "text": "t"}))
+        assert sorted(item.id for item in read(tmp_path / "**")) == ["c.jsonl", "x/a.jsonl", "x/y/b.jsonl"]
+
+    def test_a_name_with_a_star_that_exists_is_no_glob(self, tmp_path):
+        write(tmp_path / "[1].jsonl", json_lines(A))
+        write(tmp_path / "1.jsonl", json_lines(B))
+        assert texts(read(tmp_path / "[1].jsonl")) == [("a", "first")]
+
+    def test_a_folder_gives_the_files_whose_names_tell_a_format(self, tmp_path):
+        write(tmp_path / "a.jsonl", json_lines(A))
+        for name in ("_SUCCESS", "notes.md", ".hidden.jsonl", ".git/x.jsonl"):
+            write(tmp_path / name, b"no record")
+        assert texts(read(tmp_path)) == [("a", "first")]
+
+    def test_a_folder_gives_all_visible_files_where_the_format_is_said(self, tmp_path):
+        write(tmp_path / "part-00000", json_lines(A))
+        write(tmp_path / "_SUCCESS", b"")
+        write(tmp_path / ".part-00000.crc", b"crc")
+        assert texts(read(tmp_path, format="jsonl")) == [("a", "first")]
+
+    def test_the_format_that_is_said_overrides_the_name(self, tmp_path):
+        assert texts(read(write(tmp_path / "x.txt", json_lines(A)), format="jsonl")) == [("a", "first")]
+
+    def test_a_name_that_tells_nothing_means_json_lines(self, tmp_path):
+        assert texts(read(write(tmp_path / "data", json_lines(A)))) == [("a", "first")]
+
+    @pytest.mark.parametrize("name", ["X.JSONL", "x.ndjson", "x.json", "x.Json.GZ"])
+    def test_names_of_json_lines(self, tmp_path, name):
+        write(tmp_path / name, json_lines(A))
+        assert texts(read(tmp_path)) == [("a", "first")]
+
+    def test_what_cannot_be_opened_is_rejected_and_the_others_are_read(self, tmp_path):
+        good = write(tmp_path / "x.jsonl", json_lines(A))
+        gone, inside = tmp_path / "gone.jsonl", good / "y"
+        items = read(gone, good, inside)
+        assert [item.source for item in items] == [str(gone), str(good), str(inside)]
+        assert rejects(items) == [
+            (None, None, "it cannot be opened: No such file or directory"),
+            (None, None, "it cannot be opened: Not a directory"),
+        ]
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_what_may_not_be_read_is_rejected(self, tmp_path):
+        path = write(tmp_path / "x" / "y.jsonl", json_lines(A))
+        path.chmod(0)
+        assert rejects(read(path)) == [(None, None, "it cannot be opened: Permission denied")]
+        path.parent.chmod(0)
+        closed = [read(path), read(tmp_path)]
+        path.parent.chmod(0o700)
+        assert [rejects(items) for items in closed] == [
+            [(None, None, "it cannot be opened: Permission denied")]
+        ] * 2
+
+    def test_a_glob_that_names_nothing_is_rejected(self, tmp_path):
+        (item,) = read(tmp_path / "*.jsonl")
+        assert item == Reject(str(tmp_path / "*.jsonl"), None, None, "no file has a name like this")
+
+    def test_a_folder_without_a_file_to_read_is_rejected(self, tmp_path):
+        write(tmp_path / "a.md", b"x")
+        write(tmp_path / ".b.jsonl", b"x")
+        (item,) = read(tmp_path)
+        assert (item.source, item.line) == (str(tmp_path), None)
+        assert item.reason.startswith("the folder has no files ending in .jsonl, ")
+
+    def test_a_file_that_vanishes_meanwhile_is_rejected(self, tmp_path):
+        rows = [{"id": i, "text": "t"} for i in range(CHUNK_RECORDS + 1)]
+        write(tmp_path / "1.jsonl", json_lines(*rows))
+        second = write(tmp_path / "2.jsonl", json_lines(A))
+        chunks = Sources([str(tmp_path)], InputOptions()).chunks()
+        next(chunks)
+        second.unlink()
+        assert list(chunks)[-1][-1] == Reject(
+            str(second), None, None, "it cannot be opened: No such file or directory"
+        )
+
+    def test_a_disk_that_fails_in_the_middle_keeps_what_was_read(self):
+        class FailingDisk(io.BytesIO):
+            def read1(self, size: int | None = -1, /) -> bytes:
+                if data := super().read1(size):
+                    return data
+                raise OSError(5, "Input/output error")
+
+        record, end = read("-", stdin=FailingDisk(json_lines(A) + b'{"id": "half'))
+        assert record.id == "a"
+        assert end == Reject("stdin", 2, None, "it cannot be read further: Input/output error")
+
+
+class TestStandardInput:
+    @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+    def test_json_lines_come_through_a_pipe_packed_or_not(self, pack):
+        reading, writing = os.pipe()
+        os.write(writing, pack(json_lines(A, B)))
+        os.close(writing)
+        with os.fdopen(reading, "rb") as stdin:
+            items = read("-", stdin=stdin)
+        assert texts(items) == [("a", "first"), ("b", "second")]
+        assert items[1].source == "stdin"
+
+    def test_other_formats_are_said(self):
+        assert texts(read("-", stdin=io.BytesIO(b"id,text\na,b\n"), format="csv")) == [("a", "b")]
+        assert texts(read("-", stdin=io.BytesIO(b"x\ny\n"), format="lines")) == [
+            ("stdin:1", "x"),
+            ("stdin:2", "y"),
+        ]
+        assert texts(read("-", stdin=io.BytesIO(b"x\ny\n"), format="text")) == [("stdin", "x\ny\n")]
+
+    def test_it_may_stand_between_files(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines(A))
+        assert [item.id for item in read(path, "-", path, stdin=io.BytesIO(json_lines(B)))] == ["a", "b", "a"]
+
+
+class TestChunks:
+    def test_chunks_have_a_bounded_count_and_keep_the_order_across_files(self, tmp_path):
+        for name in "ab":
+            rows = [{"id": f"{name}{i}", "text": "t"} for i in range(CHUNK_RECORDS)]
+            write(tmp_path / f"{name}.jsonl", b"\n" + json_lines(*rows) + b"bad\n")
+        chunks = list(Sources([str(tmp_path)], InputOptions()).chunks())
+        assert [len(chunk) for chunk in chunks] == [CHUNK_RECORDS, CHUNK_RECORDS, 2]
+        items = list(chain.from_iterable(map(Parser(InputOptions()).parse, chunks)))
+        expected = [*(f"a{i}" for i in range(512)), None, *(f"b{i}" for i in range(512)), None]
+        assert [item.id for item in items] == expected
+
+    def test_chunks_have_bounded_bytes_except_for_a_single_large_record(self, tmp_path):
+        sizes = [10, CHUNK_BYTES * 3, 10, CHUNK_BYTES // 2, CHUNK_BYTES // 2 - 100, CHUNK_BYTES // 2]
+        path = write(tmp_path / "x.txt", b"\n".join(b"x" * size for size in sizes))
+        chunks = Sources([str(path)], InputOptions(format="lines")).chunks()
+        assert [[len(raw.data) for raw in chunk] for chunk in chunks] == [
+            sizes[:1], sizes[1:2], sizes[2:5], sizes[5:]
+        ]  # fmt: skip
+
+    def test_a_record_of_the_largest_size_is_read_and_one_byte_more_is_not(self, tmp_path):
+        path = write(tmp_path / "x.txt", b"x" * 1000 + b"\n" + b"y" * 1001 + b"\nz")
+        good, bad, last = read(path, format="lines", max_record_bytes=1000)
+        assert (good.text, last.line) == ("x" * 1000, 3)
+        assert bad == Reject(str(path), 2, None, "the record has 1,001 bytes or more, at most 1,000 are read")
+
+    @pytest.mark.parametrize("size", [0, -1])
+    def test_no_room_for_any_record_is_refused(self, size):
+        with pytest.raises(ValueError, match="max_record_bytes"):
+            InputOptions(max_record_bytes=size)
+
+    def test_a_format_that_does_not_exist_is_refused(self):
+        with pytest.raises(ValueError, match="no format 'xml'"):
+            InputOptions(format="xml")  # type: ignore[arg-type]
+
+
+class TestMemory:
+    """Memory does not grow with what is read: the peaks allowed are far below the data's size."""
+
+    @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+    @pytest.mark.parametrize("form", ["jsonl", "lines", "csv", "text"])
+    def test_a_line_of_50_megabytes_is_skipped(self, tmp_path, pack, form):
+        head = b"id,text\n" if form == "csv" else b""
+        path = write(tmp_path / "x", pack(head + b"x" * (50 << 20) + b"\n"))
+        options = InputOptions(format=form, max_record_bytes=1 << 20)
+        (chunk,), peak = traced(lambda: list(Sources([str(path)], options).chunks()))
+        (reject,) = chunk
+        assert reject.line == (2 if form == "csv" else 1)
+        assert "at most 1,048,576 are read" in reject.reason
+        assert peak < 36 << 20
+
+    def test_the_record_after_a_line_of_50_megabytes_is_read(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines(A) + b"x" * (50 << 20) + b"\n" + json_lines(B))
+        items = read(path)
+        assert [(item.line, item.id) for item in items] == [(1, "a"), (2, None), (3, "b")]
+        assert "52,428,800 bytes" in items[1].reason
+
+    def test_an_endless_stream_needs_no_more_than_a_few_chunks(self):
+        class Endless(io.RawIOBase):
+            lines = json_lines(*[{"id": i, "text": "x" * 1000} for i in range(1000)])
+
+            def readable(self) -> bool:
+                return True
+
+            def readinto(self, buffer: Any) -> int:
+                size = min(len(buffer), len(self.lines))
+                buffer[:size] = self.lines[:size]
+                return size
+
+        sources = Sources(["-"], InputOptions(), io.BufferedReader(Endless()))
+
+        def read_100_megabytes() -> None:
+            for _ in sources.chunks():
+                if sources.consumed_bytes > 100 << 20:
+                    return
+
+        _, peak = traced(read_100_megabytes)
+        assert peak < 10 << 20
+
+
+def traced(work: Any) -> tuple[Any, int]:
+    tracemalloc.start()
+    try:
+        result = work()
+        return result, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+class TestProgress:
+    def test_the_bytes_consumed_end_as_the_total_of_all_files(self, tmp_path):
+        packed = gzip.compress(json_lines(*[{"id": i, "text": "x" * 100} for i in range(5000)]))
+        write(tmp_path / "a.jsonl.gz", packed)
+        write(tmp_path / "b.jsonl", json_lines(A))
+        sources = Sources([str(tmp_path)], InputOptions())
+        total = len(packed) + len(json_lines(A))
+        assert sources.total_bytes() == total
+        assert sources.consumed_bytes == 0
+        assert list(positions(sources))[-1] == total
+        assert sources.consumed_bytes == total
+
+    def test_it_grows_while_files_are_read(self, tmp_path):
+        path = write(tmp_path / "x.txt", b"x" * 4095 + b"\n")
+        path.write_bytes(path.read_bytes() * 2000)
+        grown = list(positions(Sources([str(path)], InputOptions(format="lines"))))
+        assert grown == sorted(grown)
+        assert grown[0] < grown[-1] == 4096 * 2000
+
+    def test_nobody_knows_how_much_comes_through_a_pipe(self, tmp_path):
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+        assert Sources([str(path)], InputOptions()).total_bytes() is None
+        assert Sources(["-"], InputOptions()).total_bytes() is None
+
+    def test_what_is_missing_adds_nothing(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", b"1234")
+        assert Sources([str(tmp_path / "gone"), str(path)], InputOptions()).total_bytes() == 4
+
+
+def positions(sources: Sources) -> Iterator[int]:
+    for _ in sources.chunks():
+        yield sources.consumed_bytes
+    yield sources.consumed_bytes
