@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Shows the most instructive of the near-duplicate pairs that `simhbase find --json` printed.
+
+usage: simhbase find --json FILE.jsonl | scripts/show_pairs.py FILE.jsonl
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+from rich.text import Text
+
+from simhbase.features import tokens
+from simhbase.text import normalise
+
+SHOWN = 5
+CONTEXT = 8  # words shown around a difference
+DIFFERENCES = 4  # shown of one pair
+IDEAL = 0.06  # share of differing words that teaches most: clearly edited, clearly the same
+LONGEST = 3_000  # tokens; longer pairs are not considered
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two different texts that were found near each other."""
+
+    one: dict
+    other: dict
+    distance: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A pair with its words and where they differ."""
+
+    pair: Pair
+    left: list[str]
+    right: list[str]
+    changes: list[tuple[str, int, int, int, int]]
+
+    @property
+    def share(self) -> float:
+        changed = sum(i2 - i1 + j2 - j1 for _, i1, i2, j1, j2 in self.changes)
+        return changed / (len(self.left) + len(self.right))
+
+
+def main() -> None:
+    records = [orjson.loads(line) for line in Path(sys.argv[1]).read_bytes().splitlines()]
+    articles = {record["id"]: record for record in records}
+    answers = [orjson.loads(line) for line in sys.stdin.buffer]
+    pairs = [
+        Pair(articles[answer["id"]], articles[match["id"]], match["distance"])
+        for answer in answers
+        for match in answer["matches"]
+        if answer["id"] < match["id"]
+    ]
+    near = [pair for pair in pairs if normalise(pair.one["text"]) != normalise(pair.other["text"])]
+    with_duplicates = sum(len(answer["matches"]) > 1 for answer in answers)
+    console = Console(highlight=False)
+    console.print(
+        f"{with_duplicates:,} of {len(articles):,} articles have a near duplicate: {len(pairs) - len(near):,} pairs "
+        f"are the same text, {len(near):,} differ. The most instructive ones:\n"
+    )
+    for difference in instructive(near):
+        show(console, difference)
+
+
+def instructive(pairs: list[Pair]) -> list[Difference]:
+    """Those whose share of differing words is nearest to the ideal; no article twice."""
+    differences = sorted(map(compare, pairs), key=lambda difference: abs(difference.share - IDEAL))
+    chosen: list[Difference] = []
+    seen: set[str] = set()
+    for difference in differences:
+        texts = {difference.pair.one["text"], difference.pair.other["text"]}
+        if difference.changes and not seen & texts and len(difference.left) < LONGEST:
+            chosen.append(difference)
+        seen |= texts
+    return sorted(chosen[:SHOWN], key=lambda difference: difference.share)
+
+
+def compare(pair: Pair) -> Difference:
+    left, right = tokens(pair.one["text"]), tokens(pair.other["text"])
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    changes = [step for step in matcher.get_opcodes() if step[0] != "equal"]
+    return Difference(pair, left, right, changes)
+
+
+def show(console: Console, difference: Difference) -> None:
+    pair = difference.pair
+    console.print(
+        f"[bold]{pair.one['id']}[/] and [bold]{pair.other['id']}[/]: {pair.distance} of 64 bits differ, "
+        f"{difference.share:.1%} of the words"
+    )
+    for line in excerpts(difference):
+        console.print("  ", line, sep="")
+    more = len(difference.changes) - DIFFERENCES
+    console.print(f"  and {more} more places\n" if more > 0 else "")
+
+
+def excerpts(difference: Difference) -> Iterator[Text]:
+    """Each place that differs among its neighbours: what only the first text has in red and [-so-],
+    what only the second has in green and {+so+}."""
+    left, right = difference.left, difference.right
+    for _, i1, i2, j1, j2 in difference.changes[:DIFFERENCES]:
+        line = Text("... " + spaced(left[max(0, i1 - CONTEXT) : i1]) + " ")
+        if i2 > i1:
+            line.append(f"[-{spaced(left[i1:i2][: 3 * CONTEXT])}-]", style="red")
+        if j2 > j1:
+            line.append(f"{{+{spaced(right[j1:j2][: 3 * CONTEXT])}+}}", style="green")
+        line.append(" " + spaced(left[i2 : i2 + CONTEXT]) + " ...")
+        yield line
+
+
+def spaced(words: list[str]) -> str:
+    """Chinese words follow each other without a space."""
+    text = ""
+    for word in words:
+        apart = text and text[-1].isascii() and word[0].isascii()
+        text += f" {word}" if apart else word
+    return text
+
+
+if __name__ == "__main__":
+    main()
