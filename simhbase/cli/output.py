@@ -1,0 +1,147 @@
+"""What commands say: results on standard output, as text to read or as JSON; messages on stderr.
+
+Commands never print by themselves, so that `--json` means the same everywhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, Protocol
+
+import click
+import orjson
+
+from simhbase.model import Lookup
+
+Answer = tuple[str | None, Lookup]
+
+
+class Output(Protocol):
+    """Results, by kind. Each call is flushed: whoever reads the other end of a pipe gets it now."""
+
+    def summary(self, values: Mapping[str, Any]) -> None:
+        """What a command did or found, by name; values may be mappings and lists themselves."""
+
+    def lookups(self, answers: Iterable[Answer]) -> None:
+        """Answers to queries, each with the query's id if it has one."""
+
+    def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Ids and hex digits."""
+
+
+class JsonOutput:
+    """A JSON object a summary, a line of JSON a record."""
+
+    def summary(self, values: Mapping[str, Any]) -> None:
+        """One object."""
+        self._lines([values])
+
+    def lookups(self, answers: Iterable[Answer]) -> None:
+        """A line a query."""
+        self._lines(_lookup(query, found) for query, found in answers)
+
+    def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
+        """A line a document."""
+        self._lines({"id": document, "fingerprint": digits} for document, digits in rows)
+
+    def _lines(self, values: Iterable[Mapping[str, Any]]) -> None:
+        _write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
+
+
+class ConsoleOutput:
+    """Text for people. Ids come last in a line: they may be long, and are never cut."""
+
+    def summary(self, values: Mapping[str, Any]) -> None:
+        """A line a value."""
+        _write(_encoded(_aligned(values)))
+
+    def lookups(self, answers: Iterable[Answer]) -> None:
+        """A block a query: its fingerprint and id, then a line a match."""
+        _write(_encoded(line for query, found in answers for line in _lookup_lines(query, found)))
+
+    def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
+        """A line a document."""
+        _write(_encoded(f"{digits}  {document}" for document, digits in rows))
+
+
+def message(text: str) -> None:
+    """A line on stderr."""
+    click.echo(text, err=True)
+
+
+def json_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds `--json`; the command takes an `output`."""
+
+    @wraps(command)
+    def with_output(*args: Any, as_json: bool, **kwargs: Any) -> None:
+        output: Output = JsonOutput() if as_json else ConsoleOutput()
+        command(*args, output=output, **kwargs)
+
+    decorated: Callable[..., None] = with_output
+    text = "Print JSON: one object, or a line a record."
+    return click.option("--json", "as_json", is_flag=True, help=text)(decorated)
+
+
+def _write(lines: Iterable[bytes]) -> None:
+    sys.stdout.buffer.writelines(lines)
+    sys.stdout.buffer.flush()
+
+
+def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
+    return (f"{line}\n".encode() for line in lines)
+
+
+def _lookup(query: str | None, found: Lookup) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "id": query,
+        "fingerprint": _digits(found.fingerprint),
+        "matches": [
+            {"id": match.id, "fingerprint": _digits(match.fingerprint), "distance": match.distance}
+            for match in found.matches
+        ],
+        "truncated": found.truncated,
+    }
+    return values if found.reason is None else values | {"reason": found.reason}
+
+
+def _digits(fingerprint: int | None) -> str | None:
+    return None if fingerprint is None else f"{fingerprint:016x}"
+
+
+def _lookup_lines(query: str | None, found: Lookup) -> Iterator[str]:
+    name = "" if query is None else f"  {query}"
+    if found.reason is not None:
+        yield f"{'no fingerprint':16}{name}: {found.reason}"
+        return
+    matches = f"{len(found.matches)} near" if found.matches else "nothing near"
+    more = ", and there may be more (truncated)" if found.truncated else ""
+    yield f"{_digits(found.fingerprint)}{name}: {matches}{more}"
+    for match in found.matches:
+        yield f"  {match.distance} bits  {_digits(match.fingerprint)}  {match.id}"
+
+
+def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Names and values in two columns; what is inside a value follows, indented."""
+    width = max((len(name) for name in values), default=0)
+    for name, value in values.items():
+        label = f"{indent}{name.replace('_', ' '):{width}}"
+        if isinstance(value, Mapping) and value:
+            yield label.rstrip()
+            yield from _aligned(value, indent + "  ")
+        elif isinstance(value, Sequence) and not isinstance(value, str) and value:
+            yield label.rstrip()
+            yield from (f"{indent}  {item}" for item in value)
+        else:
+            yield f"{label}  {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return "none" if value is None or value in ([], {}) else str(value)

@@ -1,0 +1,103 @@
+import json
+
+import pytest
+
+from simhbase.cli.output import ConsoleOutput, JsonOutput, message
+from simhbase.model import Lookup, Match
+
+NEAR = Lookup(
+    0x0123456789ABCDEF,
+    (Match(0, "a", 0x0123456789ABCDEF), Match(3, "新闻/2", 0xF)),
+    truncated=True,
+)
+NOTHING_NEAR = Lookup(1)
+REJECTED = Lookup(None, reason="the text is empty")
+SUMMARY = {
+    "documents": 1234567,
+    "bytes_per_document": 321.5,
+    "exact": False,
+    "top": None,
+    "stop_words": [],
+    "profile": {"layout": "5x2", "k": 3},
+    "examples": {"stray": ["a", "b"]},
+}
+
+
+def test_json_lookups_are_a_line_a_query(capfdbinary):
+    JsonOutput().lookups([("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED)])
+    near, nothing, rejected = map(json.loads, capfdbinary.readouterr().out.splitlines())
+    assert near == {
+        "id": "q",
+        "fingerprint": "0123456789abcdef",
+        "matches": [
+            {"id": "a", "fingerprint": "0123456789abcdef", "distance": 0},
+            {"id": "新闻/2", "fingerprint": "000000000000000f", "distance": 3},
+        ],
+        "truncated": True,
+    }
+    assert nothing == {"id": None, "fingerprint": "0000000000000001", "matches": [], "truncated": False}
+    assert rejected == {
+        "id": "e",
+        "fingerprint": None,
+        "matches": [],
+        "truncated": False,
+        "reason": "the text is empty",
+    }
+
+
+def test_a_json_summary_is_one_object(capfdbinary):
+    JsonOutput().summary(SUMMARY)
+    assert json.loads(capfdbinary.readouterr().out) == SUMMARY
+
+
+def test_fingerprints_are_a_line_a_document_in_both_forms(capfdbinary):
+    rows = [("a b", "00ff"), ("ｃ", "ff00")]
+    JsonOutput().fingerprints(rows)
+    lines = capfdbinary.readouterr().out.splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"id": "a b", "fingerprint": "00ff"},
+        {"id": "ｃ", "fingerprint": "ff00"},
+    ]
+    ConsoleOutput().fingerprints(rows)
+    assert capfdbinary.readouterr().out.decode() == "00ff  a b\nff00  ｃ\n"
+
+
+def test_the_console_shows_matches_below_their_query(capfdbinary):
+    ConsoleOutput().lookups([("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED)])
+    assert capfdbinary.readouterr().out.decode().splitlines() == [
+        "0123456789abcdef  q: 2 near, and there may be more (truncated)",
+        "  0 bits  0123456789abcdef  a",
+        "  3 bits  000000000000000f  新闻/2",
+        "0000000000000001: nothing near",
+        "no fingerprint    e: the text is empty",
+    ]
+
+
+def test_the_console_aligns_a_summary_and_indents_what_is_inside(capfdbinary):
+    ConsoleOutput().summary(SUMMARY)
+    assert capfdbinary.readouterr().out.decode().splitlines() == [
+        "documents           1,234,567",
+        "bytes per document  321.50",
+        "exact               no",
+        "top                 none",
+        "stop words          none",
+        "profile",
+        "  layout  5x2",
+        "  k       3",
+        "examples",
+        "  stray",
+        "    a",
+        "    b",
+    ]
+
+
+@pytest.mark.parametrize("output", [JsonOutput(), ConsoleOutput()])
+def test_an_id_of_any_length_is_printed_whole(output, capfdbinary):
+    long = "语" * 341
+    output.lookups([(long, Lookup(1, (Match(0, long, 1),)))])
+    assert capfdbinary.readouterr().out.decode().count(long) == 2
+
+
+def test_messages_go_to_stderr_alone(capfd):
+    message("仅供参考")
+    assert capfd.readouterr() == ("", "仅供参考\n")
