@@ -6,6 +6,7 @@ prefix is its first 5 bytes. See schema/format.md for an example of every layout
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -15,66 +16,72 @@ from simhbase.layout import SEGMENT_BITS, Layout
 
 KEY_BYTES = 13
 PREFIX_BYTES = 5
-_PREFIX = np.dtype([("segment", ">u4"), ("flag", "u1")])
 _KEY = np.dtype([("segment", ">u4"), ("flag", "u1"), ("fingerprint", ">u8")])
+# The same 13 bytes for writing: segment and flag are the first 5 bytes of one word, whose other 3
+# the fingerprint covers. So `drawer` has to be written first.
+_DRAWER_THEN_FINGERPRINT = np.dtype(
+    {"names": ["drawer", "fingerprint"], "formats": [">u8", ">u8"], "offsets": [0, 5], "itemsize": KEY_BYTES}
+)
+_DRAWER = np.dtype(">u8")
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """How the drawers of a fingerprint are cut out of it.
+
+    right, mask, left: uint64 (runs, tables, 1), the shifts that bring a run of bits to its place;
+    tables of fewer runs than others are padded with empty masks, so that a few array operations
+    serve all. flags: uint64 (tables, 1), at their place.
+    """
+
+    right: NDArray[np.uint64]
+    mask: NDArray[np.uint64]
+    left: NDArray[np.uint64]
+    flags: NDArray[np.uint64]
 
 
 @lru_cache
-def _shifts(layout: Layout) -> tuple[list[NDArray[np.uint64]], ...]:
-    """Per run: right shift, mask and left shift of each table, arrays of shape (tables,).
-
-    Tables of fewer runs are padded with empty ones, so that a few array operations serve all.
-    """
-    right, mask, left = [], [], []
+def _moves(layout: Layout) -> _Moves:
+    tables = []
     for table in layout.tables:
         room = SEGMENT_BITS
-        columns = []
+        moves = []
         for run in table:
             width = min(run.width, room)
             room -= width
-            columns.append((layout.bits - run.start - width, (1 << width) - 1, room))
-        columns = [column for column in columns if column[1]]
-        right.append([column[0] for column in columns])
-        mask.append([column[1] for column in columns])
-        left.append([column[2] for column in columns])
-    runs = max(map(len, right))
-
-    def by_run(rows: list[list[int]]) -> list[NDArray[np.uint64]]:
-        padded = [row + [0] * (runs - len(row)) for row in rows]
-        return list(np.array(padded, dtype=np.uint64).T.copy())
-
-    return by_run(right), by_run(mask), by_run(left)
+            moves.append((layout.bits - run.start - width, (1 << width) - 1, room + SEGMENT_BITS))
+        tables.append([move for move in moves if move[1]])
+    runs = max(map(len, tables))
+    padded = np.array([moves + [(0, 0, 0)] * (runs - len(moves)) for moves in tables], dtype=np.uint64)
+    right, mask, left = np.ascontiguousarray(padded.transpose(2, 1, 0))[..., np.newaxis]
+    flags = np.arange(1, len(tables) + 1, dtype=np.uint64) << np.uint64(SEGMENT_BITS - 8)
+    return _Moves(right, mask, left, flags[:, np.newaxis])
 
 
-@lru_cache
-def _flags(layout: Layout) -> NDArray[np.uint8]:
-    return np.arange(1, len(layout.tables) + 1, dtype=np.uint8)
+def _drawers(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint64]:
+    """Segment (32 bits), flag (8), zeros (24) of each fingerprint in each table: (n,) -> (tables, n).
 
-
-def segments(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint64]:
-    """The 32-bit segment of each fingerprint in each table: (n,) -> (n, tables)."""
-    column = fingerprints[:, np.newaxis]
-    steps = zip(*_shifts(layout), strict=True)
-    right, mask, left = next(steps)
-    result: NDArray[np.uint64] = ((column >> right) & mask) << left
-    for right, mask, left in steps:
-        result |= ((column >> right) & mask) << left
-    return result
+    Tables come first so that NumPy's inner loops run over the fingerprints.
+    """
+    moves = _moves(layout)
+    bits = fingerprints >> moves.right
+    bits &= moves.mask
+    bits <<= moves.left
+    drawers: NDArray[np.uint64] = np.bitwise_or.reduce(bits, axis=0)
+    drawers |= moves.flags
+    return drawers
 
 
 def prefixes(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8]:
     """The drawers' prefixes: (n,) uint64 -> (n, tables, 5) uint8."""
-    rows = np.empty((len(fingerprints), len(layout.tables)), dtype=_PREFIX)
-    rows["segment"] = segments(fingerprints, layout)
-    rows["flag"] = _flags(layout)
-    return rows.view(np.uint8).reshape(*rows.shape, PREFIX_BYTES)
+    rows = _drawers(fingerprints, layout).T.astype(_DRAWER, order="C")
+    return rows.view(np.uint8).reshape(*rows.shape, _DRAWER.itemsize)[..., :PREFIX_BYTES].copy()
 
 
 def encode(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8]:
     """The row keys: (n,) uint64 -> (n, tables, 13) uint8."""
-    rows = np.empty((len(fingerprints), len(layout.tables)), dtype=_KEY)
-    rows["segment"] = segments(fingerprints, layout)
-    rows["flag"] = _flags(layout)
+    rows = np.empty((len(fingerprints), len(layout.tables)), dtype=_DRAWER_THEN_FINGERPRINT)
+    rows["drawer"] = _drawers(fingerprints, layout).T
     rows["fingerprint"] = fingerprints[:, np.newaxis]
     return rows.view(np.uint8).reshape(*rows.shape, KEY_BYTES)
 
