@@ -1,0 +1,176 @@
+"""A batch of fingerprints into an index: all of them, or only those that nothing is near.
+
+Both write a batch with one durable call, and both may be repeated: what a stopped load has stored
+already costs a read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase import records
+from simhbase.index import Index
+from simhbase.pairs import distinct, pairs_within
+from simhbase.reader import DRAWER_LIMIT, Reader
+
+_FIRST_LISTING = 2  # documents read of a near fingerprint at first: the document's own, and another
+_LISTING_GROWTH = 8
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Near:
+    """The document that another one is a duplicate of; the least is the nearest, then by id."""
+
+    distance: int
+    id: str
+
+
+def load_all(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> list[None]:
+    """Stores n documents or replaces them; durable when it returns.
+
+    ids: valid and different; fingerprints: uint64 (n,). Nothing is a duplicate: None for each.
+    """
+    index.add_fingerprints(ids, fingerprints)
+    return [None] * len(ids)
+
+
+def load_unique(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> list[Near | None]:
+    """Stores those of n documents, one after the other, that have no stored document within k.
+
+    ids: valid and different; fingerprints: uint64 (n,). For each document None where it was stored,
+    else the nearest stored one, which leaves the store as it was. A document that is stored
+    already is replaced, and neither the old nor the new one is a duplicate of the other; once
+    replaced, it counts with its new fingerprint alone. So the outcome is that of n calls with a
+    document each.
+
+    Drawers longer than the reader's usual limit are read to their end for a document that has
+    nothing near so far. (Its duplicates may then be said to be of another than the nearest one.)
+    """
+    duplicates = _Selection(index, ids, fingerprints).run()
+    kept = [number for number, near in enumerate(duplicates) if near is None]
+    index.add_fingerprints([ids[number] for number in kept], fingerprints[kept])
+    return duplicates
+
+
+class _Selection:
+    """The decisions about one batch, made in its order before any of it is written."""
+
+    def __init__(self, index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> None:
+        self._store = index.store
+        self._layout = index.profile.drawers
+        self._k = index.profile.k
+        self._ids = ids
+        self._fingerprints = fingerprints
+        self._batch = frozenset(ids)
+        self._kept: set[str] = set()
+
+    def run(self) -> list[Near | None]:
+        """For each document the nearest one that it is a duplicate of, or None to keep it."""
+        stored = self._stored(self._fingerprints, DRAWER_LIMIT)
+        fellows = _Fellows(self._fingerprints, self._k)
+        duplicates: list[Near | None] = []
+        for number, document in enumerate(self._ids):
+            found = [*self._standing(document, stored.of(number)), *fellows.kept_near(number)]
+            if not found and stored.truncated[number]:
+                to_the_end = self._stored(self._fingerprints[number : number + 1], drawer_limit=None)
+                found = list(self._standing(document, to_the_end.of(0)))
+            if not found:
+                self._kept.add(document)
+                fellows.keep(number, document)
+            duplicates.append(min(found, default=None))
+        return duplicates
+
+    def _standing(self, document: str, stored: Iterable[tuple[int, list[str]]]) -> Iterator[Near]:
+        """The stored documents that a document is near, one a fingerprint; not those that this
+        batch has replaced, and not itself."""
+        for distance, listed in stored:
+            for other in listed:
+                if other != document and other not in self._kept:
+                    yield Near(distance, other)
+                    break
+
+    def _stored(self, fingerprints: NDArray[np.uint64], drawer_limit: int | None) -> _Stored:
+        near = Reader(self._store, self._layout, drawer_limit).near(fingerprints, self._k)
+        listings = self._listings(np.unique(near.fingerprint).tolist())
+        return _Stored(
+            bounds=np.searchsorted(near.query, np.arange(len(fingerprints) + 1)).tolist(),
+            distances=near.distance.tolist(),
+            listings=[listings[fingerprint] for fingerprint in near.fingerprint.tolist()],
+            truncated=near.truncated.tolist(),
+        )
+
+    def _listings(self, fingerprints: Sequence[int]) -> dict[int, list[str]]:
+        """The documents of each fingerprint by id, up to the first that is not of this batch."""
+        table = self._store.records("fingerprints")
+        found: dict[int, list[str]] = {}
+        limit = _FIRST_LISTING
+        while fingerprints:
+            rows = table.scan(list(map(records.listing_prefix, fingerprints)), limit)
+            for fingerprint, listing in zip(fingerprints, rows, strict=True):
+                found[fingerprint] = [records.listing_id(key) for key, _ in listing]
+            fingerprints = [
+                fingerprint
+                for fingerprint in fingerprints
+                if len(found[fingerprint]) == limit and self._batch.issuperset(found[fingerprint])
+            ]
+            limit *= _LISTING_GROWTH
+        return found
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What is stored near the documents of a batch; those of document i are at bounds[i:i + 2]."""
+
+    bounds: list[int]
+    distances: list[int]
+    listings: list[list[str]]
+    truncated: list[bool]
+
+    def of(self, number: int) -> Iterator[tuple[int, list[str]]]:
+        """The distances and documents of the fingerprints near a document."""
+        near = slice(self.bounds[number], self.bounds[number + 1])
+        return zip(self.distances[near], self.listings[near], strict=True)
+
+
+class _Fellows:
+    """The documents of a batch that are near each other, and which of them have been kept.
+
+    Different fingerprints only are joined, so that many copies of a page cost no more than one; at
+    most one document of each fingerprint is kept.
+    """
+
+    def __init__(self, fingerprints: NDArray[np.uint64], k: int) -> None:
+        values = distinct(fingerprints)
+        pairs = pairs_within(values.values, k)
+        left = np.concatenate([pairs.left, pairs.right])
+        order = np.argsort(left, kind="stable")
+        self._value = values.inverse.tolist()
+        self._bounds = np.searchsorted(left[order], np.arange(len(values.values) + 1)).tolist()
+        self._mate = np.concatenate([pairs.right, pairs.left])[order]
+        self._distance = np.concatenate([pairs.distance, pairs.distance])[order]
+        self._is_kept = np.zeros(len(values.values), dtype=np.bool_)
+        self._keeper: dict[int, str] = {}
+
+    def keep(self, number: int, document: str) -> None:
+        """Notes that a document is kept."""
+        value = self._value[number]
+        self._is_kept[value] = True
+        self._keeper[value] = document
+
+    def kept_near(self, number: int) -> Iterator[Near]:
+        """The kept documents near a document."""
+        value = self._value[number]
+        if value in self._keeper:
+            yield Near(0, self._keeper[value])
+        near = slice(self._bounds[value], self._bounds[value + 1])
+        if near.start == near.stop:
+            return
+        kept = self._is_kept[self._mate[near]]
+        for mate, distance in zip(
+            self._mate[near][kept].tolist(), self._distance[near][kept].tolist(), strict=True
+        ):
+            yield Near(distance, self._keeper[mate])

@@ -1,0 +1,158 @@
+"""Chunks of sources -> parsed and fingerprinted batches, in worker processes and in input order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, islice
+from math import prod
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.bulk.parser import Parser
+from simhbase.bulk.record import Chunk, Record, Reject
+from simhbase.bulk.seen import SeenIds
+from simhbase.parallel import map_in_order
+from simhbase.profile import Profile
+from simhbase.simhash import Fingerprinter
+
+Result = TypeVar("Result")
+
+_NOT_WORTH_WORKERS = 2  # chunks; these are done before a worker process has started
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What became of the records of some chunks.
+
+    items: records that have a fingerprint, and rejects, in input order; fingerprints: uint64 (n,)
+    of the n records, or (n, 2) for 128 bits; parsed: how many of the items could be read at all.
+    """
+
+    items: list[Record | Reject]
+    fingerprints: NDArray[np.uint64]
+    parsed: int
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """The records."""
+        return [item for item in self.items if isinstance(item, Record)]
+
+    @cached_property
+    def rejects(self) -> list[Reject]:
+        """The rejects."""
+        return [item for item in self.items if isinstance(item, Reject)]
+
+    @property
+    def bits(self) -> int:
+        """Length of a fingerprint."""
+        return 64 * prod(self.fingerprints.shape[1:])
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The ids of the records."""
+        return [record.id for record in self.records]
+
+    def without_repeats(self, seen: SeenIds) -> Batch:
+        """The same with a reject in place of a record whose id came before."""
+        items = seen.reject_repeats(self.items)
+        first = [
+            isinstance(after, Record)
+            for before, after in zip(self.items, items, strict=True)
+            if isinstance(before, Record)
+        ]
+        return Batch(items, self.fingerprints[first], self.parsed)
+
+
+@dataclass(frozen=True)
+class ChunkFingerprinter:
+    """Chunk -> Batch. Cheap to send to another process, where it keeps its caches.
+
+    profile: how texts become fingerprints; None where the records bring theirs. trim: what is left
+    of a record that has its fingerprint, so that no text travels back for nothing.
+    """
+
+    parser: Parser
+    profile: Profile | None
+    trim: Callable[[Record], Record]
+
+    def __call__(self, chunk: Chunk) -> Batch:
+        """Parses a chunk and fingerprints its texts."""
+        parsed = self.parser.parse(chunk)
+        records = [item for item in parsed if isinstance(item, Record)]
+        if self._fingerprinter is None:
+            return self._batch(parsed, records, _prepared(records, self.parser.options.fingerprint_bits), {})
+        found = self._fingerprinter.fingerprint_many([record.text or "" for record in records])
+        rejects = {
+            id(record): Reject(record.source, record.line, record.id, reason)
+            for record, reason in zip(records, found.reasons, strict=True)
+            if reason is not None
+        }
+        return self._batch(parsed, records, found.values[found.accepted], rejects)
+
+    def _batch(
+        self,
+        parsed: list[Record | Reject],
+        records: list[Record],
+        fingerprints: NDArray[np.uint64],
+        rejects: dict[int, Reject],
+    ) -> Batch:
+        items = [
+            rejects.get(id(item)) or self.trim(item) if isinstance(item, Record) else item for item in parsed
+        ]
+        return Batch(items, fingerprints, parsed=len(records))
+
+    @cached_property
+    def _fingerprinter(self) -> Fingerprinter | None:
+        return self.profile.fingerprinter() if self.profile else None
+
+
+def whole(record: Record) -> Record:
+    """The record as it is."""
+    return record
+
+
+def without_content(record: Record) -> Record:
+    """The record's id and place alone."""
+    return replace(record, text=None, json=None)
+
+
+def in_workers(
+    work: Callable[[Chunk], Result], chunks: Iterable[Chunk], processes: int
+) -> Generator[Result, None, None]:
+    """work(chunk) for each chunk, in order; no process is started for a few chunks.
+
+    Close it, or hold it in `contextlib.closing`: that ends the processes. Raises as `map_in_order`.
+    """
+    rest = iter(chunks)
+    first = list(islice(rest, _NOT_WORTH_WORKERS + 1))
+    if len(first) <= _NOT_WORTH_WORKERS:
+        processes = 1
+    with closing(map_in_order(work, chain(first, rest), processes)) as results:
+        yield from results
+
+
+def joined(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
+    """Every so many batches as one."""
+    rest = iter(batches)
+    while some := list(islice(rest, size)):
+        yield _join(some)
+
+
+def _join(batches: list[Batch]) -> Batch:
+    return Batch(
+        [item for batch in batches for item in batch.items],
+        np.concatenate([batch.fingerprints for batch in batches]),
+        sum(batch.parsed for batch in batches),
+    )
+
+
+def _prepared(records: list[Record], bits: int) -> NDArray[np.uint64]:
+    """The fingerprints that records bring along."""
+    digits = b"".join((record.fingerprint or 0).to_bytes(bits // 8) for record in records)
+    words = np.frombuffer(digits, dtype=">u8").astype(np.uint64)
+    return words if bits == 64 else words.reshape(-1, 2)

@@ -1,0 +1,137 @@
+"""Greedy selection against a store, compared with doing it one document at a time."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simhbase
+from simhbase import Profile
+from simhbase.bulk import loader
+from simhbase.bulk.loader import Near, load_all, load_unique
+from simhbase.check import Checker
+from simhbase.index import Index
+from simhbase.records import Entry, State, document_id
+
+Document = tuple[str, int]
+K = 3
+
+# Fingerprints that differ in some of eight bits, so that most have near ones, and not all.
+NEAR_BITS = (0, 1, 13, 14, 27, 40, 62, 63)
+fingerprints = st.builds(
+    lambda base, flipped: base ^ sum(1 << bit for bit in flipped),
+    st.sampled_from([0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFF]),
+    st.sets(st.sampled_from(NEAR_BITS)),
+)
+ids = st.sampled_from([f"{letter}{number}" for letter in "abc" for number in range(8)])
+stores = st.dictionaries(ids, fingerprints, max_size=12)
+loads = st.lists(st.tuples(ids, fingerprints), max_size=20, unique_by=lambda document: document[0])
+batch_sizes = st.integers(1, 21)
+
+
+def one_by_one(stored: dict[str, int], documents: Sequence[Document]) -> list[Near | None]:
+    """The definition; leaves in `stored` what is stored in the end."""
+    found = []
+    for name, fingerprint in documents:
+        near = [
+            Near(distance, other)
+            for other, value in stored.items()
+            if other != name and (distance := (fingerprint ^ value).bit_count()) <= K
+        ]
+        found.append(min(near, default=None))
+        if not near:
+            stored[name] = fingerprint
+    return found
+
+
+@contextmanager
+def index_with(stored: dict[str, int]) -> Iterator[Index]:
+    with simhbase.open("memory:", create=Profile(k=K)) as index:
+        index.add_fingerprints(list(stored), np.array(list(stored.values()), dtype=np.uint64))
+        yield index
+
+
+def load(
+    index: Index, documents: Sequence[Document], size: int, store: Callable[..., list[Near | None]]
+) -> list[Near | None]:
+    """Loads in batches of a size."""
+    rest = iter(documents)
+    found = []
+    while batch := list(islice(rest, size)):
+        names, values = zip(*batch, strict=True)
+        found += store(index, names, np.array(values, dtype=np.uint64))
+    return found
+
+
+def content(index: Index) -> dict[str, int]:
+    """What is stored, and nothing half done."""
+    assert not Checker(index.store, index.profile.drawers).check().problems
+    entries = {
+        document_id(key): Entry.decode(value)
+        for batch in index.store.records("documents").iterate()
+        for key, value in batch
+    }
+    assert all(entry.state == State.STORED for entry in entries.values())
+    return {name: entry.fingerprint for name, entry in entries.items()}
+
+
+@given(stores, loads, batch_sizes)
+def test_a_unique_load_decides_as_one_document_at_a_time(stored, documents, size):
+    expected_store = dict(stored)
+    expected = one_by_one(expected_store, documents)
+    with index_with(stored) as index:
+        assert load(index, documents, size, load_unique) == expected
+        assert content(index) == expected_store
+
+
+@given(stores, loads, batch_sizes)
+def test_a_unique_load_reads_cut_drawers_to_their_end(stored, documents, size):
+    expected_store = dict(stored)
+    expected = one_by_one(expected_store, documents)
+    with pytest.MonkeyPatch.context() as patch, index_with(stored) as index:
+        patch.setattr(loader, "DRAWER_LIMIT", 1)
+        found = load(index, documents, size, load_unique)
+        assert [near is None for near in found] == [near is None for near in expected]
+        assert content(index) == expected_store
+
+
+@given(loads, st.data(), batch_sizes)
+def test_a_unique_load_repeated_after_any_stop_keeps_the_same(documents, data, size):
+    expected_store: dict[str, int] = {}
+    expected = one_by_one(expected_store, documents)
+    there = data.draw(st.sets(st.sampled_from(sorted(expected_store)))) if expected_store else set()
+    with index_with({name: expected_store[name] for name in there}) as index:
+        found = load(index, documents, size, load_unique)
+        assert [near is None for near in found] == [near is None for near in expected]
+        assert content(index) == expected_store
+
+
+@given(stores, loads, batch_sizes)
+def test_a_load_of_all_replaces_what_is_stored(stored, documents, size):
+    with index_with(stored) as index:
+        assert load(index, documents, size, load_all) == [None] * len(documents)
+        assert content(index) == stored | dict(documents)
+
+
+def test_a_page_that_is_stored_a_thousand_times_costs_a_short_listing():
+    """The copies' ids are read up to the first that is not in the batch itself."""
+    stored = {f"copy/{number:04}": 7 for number in range(1000)}
+    documents = [(f"copy/{number:04}", 7) for number in range(100)] + [("new", 6)]
+    with index_with(stored) as index:
+        found = load(index, documents, 101, load_unique)
+    assert found[0] == Near(0, "copy/0001")
+    assert found[1:100] == [Near(0, "copy/0000")] * 99
+    assert found[100] == Near(1, "copy/0000")
+
+
+def test_a_copy_behind_many_that_the_same_batch_replaces_is_found():
+    far = [number * 0x1111111111111111 for number in range(1, 10)]
+    stored = {f"a{number}": 7 for number in range(9)} | {"z": 7}
+    documents = [(f"a{number}", value) for number, value in enumerate(far)] + [("new", 7)]
+    assert one_by_one(dict(stored), documents) == [None] * 9 + [Near(0, "z")]
+    with index_with(stored) as index:
+        assert load(index, documents, 10, load_unique) == [None] * 9 + [Near(0, "z")]
