@@ -13,6 +13,7 @@ from simhbase.errors import BadInput
 from simhbase.records import id_problem
 from simhbase.text import decode
 
+_HEXADECIMAL = re.compile("(?:0[xX])?([0-9a-fA-F]+)")
 _TYPE_NAMES: dict[type, str] = {
     type(None): "null",
     bool: "true or false",
@@ -92,9 +93,9 @@ def _field(fields: dict[str, Any], name: str) -> Any:
 
 
 def _fingerprint(text: str, bits: int) -> int:
-    digits = bits // 4
-    if not re.fullmatch(rf"(0x)?[0-9a-f]{{{digits}}}", text, re.IGNORECASE):
+    found = _HEXADECIMAL.fullmatch(text)
+    if not found or len(found[1]) != bits // 4:
         raise BadInput(
-            f"{text[:40]!r} is no fingerprint of {bits} bits: {digits} hexadecimal digits are needed"
+            f"{text[:40]!r} is no fingerprint of {bits} bits: {bits // 4} hexadecimal digits are needed"
         )
-    return int(text, 16)
+    return int(found[1], 16)
