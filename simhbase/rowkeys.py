@@ -86,6 +86,12 @@ def encode(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8
     return rows.view(np.uint8).reshape(*rows.shape, KEY_BYTES)
 
 
+def fingerprints_of(rows: bytes) -> NDArray[np.uint64]:
+    """The fingerprints of n row keys, one behind the other: 13 n bytes -> uint64 (n,)."""
+    fingerprints: NDArray[np.uint64] = np.frombuffer(rows, dtype=_KEY)["fingerprint"].astype(np.uint64)
+    return fingerprints
+
+
 def decode(keys: NDArray[np.uint8]) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]]:
     """Segments, flags and fingerprints of row keys: (n, 13) uint8 -> three arrays (n,)."""
     rows = np.ascontiguousarray(keys).view(_KEY).reshape(-1)
