@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
@@ -20,7 +20,7 @@ class Spool:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder = folder.resolve()
         with self._failing_clearly():
             self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # closed by __exit__
 
@@ -30,12 +30,14 @@ class Spool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        with suppress(OSError):  # what a full disk left unwritten is tried again, and wanted by nobody
+            self._file.close()
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Appends lines, given without their line breaks."""
         with self._failing_clearly():
             self._file.writelines(line + b"\n" for line in lines)
+            self._file.flush()
 
     def lines(self) -> Iterator[bytes]:
         """All of them from the first on, without their line breaks."""

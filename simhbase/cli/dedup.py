@@ -1,0 +1,164 @@
+"""`simhbase dedup`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from itertools import compress, islice
+from pathlib import Path
+from time import monotonic
+from typing import Self
+
+import click
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from simhbase.bulk.dedup import Groups, groups
+from simhbase.bulk.outputs import OutputFile, duplicate_line, unique_line
+from simhbase.bulk.parser import Parser
+from simhbase.bulk.pipeline import Batch, ChunkFingerprinter, whole, without_content
+from simhbase.bulk.seen import SeenIds
+from simhbase.bulk.spool import Spool
+from simhbase.cli.inputs import Inputs, input_options_with_fingerprints, output_option
+from simhbase.cli.options import ProfileOptions, profile_options_with_bits
+from simhbase.cli.output import Output, json_option
+from simhbase.layout import Layout, layout
+from simhbase.pairs import pair_batches
+from simhbase.profile import Profile
+
+LINES_AT_ONCE = 4096
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  simhbase dedup --unique unique.jsonl --duplicates duplicates.jsonl corpus.jsonl.gz
+  simhbase dedup --bits 128 -k 6 --json 'parts/*.jsonl.zst'
+"""
+)
+@input_options_with_fingerprints
+@profile_options_with_bits
+@output_option("--unique", "Write one document of each group, and those without any near one, here.")
+@output_option("--duplicates", "Write the others here, each with the one that stands for it.")
+@json_option
+def dedup(
+    inputs: Inputs, chosen: ProfileOptions, unique: Path | None, duplicates: Path | None, output: Output
+) -> None:
+    """Find the near duplicates within one corpus, without a store.
+
+    Documents that are joined by a chain of near ones are a group; its first one in input order
+    stands for it, and may be more than k bits from others. All pairs within any k are found: a
+    layout is chosen for it unless --layout names one. Fingerprints are kept in memory, and what
+    --unique and --duplicates may write on disk beside them, as large as the input unpacked.
+    """
+    start = monotonic()
+    join = _Join.of(chosen)
+    options = replace(inputs.options, fingerprint_bits=join.profile.bits)
+    prepared = options.fingerprint_field is not None
+    work = ChunkFingerprinter(
+        Parser(options), None if prepared else join.profile, whole if unique else without_content
+    )
+    seen = SeenIds()
+    found = []
+    with ExitStack() as stack:
+        rejects = stack.enter_context(inputs.noting_rejects())
+        files = [
+            kind(stack, path) for kind, path in ((_UniqueFile, unique), (_DuplicatesFile, duplicates)) if path
+        ]
+        batches = stack.enter_context(closing(inputs.each(work, inputs.or_stdin())))
+        for batch in (batch.without_repeats(seen) for batch in batches):
+            rejects.note(batch)
+            found.append(batch.fingerprints)
+            for file in files:
+                file.put_aside(batch)
+        grouped = groups(np.concatenate([join.nothing, *found]), join.k, join.layout)
+        for file in files:
+            file.write(grouped)
+    kept = int(np.count_nonzero(grouped.unique))
+    output.summary(
+        {
+            "documents": len(grouped.unique) + rejects.count,
+            "unique": kept,
+            "duplicates": len(grouped.unique) - kept,
+            "groups": grouped.count,
+            "rejected": rejects.count,
+            "seconds": round(monotonic() - start, 3),
+        }
+    )
+    rejects.end()
+
+
+@dataclass(frozen=True)
+class _Join:
+    """What is near: how texts become fingerprints, and which of these are pairs."""
+
+    profile: Profile
+    k: int
+    layout: Layout | None
+
+    @classmethod
+    def of(cls, chosen: ProfileOptions) -> Self:
+        """Raises UsageError for a k that the layout does not guarantee, before anything is read."""
+        given = dict(chosen.given)
+        k = given.pop("k", Profile.k)
+        name = given.pop("layout", None)
+        profile = ProfileOptions(given).profile()
+        join = cls(profile, k, layout(name, profile.bits) if name else None)
+        _ = pair_batches(join.nothing, k, join.layout)
+        return join
+
+    @property
+    def nothing(self) -> NDArray[np.uint64]:
+        """The fingerprints of no documents."""
+        return np.zeros((0, 2) if self.profile.bits == 128 else 0, dtype=np.uint64)
+
+
+class _UniqueFile:
+    """Writes --unique; keeps every record until it is known which ones are."""
+
+    def __init__(self, stack: ExitStack, path: Path) -> None:
+        self._file = stack.enter_context(OutputFile(path))
+        self._spool = stack.enter_context(Spool(path.parent))
+
+    def put_aside(self, batch: Batch) -> None:
+        """Takes the next records."""
+        self._spool.write(unique_line(record, batch.bits) for record in batch.records)
+
+    def write(self, grouped: Groups) -> None:
+        """Writes those that stand for themselves."""
+        _write(self._file, compress(self._spool.lines(), grouped.unique.tolist()))
+
+
+class _DuplicatesFile:
+    """Writes --duplicates; keeps every id until it is known what is a duplicate of what."""
+
+    def __init__(self, stack: ExitStack, path: Path) -> None:
+        self._file = stack.enter_context(OutputFile(path))
+        self._spool = stack.enter_context(Spool(path.parent))
+
+    def put_aside(self, batch: Batch) -> None:
+        """Takes the next records."""
+        self._spool.write(map(orjson.dumps, batch.ids))
+
+    def write(self, grouped: Groups) -> None:
+        """Writes those that do not stand for themselves, each with the one that does."""
+        _write(self._file, self._lines(grouped))
+
+    def _lines(self, grouped: Groups) -> Iterator[bytes]:
+        wanted = np.unique(grouped.representative[~grouped.unique])
+        names: dict[int, str] = dict.fromkeys(wanted.tolist(), "")
+        ids = map(orjson.loads, self._spool.lines())
+        for number, (document, first, distance) in enumerate(
+            zip(ids, grouped.representative.tolist(), grouped.distance.tolist(), strict=True)
+        ):
+            if number in names:
+                names[number] = document
+            elif number != first:
+                yield duplicate_line(document, names[first], distance)
+
+
+def _write(file: OutputFile, lines: Iterator[bytes]) -> None:
+    while some := list(islice(lines, LINES_AT_ONCE)):
+        file.write(some)

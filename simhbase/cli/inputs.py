@@ -1,0 +1,217 @@
+"""What commands that read documents share: their inputs, their rejects, the one pass over them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from simhbase.bulk.outputs import OutputFile, reject_line
+from simhbase.bulk.parser import Parser
+from simhbase.bulk.pipeline import ChunkFingerprinter, in_workers
+from simhbase.bulk.record import FORMATS, MAX_RECORD_BYTES, Chunk, InputOptions, Record, Reject
+from simhbase.bulk.sources import STDIN, Sources
+from simhbase.cli.options import Command
+from simhbase.cli.output import message
+from simhbase.cli.progress import Watched, progress
+from simhbase.errors import BadInput, UsageError
+from simhbase.index import Index
+
+SHOWN_REJECTS = 10
+DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
+
+
+class TooManyRejects(BadInput):
+    """More records were rejected than --max-rejects allows."""
+
+
+class Outcome(Protocol):
+    """What became of some records."""
+
+    @property
+    def rejects(self) -> list[Reject]:
+        """Those that could not be used."""
+
+    @property
+    def parsed(self) -> int:
+        """How many could be read at all."""
+
+
+AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
+
+
+class Rejects:
+    """Writes rejected records to a file, shows the first of them on stderr, and counts."""
+
+    def __init__(self, file: OutputFile | None, limit: int | None) -> None:
+        self._file = file
+        self._limit = limit
+        self._parsed = 0
+        self.count = 0
+
+    def note(self, outcome: Outcome) -> None:
+        """Takes a batch's rejects. Raises TooManyRejects."""
+        self._parsed += outcome.parsed
+        for reject in outcome.rejects[: max(0, SHOWN_REJECTS - self.count)]:
+            message(f"rejected: {_described(reject)}")
+        if self.count <= SHOWN_REJECTS < self.count + len(outcome.rejects):
+            message("more are rejected: --rejects FILE lists them all")
+        self.count += len(outcome.rejects)
+        if self._file:
+            self._file.write(map(reject_line, outcome.rejects))
+        if self._limit is not None and self.count > self._limit:
+            raise TooManyRejects(
+                f"{self.count:,} records were rejected, --max-rejects allows {self._limit:,}"
+            )
+
+    def end(self) -> None:
+        """Ends the command with the exit code that the rejects call for."""
+        if self.count and not self._parsed:
+            message("Error: nothing at all could be read")
+            code = FAILED
+        else:
+            code = DONE_WITH_REJECTS if self.count else DONE
+        click.get_current_context().exit(code)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where documents come from, how they are read, and what becomes of those that cannot be."""
+
+    paths: Sequence[str]
+    options: InputOptions
+    processes: int
+    rejects: Path | None
+    max_rejects: int | None
+
+    def or_stdin(self) -> Sequence[str]:
+        """The paths; standard input if there are none and it is no terminal. Raises UsageError."""
+        if self.paths:
+            return self.paths
+        if sys.stdin.isatty():
+            raise UsageError("no input: name files, folders or globs, or pipe documents to standard input")
+        return [STDIN]
+
+    @contextmanager
+    def noting_rejects(self) -> Iterator[Rejects]:
+        """Opens the file of --rejects."""
+        with open_output(self.rejects) as file:
+            yield Rejects(file, self.max_rejects)
+
+    def each(
+        self, work: Callable[[Chunk], AnyOutcome], paths: Sequence[str], watched: Watched = progress
+    ) -> Generator[AnyOutcome, None, None]:
+        """What work makes of each chunk of records, in order, while progress is shown.
+
+        Hold it in `contextlib.closing`: that ends the worker processes whatever happens.
+        """
+        sources = Sources(paths, self.options)
+        with (
+            watched("documents", sources.total_bytes) as advance,
+            closing(in_workers(work, sources.chunks(), self.processes)) as outcomes,
+        ):
+            for outcome in outcomes:
+                yield outcome
+                advance(outcome.parsed, sources.consumed_bytes)
+
+
+def fingerprinting(inputs: Inputs, index: Index, trim: Callable[[Record], Record]) -> ChunkFingerprinter:
+    """What worker processes do with documents for an index.
+
+    Raises ProfileMismatch where this machine would make other fingerprints of texts.
+    """
+    parser = Parser(inputs.options)
+    if inputs.options.fingerprint_field is not None:
+        return ChunkFingerprinter(parser, None, trim)
+    _ = index.fingerprinter
+    return ChunkFingerprinter(parser, index.profile, trim)
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_OUTPUT = click.Path(dir_okay=False, path_type=Path)
+_OPTIONS = [
+    click.argument("paths", nargs=-1, metavar="[FILE | FOLDER | GLOB | -]..."),
+    click.option(
+        "--format",
+        type=click.Choice(FORMATS),
+        help="By default told by the file's name: .jsonl .csv .tsv .txt (a file a document), also with "
+        ".gz or .zst; else JSON lines. lines: a line a document.",
+    ),
+    click.option("--id-field", default="id", show_default=True, help="JSON field or CSV column of the id."),
+    click.option("--text-field", default="text", show_default=True, help="The same for the text."),
+    click.option("--id-prefix", default="", help="Put before every id, as where ids repeat across sources."),
+    click.option("--encoding", default="utf-8", show_default=True, help="auto: UTF-8, or else GB18030."),
+    click.option("--delimiter", default=",", show_default=True, help="Between the cells of CSV."),
+    click.option(
+        "--max-record-bytes",
+        type=click.IntRange(min=1),
+        default=MAX_RECORD_BYTES,
+        show_default=True,
+        help="Longer records are rejected.",
+    ),
+    click.option(
+        "--processes",
+        type=click.IntRange(min=1),
+        default=usable_cores,
+        show_default="usable cores",
+        help="Worker processes that parse and fingerprint.",
+    ),
+    click.option("--rejects", type=_OUTPUT, help="List rejected records here, as JSON lines."),
+    click.option("--max-rejects", type=click.IntRange(min=0), metavar="N", help="Stop and fail at more."),
+]
+_FINGERPRINT_FIELD = click.option(
+    "--fingerprint-field", help="JSON field or CSV column of a fingerprint in hex, read in place of a text."
+)
+_FIELDS = ("format", "id_field", "text_field", "id_prefix", "encoding", "delimiter", "max_record_bytes")
+
+
+def input_options(command: Command) -> Command:
+    """Adds the arguments and options of documents; the command takes `inputs`, an Inputs."""
+    return _input_options(command, _OPTIONS, _FIELDS)
+
+
+def input_options_with_fingerprints(command: Command) -> Command:
+    """The same with `--fingerprint-field`."""
+    return _input_options(command, [*_OPTIONS, _FINGERPRINT_FIELD], (*_FIELDS, "fingerprint_field"))
+
+
+def output_option(name: str, text: str) -> Callable[[Command], Command]:
+    """An option that names a file to write."""
+    return click.option(name, type=_OUTPUT, help=text)
+
+
+def open_output(path: Path | None) -> AbstractContextManager[OutputFile | None]:
+    """The file that such an option names, None where it was not given."""
+    return OutputFile(path) if path else nullcontext()
+
+
+def _input_options(
+    command: Command, options: Sequence[Callable[[Command], Command]], fields: Sequence[str]
+) -> Command:
+    @wraps(command)
+    def with_inputs(*args: Any, **kwargs: Any) -> None:
+        how = InputOptions(**{name: kwargs.pop(name) for name in fields})
+        others = {name: kwargs.pop(name) for name in ("paths", "processes", "rejects", "max_rejects")}
+        command(*args, inputs=Inputs(options=how, **others), **kwargs)
+
+    decorated: Command = with_inputs
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def _described(reject: Reject) -> str:
+    line = "" if reject.line is None else f", line {reject.line:,}"
+    name = "" if reject.id is None else f", id {reject.id}"
+    return f"{reject.source}{line}{name}: {reject.reason}"

@@ -1,0 +1,141 @@
+"""`simhbase load`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import click
+
+from simhbase.bulk.loader import Near, load_all, load_unique
+from simhbase.bulk.outputs import OutputFile, duplicate_line, unique_line
+from simhbase.bulk.pipeline import joined, whole, without_content
+from simhbase.bulk.record import Record
+from simhbase.bulk.seen import SeenIds
+from simhbase.cli.inputs import (
+    Inputs,
+    fingerprinting,
+    input_options_with_fingerprints,
+    open_output,
+    output_option,
+)
+from simhbase.cli.interrupt import interrupt_put_off
+from simhbase.cli.options import ProfileOptions, profile_options, store_option
+from simhbase.cli.output import Output, json_option, message
+from simhbase.errors import UsageError
+
+CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  simhbase load news.jsonl.gz
+  simhbase load --text-field body --id-prefix 2024/ 'archive/*.csv'
+  curl -s https://example.org/dump.gz | simhbase load --unique-only --duplicates duplicates.jsonl -
+"""
+)
+@input_options_with_fingerprints
+@store_option
+@profile_options
+@click.option(
+    "--unique-only",
+    is_flag=True,
+    help="Store a document only if none that is stored by then is within k bits of it.",
+)
+@output_option("--unique", "With --unique-only: write the documents that were stored here.")
+@output_option("--duplicates", "With --unique-only: write what the others are duplicates of here.")
+@json_option
+def load(
+    inputs: Inputs,
+    url: str,
+    chosen: ProfileOptions,
+    unique_only: bool,
+    unique: Path | None,
+    duplicates: Path | None,
+    output: Output,
+) -> None:
+    """Fingerprint documents and store them.
+
+    A document whose id is stored already is replaced. A store that does not exist is created, with
+    the profile that the options give; one that exists keeps its own, and options that differ from
+    it are an error. A load that was stopped is gone on with by running it again.
+    """
+    if (unique or duplicates) and not unique_only:
+        raise UsageError("--unique and --duplicates say what --unique-only kept: they need it")
+    start = monotonic()
+    tally = _Tally()
+    paths = inputs.or_stdin()
+    store = load_unique if unique_only else load_all
+    trim = whole if unique else without_content
+    seen = SeenIds()
+    with (
+        inputs.noting_rejects() as rejects,
+        open_output(unique) as unique_file,
+        open_output(duplicates) as duplicates_file,
+        chosen.open_or_create(url) as index,
+        _saying_what_is_kept(tally),
+        closing(inputs.each(fingerprinting(inputs, index, trim), paths)) as batches,
+    ):
+        for batch in joined((batch.without_repeats(seen) for batch in batches), CHUNKS_AT_ONCE):
+            rejects.note(batch)
+            with interrupt_put_off():
+                found = store(index, batch.ids, batch.fingerprints)
+                _write(unique_file, _unique_lines(batch.records, found))
+                _write(duplicates_file, _duplicate_lines(batch.ids, found))
+                tally.add(found)
+    output.summary(
+        {
+            "documents": tally.loaded + tally.duplicates + rejects.count,
+            "loaded": tally.loaded,
+            "duplicates": tally.duplicates,
+            "rejected": rejects.count,
+            "seconds": round(monotonic() - start, 3),
+        }
+    )
+    rejects.end()
+
+
+@dataclass
+class _Tally:
+    """What has been acknowledged so far."""
+
+    loaded: int = 0
+    duplicates: int = 0
+
+    def add(self, found: Sequence[Near | None]) -> None:
+        loaded = sum(near is None for near in found)
+        self.loaded += loaded
+        self.duplicates += len(found) - loaded
+
+
+@contextmanager
+def _saying_what_is_kept(tally: _Tally) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        message(
+            f"stopped after {tally.loaded:,} documents loaded and {tally.duplicates:,} duplicates. "
+            "They are kept: run the same command again to go on"
+        )
+        raise
+
+
+def _write(file: OutputFile | None, lines: Iterator[bytes]) -> None:
+    if file:
+        file.write(lines)
+
+
+def _unique_lines(records: Sequence[Record], found: Sequence[Near | None]) -> Iterator[bytes]:
+    return (unique_line(record) for record, near in zip(records, found, strict=True) if near is None)
+
+
+def _duplicate_lines(ids: Sequence[str], found: Sequence[Near | None]) -> Iterator[bytes]:
+    return (
+        duplicate_line(document, near.id, near.distance)
+        for document, near in zip(ids, found, strict=True)
+        if near
+    )

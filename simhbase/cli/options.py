@@ -1,0 +1,170 @@
+"""Options that several commands share, each group as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simhbase.errors import BadInput, TablesMissing, UsageError
+from simhbase.features import WEIGHTS, FeatureOptions
+from simhbase.idf import read_table
+from simhbase.index import Index, open_index
+from simhbase.layout import layout
+from simhbase.profile import BITS, PRESETS, Profile, make_profile
+from simhbase.text import normalise
+
+DEFAULT_STORE = "rocksdb:simhbase.db"
+STORE_VARIABLE = "SIMHBASE_STORE"
+
+Command = Callable[..., None]
+
+store_option = click.option(
+    "--store",
+    "url",
+    envvar=STORE_VARIABLE,
+    default=DEFAULT_STORE,
+    show_default=True,
+    show_envvar=True,
+    metavar="URL",
+    help="The store: rocksdb:PATH or memory:",
+)
+
+
+def converted(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A click callback: what a function makes of a value that was given, or a UsageError of it as
+    one that names the option."""
+
+    def callback(context: click.Context, option: click.Parameter, value: Any) -> Any:
+        try:
+            return None if value is None else convert(value)
+        except UsageError as error:
+            raise click.BadParameter(str(error), context, option) from error
+
+    return callback
+
+
+@dataclass(frozen=True)
+class ProfileOptions:
+    """The parameters that were given on the command line, a preset's among them."""
+
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def profile(self) -> Profile:
+        """A profile of them, with the defaults for the others. Raises UsageError."""
+        return make_profile(self.given)
+
+    def open_or_create(self, url: str) -> Index:
+        """Opens a store for writing; one that is missing is created with this profile.
+
+        Raises ProfileMismatch where the store's profile has another value for what was given, and
+        what `open_index` raises.
+        """
+        try:
+            index = open_index(url)
+        except TablesMissing:
+            return open_index(url, create=self.profile())
+        try:
+            index.profile.require(self.given)
+        except BaseException:
+            index.close()
+            raise
+        return index
+
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_PROFILE = {
+    "preset": click.option(
+        "--preset",
+        type=click.Choice(list(PRESETS)),
+        help="Parameters to start from: default (all words of two characters and more, by count) "
+        "or classic (the 64 heaviest words by TF-IDF).",
+    ),
+    "layout": click.option(
+        "--layout",
+        callback=converted(lambda name: layout(name).name),
+        help="Blocks that name the drawers: 5x2 (default), 4x1, 4x4, 6x3 or NxM.",
+    ),
+    "k": click.option(
+        "-k", "k", type=click.IntRange(min=0), help="Bits in which near fingerprints differ at most (3)."
+    ),
+    "features": click.option(
+        "--features",
+        callback=converted(lambda kind: FeatureOptions(kind=kind).kind),
+        help="words (default), words:N or chars:N for N-grams.",
+    ),
+    "weights": click.option("--weights", type=click.Choice(WEIGHTS), help="What a word weighs (count)."),
+    "top": click.option(
+        "--top", type=click.IntRange(min=1), metavar="N", help="Take the N heaviest words only."
+    ),
+    "min_length": click.option(
+        "--min-length", type=click.IntRange(min=1), metavar="N", help="Characters of a word at least (2)."
+    ),
+    "min_features": click.option(
+        "--min-features",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Texts with fewer different features are rejected (2).",
+    ),
+    "idf": click.option("--idf", type=_FILE, help="A file of words and their IDF instead of jieba's."),
+    "stop_words": click.option("--stop-words", type=_FILE, help="A file of words to leave out, one a line."),
+}
+_BITS = click.option(
+    "--bits",
+    type=click.Choice([str(bits) for bits in BITS]),
+    callback=converted(int),
+    help="Length of a fingerprint (64).",
+)
+
+
+def profile_options(command: Command) -> Command:
+    """Adds the options of a profile of 64 bits; the command takes `chosen`, a ProfileOptions."""
+    return _profile_options(_PROFILE)(command)
+
+
+def profile_options_with_bits(command: Command) -> Command:
+    """The same with `--bits`."""
+    return _profile_options(_PROFILE | {"bits": _BITS})(command)
+
+
+def _profile_options(options: Mapping[str, Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def with_profile(*args: Any, **kwargs: Any) -> None:
+            values = {name: kwargs.pop(name) for name in options}
+            command(*args, chosen=ProfileOptions(_given(values)), **kwargs)
+
+        decorated: Command = with_profile
+        for option in reversed(list(options.values())):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a profile among the options: those named, and those that a preset sets."""
+    given = {name: value for name, value in values.items() if value is not None}
+    if "idf" in given:
+        given["idf"] = read_table(given["idf"])
+    if "stop_words" in given:
+        given["stop_words"] = _read_words(given["stop_words"])
+    preset = given.pop("preset", None)
+    return given if preset is None else _preset_parameters(preset) | given
+
+
+def _preset_parameters(preset: str) -> dict[str, Any]:
+    """What a preset says about every parameter that any preset sets."""
+    profile = make_profile({}, preset)
+    return {name: getattr(profile, name) for parameters in PRESETS.values() for name in parameters}
+
+
+def _read_words(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(normalise(path.read_text("utf-8")).split())
+    except UnicodeDecodeError as error:
+        raise BadInput(f"--stop-words: {path} is not UTF-8 at byte {error.start}") from error

@@ -1,0 +1,100 @@
+"""`simhbase stats`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import numpy as np
+
+from simhbase import records
+from simhbase.cli.options import store_option
+from simhbase.cli.output import Output, json_option
+from simhbase.cli.tables import sizes
+from simhbase.index import Index, open_index
+from simhbase.reader import DRAWER_LIMIT
+from simhbase.rowkeys import PREFIX_BYTES, prefixes
+
+SAMPLED = 256  # places in the fingerprints table
+
+
+@dataclass(frozen=True)
+class _Counts:
+    documents: int
+    fingerprints: int
+    index_rows: int
+
+
+@click.command()
+@store_option
+@click.option("--exact", is_flag=True, help="Count every row instead of taking the store's estimates.")
+@json_option
+def stats(url: str, exact: bool, output: Output) -> None:
+    """Count documents, index rows and bytes of a store.
+
+    Drawers are those of some stored fingerprints, spread evenly: what a lookup of a stored
+    document reads. Large ones come up more often than among all drawers.
+    """
+    with open_index(url, access="read") as index:
+        counts = _counted(index) if exact else _estimated(index)
+        size = sum(size.bytes for _, size in sizes(index.store))
+        output.summary(
+            {
+                "documents": counts.documents,
+                "fingerprints": counts.fingerprints,
+                "index_rows": counts.index_rows,
+                "exact": exact,
+                "bytes": size,
+                "bytes_per_document": round(size / counts.documents, 1) if counts.documents else None,
+                "profile": {
+                    name: value
+                    for name, value in index.profile.describe().items()
+                    if name in ("scheme", "bits", "layout", "k", "features", "weights", "top")
+                },
+                "drawers": _drawers(index),
+            }
+        )
+
+
+def _estimated(index: Index) -> _Counts:
+    rows = {name: size.rows for name, size in sizes(index.store)}
+    return _Counts(rows["documents"], round(rows["index"] / len(index.profile.drawers.tables)), rows["index"])
+
+
+def _counted(index: Index) -> _Counts:
+    store = index.store
+    fingerprints = 0
+    last = None
+    for batch in store.records("fingerprints").iterate():
+        for key, _ in batch:
+            listing = records.parse_listing(key)
+            if listing and listing[0] != last:
+                last = listing[0]
+                fingerprints += 1
+    return _Counts(
+        documents=sum(map(len, store.records("documents").iterate())),
+        fingerprints=fingerprints,
+        index_rows=sum(map(len, store.drawers.iterate())),
+    )
+
+
+def _drawers(index: Index) -> dict[str, Any]:
+    """Rows in the drawers of a sample of the stored fingerprints."""
+    table = index.store.records("fingerprints")
+    found = set()
+    for start in range(0, 1 << 64, (1 << 64) // SAMPLED):
+        batch = next(table.iterate(start.to_bytes(8)), [])
+        listing = next(filter(None, (records.parse_listing(key) for key, _ in batch)), None)
+        if listing:
+            found.add(listing[0])
+    fingerprints = np.array(sorted(found), dtype=np.uint64)
+    places = prefixes(fingerprints, index.profile.drawers).reshape(-1, PREFIX_BYTES)
+    rows = index.store.drawers.read(places, DRAWER_LIMIT)
+    lengths = np.diff(rows.offsets)
+    return {
+        "sampled": len(lengths),
+        "mean_rows": round(float(lengths.mean()), 2) if len(lengths) else None,
+        "largest_rows": int(lengths.max(initial=0)),
+        "over_limit": int(rows.truncated.sum()),
+    }

@@ -1,0 +1,234 @@
+"""What is wrong is named, goes to --rejects, decides the exit code, and loses nothing else."""
+
+import gzip
+import json
+import resource
+import subprocess
+
+import pytest
+
+import simhbase
+from tests.command_line import (
+    COMMAND,
+    documents,
+    environment,
+    fingerprints,
+    read_lines,
+    result,
+    run,
+    run_alone,
+    texts,
+    write_lines,
+)
+
+GOOD, LAST = texts(2)
+STORE = ("--store", "rocksdb:s.db")
+
+
+def run_with_small_files(*arguments, cwd, largest):
+    """The nearest thing to a full disk that needs no rights: no file can have more bytes."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest)),
+        timeout=120,
+    )
+
+
+def line(**fields):
+    return json.dumps(fields, ensure_ascii=False).encode()
+
+
+BAD_LINES = {
+    "empty text": (line(id="bad", text=""), "bad", "the text is empty"),
+    "white space alone": (line(id="bad", text=" \u3000\n"), "bad", "the text is empty"),
+    "no features": (line(id="bad", text="，。！？"), "bad", "0 distinct features"),
+    "one word": (line(id="bad", text="word word"), "bad", "1 distinct features"),
+    "no id": (line(text=GOOD), None, "no field 'id'"),
+    "an empty id": (line(id="", text=GOOD), None, "the id is empty"),
+    "an id that is no text": (line(id=None, text=GOOD), None, "field 'id' is null"),
+    "a long id": (line(id="语" * 342, text=GOOD), None, "1026 bytes"),
+    "no text": (line(id="bad", body=GOOD), "bad", "no field 'text'"),
+    "a text that is none": (line(id="bad", text=7), "bad", "field 'text' is a number"),
+    "the same id": (line(id="good", text=LAST), "good", "the same id came before, in line 1"),
+    "not JSON": (b'{"id": "bad", "text": ', None, "not JSON"),
+    "JSON of another kind": (b'["bad"]', None, "a JSON list"),
+    "not UTF-8": (b'{"id": "bad", "text": "\xd6\xd0"}', None, "not utf-8"),
+    "a line too long": (b'{"id": "bad", "text": "' + b"x" * (50 << 20) + b'"}', None, "bytes"),
+}
+
+
+@pytest.mark.parametrize(("bad", "name", "reason"), BAD_LINES.values(), ids=BAD_LINES)
+def test_a_bad_line_is_rejected_and_the_others_are_loaded(tmp_path, bad, name, reason):
+    lines = [line(id="good", text=GOOD), bad, line(id="last", text=LAST)]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
+    done = run("load", "a.jsonl", "--rejects", "r.jsonl", "--json", *STORE, cwd=tmp_path)
+    assert done.returncode == 3
+    report = json.loads(done.stdout)
+    assert (report["documents"], report["loaded"], report["rejected"]) == (3, 2, 1)
+    (reject,) = read_lines(tmp_path / "r.jsonl")
+    assert (reject["source"], reject["line"]) == ("a.jsonl", 2)
+    assert reject["id"] in (name, "bad" if name else None)
+    assert reason in reject["reason"]
+    told = done.stderr.decode()
+    assert "a.jsonl, line 2" in told
+    assert reject["reason"] in told
+    assert name is None or f"id {name}" in told
+    for text, found in ((GOOD, "good"), (LAST, "last")):
+        answer = result("find", "--text", text, *STORE, cwd=tmp_path)
+        assert [match["id"] for match in answer["matches"]] == [found]
+
+
+def test_a_gzip_that_was_cut_short_loses_only_what_is_missing(tmp_path):
+    lines = [line(id=f"d{number}", text=text) for number, text in enumerate(texts(2000))]
+    packed = gzip.compress(b"\n".join(lines))
+    (tmp_path / "a.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    documents(tmp_path / "b.jsonl", [LAST], prefix="whole")
+    report = result(
+        "load", "a.jsonl.gz", "b.jsonl", "--rejects", "r.jsonl", *STORE, cwd=tmp_path, exit_code=3
+    )
+    assert 500 < report["loaded"] < 1500
+    last = read_lines(tmp_path / "r.jsonl")[-1]
+    assert last["source"] == "a.jsonl.gz"
+    assert "cut short" in last["reason"]
+    assert result("find", "--id", "whole0", *STORE, cwd=tmp_path)["matches"]
+    assert result("find", "--id", f"d{report['loaded'] - 2}", *STORE, cwd=tmp_path)["matches"]
+
+
+@pytest.mark.parametrize("missing", ["missing.jsonl", "nothing/*.jsonl"])
+def test_a_source_that_is_missing_counts_as_one_reject(tmp_path, missing):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    done = run("load", missing, "a.jsonl", "--rejects", "r.jsonl", "--json", *STORE, cwd=tmp_path)
+    assert done.returncode == 3
+    report = json.loads(done.stdout)
+    assert (report["documents"], report["loaded"], report["rejected"]) == (2, 1, 1)
+    (reject,) = read_lines(tmp_path / "r.jsonl")
+    assert (reject["source"], reject["line"], reject["id"]) == (missing, None, None)
+    assert missing in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", ["load", "find", "dedup", "fingerprint"])
+def test_nothing_that_can_be_read_is_a_failure(tmp_path, command):
+    result("tables", "create", cwd=tmp_path)
+    for source in ("missing.jsonl", "broken.jsonl"):
+        (tmp_path / "broken.jsonl").write_text("not JSON\n{}\n")
+        done = run(command, source, "--rejects", "r.jsonl", cwd=tmp_path)
+        assert done.returncode == 1
+        assert source in done.stderr.decode()
+        assert "nothing at all could be read" in done.stderr.decode()
+        assert read_lines(tmp_path / "r.jsonl")[0]["source"] == source
+
+
+@pytest.mark.parametrize("command", ["load", "find", "dedup", "fingerprint"])
+def test_no_documents_at_all_are_no_failure(tmp_path, command):
+    result("tables", "create", cwd=tmp_path)
+    (tmp_path / "empty.jsonl").write_text("\n")
+    done = run(command, "empty.jsonl", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_many_rejects_are_all_in_the_file_and_a_few_on_stderr(tmp_path):
+    write_lines(tmp_path / "a.jsonl", [{"id": 0, "text": GOOD}, *({"id": n} for n in range(1, 101))])
+    done = run("load", "a.jsonl", "--rejects", "r.jsonl", *STORE, cwd=tmp_path)
+    assert done.returncode == 3
+    assert [reject["line"] for reject in read_lines(tmp_path / "r.jsonl")] == list(range(2, 102))
+    told = done.stderr.decode().splitlines()
+    assert len(told) == 11
+    assert "--rejects" in told[-1]
+
+
+@pytest.mark.parametrize(("allowed", "exit_code"), [(3, 3), (2, 1), (0, 1)])
+def test_more_rejects_than_allowed_are_a_failure(tmp_path, allowed, exit_code):
+    write_lines(tmp_path / "a.jsonl", [{"id": "a", "text": GOOD}, {}, {}, {}])
+    done = run("load", "a.jsonl", "--max-rejects", allowed, *STORE, cwd=tmp_path)
+    assert done.returncode == exit_code
+    assert ("--max-rejects allows" in done.stderr.decode()) == (exit_code == 1)
+
+
+def test_a_load_stopped_by_rejects_keeps_what_was_stored_before(tmp_path):
+    values = [{"id": f"d{number}", "f": f"{number:016x}"} for number in range(5000)]
+    write_lines(tmp_path / "a.jsonl", [*values, {}])
+    options = ("--fingerprint-field", "f", "--max-rejects", 0, "--rejects", "r.jsonl")
+    done = run("load", "a.jsonl", *options, *STORE, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "4,096 documents loaded" in done.stderr.decode()
+    assert result("stats", "--exact", *STORE, cwd=tmp_path)["documents"] == 4096
+    assert not (tmp_path / "r.jsonl").exists()
+    assert len(read_lines(tmp_path / "r.jsonl.part")) == 1
+
+
+def test_a_store_that_another_process_writes_to_exits_13_and_can_be_read(tmp_path):
+    file = fingerprints(tmp_path / "a.jsonl", {"a": 0})
+    load = ("load", "--fingerprint-field", "f", file, *STORE)
+    assert run_alone(*load, cwd=tmp_path).returncode == 0
+    with simhbase.open(f"rocksdb:{tmp_path}/s.db"):
+        for command in (load, ("delete", "a", *STORE), ("tables", "drop", "--yes", *STORE)):
+            done = run_alone(*command, cwd=tmp_path)
+            assert done.returncode == 13
+            assert b"s.db" in done.stderr
+            assert done.stdout == b""
+        assert run_alone("find", "--id", "a", *STORE, cwd=tmp_path).returncode == 0
+    assert run_alone(*load, cwd=tmp_path).returncode == 0
+
+
+def test_a_full_disk_keeps_what_was_acknowledged_and_a_second_run_finishes(tmp_path):
+    values = {f"d{number}": number * 0x9E3779B97F4A7C15 % (1 << 64) for number in range(20_000)}
+    fingerprints(tmp_path / "a.jsonl", values)
+    load = ("load", "--fingerprint-field", "f", "a.jsonl", "--processes", 1, *STORE)
+
+    full = run_with_small_files(*load, cwd=tmp_path, largest=1 << 20)
+    assert full.returncode == 1, full.stderr
+    told = full.stderr.decode()
+    assert "s.db" in told
+    assert "run the same command again" in told
+    assert "Traceback" not in told
+    loaded = int(told.split("stopped after ")[1].split()[0].replace(",", ""))
+    assert 0 < loaded < 20_000
+    assert result("stats", "--exact", *STORE, cwd=tmp_path)["documents"] >= loaded
+    assert result(*load, cwd=tmp_path)["loaded"] == 20_000
+    assert result("check", *STORE, cwd=tmp_path)["documents"] == 20_000
+
+
+@pytest.mark.parametrize("option", ["--rejects", "--unique", "--duplicates"])
+def test_an_output_file_that_cannot_be_written_is_named(tmp_path, option):
+    write_lines(tmp_path / "a.jsonl", [{"id": 1, "text": GOOD}, {"id": 2, "text": GOOD}, {"id": 3}])
+    full = run_with_small_files("dedup", "a.jsonl", option, "out.jsonl", cwd=tmp_path, largest=1)
+    assert full.returncode == 1
+    told = full.stderr.decode()
+    assert "out.jsonl" in told or f"cannot put lines aside in {tmp_path}" in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_an_output_file_in_no_folder_is_named_before_anything_is_stored(tmp_path):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    done = run("load", "a.jsonl", "--rejects", "nowhere/r.jsonl", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "nowhere/r.jsonl" in done.stderr.decode()
+    assert not (tmp_path / "simhbase.db").exists()
+
+
+def test_a_malformed_idf_file_is_named(tmp_path):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    (tmp_path / "bad.idf").write_text("word heavy\n")
+    done = run("load", "a.jsonl", "--weights", "tfidf", "--idf", "bad.idf", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "bad.idf, line 1" in done.stderr.decode()
+
+
+def test_stop_words_that_are_not_utf_8_are_named(tmp_path):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    (tmp_path / "stop.txt").write_bytes(b"\xd6\xd0\n")
+    done = run("load", "a.jsonl", "--stop-words", "stop.txt", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "stop.txt" in done.stderr.decode()
+
+
+def test_ids_to_delete_that_are_not_utf_8_are_named_by_line(tmp_path):
+    result("tables", "create", cwd=tmp_path)
+    done = run("delete", "--ids-file", "-", cwd=tmp_path, stdin=b"a\n\xff\n")
+    assert done.returncode == 1
+    assert "line 2" in done.stderr.decode()

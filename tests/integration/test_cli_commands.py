@@ -1,0 +1,460 @@
+"""Every command's answers, on the embedded store."""
+
+import json
+
+import pytest
+
+from simhbase.idf import read_table
+from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
+
+NEWS = "国务院总理主持召开常务会议，研究部署进一步促进就业和稳定物价的政策措施，听取有关部门工作汇报。"
+STORE = ("--store", "rocksdb:s.db")
+FAR = 0xFFFFFFFFFFFFFFFF
+
+
+def load(tmp_path, values, *options, exit_code=0):
+    """Loads prepared fingerprints."""
+    file = fingerprints(tmp_path / "prepared.jsonl", values)
+    return result("load", "--fingerprint-field", "f", *options, file, cwd=tmp_path, exit_code=exit_code)
+
+
+def matches(answer):
+    return [(match["id"], match["distance"]) for match in answer["matches"]]
+
+
+# --- load and find ---
+
+
+def test_what_was_loaded_is_found_by_text_id_and_fingerprint(tmp_path):
+    documents(tmp_path / "a.jsonl", [NEWS, *texts(3)])
+    report = result("load", "a.jsonl", *STORE, cwd=tmp_path)
+    assert report.pop("seconds") >= 0
+    assert report == {"documents": 4, "loaded": 4, "duplicates": 0, "rejected": 0}
+
+    by_text = result("find", "--text", NEWS.replace("，", " "), *STORE, cwd=tmp_path)
+    assert by_text["id"] is None
+    assert matches(by_text) == [("d0", 0)]
+    assert not by_text["truncated"]
+    by_id = result("find", "--id", "d0", *STORE, cwd=tmp_path)
+    assert by_id == {**by_text, "id": "d0"}
+    by_fingerprint = result("find", "--fingerprint", by_text["fingerprint"], *STORE, cwd=tmp_path)
+    assert by_fingerprint == by_text
+
+
+def test_the_store_is_simhbase_db_in_the_working_folder_unless_told_otherwise(tmp_path):
+    documents(tmp_path / "a.jsonl", [NEWS])
+    result("load", "a.jsonl", cwd=tmp_path)
+    assert (tmp_path / "simhbase.db").is_dir()
+    assert matches(result("find", "--text", NEWS, cwd=tmp_path)) == [("d0", 0)]
+    result("load", "a.jsonl", cwd=tmp_path, SIMHBASE_STORE="rocksdb:other.db")
+    assert (tmp_path / "other.db").is_dir()
+    result("load", "a.jsonl", "--store", "rocksdb:third.db", cwd=tmp_path, SIMHBASE_STORE="rocksdb:other.db")
+    assert (tmp_path / "third.db").is_dir()
+
+
+def test_matches_come_nearest_first_then_by_id(tmp_path):
+    load(tmp_path, {"c": 0b1, "b": 0b1, "a": 0b111, "far": FAR, "q": 0}, *STORE)
+    answer = result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
+    assert matches(answer) == [("q", 0), ("b", 1), ("c", 1), ("a", 3)]
+    narrow = result("find", "--fingerprint", "0" * 16, "-k", 1, *STORE, cwd=tmp_path)
+    assert matches(narrow) == [("q", 0), ("b", 1), ("c", 1)]
+
+
+def test_k_above_the_guarantee_is_a_usage_error(tmp_path):
+    load(tmp_path, {"a": 1}, *STORE)
+    done = run("find", "--fingerprint", "0" * 16, "-k", 4, *STORE, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"k = 4" in done.stderr
+    assert done.stdout == b""
+
+
+def test_limits_say_that_an_answer_was_cut(tmp_path):
+    load(tmp_path, {"a": 0, "b": 0, "c": 1, "d": 2}, *STORE)
+    whole = result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
+    assert (len(whole["matches"]), whole["truncated"]) == (4, False)
+    ids_cut = result("find", "--fingerprint", "0" * 16, "--ids-limit", 1, *STORE, cwd=tmp_path)
+    assert (matches(ids_cut), ids_cut["truncated"]) == ([("a", 0), ("c", 1), ("d", 1)], True)
+    drawers_cut = result("find", "--fingerprint", "0" * 16, "--drawer-limit", 1, *STORE, cwd=tmp_path)
+    assert drawers_cut["truncated"]
+    to_the_end = result("find", "--fingerprint", "0" * 16, "--drawer-limit", "all", *STORE, cwd=tmp_path)
+    assert to_the_end == whole
+
+
+def test_find_answers_a_line_for_every_record_in_input_order(tmp_path):
+    known, unknown = texts(2)
+    documents(tmp_path / "a.jsonl", [known])
+    result("load", "a.jsonl", *STORE, cwd=tmp_path)
+    write_lines(
+        tmp_path / "queries.jsonl",
+        [{"id": 1, "text": unknown}, {"id": 2, "text": ""}, {"id": 3, "text": known}, {"text": known}],
+    )
+    answers = result("find", "queries.jsonl", *STORE, cwd=tmp_path, exit_code=3)
+    assert [answer["id"] for answer in answers] == ["1", "2", "3", None]
+    assert [answer["fingerprint"] is None for answer in answers] == [False, True, False, True]
+    assert [matches(answer) for answer in answers] == [[], [], [("d0", 0)], []]
+    assert answers[1]["reason"] == "the text is empty"
+    assert "no field 'id'" in answers[3]["reason"]
+
+
+def test_find_reads_standard_input_where_nothing_else_is_asked(tmp_path):
+    load(tmp_path, {"a": 0}, *STORE)
+    line = b'{"id": "q", "f": "0000000000000001"}\n'
+    piped = result("find", "--fingerprint-field", "f", *STORE, cwd=tmp_path, stdin=line)
+    assert (piped["id"], matches(piped)) == ("q", [("a", 1)])
+    both = result(
+        "find", "--fingerprint-field", "f", "--fingerprint", "0" * 16, "-", *STORE, cwd=tmp_path, stdin=line
+    )
+    assert [answer["id"] for answer in both] == [None, "q"]
+
+
+def test_an_id_that_is_not_stored_is_said_to_be_so(tmp_path):
+    load(tmp_path, {"a": 0}, *STORE)
+    answers = result("find", "--id", "nobody", "--id", "a", *STORE, cwd=tmp_path, exit_code=3)
+    assert answers[0]["reason"] == "no document is stored under this id"
+    assert matches(answers[1]) == [("a", 0)]
+
+
+def test_find_without_json_is_for_reading(tmp_path):
+    load(tmp_path, {"a": 0, "b": 1}, *STORE)
+    done = run("find", "--id", "a", *STORE, cwd=tmp_path)
+    assert done.stdout.decode().splitlines() == [
+        "0000000000000000  a: 2 near",
+        "  0 bits  0000000000000000  a",
+        "  1 bits  0000000000000001  b",
+    ]
+
+
+def test_a_stored_id_is_replaced_by_a_later_load(tmp_path):
+    load(tmp_path, {"a": 0, "b": 1}, *STORE)
+    again = load(tmp_path, {"a": FAR}, *STORE)
+    assert (again["loaded"], again["duplicates"]) == (1, 0)
+    assert matches(result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)) == [("b", 1)]
+    assert matches(result("find", "--id", "a", *STORE, cwd=tmp_path)) == [("a", 0)]
+
+
+def test_the_same_id_twice_in_a_load_keeps_the_first(tmp_path):
+    first, second = texts(2)
+    file = write_lines(tmp_path / "a.jsonl", [{"id": 1, "text": first}, {"id": "1", "text": second}])
+    report = result("load", file, "--rejects", "r.jsonl", *STORE, cwd=tmp_path, exit_code=3)
+    assert (report["documents"], report["loaded"], report["rejected"]) == (2, 1, 1)
+    (reject,) = read_lines(tmp_path / "r.jsonl")
+    assert (reject["line"], reject["id"]) == (2, "1")
+    assert "line 1" in reject["reason"]
+    assert matches(result("find", "--text", first, *STORE, cwd=tmp_path)) == [("1", 0)]
+    assert matches(result("find", "--text", second, *STORE, cwd=tmp_path)) == []
+
+
+# --- load --unique-only ---
+
+
+def test_a_unique_load_is_greedy_in_input_order_and_against_the_store(tmp_path):
+    load(tmp_path, {"stored": FAR}, *STORE)
+    values = {"a": 0, "b": 0b111, "c": 0b111111, "d": FAR ^ 1, "stored": FAR ^ 3}
+    files = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--rejects", "r.jsonl")
+    report = load(tmp_path, values, "--unique-only", *files, *STORE)
+    assert (report["documents"], report["loaded"], report["duplicates"]) == (5, 3, 2)
+    assert read_lines(tmp_path / "d.jsonl") == [
+        {"id": "b", "duplicate_of": "a", "distance": 3},
+        {"id": "d", "duplicate_of": "stored", "distance": 1},
+    ]
+    assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == ["a", "c", "stored"]
+    assert read_lines(tmp_path / "r.jsonl") == []
+    assert result("stats", "--exact", *STORE, cwd=tmp_path)["documents"] == 3
+
+
+def test_a_unique_load_again_keeps_the_same(tmp_path):
+    values = {"a": 0, "b": 1, "c": FAR}
+    options = ("--unique-only", "--unique", "u.jsonl", "--duplicates", "d.jsonl", *STORE)
+    first = load(tmp_path, values, *options)
+    files = (tmp_path / "u.jsonl").read_bytes(), (tmp_path / "d.jsonl").read_bytes()
+    again = load(tmp_path, values, *options)
+    assert first | {"seconds": 0} == again | {"seconds": 0}
+    assert ((tmp_path / "u.jsonl").read_bytes(), (tmp_path / "d.jsonl").read_bytes()) == files
+
+
+def test_the_unique_file_holds_the_records_as_they_came(tmp_path):
+    text = texts(1)[0]
+    line = f'{{"id": 7, "title": "新闻", "text": "{text}"}}'
+    (tmp_path / "a.jsonl").write_text(line + "\n", "utf-8")
+    result("load", "a.jsonl", "--unique-only", "--unique", "u.jsonl", *STORE, cwd=tmp_path)
+    assert (tmp_path / "u.jsonl").read_text("utf-8") == line + "\n"
+
+
+@pytest.mark.parametrize("option", ["--unique", "--duplicates"])
+def test_files_of_a_unique_load_need_one(tmp_path, option):
+    documents(tmp_path / "a.jsonl", [NEWS])
+    done = run("load", "a.jsonl", option, "x.jsonl", cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"--unique-only" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl"]
+
+
+# --- profiles ---
+
+
+def test_a_store_keeps_its_profile(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(3))
+    result("load", "a.jsonl", "--preset", "classic", "--layout", "6x3", *STORE, cwd=tmp_path)
+    result("load", "a.jsonl", *STORE, cwd=tmp_path)
+    profile = result("tables", "describe", *STORE, cwd=tmp_path)["profile"]
+    assert (profile["weights"], profile["top"], profile["layout"]) == ("tfidf", 64, "6x3")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--layout", "4x1"), "layout is 5x2, not 4x1"),
+        (("-k", "2"), "k is 3, not 2"),
+        (("--features", "chars:3"), "features is words, not chars:3"),
+        (("--preset", "classic"), "weights is count, not tfidf"),
+        (("--min-length", "1"), "min_length is 2, not 1"),
+    ],
+)
+def test_options_that_differ_from_the_profile_exit_12_with_both(tmp_path, options, told):
+    documents(tmp_path / "a.jsonl", texts(1))
+    result("load", "a.jsonl", *STORE, cwd=tmp_path)
+    for command in (("load", "a.jsonl"), ("tables", "create")):
+        done = run(*command, *options, *STORE, cwd=tmp_path)
+        assert done.returncode == 12
+        assert told in done.stderr.decode()
+    result("load", "a.jsonl", "--layout", "5x2", "-k", 3, "--preset", "default", *STORE, cwd=tmp_path)
+
+
+def test_a_preset_that_differs_only_by_its_defaults_is_noticed(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(1))
+    result("load", "a.jsonl", "--preset", "classic", *STORE, cwd=tmp_path)
+    assert run("load", "a.jsonl", "--preset", "default", *STORE, cwd=tmp_path).returncode == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--layout", "3x3"), "'--layout'"),
+        (("--layout", "big"), "'--layout'"),
+        (("--features", "letters"), "'--features'"),
+        (("--weights", "heavy"), "'--weights'"),
+        (("--top", "0"), "'--top'"),
+        (("-k", "4"), "k = 4"),
+        (("--features", "chars:3", "--top", "5"), "top"),
+        (("--encoding", "utf-17"), "utf-17"),
+        (("--delimiter", "ab"), "delimiter"),
+        (("--processes", "0"), "'--processes'"),
+        (("--idf", "missing.txt"), "'--idf'"),
+    ],
+)
+def test_options_out_of_range_are_named_and_create_nothing(tmp_path, options, told):
+    documents(tmp_path / "a.jsonl", texts(1))
+    done = run("load", "a.jsonl", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert told in done.stderr.decode()
+    assert done.stdout == b""
+    assert not (tmp_path / "simhbase.db").exists()
+
+
+def test_stop_words_and_an_idf_file_of_ones_own_go_into_the_store(tmp_path):
+    documents(tmp_path / "a.jsonl", ["alpha beta gamma delta", "gamma epsilon", "zeta"])
+    idf = result("idf", "a.jsonl", "-o", "own.idf", cwd=tmp_path)
+    assert (idf["documents"], idf["words"]) == (3, 6)
+    (tmp_path / "stop.txt").write_text("Alpha\nＢＥＴＡ\n", "utf-8")
+    own = ("--weights", "tfidf", "--idf", "own.idf", "--stop-words", "stop.txt")
+    result("load", "a.jsonl", *own, *STORE, cwd=tmp_path, exit_code=3)
+    profile = result("tables", "describe", *STORE, cwd=tmp_path)["profile"]
+    assert profile["stop_words"] == ["alpha", "beta"]
+    assert profile["idf"] == {"source": "user", "digest": read_table(tmp_path / "own.idf").digest}
+    (tmp_path / "own.idf").unlink()
+    assert matches(result("find", "--text", "gamma delta", *STORE, cwd=tmp_path)) == [("d0", 0)]
+
+
+# --- dedup, fingerprint, idf ---
+
+
+def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
+    values = {"a": 0, "far": FAR, "b": 0b111, "c": 0b111111, "alone": 0x00FF00FF00FF00FF, "far2": FAR}
+    file = fingerprints(tmp_path / "p.jsonl", values)
+    options = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--fingerprint-field", "f")
+    report = result("dedup", *options, file, cwd=tmp_path)
+    assert report.pop("seconds") >= 0
+    assert report == {"documents": 6, "unique": 3, "duplicates": 3, "groups": 2, "rejected": 0}
+    assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == ["a", "far", "alone"]
+    assert read_lines(tmp_path / "d.jsonl") == [
+        {"id": "b", "duplicate_of": "a", "distance": 3},
+        {"id": "c", "duplicate_of": "a", "distance": 6},
+        {"id": "far2", "duplicate_of": "far", "distance": 0},
+    ]
+
+
+def test_dedup_chooses_a_layout_for_a_larger_k_unless_told_one(tmp_path):
+    file = fingerprints(tmp_path / "p.jsonl", {"a": 0, "b": 0b111111})
+    assert result("dedup", "--fingerprint-field", "f", file, cwd=tmp_path)["groups"] == 0
+    assert result("dedup", "--fingerprint-field", "f", "-k", 6, file, cwd=tmp_path)["groups"] == 1
+    done = run("dedup", "--fingerprint-field", "f", "-k", 6, "--layout", "5x2", file, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"k = 6" in done.stderr
+
+
+def test_dedup_reads_a_pipe_once_and_writes_all_its_files(tmp_path):
+    one, other = texts(2)
+    lines = "".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in enumerate([one, other, one, ""]))
+    options = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--rejects", "r.jsonl")
+    report = result("dedup", *options, cwd=tmp_path, stdin=lines.encode(), exit_code=3)
+    assert (report["documents"], report["unique"], report["duplicates"], report["rejected"]) == (4, 2, 1, 1)
+    assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == [0, 1]
+    assert read_lines(tmp_path / "d.jsonl") == [{"id": "2", "duplicate_of": "0", "distance": 0}]
+    assert read_lines(tmp_path / "r.jsonl") == [
+        {"source": "stdin", "line": 4, "id": "3", "reason": "the text is empty"}
+    ]
+
+
+def test_fingerprints_of_128_bits_are_made_and_compared(tmp_path):
+    one, other = texts(2)
+    file = documents(tmp_path / "a.jsonl", [one, other, one])
+    rows = result("fingerprint", "--bits", 128, file, cwd=tmp_path)
+    assert [row["id"] for row in rows] == ["d0", "d1", "d2"]
+    assert all(len(row["fingerprint"]) == 32 for row in rows)
+    assert rows[0]["fingerprint"] == rows[2]["fingerprint"] != rows[1]["fingerprint"]
+    prepared = write_lines(tmp_path / "p.jsonl", rows)
+    for report in (
+        result("dedup", "--bits", 128, file, cwd=tmp_path),
+        result("dedup", "--bits", 128, "--fingerprint-field", "fingerprint", prepared, cwd=tmp_path),
+    ):
+        assert (report["unique"], report["groups"]) == (2, 1)
+
+
+def test_fingerprints_made_for_a_store_load_like_its_texts(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(5))
+    result("load", "a.jsonl", "--preset", "classic", *STORE, cwd=tmp_path)
+    rows = result("fingerprint", "a.jsonl", *STORE, cwd=tmp_path)
+    write_lines(tmp_path / "p.jsonl", rows)
+    options = ("--preset", "classic", "--store", "rocksdb:t.db", "--fingerprint-field", "fingerprint")
+    result("load", "p.jsonl", *options, cwd=tmp_path)
+    for row in rows:
+        answer = result("find", "--id", row["id"], "--store", "rocksdb:t.db", cwd=tmp_path)
+        assert answer["fingerprint"] == row["fingerprint"]
+    assert run("fingerprint", "a.jsonl", "--preset", "default", *STORE, cwd=tmp_path).returncode == 12
+
+
+def test_fingerprint_without_json_is_digits_and_id(tmp_path):
+    file = documents(tmp_path / "a.jsonl", [NEWS])
+    (row,) = run("fingerprint", file, cwd=tmp_path).stdout.decode().splitlines()
+    assert row == result("fingerprint", file, cwd=tmp_path)["fingerprint"] + "  d0"
+
+
+def test_an_idf_file_counts_the_documents_of_each_word(tmp_path):
+    file = documents(tmp_path / "a.jsonl", ["two two", "two one"])
+    assert result("idf", "-o", "all.idf", file, cwd=tmp_path)["words"] == 2
+    assert (tmp_path / "all.idf").read_text() == "one 0.405465\ntwo 0.000000\n"
+    assert result("idf", "-o", "two.idf", "--min-documents", 2, file, cwd=tmp_path)["words"] == 1
+    assert (tmp_path / "two.idf").read_text() == "two 0.000000\n"
+    done = run("idf", "-o", "none.idf", "--min-documents", 3, file, cwd=tmp_path)
+    assert done.returncode == 1
+    assert not (tmp_path / "none.idf").exists()
+
+
+# --- tables, delete, stats, check ---
+
+
+def test_tables_are_created_described_checked_and_dropped(tmp_path):
+    created = result("tables", "create", "--layout", "6x3", "-k", 2, *STORE, cwd=tmp_path)
+    assert created["profile"]["layout"] == "6x3"
+    assert result("tables", "create", *STORE, cwd=tmp_path) == created
+    described = result("tables", "describe", *STORE, cwd=tmp_path)
+    assert described["profile"] == created["profile"]
+    assert set(described["tables"]) == {"index", "fingerprints", "documents", "meta"}
+    assert result("tables", "check", *STORE, cwd=tmp_path)["same"]
+    assert result("tables", "drop", "--yes", *STORE, cwd=tmp_path)["dropped"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_of_128_bits_are_refused(tmp_path):
+    done = run("tables", "create", "--bits", 128, *STORE, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"64 bits" in done.stderr
+
+
+def test_drop_asks_first(tmp_path):
+    load(tmp_path, {"a": 0, "b": 1}, *STORE)
+    kept = run("tables", "drop", *STORE, cwd=tmp_path, stdin=b"n\n")
+    assert kept.returncode == 1
+    assert b"rocksdb:s.db" in kept.stderr
+    assert (tmp_path / "s.db").is_dir()
+    assert run("tables", "drop", *STORE, cwd=tmp_path, stdin=b"y\n").returncode == 0
+    assert not (tmp_path / "s.db").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("find", "--text", NEWS),
+        ("delete", "a"),
+        ("stats",),
+        ("check",),
+        ("check", "--repair"),
+        ("tables", "check"),
+        ("tables", "describe"),
+        ("tables", "drop", "--yes"),
+        ("tables", "drop"),
+    ],
+    ids=" ".join,
+)
+def test_a_store_that_does_not_exist_exits_10_and_is_not_made(tmp_path, command):
+    done = run(*command, "--store", "rocksdb:mistyped.db", cwd=tmp_path)
+    assert done.returncode == 10
+    assert b"mistyped.db" in done.stderr
+    assert done.stdout == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_url_of_no_store_is_a_usage_error(tmp_path):
+    done = run("stats", "--store", "mysql:x", cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"mysql:x" in done.stderr
+
+
+def test_deleted_documents_are_not_found_any_more(tmp_path):
+    load(tmp_path, {"a": 0, "b": 1, "c 3": 2, "d": FAR}, *STORE)
+    (tmp_path / "ids.txt").write_text("c 3\r\n\nnobody\n", "utf-8")
+    report = result("delete", "a", "--ids-file", "ids.txt", *STORE, cwd=tmp_path)
+    assert report == {"ids": 3, "deleted": 2}
+    assert matches(result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)) == [("b", 1)]
+    piped = result("delete", "--ids-file", "-", *STORE, cwd=tmp_path, stdin=b"b\nb\n")
+    assert piped == {"ids": 2, "deleted": 1}
+    assert result("check", *STORE, cwd=tmp_path)["documents"] == 1
+
+
+def test_delete_without_ids_is_a_usage_error(tmp_path):
+    load(tmp_path, {"a": 0}, *STORE)
+    done = run("delete", *STORE, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"--ids-file" in done.stderr
+
+
+def test_stats_count_exactly_when_asked(tmp_path):
+    load(tmp_path, {"a": 0, "b": 0, "c": FAR}, *STORE)
+    exact = result("stats", "--exact", *STORE, cwd=tmp_path)
+    assert (exact["documents"], exact["fingerprints"], exact["index_rows"]) == (3, 2, 20)
+    assert exact["exact"]
+    assert exact["bytes"] > 0
+    assert exact["profile"]["layout"] == "5x2"
+    assert exact["drawers"] == {"sampled": 20, "mean_rows": 1.0, "largest_rows": 1, "over_limit": 0}
+    assert not result("stats", *STORE, cwd=tmp_path)["exact"]
+
+
+def test_stats_of_an_empty_store_divide_by_nothing(tmp_path):
+    result("tables", "create", *STORE, cwd=tmp_path)
+    empty = result("stats", "--exact", *STORE, cwd=tmp_path)
+    assert (empty["documents"], empty["bytes_per_document"]) == (0, None)
+    assert empty["drawers"]["mean_rows"] is None
+
+
+def test_a_clean_store_passes_the_check(tmp_path):
+    load(tmp_path, {"a": 0, "b": 0}, *STORE)
+    report = result("check", *STORE, cwd=tmp_path)
+    assert report == {
+        "documents": 2,
+        "listings": 2,
+        "index_rows": 10,
+        "problems": {},
+        "examples": {},
+        "passes": 1,
+        "clean": True,
+    }
