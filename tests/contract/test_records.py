@@ -1,0 +1,235 @@
+"""What simhbase.stores.base.Records promises, for every store and table."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from simhbase.stores.base import RECORD_TABLES, Records, RecordTable, Store
+from tests.contract.conftest import Backend
+
+AWKWARD = [
+    b"\x00",
+    b"\x00\x00",
+    b"a",
+    b"a\x00",
+    b"a\xff",
+    b"b",
+    b"\xff",
+    b"\xff\x00",
+    b"\xff" * 9,
+    b"\xff" * 40,
+]
+
+
+@pytest.fixture(params=RECORD_TABLES)
+def table(request: pytest.FixtureRequest) -> RecordTable:
+    name: RecordTable = request.param
+    return name
+
+
+@pytest.fixture
+def records(store: Store, table: RecordTable) -> Records:
+    return store.records(table)
+
+
+def everything(records: Records) -> list[tuple[bytes, bytes]]:
+    return [row for batch in records.iterate() for row in batch]
+
+
+def test_values_come_back_in_the_order_asked(records: Records) -> None:
+    records.put([(b"a", b"1"), (b"b", b""), (b"c", b"\x00\xff" * 500)])
+    assert records.get([b"c", b"nothing", b"a", b"b", b"a"]) == [b"\x00\xff" * 500, None, b"1", b"", b"1"]
+
+
+def test_a_put_replaces(records: Records) -> None:
+    records.put([(b"a", b"1"), (b"a", b"2")])
+    records.put([(b"a", b"3")])
+    assert records.get([b"a"]) == [b"3"]
+    assert everything(records) == [(b"a", b"3")]
+
+
+def test_the_last_of_several_values_in_one_put_counts(records: Records) -> None:
+    records.put([(b"a", b"1"), (b"b", b"x"), (b"a", b"2")])
+    assert records.get([b"a"]) == [b"2"]
+
+
+def test_deleted_keys_are_gone_and_others_stay(records: Records) -> None:
+    records.put([(key, key) for key in AWKWARD])
+    records.delete([b"a", b"\xff", b"never there"])
+    kept = [key for key in AWKWARD if key not in (b"a", b"\xff")]
+    assert records.get(AWKWARD) == [key if key in kept else None for key in AWKWARD]
+    assert everything(records) == [(key, key) for key in sorted(kept)]
+
+
+def test_a_put_after_a_delete_is_visible_at_once(records: Records) -> None:
+    for value in (b"1", b"2", b"3"):
+        records.delete([b"a"])
+        records.put([(b"a", value)])
+        assert records.get([b"a"]) == [value]
+        assert records.scan([b"a"], 5) == [[(b"a", value)]]
+
+
+def test_empty_batches_change_nothing(records: Records) -> None:
+    records.put([])
+    records.delete([])
+    assert records.get([]) == []
+    assert records.scan([], 5) == []
+    assert everything(records) == []
+
+
+def test_tables_are_apart(store: Store) -> None:
+    for table in RECORD_TABLES:
+        store.records(table).put([(b"key", table.encode())])
+    store.records("meta").delete([b"key"])
+    assert [store.records(table).get([b"key"]) for table in RECORD_TABLES] == [
+        [b"fingerprints"],
+        [b"documents"],
+        [None],
+    ]
+
+
+@pytest.mark.parametrize("prefix", [b"", b"a", b"\x00", b"\xff", b"\xff" * 9, b"b", b"none"])
+def test_scan_gives_the_rows_under_a_prefix_in_order(records: Records, prefix: bytes) -> None:
+    records.put([(key, key[::-1]) for key in AWKWARD])
+    expected = [(key, key[::-1]) for key in sorted(AWKWARD) if key.startswith(prefix)]
+    assert records.scan([prefix], 100) == [expected]
+
+
+@pytest.mark.parametrize("limit", [1, 4, 5, 6])
+def test_scan_stops_at_its_limit(records: Records, limit: int) -> None:
+    keys = [b"p" + bytes([i]) for i in range(5)]
+    records.put([(key, b"v") for key in [*keys, b"o", b"q"]])
+    assert records.scan([b"p"], limit) == [[(key, b"v") for key in keys[:limit]]]
+
+
+def test_scan_answers_every_prefix_in_the_order_asked_and_as_often(records: Records) -> None:
+    records.put([(b"%d:%d" % (i, j), b"") for i in range(100) for j in range(3)])
+    asked = [b"%d:" % (i * 37 % 150) for i in range(400)]
+    found = records.scan(asked, 2)
+    for prefix, rows in zip(asked, found, strict=True):
+        assert [key for key, _ in rows] == ([prefix + b"0", prefix + b"1"] if int(prefix[:-1]) < 100 else [])
+
+
+def test_iterate_starts_at_a_key_inclusively(records: Records) -> None:
+    records.put([(key, b"v") for key in AWKWARD])
+    for start in [*AWKWARD, b"", b"aa", b"\xff" * 41]:
+        found = [key for batch in records.iterate(start) for key, _ in batch]
+        assert found == [key for key in sorted(AWKWARD) if key >= start]
+
+
+def test_iterate_gives_all_rows_in_order_in_bounded_batches(records: Records) -> None:
+    rows = [(b"%05d" % (i * 7919 % 30_011), b"%d" % i) for i in range(30_011)]
+    records.put(rows)
+    batches = list(records.iterate())
+    assert [row for batch in batches for row in batch] == sorted(rows)
+    assert max(map(len, batches)) < len(rows)
+
+
+def test_rows_written_while_iterating_disturb_nothing(records: Records) -> None:
+    records.put([(b"%05d" % i, b"") for i in range(25_000)])
+    seen = []
+    for batch in records.iterate():
+        records.put([(b"%05d!" % i, b"") for i in range(3)])
+        records.delete([key for key, _ in batch])
+        seen += [key for key, _ in batch if not key.endswith(b"!")]
+    assert seen == [b"%05d" % i for i in range(25_000)]
+
+
+def test_compare_and_set_needs_the_expected_value(records: Records) -> None:
+    assert not records.compare_and_set(b"a", b"1", b"2")
+    assert records.get([b"a"]) == [None]
+    assert records.compare_and_set(b"a", None, b"1")
+    assert not records.compare_and_set(b"a", None, b"2")
+    assert not records.compare_and_set(b"a", b"0", b"2")
+    assert records.get([b"a"]) == [b"1"]
+    assert records.compare_and_set(b"a", b"1", b"2")
+    assert records.get([b"a"]) == [b"2"]
+
+
+def test_compare_and_set_tells_an_empty_value_from_an_absent_one(records: Records) -> None:
+    assert not records.compare_and_set(b"a", b"", b"1")
+    assert records.compare_and_set(b"a", None, b"")
+    assert not records.compare_and_set(b"a", None, b"1")
+    assert records.compare_and_set(b"a", b"", b"1")
+
+
+def test_compare_and_set_after_a_delete_finds_the_key_absent(records: Records) -> None:
+    records.put([(b"a", b"1")])
+    records.delete([b"a"])
+    assert not records.compare_and_set(b"a", b"1", b"2")
+    assert records.compare_and_set(b"a", None, b"2")
+
+
+def test_increment_counts_from_zero_in_64_bits_big_endian(records: Records) -> None:
+    assert records.increment(b"n") == 1
+    assert records.increment(b"n", 255) == 256
+    assert records.get([b"n"]) == [b"\x00\x00\x00\x00\x00\x00\x01\x00"]
+    assert records.increment(b"n", -257) == -1
+    assert records.get([b"n"]) == [b"\xff" * 8]
+    assert records.increment(b"other") == 1
+
+
+def test_of_many_threads_one_wins_each_compare_and_set(records: Records) -> None:
+    def race(worker: int) -> list[int]:
+        return [i for i in range(100) if records.compare_and_set(b"%d" % i, None, b"%d" % worker)]
+
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(race, range(8)))
+    assert sorted(i for wins in won for i in wins) == list(range(100))
+    for worker, wins in enumerate(won):
+        assert records.get([b"%d" % i for i in wins]) == [b"%d" % worker] * len(wins)
+
+
+def test_of_many_threads_each_gets_its_own_count(records: Records) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(lambda _: records.increment(b"n"), range(800)))
+    assert sorted(counts) == list(range(1, 801))
+
+
+def test_what_is_read_and_written_under_exclusive_is_not_interleaved(store: Store) -> None:
+    records = store.records("documents")
+    records.put([(b"n", b"0")])
+
+    def add_one(_: int) -> None:
+        with store.exclusive(), store.exclusive():  # it may be taken again by who has it
+            (value,) = records.get([b"n"])
+            assert value is not None
+            records.put([(b"n", b"%d" % (int(value) + 1))])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add_one, range(200)))
+    assert records.get([b"n"]) == [b"200"]
+
+
+def test_threads_can_read_while_others_write(store: Store) -> None:
+    records = store.records("fingerprints")
+
+    def work(worker: int) -> None:
+        for i in range(50):
+            key = b"%d:%d" % (worker, i)
+            records.put([(key, b"v")])
+            assert records.get([key]) == [b"v"]
+            assert len(records.scan([b"%d:" % worker], 100)[0]) == i + 1
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert sum(map(len, records.iterate())) == 400
+
+
+def test_the_approximate_size_grows_with_the_rows(records: Records) -> None:
+    assert records.approximate_size().rows == 0
+    records.put([(b"%d" % i, b"0123456789") for i in range(3000)])
+    size = records.approximate_size()
+    assert size.rows == pytest.approx(3000, rel=0.2)
+    assert size.bytes > 3000
+
+
+def test_records_are_there_after_reopening(lasting: Backend, table: RecordTable) -> None:
+    store = lasting.fresh()
+    store.records(table).put([(key, key) for key in AWKWARD])
+    store.records(table).delete([b"a"])
+    store.records(table).increment(b"n", 41)
+    store.sync()
+    again = lasting.reopened(store).records(table)
+    assert again.get(AWKWARD) == [None if key == b"a" else key for key in AWKWARD]
+    assert again.increment(b"n") == 42
