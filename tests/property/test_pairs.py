@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -53,6 +53,7 @@ def as_rows(pairs: object) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("name", LAYOUTS)
+@settings(max_examples=30)  # for each of the layouts
 @given(data=st.data())
 def test_every_layout_finds_exactly_the_pairs_of_brute_force_in_order(name, bits, data):
     fingerprints = data.draw(clustered(bits))

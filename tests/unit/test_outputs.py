@@ -79,22 +79,40 @@ def test_a_folder_that_does_not_exist_is_told_with_the_name(tmp_path):
         OutputFile(path)
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here to stand for a full disk")
-def test_a_full_disk_is_told_with_the_name():
+@pytest.fixture
+def full_disk(tmp_path):
+    """A link to the device that is always full: code that wrongly renames a file onto it would
+    replace the link, and not, where root runs the tests, the device of the machine."""
+    if not Path("/dev/full").is_char_device():
+        pytest.skip("no /dev/full here to stand for a full disk")
+    path = tmp_path / "full"
+    path.symlink_to("/dev/full")
+    return path
+
+
+def test_a_full_disk_is_told_with_the_name(full_disk):
     with (
-        pytest.raises(SimhbaseError, match="cannot write /dev/full: No space left on device"),
-        OutputFile(Path("/dev/full")) as file,
+        pytest.raises(SimhbaseError, match=f"cannot write {full_disk}: No space left on device"),
+        OutputFile(full_disk) as file,
     ):
         file.write([b"one"])
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here to stand for a full disk")
-def test_an_interruption_is_not_hidden_by_a_full_disk():
-    file = OutputFile(Path("/dev/full"))
+def test_an_interruption_is_not_hidden_by_a_full_disk(full_disk):
+    file = OutputFile(full_disk)
     with pytest.raises(SimhbaseError, match="No space left"):
         file.write([b"one"])
     with pytest.raises(KeyboardInterrupt), file:
         raise KeyboardInterrupt
+
+
+def test_a_device_is_not_replaced_by_a_file(tmp_path):
+    path = tmp_path / "null"
+    path.symlink_to("/dev/null")
+    with OutputFile(path) as file:
+        file.write([b"one"])
+    assert path.is_char_device()
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_unique_json_lines_are_written_as_they_were():
