@@ -504,14 +504,15 @@ class _Progress:
 
 
 def _progress(path: Path) -> _Progress:
-    manifest, logs = [], []
-    for entry in os.scandir(path):
-        if entry.name.startswith("MANIFEST-"):
-            manifest.append((entry.name, entry.stat().st_size))
-        elif entry.name.endswith(".log"):
-            with suppress(FileNotFoundError):  # deleted by now: the manifest tells
-                logs.append((entry.name, entry.stat().st_size))
-    return _Progress(tuple(sorted(manifest)), tuple(sorted(logs)))
+    return _Progress(_sizes(path, "MANIFEST-*"), _sizes(path, "*.log"))
+
+
+def _sizes(path: Path, pattern: str) -> tuple[tuple[str, int], ...]:
+    sizes = []
+    for file in sorted(path.glob(pattern)):
+        with suppress(FileNotFoundError):  # the writer deletes files at any time
+            sizes.append((file.name, file.stat().st_size))
+    return tuple(sizes)
 
 
 def _open_writer(url: str, path: Path, options: Options) -> _Database:

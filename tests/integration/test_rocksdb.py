@@ -1,0 +1,388 @@
+"""What holds for rocksdb:PATH beyond the contract: who may open it, what readers see, what failures say."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simhbase.errors import ReadOnly, StoreBusy, StoreFailed, TablesMissing, UsageError
+from simhbase.layout import layout
+from simhbase.rowkeys import PREFIX_BYTES, encode, prefixes
+from simhbase.stores import create_store, drop_store, open_store
+from simhbase.stores.base import Access, Store
+
+LAYOUT = layout("5x2")
+FINGERPRINTS = np.random.default_rng(1).integers(0, 2**64, 500, dtype=np.uint64)
+KEYS = encode(FINGERPRINTS, LAYOUT)
+PREFIXES = prefixes(FINGERPRINTS, LAYOUT).reshape(-1, PREFIX_BYTES)
+FLUSHING = [(b"filler:%04d" % i, os.urandom(4096)) for i in range(3000)]  # more than a table keeps in memory
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"rocksdb:{tmp_path / 'store'}"
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Store]]:
+    """Opens stores that the test need not close."""
+    stores: list[Store] = []
+
+    def remember(store: Store) -> Store:
+        stores.append(store)
+        return store
+
+    yield remember
+    for store in stores:
+        store.close()
+
+
+def folder(url: str) -> Path:
+    return Path(url.removeprefix("rocksdb:"))
+
+
+def flush_by_filling(store: Store) -> None:
+    store.records("meta").put(FLUSHING)
+    store.records("documents").put(
+        [(b"next", b"")]
+    )  # the write after the one that filled it starts the flush
+    deadline = time.monotonic() + 60
+    while not list(folder(store.url).glob("*.sst")):
+        assert time.monotonic() < deadline, "nothing was flushed"
+        time.sleep(0.01)
+    time.sleep(0.1)  # until the manifest has it
+
+
+# Opening
+
+
+@pytest.mark.parametrize("access", ["read", "write"])
+def test_a_path_without_a_store_is_missing_and_stays_as_it_was(url: str, access: Access) -> None:
+    with pytest.raises(TablesMissing, match="no store"):
+        open_store(url, access)
+    assert not folder(url).exists()
+
+
+@pytest.mark.parametrize("access", ["read", "write"])
+def test_a_file_or_another_folder_is_no_store(tmp_path: Path, access: Access) -> None:
+    (tmp_path / "file").write_text("text")
+    for path in (tmp_path / "file", tmp_path):
+        with pytest.raises(TablesMissing, match="no store"):
+            open_store(f"rocksdb:{path}", access)
+        with pytest.raises(TablesMissing, match="no store"):
+            drop_store(f"rocksdb:{path}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+def test_a_store_is_not_created_among_other_files(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    for path in (tmp_path / "file", tmp_path):
+        with pytest.raises(UsageError, match="folder of its own"):
+            create_store(f"rocksdb:{path}")
+
+
+def test_a_url_without_a_path_is_refused() -> None:
+    with pytest.raises(UsageError, match="folder"):
+        create_store("rocksdb:")
+
+
+@pytest.mark.parametrize("left", [[], ["rocksdict-config.json"]])
+def test_a_creation_that_stopped_before_the_tables_is_missing_and_can_be_repeated(
+    url: str, left: list[str]
+) -> None:
+    folder(url).mkdir()
+    for name in left:
+        (folder(url) / name).write_text("{}")
+    with pytest.raises(TablesMissing):
+        open_store(url, "write")
+    create_store(url).close()
+    open_store(url, "write").close()
+
+
+def test_a_store_without_all_its_tables_is_missing_until_it_is_completed(url: str) -> None:
+    from rocksdict import Options, Rdict
+
+    half = Rdict(str(folder(url)), Options(raw_mode=True))
+    half.create_column_family("index", Options(raw_mode=True)).close()
+    half.close()
+    for access in ("read", "write"):
+        with pytest.raises(TablesMissing, match="documents, fingerprints, meta"):
+            open_store(url, access)
+    create_store(url).close()
+    open_store(url, "read").close()
+
+
+def test_dropping_leaves_nothing_behind(url: str) -> None:
+    store = create_store(url)
+    store.drawers.add(KEYS)
+    store.close()
+    drop_store(url)
+    assert not folder(url).exists()
+
+
+def test_a_store_that_is_open_is_busy(url: str, opened: Callable[..., Store]) -> None:
+    store = opened(create_store(url))
+    for use in (lambda: open_store(url, "write"), lambda: create_store(url), lambda: drop_store(url)):
+        with pytest.raises(StoreBusy, match=f"{url}.*wait until"):
+            use()
+    store.drawers.add(KEYS)
+    assert store.drawers.contains(KEYS).all()
+
+
+def test_another_process_that_writes_makes_it_busy_too(url: str, opened: Callable[..., Store]) -> None:
+    opened(create_store(url))
+    program = "import sys; from simhbase.stores import open_store; open_store(sys.argv[1], 'write')"
+    ended = subprocess.run([sys.executable, "-c", program, url], capture_output=True, text=True, check=False)
+    assert "StoreBusy" in ended.stderr
+
+
+def test_a_closed_store_is_free_at_once_whatever_was_left_half_read(url: str) -> None:
+    store = create_store(url)
+    store.drawers.add(KEYS)
+    store.records("documents").put([(b"%d" % i, b"") for i in range(20_000)])
+    rows, records = store.drawers.iterate(), store.records("documents").iterate()
+    next(rows)
+    next(records)
+    kept = []
+    for failing in (lambda: store.drawers.add("no keys"), lambda: store.records("meta").scan([b"a", 1], 5)):
+        with pytest.raises(Exception) as caught:  # noqa: PT011  # whatever it is, its traceback has frames
+            failing()
+        kept.append(caught)
+    store.close()
+    again = open_store(url, "write")
+    assert again.drawers.contains(KEYS).all()
+    again.close()
+    with pytest.raises(StoreFailed, match="closed"):
+        next(rows)
+    with pytest.raises(StoreFailed, match="closed"):
+        next(records)
+    assert all(traceback.format_exception(error.value) for error in kept)
+
+
+# Readers
+
+
+def test_a_reader_sees_what_is_only_in_the_log(url: str, opened: Callable[..., Store]) -> None:
+    writer = opened(create_store(url))
+    writer.records("meta").put([(b"before", b"1")])
+    reader = opened(open_store(url, "read"))
+    assert reader.records("meta").get([b"before"]) == [b"1"]
+    writer.drawers.add(KEYS)
+    writer.records("meta").put([(b"after", b"2")])
+    reader.refresh()
+    assert reader.drawers.contains(KEYS).all()
+    assert len(reader.drawers.read(PREFIXES, limit=None).fingerprints) >= len(PREFIXES)
+    assert reader.records("meta").get([b"after"]) == [b"2"]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda store: store.drawers.add(KEYS),
+        lambda store: store.drawers.remove(KEYS, before=0),
+        lambda store: store.records("meta").put([(b"a", b"")]),
+        lambda store: store.records("meta").delete([b"a"]),
+        lambda store: store.records("meta").compare_and_set(b"a", None, b""),
+        lambda store: store.records("meta").increment(b"a"),
+    ],
+)
+def test_a_reader_cannot_write(
+    url: str, opened: Callable[..., Store], write: Callable[[Store], object]
+) -> None:
+    create_store(url).close()
+    reader = opened(open_store(url, "read"))
+    with pytest.raises(ReadOnly, match="opened for reading"):
+        write(reader)
+
+
+@pytest.mark.parametrize("flush", ["by filling the memory", "by closing"])
+def test_a_reader_sees_replaced_and_deleted_rows_after_a_flush(
+    url: str, opened: Callable[..., Store], flush: str
+) -> None:
+    writer = opened(create_store(url))
+    meta = writer.records("meta")
+    meta.put([(b"replaced", b"old"), (b"deleted", b"old")])
+    writer.drawers.add(KEYS)
+    reader = opened(open_store(url, "read"))
+    reader.refresh()
+    meta.put([(b"replaced", b"new")])
+    meta.delete([b"deleted"])
+    writer.drawers.remove(KEYS[:250], before=writer.moment())
+    if flush == "by closing":
+        writer.close()
+    else:
+        flush_by_filling(writer)
+    reader.refresh()
+    assert reader.records("meta").get([b"replaced", b"deleted"]) == [b"new", None]
+    assert reader.records("meta").scan([b"replaced", b"deleted"], 5) == [[(b"replaced", b"new")], []]
+    assert reader.drawers.contains(KEYS).tolist() == [[False] * 10] * 250 + [[True] * 10] * 250
+
+
+def test_a_reader_follows_one_writer_after_another(url: str, opened: Callable[..., Store]) -> None:
+    create_store(url).close()
+    reader = opened(open_store(url, "read"))
+    for number in range(5):
+        writer = open_store(url, "write")
+        writer.records("meta").increment(b"count")
+        reader.refresh()
+        assert reader.records("meta").get([b"count"]) == [(number + 1).to_bytes(8)]
+        if number % 2:
+            writer.records("meta").put(FLUSHING[:100])
+        writer.close()
+        reader.refresh()
+        assert reader.records("meta").get([b"count"]) == [(number + 1).to_bytes(8)]
+
+
+def test_several_readers_read_beside_each_other(url: str, opened: Callable[..., Store]) -> None:
+    writer = opened(create_store(url))
+    readers = [opened(open_store(url, "read")) for _ in range(3)]
+    writer.drawers.add(KEYS)
+    for reader in readers:
+        reader.refresh()
+        assert reader.drawers.contains(KEYS).all()
+
+
+def test_a_reader_leaves_no_files_behind(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_store(url).close()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    reader = open_store(url, "read")
+    assert list(scratch.iterdir())
+    reader.close()
+    reader.close()
+    with pytest.raises(TablesMissing):
+        open_store(f"{url}-elsewhere", "read")
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_reader_of_a_dropped_store_says_that_it_is_gone(url: str, opened: Callable[..., Store]) -> None:
+    create_store(url).close()
+    reader = opened(open_store(url, "read"))
+    drop_store(url)
+    with pytest.raises(TablesMissing, match="no store"):
+        reader.refresh()
+
+
+# Failures
+
+
+def test_a_store_that_may_not_be_opened_says_so(url: str) -> None:
+    create_store(url).close()
+    with closed_to_this_user(folder(url)):
+        for access in ("read", "write"):
+            with pytest.raises(StoreFailed, match="Permission denied"):
+                open_store(url, access)
+        with pytest.raises(StoreFailed, match="Permission denied"):
+            create_store(url)
+    open_store(url, "write").close()
+
+
+@contextmanager
+def closed_to_this_user(path: Path) -> Iterator[None]:
+    path.chmod(0)
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        path.chmod(0o700)
+
+
+def test_a_damaged_store_says_what_is_wrong(url: str) -> None:
+    create_store(url).close()
+    (folder(url) / "CURRENT").write_text("MANIFEST-999999\n")
+    for access in ("read", "write"):
+        with pytest.raises(StoreFailed, match="MANIFEST-999999"):
+            open_store(url, access)
+
+
+def fill(store: Store) -> int:
+    """Writes batches until one fails; returns how many did not."""
+    for number in range(10_000):
+        try:
+            store.drawers.add(encode(batch(number), LAYOUT))
+            store.records("documents").put([(b"%d" % number, os.urandom(20_000))])
+            store.sync()
+        except StoreFailed:
+            return number
+    raise AssertionError("the store never filled up")
+
+
+def batch(number: int) -> np.ndarray:
+    return np.random.default_rng(number).integers(0, 2**64, 100, dtype=np.uint64)
+
+
+def assert_everything_acknowledged_is_there(url: str, batches: int) -> None:
+    store = open_store(url, "write")
+    try:
+        for number in range(batches):
+            assert store.drawers.contains(encode(batch(number), LAYOUT)).all()
+        values = store.records("documents").get([b"%d" % number for number in range(batches)])
+        assert all(value is not None and len(value) == 20_000 for value in values)
+        store.drawers.add(KEYS)
+        store.sync()
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "disk"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(path)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a small file system cannot be mounted here (that takes root)")
+    yield path
+    subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def test_a_full_disk_is_named_and_costs_nothing_that_was_acknowledged(small_disk: Path) -> None:
+    url = f"rocksdb:{small_disk / 'store'}"
+    store = create_store(url)
+    batches = fill(store)
+    assert batches > 10
+    with pytest.raises(StoreFailed, match=f"writing to {url} failed: .*No space left on device.*Make room"):
+        store.records("documents").put([(b"more", bytes(8 << 20))])
+    store.close()
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    assert_everything_acknowledged_is_there(url, batches)
+
+
+def test_a_refused_write_costs_nothing_that_was_acknowledged(url: str) -> None:
+    with files_up_to(4 << 20):
+        store = create_store(url)
+        batches = fill(store)
+        assert batches > 10
+        with pytest.raises(StoreFailed, match=f"{url} failed: .*File too large"):
+            store.records("documents").put([(b"more", bytes(8 << 20))])
+        store.close()
+    assert_everything_acknowledged_is_there(url, batches)
+
+
+@contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """A stand-in for a full disk where none can be mounted: no file of this process can grow larger."""
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)

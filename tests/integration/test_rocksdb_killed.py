@@ -1,0 +1,141 @@
+"""A writer that is killed, or read while it writes: what it acknowledged is there, in its last state."""
+
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from simhbase.layout import layout
+from simhbase.rowkeys import encode
+from simhbase.stores import create_store, open_store
+from simhbase.stores.base import Store
+
+LAYOUT = layout("5x2")
+ROUND = 20  # batches after which a batch's rows are removed again
+
+
+def keys_of(batch: int) -> NDArray[np.uint8]:
+    return encode(np.random.default_rng(batch).integers(0, 2**64, 50, dtype=np.uint64), LAYOUT)
+
+
+def write_batch(store: Store, batch: int) -> None:
+    """New rows, rows that are replaced, rows that are deleted, and enough of all to cause flushes."""
+    documents = store.records("documents")
+    documents.put([(b"new:%d" % batch, os.urandom(30_000)), (b"last", b"%d" % batch)])
+    documents.delete([b"new:%d" % (batch - ROUND)])
+    store.drawers.add(keys_of(batch))
+    store.drawers.remove(keys_of(batch - ROUND) if batch >= ROUND else keys_of(0)[:0], store.moment())
+    store.records("meta").increment(b"count")
+
+
+def assert_state_after(store: Store, batch: int) -> int:
+    """The store has what write_batch left of every batch up to this one, and maybe of later ones.
+
+    Returns the last batch of which it has anything.
+    """
+    documents = store.records("documents")
+    (last,) = documents.get([b"last"])
+    assert last is not None
+    assert batch <= int(last)
+    kept = range(max(0, int(last) - ROUND + 1), batch + 1)
+    gone = range(max(0, batch - 2 * ROUND), batch - ROUND + 1)
+    assert None not in documents.get([b"new:%d" % number for number in kept])
+    assert set(documents.get([b"new:%d" % number for number in gone])) <= {None}
+    for number in kept:
+        assert store.drawers.contains(keys_of(number)).all()
+    for number in gone:
+        assert not store.drawers.contains(keys_of(number)).any()
+    return int(last)
+
+
+def write_until_killed(url: str, first: int, acknowledge: Connection) -> None:
+    store = open_store(url, "write")
+    for batch in range(first, first + 1_000_000):
+        write_batch(store, batch)
+        store.sync()
+        acknowledge.send(batch)
+
+
+@contextmanager
+def writer(url: str, first: int) -> Iterator[tuple[Connection, Callable[[], None]]]:
+    """A process that writes batches from `first` on: what it acknowledges, and how to kill it."""
+    context = multiprocessing.get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=write_until_killed, args=(url, first, send), daemon=True)
+    process.start()
+    send.close()
+
+    def kill() -> None:
+        process.kill()
+        process.join()
+
+    try:
+        yield receive, kill
+    finally:
+        kill()
+        receive.close()
+
+
+def last_of(acknowledged: Connection, before: int) -> int:
+    """The last batch that has been acknowledged by now."""
+    last = before
+    while acknowledged.poll():
+        try:
+            last = acknowledged.recv()
+        except EOFError:
+            break
+    return last
+
+
+def kill_writers(url: str, kills: int) -> None:
+    create_store(url).close()
+    batch = -1
+    for _ in range(kills):
+        with writer(url, batch + 1) as (acknowledged, kill):
+            batch = acknowledged.recv()
+            time.sleep(random.uniform(0, 1.0))  # any moment will do: every one has to be survived
+            kill()
+            batch = last_of(acknowledged, batch)
+        with closing(open_store(url, "read")) as reader:
+            seen = assert_state_after(reader, batch)
+        with closing(open_store(url, "write")) as store:
+            assert seen == assert_state_after(store, batch) <= batch + 1
+
+
+def test_everything_acknowledged_survives_the_killing_of_the_writer(tmp_path: Path) -> None:
+    kill_writers(f"rocksdb:{tmp_path / 'store'}", kills=4)
+
+
+@pytest.mark.full
+def test_everything_acknowledged_survives_a_long_series_of_kills(tmp_path: Path) -> None:
+    kill_writers(f"rocksdb:{tmp_path / 'store'}", kills=100)
+
+
+def follow_a_writer(url: str, seconds: float) -> None:
+    create_store(url).close()
+    with writer(url, 0) as (acknowledged, _), closing(open_store(url, "read")) as reader:
+        batch = acknowledged.recv()
+        behind = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            batch = last_of(acknowledged, batch)
+            reader.refresh()
+            behind.append(assert_state_after(reader, batch) - batch)
+    assert min(behind) < ROUND  # otherwise no rows were compared
+
+
+def test_a_reader_beside_a_writing_process_sees_all_that_was_acknowledged(tmp_path: Path) -> None:
+    follow_a_writer(f"rocksdb:{tmp_path / 'store'}", seconds=5)
+
+
+@pytest.mark.full
+def test_a_reader_keeps_up_with_a_writing_process_for_long(tmp_path: Path) -> None:
+    follow_a_writer(f"rocksdb:{tmp_path / 'store'}", seconds=300)
