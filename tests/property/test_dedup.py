@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.bulk.dedup import NONE, greedy_keep, groups
+from simhbase.bulk.dedup import groups
 
 BASE = 0x0123456789ABCDEF
+NONE = -1
 
 
 def near_values():
@@ -63,36 +64,3 @@ def test_groups_are_the_connected_components_named_by_their_first_document(bits,
         apart(value, values[first], bits)
         for value, first in zip(values, found.representative.tolist(), strict=True)
     ]
-
-
-def greedily(values: list[int], k: int, excluded: list[bool]) -> list[tuple[int, int]]:
-    kept: list[int] = []
-    outcome = []
-    for i, value in enumerate(values):
-        near = [((value ^ values[j]).bit_count(), j) for j in kept]
-        near = [choice for choice in near if choice[0] <= k]
-        if not near and not excluded[i]:
-            kept.append(i)
-            near = [(0, i)]
-        distance, keeper = min(near, default=(0, NONE))
-        outcome.append((keeper, distance))
-    return outcome
-
-
-@given(data=st.data(), values=shuffled_values(), k=st.integers(0, 4))
-def test_greedy_selection_is_that_of_one_document_after_the_other(data, values, k):
-    n = len(values)
-    excluded = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
-    found = greedy_keep(as_array(values, 64), k, excluded=np.array(excluded))
-    assert list(zip(found.keeper.tolist(), found.distance.tolist(), strict=True)) == greedily(
-        values, k, excluded
-    )
-    assert found.kept.tolist() == [keeper == i for i, keeper in enumerate(found.keeper.tolist())]
-
-
-@given(values=shuffled_values(), k=st.integers(0, 4))
-def test_greedy_selection_excludes_nobody_by_default(values, k):
-    found = greedy_keep(as_array(values, 64), k)
-    assert list(zip(found.keeper.tolist(), found.distance.tolist(), strict=True)) == greedily(
-        values, k, [False] * len(values)
-    )

@@ -1,0 +1,54 @@
+"""The README's examples do what it shows."""
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simhbase.cli import COMMANDS
+from tests.command_line import run
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A folder with the demo's articles in it."""
+    made = tmp_path_factory.mktemp("readme")
+    with (made / "articles.jsonl").open("wb") as articles:
+        subprocess.run([sys.executable, ROOT / "scripts" / "articles.py"], stdout=articles, check=True)
+    return made
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+def test_python_examples_answer_as_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = blocks("python")
+    test = doctest.DocTestParser().get_doctest(block, {}, "README.md", "README.md", 0)
+    shown: list[str] = []
+    assert not doctest.DocTestRunner().run(test, out=shown.append).failed, "".join(shown)
+
+
+def test_commands_print_what_is_shown(folder):
+    (block,) = blocks("console")
+    for example in block.split("$ ")[1:]:
+        command, _, expected = example.partition("\n")
+        done = run(*shlex.split(command)[1:], cwd=folder)
+        assert without_seconds(done.stdout.decode()) == without_seconds(expected)
+
+
+def without_seconds(output: str) -> str:
+    return re.sub(r"^(seconds +)[0-9.]+", r"\1-", output, flags=re.MULTILINE)
+
+
+def test_every_command_is_named():
+    (table,) = re.findall(r"\| command \|.*?\n\n", README, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", table)) == set(COMMANDS)
