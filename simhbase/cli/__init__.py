@@ -19,7 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "load": "Fingerprint documents and store them.",
     "find": "Find the stored documents near texts, ids or fingerprints.",
     "dedup": "Find the near duplicates within one corpus, without a store.",
-    "fingerprint": "Print the fingerprint of each document.",
+    "fingerprint": "Print the fingerprint of each document, in input order.",
     "delete": "Remove documents from a store.",
     "stats": "Count documents, index rows and bytes of a store.",
     "check": "Compare a store's tables with each other, and repair them.",

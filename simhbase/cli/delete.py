@@ -23,7 +23,10 @@ BATCH = 4096  # documents removed at once
 @store_option
 @json_option
 def delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Output) -> None:
-    """Remove documents from a store. Ids that are not stored do no harm."""
+    """Remove documents from a store.
+
+    Ids that are not stored do no harm.
+    """
     if not ids and ids_file is None:
         raise UsageError("nothing to delete: give ids, or --ids-file")
     given = deleted = 0

@@ -1,0 +1,256 @@
+"""The command line as a process: its streams, its signals, its workers, its start."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import simhbase
+from simhbase.check import Checker
+from simhbase.cli import COMMANDS, cli
+from simhbase.records import Entry, document_id
+from tests.command_line import (
+    COMMAND,
+    documents,
+    environment,
+    fingerprints,
+    read_lines,
+    result,
+    run,
+    run_alone,
+    texts,
+    write_lines,
+)
+
+STORE = ("--store", "rocksdb:s.db")
+SPREAD = 0x9E3779B97F4A7C15  # a multiplier that spreads 0, 1, 2... over all 64 bits
+
+
+def start(*arguments: object, cwd: Path, **streams: object) -> subprocess.Popen[bytes]:
+    """A command in a process group of its own, as a terminal gives it."""
+    command = [*COMMAND, *map(str, arguments)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=cwd, env=environment(), start_new_session=True, **pipes | streams)  # type: ignore[call-overload]
+
+
+def content(path: Path) -> dict[str, int]:
+    """What a store holds; nothing of it is half done."""
+    with simhbase.open(f"rocksdb:{path}", access="read") as index:
+        assert not Checker(index.store, index.profile.drawers).check().problems
+        return {
+            document_id(key): Entry.decode(value).fingerprint
+            for batch in index.store.records("documents").iterate()
+            for key, value in batch
+        }
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in a minute"
+        time.sleep(0.05)
+
+
+def holds_documents(path: Path) -> bool:
+    """Whether a store holds some by now; its writer may be at work."""
+    try:
+        with simhbase.open(f"rocksdb:{path}", access="read") as index:
+            return bool(next(index.store.records("documents").iterate(), []))
+    except simhbase.errors.TablesMissing:
+        return False
+
+
+# --- streams ---
+
+
+def test_results_go_to_stdout_and_messages_to_stderr(tmp_path):
+    write_lines(tmp_path / "a.jsonl", [{"id": 1, "text": text} for text in texts(1)] + [{"id": 2}])
+    done = run_alone("load", "a.jsonl", "--json", *STORE, cwd=tmp_path)
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["loaded"] == 1
+    assert done.stderr.decode().splitlines() == [
+        "rejected: a.jsonl, line 2, id 2: no field 'text' among 'id'"
+    ]
+
+
+def test_a_command_is_quiet_on_stderr_where_that_is_no_terminal(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(20))
+    for command in (("load", "a.jsonl"), ("find", "a.jsonl"), ("check",), ("stats",)):
+        done = run_alone(*command, *STORE, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout
+
+
+def test_progress_with_rate_and_time_left_is_shown_on_a_terminal(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(3000))
+    ours, theirs = pty.openpty()
+    shown = b""
+    with start("load", "a.jsonl", "--json", *STORE, cwd=tmp_path, stderr=theirs) as process:
+        os.close(theirs)
+        with suppress(OSError):  # how a terminal ends when nobody holds its other side
+            while block := os.read(ours, 1 << 16):
+                shown += block
+        os.close(ours)
+        output, _ = process.communicate()
+    assert process.returncode == 0
+    assert json.loads(output)["loaded"] == 3000
+    for part in (b" documents", b"/s", b"left:"):
+        assert part in shown
+
+
+def test_a_reader_that_leaves_early_ends_the_command_quietly(tmp_path):
+    fingerprints(tmp_path / "a.jsonl", {f"d{number}": number * SPREAD % 2**64 for number in range(12_000)})
+    run("load", "--fingerprint-field", "f", "a.jsonl", *STORE, cwd=tmp_path)
+    with start("find", "--fingerprint-field", "f", "a.jsonl", "--json", *STORE, cwd=tmp_path) as find:
+        assert json.loads(find.stdout.readline())["id"] == "d0"
+        find.stdout.close()
+        assert find.stderr.read() == b""
+    assert find.returncode == 1
+
+
+# --- signals ---
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_load_that_was_interrupted_keeps_what_it_says_and_is_gone_on_with(tmp_path, processes):
+    values = {f"d{number}": number * SPREAD % 2**64 for number in range(16_000)}
+    lines = fingerprints(tmp_path / "a.jsonl", values).read_bytes()
+    options = ("--fingerprint-field", "f", "--unique-only", "--processes", processes, *STORE)
+
+    with start("load", *options, "--unique", "u.jsonl", "-", cwd=tmp_path) as process:
+        process.stdin.write(lines[: len(lines) * 3 // 4])  # and no more comes: it waits
+        process.stdin.flush()
+        wait_until(lambda: holds_documents(tmp_path / "s.db"))
+        os.killpg(process.pid, signal.SIGINT)
+        output, told = process.communicate()
+    assert process.returncode == 130, told
+    assert output == b""
+    assert b"Traceback" not in told
+    kept = int(told.decode().split("stopped after ")[1].split()[0].replace(",", ""))
+    assert len(content(tmp_path / "s.db")) == kept > 0
+    assert len(read_lines(tmp_path / "u.jsonl.part")) == kept
+    assert not (tmp_path / "u.jsonl").exists()
+
+    report = result("load", *options, "--unique", "u.jsonl", "a.jsonl", cwd=tmp_path)
+    assert (report["loaded"], report["duplicates"]) == (16_000, 0)
+    assert content(tmp_path / "s.db") == values
+    assert len(read_lines(tmp_path / "u.jsonl")) == 16_000
+
+
+def test_an_interrupt_while_nothing_is_under_way_exits_130_too(tmp_path):
+    with start("load", "-", *STORE, cwd=tmp_path) as process:
+        wait_until(lambda: (tmp_path / "s.db").is_dir())
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate()
+    assert process.returncode == 130, told
+    assert told.splitlines()[-1] == b"Error: interrupted"
+    assert b"Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    "moment", [pytest.param(n, marks=[pytest.mark.full] if n > 2 else []) for n in range(12)]
+)
+def test_a_load_that_was_killed_loses_nothing_acknowledged_and_is_gone_on_with(tmp_path, moment):
+    values = {f"d{number}": number * SPREAD % 2**64 for number in range(12_000)}
+    fingerprints(tmp_path / "a.jsonl", values)
+    load = ("load", "--fingerprint-field", "f", "--unique-only", "a.jsonl", *STORE)
+    with start(*load, "--unique", "u.jsonl", "--processes", 1, cwd=tmp_path) as process:
+        wait_until(lambda: holds_documents(tmp_path / "s.db"))
+        time.sleep(0.03 * moment)
+        os.killpg(process.pid, signal.SIGKILL)
+
+    acknowledged = tmp_path / "u.jsonl.part"
+    done = run("find", "--fingerprint-field", "f", acknowledged, "--json", *STORE, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(b"\n") == len(read_lines(acknowledged))
+    for answer in map(json.loads, done.stdout.splitlines()):
+        assert answer["id"] in [match["id"] for match in answer["matches"]]
+    assert result(*load, cwd=tmp_path)["loaded"] == 12_000
+    assert content(tmp_path / "s.db") == values
+
+
+# --- worker processes ---
+
+
+def test_any_number_of_processes_gives_the_same(tmp_path):
+    some = texts(1500, words=12)
+    again = [text.replace(" ", ", ") for text in some[::3]]
+    mixed = [text for pair in zip(some, [*again, *[""] * 1000], strict=True) for text in pair]
+    documents(tmp_path / "a.jsonl", mixed)
+
+    def everything(processes: int) -> list[object]:
+        folder = tmp_path / str(processes)
+        folder.mkdir()
+        files = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--rejects", "r.jsonl")
+        options = ("../a.jsonl", "--processes", processes)
+        load = result("load", "--unique-only", *files, *STORE, *options, cwd=folder, exit_code=3)
+        lines = [(folder / name).read_bytes() for name in files[1::2]]
+        dedup = result("dedup", *files, *options, cwd=folder, exit_code=3)
+        lines += [(folder / name).read_bytes() for name in files[1::2]]
+        found = run("find", *STORE, *options, cwd=folder).stdout
+        made = run("fingerprint", *options, cwd=folder).stdout
+        run("idf", "-o", "x.idf", *options, cwd=folder)
+        idf = (folder / "x.idf").read_bytes()
+        return [
+            load | {"seconds": 0},
+            dedup | {"seconds": 0},
+            lines,
+            found,
+            made,
+            idf,
+            content(folder / "s.db"),
+        ]
+
+    alone = everything(1)
+    assert (alone[0]["loaded"], alone[0]["duplicates"], alone[0]["rejected"]) == (1500, 500, 1000)
+    assert everything(3) == alone
+
+
+# --- start ---
+
+
+def test_help_starts_without_what_takes_long_to_import():
+    script = "import sys; from simhbase.cli import main; sys.argv[1:] = ['--help']\n"
+    script += "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, check=True)
+    assert b"dedup" in done.stdout
+    imported = set(done.stderr.decode().split())
+    assert "click" in imported
+    assert imported.isdisjoint({"numpy", "rjieba", "rocksdict", "rich", "zstandard", "multiprocessing"})
+
+
+def test_help_of_every_command_begins_with_its_line_in_the_list():
+    for name, line in COMMANDS.items():
+        command = cli.get_command(None, name)
+        assert command is not None
+        assert command.help is not None
+        assert command.help.splitlines()[0] == line
+
+
+def test_an_unexpected_error_is_short_and_says_how_to_see_more(tmp_path, monkeypatch):
+    def broken(*arguments, **options):
+        raise RuntimeError("the moon is full")
+
+    monkeypatch.setattr("simhbase.cli.stats.open_index", broken)
+    done = run("stats", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        "Error: unexpected RuntimeError: the moon is full (SIMHBASE_DEBUG=1 shows where)"
+    ]
+    monkeypatch.setenv("SIMHBASE_DEBUG", "1")
+    with pytest.raises(RuntimeError):
+        cli(["stats"])
+
+
+def test_the_version_is_that_of_the_package(tmp_path):
+    done = run_alone("--version", cwd=tmp_path)
+    assert done.stdout.decode() == f"simhbase, version {version('simhbase')}\n"
