@@ -13,7 +13,7 @@ from simhbase.hamming import distance
 from simhbase.layout import Layout
 from simhbase.model import Lookup, Match
 from simhbase.rowkeys import PREFIX_BYTES, prefixes
-from simhbase.stores.base import DrawerRows, Store
+from simhbase.stores.base import Store
 
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
@@ -75,24 +75,23 @@ class Reader:
         truncated = np.logical_or.reduce(rows.truncated.reshape(-1, tables), axis=1)
         query = np.repeat(np.arange(len(fingerprints)), np.diff(rows.offsets[::tables]))
         distances = distance(rows.fingerprints, fingerprints[query])
-        return _distinct(query, rows, distances, k, truncated)
+        within = np.flatnonzero(distances <= k)
+        return _once(Near(query[within], rows.fingerprints[within], distances[within], truncated))
 
     def _documents(self, near: Near) -> tuple[dict[int, dict[str, Match]], set[int]]:
         """Per query its matches by id, nearest first, and the queries whose ids were cut."""
-        distinct, inverse = np.unique(near.fingerprint, return_inverse=True)
-        listings = self.store.records("fingerprints").scan(
-            [records.listing_prefix(fingerprint) for fingerprint in distinct.tolist()], self.ids_limit + 1
+        fingerprints = near.fingerprint.tolist()
+        distinct = list(dict.fromkeys(fingerprints))
+        scanned = self.store.records("fingerprints").scan(
+            list(map(records.listing_prefix, distinct)), self.ids_limit + 1
         )
+        listings = dict(zip(distinct, scanned, strict=True))
         found: dict[int, dict[str, Match]] = {}
         more = set()
-        for number, fingerprint, bits, listing in zip(
-            near.query.tolist(),
-            near.fingerprint.tolist(),
-            near.distance.tolist(),
-            inverse.tolist(),
-            strict=True,
+        for number, fingerprint, bits in zip(
+            near.query.tolist(), fingerprints, near.distance.tolist(), strict=True
         ):
-            rows = listings[listing]
+            rows = listings[fingerprint]
             if len(rows) > self.ids_limit:
                 more.add(number)
             matches = found.setdefault(number, {})
@@ -104,18 +103,12 @@ class Reader:
         return found, more
 
 
-def _distinct(
-    query: NDArray[np.int64],
-    rows: DrawerRows,
-    distances: NDArray[np.uint8],
-    k: int,
-    truncated: NDArray[np.bool_],
-) -> Near:
-    """Candidates within k, each once a query: the same fingerprint comes back from several drawers."""
-    within = np.flatnonzero(distances <= k)
-    query, fingerprint, distances = query[within], rows.fingerprints[within], distances[within]
-    order = np.lexsort((fingerprint, query))
-    query, fingerprint, distances = query[order], fingerprint[order], distances[order]
+def _once(near: Near) -> Near:
+    """Every fingerprint once a query: the same one comes back from several drawers."""
+    if len(near.query) < 2:
+        return near
+    order = np.lexsort((near.fingerprint, near.query))
+    query, fingerprint = near.query[order], near.fingerprint[order]
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = (query[1:] != query[:-1]) | (fingerprint[1:] != fingerprint[:-1])
-    return Near(query[first], fingerprint[first], distances[first], truncated)
+    return Near(query[first], fingerprint[first], near.distance[order][first], near.truncated)
