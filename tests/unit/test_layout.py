@@ -1,0 +1,70 @@
+"""Names of layouts, their tables and the errors for what is none."""
+
+import pytest
+
+from simhbase.errors import UsageError
+from simhbase.layout import MAX_TABLES, layout
+
+
+@pytest.mark.parametrize(
+    ("name", "tables", "guarantee"),
+    [
+        ("5x2", 10, 3),
+        ("4x1", 4, 3),
+        ("4x4", 16, 3),
+        ("6x3", 20, 3),
+        ("7x3", 35, 4),
+        ("8x4", 70, 4),
+        ("10x3", 120, 7),
+        ("2x1", 2, 1),
+        ("64x1", 64, 63),
+    ],
+)
+def test_a_layout_has_a_table_a_combination_and_guarantees_the_blocks_left(name, tables, guarantee):
+    found = layout(name)
+    assert (found.name, found.bits, len(found.tables), found.guarantee) == (name, 64, tables, guarantee)
+    assert len(set(found.tables)) == tables
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize("name", ["5x2", "4x1", "4x4", "6x3", "7x3", "9x2"])
+def test_the_runs_of_a_table_lie_apart_within_the_fingerprint(name, bits):
+    for table in layout(name, bits).tables:
+        positions = [p for run in table for p in range(run.start, run.start + run.width)]
+        assert len(set(positions)) == len(positions)
+        assert set(positions) <= set(range(bits))
+
+
+@pytest.mark.parametrize("name", ["5x2", "4x1", "6x3", "7x3"])
+def test_every_bit_is_in_some_table_and_left_out_of_another(name):
+    tables = [
+        {p for run in table for p in range(run.start, run.start + run.width)} for table in layout(name).tables
+    ]
+    for bit in range(64):
+        assert any(bit in table for table in tables)
+        assert any(bit not in table for table in tables)
+
+
+def test_the_same_name_is_the_same_layout():
+    assert layout("5x2") is layout("5x2")
+    assert layout("5x2") != layout("5x2", 128)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "5", "x", "5x", "x2", "0x1", "5x0", "05x2", "5X2", "5x2 ", "5x2x1", "-5x2", "100x1"]
+)
+def test_what_is_no_layout_is_refused_with_its_form(name):
+    with pytest.raises(UsageError, match=r"no layout .*NxM"):
+        layout(name)
+
+
+@pytest.mark.parametrize("name", ["5x5", "2x3", "1x1", "3x9"])
+def test_a_layout_that_leaves_no_block_out_guarantees_nothing(name):
+    with pytest.raises(UsageError, match="guarantees nothing"):
+        layout(name)
+
+
+@pytest.mark.parametrize("name", ["11x4", "12x5", "24x2"])
+def test_more_tables_than_a_flag_can_number_are_refused(name):
+    with pytest.raises(UsageError, match=f"at most {MAX_TABLES} fit"):
+        layout(name)
