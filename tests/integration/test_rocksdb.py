@@ -53,9 +53,7 @@ def folder(url: str) -> Path:
 
 def flush_by_filling(store: Store) -> None:
     store.records("meta").put(FLUSHING)
-    store.records("documents").put(
-        [(b"next", b"")]
-    )  # the write after the one that filled it starts the flush
+    store.records("documents").put([(b"next", b"")])  # a write after the filling one starts the flush
     deadline = time.monotonic() + 60
     while not list(folder(store.url).glob("*.sst")):
         assert time.monotonic() < deadline, "nothing was flushed"
