@@ -47,6 +47,9 @@ def load_unique(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint6
     replaced, it counts with its new fingerprint alone. So the outcome is that of n calls with a
     document each.
 
+    Loading again keeps the same documents, with one exception: those dropped for the sake of a
+    stored document that was replaced later, by a text that is not near them, are then kept.
+
     Drawers longer than the reader's usual limit are read to their end for a document that has
     nothing near so far. (Its duplicates may then be said to be of another than the nearest one.)
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from math import prod
@@ -117,8 +117,8 @@ def whole(record: Record) -> Record:
 
 
 def without_content(record: Record) -> Record:
-    """The record's id and place alone."""
-    return replace(record, text=None, json=None)
+    """The record without its text, and without the line it came from."""
+    return Record(record.source, record.line, record.id, fingerprint=record.fingerprint)
 
 
 def in_workers(

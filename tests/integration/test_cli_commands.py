@@ -4,7 +4,10 @@ import json
 
 import pytest
 
+import simhbase
+from simhbase.check import STRAY_LISTING, UNLISTED
 from simhbase.idf import read_table
+from simhbase.records import document_key, listing_key
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
 NEWS = "国务院总理主持召开常务会议，研究部署进一步促进就业和稳定物价的政策措施，听取有关部门工作汇报。"
@@ -458,3 +461,33 @@ def test_a_clean_store_passes_the_check(tmp_path):
         "passes": 1,
         "clean": True,
     }
+
+
+def test_a_damaged_store_fails_the_check_until_it_is_repaired(tmp_path):
+    load(tmp_path, {"a": 0, "b": 0, "c": FAR}, *STORE)
+    with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
+        index.store.records("fingerprints").delete([listing_key(0, "a")])
+        index.store.records("documents").delete([document_key("c")])
+    found = run("check", "--json", *STORE, cwd=tmp_path)
+    assert found.returncode == 1
+    assert b"--repair" in found.stderr
+    problems = {UNLISTED: 1, STRAY_LISTING: 1}
+    assert json.loads(found.stdout)["problems"] == problems
+    assert json.loads(found.stdout)["examples"] == {UNLISTED: ["a"], STRAY_LISTING: [f"c under {FAR:016x}"]}
+
+    mended = result("check", "--repair", *STORE, cwd=tmp_path)
+    assert mended["problems"].items() >= problems.items()
+    assert (mended["clean"], mended["passes"]) == (True, 2)
+    assert result("check", *STORE, cwd=tmp_path)["problems"] == {}
+    near = result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
+    assert matches(near) == [("a", 0), ("b", 0)]
+    assert matches(result("find", "--fingerprint", "f" * 16, *STORE, cwd=tmp_path)) == []
+
+
+def test_the_console_names_problems_with_examples(tmp_path):
+    load(tmp_path, {"a": 0}, *STORE)
+    with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
+        index.store.records("fingerprints").delete([listing_key(0, "a")])
+    lines = run("check", *STORE, cwd=tmp_path).stdout.decode().splitlines()
+    assert f"  {UNLISTED}  1" in lines
+    assert lines[lines.index("examples") + 1 : lines.index("examples") + 3] == [f"  {UNLISTED}", "    a"]

@@ -17,6 +17,7 @@ import pytest
 import simhbase
 from simhbase.check import Checker
 from simhbase.cli import COMMANDS, cli
+from simhbase.cli.interrupt import interrupt_put_off
 from simhbase.records import Entry, document_id
 from tests.command_line import (
     COMMAND,
@@ -176,6 +177,21 @@ def test_a_load_that_was_killed_loses_nothing_acknowledged_and_is_gone_on_with(t
         assert answer["id"] in [match["id"] for match in answer["matches"]]
     assert result(*load, cwd=tmp_path)["loaded"] == 12_000
     assert content(tmp_path / "s.db") == values
+
+
+def test_an_interrupt_that_is_put_off_comes_after_the_work():
+    done = []
+
+    @interrupt_put_off()
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append("all of it")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["all of it"]
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 # --- worker processes ---

@@ -110,6 +110,13 @@ def test_a_unique_load_repeated_after_any_stop_keeps_the_same(documents, data, s
         assert content(index) == expected_store
 
 
+def test_what_was_dropped_for_a_text_that_is_gone_is_kept_by_the_next_load():
+    documents = [("new", 1), ("old", 0xFFFFFFFFFFFFFFFF)]
+    with index_with({"old": 0}) as index:
+        assert load(index, documents, 2, load_unique) == [Near(1, "old"), None]
+        assert load(index, documents, 2, load_unique) == [None, None]
+
+
 @given(stores, loads, batch_sizes)
 def test_a_load_of_all_replaces_what_is_stored(stored, documents, size):
     with index_with(stored) as index:
