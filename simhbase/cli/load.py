@@ -77,8 +77,8 @@ def load(
         open_output(unique) as unique_file,
         open_output(duplicates) as duplicates_file,
         chosen.open_or_create(url) as index,
-        _saying_what_is_kept(tally),
         closing(inputs.each(fingerprinting(inputs, index, trim), paths)) as batches,
+        _saying_what_is_kept(tally),
     ):
         for batch in joined((batch.without_repeats(seen) for batch in batches), CHUNKS_AT_ONCE):
             rejects.note(batch)
@@ -117,10 +117,11 @@ def _saying_what_is_kept(tally: _Tally) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        message(
-            f"stopped after {tally.loaded:,} documents loaded and {tally.duplicates:,} duplicates. "
-            "They are kept: run the same command again to go on"
-        )
+        if tally.loaded:
+            message(
+                f"stopped after {tally.loaded:,} documents loaded and {tally.duplicates:,} duplicates. "
+                "What was loaded is kept: run the same command again to go on"
+            )
         raise
 
 

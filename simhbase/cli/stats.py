@@ -16,8 +16,6 @@ from simhbase.index import Index, open_index
 from simhbase.reader import DRAWER_LIMIT
 from simhbase.rowkeys import PREFIX_BYTES, prefixes
 
-SAMPLED = 256  # places in the fingerprints table
-
 
 @dataclass(frozen=True)
 class _Counts:
@@ -80,15 +78,10 @@ def _counted(index: Index) -> _Counts:
 
 
 def _drawers(index: Index) -> dict[str, Any]:
-    """Rows in the drawers of a sample of the stored fingerprints."""
-    table = index.store.records("fingerprints")
-    found = set()
-    for start in range(0, 1 << 64, (1 << 64) // SAMPLED):
-        batch = next(table.iterate(start.to_bytes(8)), [])
-        listing = next(filter(None, (records.parse_listing(key) for key, _ in batch)), None)
-        if listing:
-            found.add(listing[0])
-    fingerprints = np.array(sorted(found), dtype=np.uint64)
+    """Rows in the drawers of a sample: the first fingerprint of each leading byte."""
+    firsts = index.store.records("fingerprints").scan([bytes([first]) for first in range(256)], limit=1)
+    found = [int.from_bytes(key[:8]) for rows in firsts for key, _ in rows]
+    fingerprints = np.array(found, dtype=np.uint64)
     places = prefixes(fingerprints, index.profile.drawers).reshape(-1, PREFIX_BYTES)
     rows = index.store.drawers.read(places, DRAWER_LIMIT)
     lengths = np.diff(rows.offsets)

@@ -1,5 +1,6 @@
 """Every command's answers, on the embedded store."""
 
+import gzip
 import json
 
 import pytest
@@ -147,6 +148,20 @@ def test_the_same_id_twice_in_a_load_keeps_the_first(tmp_path):
     assert matches(result("find", "--text", second, *STORE, cwd=tmp_path)) == []
 
 
+def test_folders_globs_formats_and_prefixes_name_the_documents(tmp_path):
+    jsonl, cell, whole, line = texts(4)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(json.dumps({"id": 1, "text": jsonl}).encode()))
+    (folder / "b.csv").write_text(f"text,id\n{cell},2\n")
+    (folder / "c.txt").write_text(whole)
+    (tmp_path / "d.list").write_text(f"\n{line}\n")
+    result("load", "in", "--id-prefix", "x/", *STORE, cwd=tmp_path)
+    result("load", "*.list", "--format", "lines", *STORE, cwd=tmp_path)
+    for text, name in ((jsonl, "x/1"), (cell, "x/2"), (whole, "x/c.txt"), (line, "d.list:2")):
+        assert matches(result("find", "--text", text, *STORE, cwd=tmp_path)) == [(name, 0)]
+
+
 # --- load --unique-only ---
 
 
@@ -227,6 +242,26 @@ def test_a_preset_that_differs_only_by_its_defaults_is_noticed(tmp_path):
     documents(tmp_path / "a.jsonl", texts(1))
     result("load", "a.jsonl", "--preset", "classic", *STORE, cwd=tmp_path)
     assert run("load", "a.jsonl", "--preset", "default", *STORE, cwd=tmp_path).returncode == 12
+
+
+def test_a_machine_that_makes_other_fingerprints_is_refused_for_texts_alone(tmp_path):
+    documents(tmp_path / "a.jsonl", [NEWS])
+    result("load", "a.jsonl", *STORE, cwd=tmp_path)
+    with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
+        meta = index.store.records("meta")
+        profile = json.loads(meta.get([b"profile"])[0])
+        here, profile["probes"][0] = profile["probes"][0], "0123456789abcdef"
+        meta.put([(b"profile", json.dumps(profile).encode())])
+
+    for command in (("tables", "check"), ("find", "--text", NEWS), ("find", "a.jsonl"), ("load", "a.jsonl")):
+        done = run(*command, *STORE, cwd=tmp_path)
+        assert done.returncode == 12
+        assert done.stdout == b""
+        (told,) = done.stderr.decode().splitlines()
+        assert "0123456789abcdef in the store" in told
+        assert f"{here} here" in told
+    assert matches(result("find", "--id", "d0", *STORE, cwd=tmp_path)) == [("d0", 0)]
+    assert load(tmp_path, {"a": 0}, *STORE)["loaded"] == 1
 
 
 @pytest.mark.parametrize(
