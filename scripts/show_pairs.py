@@ -59,11 +59,12 @@ def main() -> None:
         if answer["id"] < match["id"]
     ]
     near = [pair for pair in pairs if normalise(pair.one["text"]) != normalise(pair.other["text"])]
+    equal = len(pairs) - len(near)
     with_duplicates = sum(len(answer["matches"]) > 1 for answer in answers)
     console = Console(highlight=False)
     console.print(
-        f"{with_duplicates:,} of {len(articles):,} articles have a near duplicate: {len(pairs) - len(near):,} pairs "
-        f"are the same text, {len(near):,} differ. The most instructive ones:\n"
+        f"{with_duplicates:,} of {len(articles):,} articles have a near duplicate: {equal:,} pairs are "
+        f"the same text, {len(near):,} differ. The most instructive ones:\n"
     )
     for difference in instructive(near):
         show(console, difference)

@@ -36,6 +36,8 @@ def open_index(
     Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another
     process writes to this embedded store), StoreUnreachable, UsageError.
     """
+    if create is not None:
+        create.require_fits_tables()
     store = open_store(url, access) if create is None else create_store(url)
     try:
         if create is not None:

@@ -27,6 +27,7 @@ from simhbase.stores.base import Store
 FORMAT = 1
 SCHEMES = ("simhash",)
 BITS = (64, 128)
+TABLE_BITS = 64
 NORMALISATION = "nfkc-lower-space"
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "default": {},
@@ -106,6 +107,13 @@ class Profile:
             "normalisation": NORMALISATION,
         }
 
+    def require_fits_tables(self) -> None:
+        """Raises UsageError for fingerprints that tables cannot hold."""
+        if self.bits != TABLE_BITS:
+            raise UsageError(
+                f"tables hold fingerprints of {TABLE_BITS} bits, not {self.bits}: use dedup or fingerprint"
+            )
+
     def require(self, given: Mapping[str, object]) -> None:
         """Raises ProfileMismatch where a parameter that was given differs from this profile's."""
         stored = self.describe()
@@ -158,11 +166,8 @@ def software() -> dict[str, str]:
 def write_profile(store: Store, profile: Profile) -> None:
     """Stores a profile, last of all when tables are created; of several creators the first wins.
 
-    Raises ProfileMismatch if another creator was quicker with another profile, and UsageError for
-    fingerprints that tables cannot hold.
+    Raises ProfileMismatch if another creator was quicker with another profile.
     """
-    if profile.bits != 64:
-        raise UsageError(f"tables hold fingerprints of 64 bits, not {profile.bits}: use dedup or fingerprint")
     meta = store.records("meta")
     if profile.idf is not None and _source(profile.idf) != JIEBA:
         packed = zlib.compress(profile.idf.content)

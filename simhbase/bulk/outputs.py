@@ -28,7 +28,7 @@ class OutputFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._is_plain = path.is_file() or not path.exists()
         self._written = path.with_name(path.name + ".part") if self._is_plain else path
         with self._failing_clearly():
@@ -56,7 +56,7 @@ class OutputFile:
                 os.fsync(self._file.fileno())
             self._file.close()
             if self._is_plain:
-                self._written.replace(self._path)
+                self._written.replace(self.path)
 
     @contextmanager
     def _failing_clearly(self) -> Iterator[None]:

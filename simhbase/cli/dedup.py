@@ -64,6 +64,8 @@ def dedup(
     found = []
     with ExitStack() as stack:
         rejects = stack.enter_context(inputs.noting_rejects())
+        inputs.refuse_as_output(unique)
+        inputs.refuse_as_output(duplicates)
         files = [
             kind(stack, path) for kind, path in ((_UniqueFile, unique), (_DuplicatesFile, duplicates)) if path
         ]

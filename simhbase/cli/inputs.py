@@ -24,7 +24,7 @@ from simhbase.cli.progress import Watched, progress
 from simhbase.errors import BadInput, UsageError
 from simhbase.index import Index
 
-SHOWN_REJECTS = 10
+SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects on stderr, without and with a file that lists them
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
 
 
@@ -59,10 +59,7 @@ class Rejects:
     def note(self, outcome: Outcome) -> None:
         """Takes a batch's rejects. Raises TooManyRejects."""
         self._parsed += outcome.parsed
-        for reject in outcome.rejects[: max(0, SHOWN_REJECTS - self.count)]:
-            message(f"rejected: {_described(reject)}")
-        if self.count <= SHOWN_REJECTS < self.count + len(outcome.rejects):
-            message("more are rejected: --rejects FILE lists them all")
+        self._show(outcome.rejects)
         self.count += len(outcome.rejects)
         if self._file:
             self._file.write(map(reject_line, outcome.rejects))
@@ -70,6 +67,14 @@ class Rejects:
             raise TooManyRejects(
                 f"{self.count:,} records were rejected, --max-rejects allows {self._limit:,}"
             )
+
+    def _show(self, rejects: Sequence[Reject]) -> None:
+        shown = SHOWN_BESIDE_FILE if self._file else SHOWN
+        for reject in rejects[: max(0, shown - self.count)]:
+            message(f"rejected: {_described(reject)}")
+        if self.count <= shown < self.count + len(rejects):
+            where = f"{self._file.path} lists" if self._file else "--rejects FILE lists"
+            message(f"more are rejected: {where} them all")
 
     def end(self) -> None:
         """Ends the command with the exit code that the rejects call for."""
@@ -99,10 +104,21 @@ class Inputs:
             raise UsageError("no input: name files, folders or globs, or pipe documents to standard input")
         return [STDIN]
 
+    def open_output(self, path: Path | None) -> AbstractContextManager[OutputFile | None]:
+        """The file that an option names, None where it was not given. Raises UsageError."""
+        self.refuse_as_output(path)
+        return OutputFile(path) if path else nullcontext()
+
+    def refuse_as_output(self, path: Path | None) -> None:
+        """Raises UsageError for an input: it would be lost when the command ends."""
+        files = [Path(given) for given in self.paths if Path(given).is_file()]
+        if path is not None and path.is_file() and any(map(path.samefile, files)):
+            raise UsageError(f"{path} is an input of this command: write the output to another file")
+
     @contextmanager
     def noting_rejects(self) -> Iterator[Rejects]:
         """Opens the file of --rejects."""
-        with open_output(self.rejects) as file:
+        with self.open_output(self.rejects) as file:
             yield Rejects(file, self.max_rejects)
 
     def each(
@@ -189,11 +205,6 @@ def input_options_with_fingerprints(command: Command) -> Command:
 def output_option(name: str, text: str) -> Callable[[Command], Command]:
     """An option that names a file to write."""
     return click.option(name, type=_OUTPUT, help=text)
-
-
-def open_output(path: Path | None) -> AbstractContextManager[OutputFile | None]:
-    """The file that such an option names, None where it was not given."""
-    return OutputFile(path) if path else nullcontext()
 
 
 def _input_options(

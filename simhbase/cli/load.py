@@ -19,7 +19,6 @@ from simhbase.cli.inputs import (
     Inputs,
     fingerprinting,
     input_options_with_fingerprints,
-    open_output,
     output_option,
 )
 from simhbase.cli.interrupt import interrupt_put_off
@@ -74,8 +73,8 @@ def load(
     seen = SeenIds()
     with (
         inputs.noting_rejects() as rejects,
-        open_output(unique) as unique_file,
-        open_output(duplicates) as duplicates_file,
+        inputs.open_output(unique) as unique_file,
+        inputs.open_output(duplicates) as duplicates_file,
         chosen.open_or_create(url) as index,
         closing(inputs.each(fingerprinting(inputs, index, trim), paths)) as batches,
         _saying_what_is_kept(tally),

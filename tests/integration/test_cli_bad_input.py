@@ -232,3 +232,31 @@ def test_ids_to_delete_that_are_not_utf_8_are_named_by_line(tmp_path):
     done = run("delete", "--ids-file", "-", cwd=tmp_path, stdin=b"a\n\xff\n")
     assert done.returncode == 1
     assert "line 2" in done.stderr.decode()
+
+
+def test_an_output_never_takes_the_place_of_an_input(tmp_path):
+    file = documents(tmp_path / "a.jsonl", texts(3))
+    before = file.read_bytes()
+    for command in (
+        ("load", *STORE, "--rejects", "a.jsonl"),
+        ("load", *STORE, "--unique-only", "--unique", "./a.jsonl"),
+        ("dedup", "--unique", "./a.jsonl"),
+        ("dedup", "--duplicates", file),
+    ):
+        done = run(*command, "a.jsonl", cwd=tmp_path)
+        assert done.returncode == 2
+        assert b"a.jsonl is an input of this command" in done.stderr
+        assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "shown", "where"), [((), 10, "--rejects FILE"), (("--rejects", "r.jsonl"), 3, "r.jsonl")]
+)
+def test_the_first_rejects_are_shown_and_where_the_others_are(tmp_path, options, shown, where):
+    write_lines(tmp_path / "a.jsonl", ({"id": number} for number in range(20)))
+    told = run("fingerprint", "a.jsonl", *options, cwd=tmp_path).stderr.decode().splitlines()
+    assert told[0] == "rejected: a.jsonl, line 1, id 0: no field 'text' among 'id'"
+    assert told[shown:] == [
+        f"more are rejected: {where} lists them all",
+        "Error: nothing at all could be read",
+    ]

@@ -174,6 +174,12 @@ def test_an_index_that_does_not_exist_is_not_an_empty_answer(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_fingerprints_that_tables_cannot_hold_are_refused_before_anything_is_made(tmp_path):
+    with pytest.raises(UsageError, match="64 bits, not 128"):
+        simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(bits=128))
+    assert not (tmp_path / "store").exists()
+
+
 def test_another_profile_is_refused(tmp_path):
     url = f"rocksdb:{tmp_path}/store"
     simhbase.open(url, create=Profile()).close()

@@ -71,11 +71,6 @@ def test_a_newer_format_is_refused(store):
         read_profile(store)
 
 
-def test_tables_hold_64_bits_only(store):
-    with pytest.raises(UsageError, match="64 bits"):
-        write_profile(store, Profile(bits=128))
-
-
 def test_there_are_twenty_fixed_texts_and_the_usual_profiles_answer_all_of_them():
     assert len(set(probes())) == 20
     for profile in (Profile(), make_profile({}, "classic"), Profile(features="chars:3")):
