@@ -8,7 +8,11 @@ from types import ModuleType
 from simhbase.errors import UsageError
 from simhbase.stores.base import Access, Store
 
-_BACKENDS = {"memory": "simhbase.stores.memory", "rocksdb": "simhbase.stores.rocksdb"}
+_BACKENDS = {
+    "memory": "simhbase.stores.memory",
+    "rocksdb": "simhbase.stores.rocksdb",
+    "hbase": "simhbase.stores.hbase",
+}
 
 
 def open_store(url: str, access: Access) -> Store:

@@ -1,0 +1,209 @@
+"""The tables of a store in HBase: drawers and records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.errors import StoreFailed
+from simhbase.rowkeys import KEY_BYTES, PREFIX_BYTES
+from simhbase.stores.base import DrawerRows, RecordTable, Size
+from simhbase.stores.hbase.calls import Client, Task, ask
+from simhbase.stores.hbase.connection import Trouble
+from simhbase.stores.hbase.requests import Request, TableRequests, next_keys, next_rows
+from simhbase.stores.hbase.scans import Kind, Reading
+from simhbase.stores.rows import to_bytes, to_drawer_rows, to_keys
+
+INDEX_COLUMN, RECORD_COLUMN = b"i:", b"d:"  # without the colon the gateway fails inside
+
+# Rows of one call at most.
+PUT_ROWS = 5_000
+GET_ROWS = 1_000
+PAGE_ROWS = 2_000
+# The same where values may have a megabyte.
+META_ROWS = 20
+PUT_BYTES = 1 << 20
+# A delete hides what is put in the same millisecond after it.
+DELETE_PAUSE = 0.002  # seconds
+
+# Behind all rows of a drawer, and still with its prefix: with the next prefix in its place, servers
+# would not ask the bloom filters of prefixes.
+_DRAWER_END = b"\xff" * (KEY_BYTES - PREFIX_BYTES) + b"\x00"
+
+Row = tuple[bytes, bytes]
+T = TypeVar("T")
+S = TypeVar("S", NDArray[np.uint8], list[bytes])
+
+
+class HBaseDrawers:
+    """See simhbase.stores.base.Drawers. A row is a row key with an empty value."""
+
+    def __init__(self, client: Client, table: TableRequests) -> None:
+        self._client = client
+        self._table = table
+        kind = Kind[bytes](next_keys, partial(_index_keys, table.table), lambda key: key, len)
+        self._reading = Reading(client, table, kind, PAGE_ROWS)
+
+    def add(self, keys: NDArray[np.uint8]) -> None:
+        """Puts rows."""
+        self._client.write(self._table, _tasks(self._table.put_keys, _parts(_rows(keys), PUT_ROWS)))
+
+    def remove(self, keys: NDArray[np.uint8], before: int) -> None:
+        """Removes what was put up to the moment `before`."""
+        delete = partial(self._table.delete_keys, timestamp=before)
+        self._client.write(self._table, _tasks(delete, _parts(_rows(keys), PUT_ROWS)))
+
+    def contains(self, keys: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Which rows exist."""
+        rows = _rows(keys)
+        answers = self._client.read(self._table, _tasks(self._table.get_keys, _parts(rows, GET_ROWS)))
+        there = {found.row for answer in answers for found in answer}
+        return np.fromiter(map(there.__contains__, to_bytes(rows)), np.bool_, len(rows)).reshape(
+            keys.shape[:-1]
+        )
+
+    def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> DrawerRows:
+        """Reads drawers, each once."""
+        wanted = to_bytes(prefixes)
+        distinct = sorted(set(wanted))
+        rows = self._reading.ranges(
+            [(prefix, prefix + _DRAWER_END) for prefix in distinct], None if limit is None else limit + 1
+        )
+        found = dict(zip(distinct, rows, strict=True))
+        return to_drawer_rows([found[prefix] for prefix in wanted], limit)
+
+    def iterate(self) -> Iterator[NDArray[np.uint8]]:
+        """All rows in key order. After an error it goes on where it was."""
+        return map(to_keys, self._reading.batches(b""))
+
+    def approximate_size(self) -> Size:
+        """Counted if it is small, else guessed from samples."""
+        return self._reading.size()
+
+
+class HBaseRecords:
+    """See simhbase.stores.base.Records."""
+
+    def __init__(self, client: Client, table: TableRequests, name: RecordTable) -> None:
+        self._client = client
+        self._table = table
+        self._get_rows, page = (META_ROWS, META_ROWS) if name == "meta" else (GET_ROWS, PAGE_ROWS)
+        kind = Kind[Row](next_rows, _records, itemgetter(0), lambda row: len(row[0]) + len(row[1]))
+        self._reading = Reading(client, table, kind, page)
+
+    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of keys, each read once."""
+        distinct = list(dict.fromkeys(keys))
+        answers = self._client.read(self._table, _tasks(self._table.get, _parts(distinct, self._get_rows)))
+        values = dict(row for answer in answers for row in _records(answer))
+        return list(map(values.get, keys))
+
+    def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Writes rows. Of a key that comes twice the last value is sent: a server would give both the
+        same time, and either could win."""
+        self._client.write(self._table, _tasks(self._table.put, _heavy_parts(list(dict(rows).items()))))
+
+    def delete(self, keys: Sequence[bytes]) -> None:
+        """Deletes keys, and returns when a put can no longer fall into the same millisecond."""
+        if keys:
+            self._client.write(self._table, _tasks(self._table.delete, _parts(list(keys), PUT_ROWS)))
+            time.sleep(DELETE_PAUSE)
+
+    def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[tuple[bytes, bytes]]]:
+        """The rows of prefixes, each read once."""
+        distinct = list(dict.fromkeys(prefixes))
+        rows = self._reading.ranges([(prefix, _successor(prefix)) for prefix in distinct], limit)
+        found = dict(zip(distinct, rows, strict=True))
+        return [found[prefix] for prefix in prefixes]
+
+    def iterate(self, start: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
+        """Rows in key order. After an error it goes on where it was."""
+        return self._reading.batches(start)
+
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+        """Sets `value` if the key holds `expected`.
+
+        Where the answer was lost the cell tells: true if it holds `value`, which is right where no
+        two callers set the same value. HBase takes an absent cell and an empty value for the same, so
+        these are told apart by a look that comes before.
+        """
+        if not expected and self.get([key]) != [expected]:
+            return False
+        patience = self._client.patience()
+        setting = partial(ask, self._table.compare_and_put(key, expected, value))
+        doubtful = False
+        while True:
+            try:
+                done = bool(self._client.attempt(self._table, setting, patience))
+                if done or not doubtful:
+                    return done
+            except Trouble:
+                doubtful = True
+            held = self.get([key])
+            if held == [value]:
+                return True
+            if held != [expected]:
+                return False
+
+    def increment(self, key: bytes, by: int = 1) -> int:
+        """Adds to a counter. After a lost answer it is done again: numbers may be skipped, but none
+        is given twice."""
+        (count,) = self._client.write(self._table, _tasks(partial(self._table.increment, by=by), [key]))
+        return int(count)
+
+    def approximate_size(self) -> Size:
+        """Counted if it is small, else guessed from samples."""
+        return self._reading.size()
+
+
+def _tasks(request: Callable[[T], Request], parts: Sequence[T]) -> list[Task[Any]]:
+    """A task for each part; the requests are made when they are sent."""
+    return [lambda part=part: ask(request(part)) for part in parts]  # type: ignore[misc]
+
+
+def _rows(keys: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return keys.reshape(-1, KEY_BYTES)
+
+
+def _parts(whole: S, most: int) -> list[S]:
+    return [whole[start : start + most] for start in range(0, len(whole), most)]
+
+
+def _heavy_parts(rows: Sequence[Row]) -> list[list[Row]]:
+    """Parts of rows by number and by bytes."""
+    parts: list[list[Row]] = []
+    size = PUT_BYTES
+    for row in rows:
+        if size >= PUT_BYTES or len(parts[-1]) == PUT_ROWS:
+            parts.append([])
+            size = 0
+        parts[-1].append(row)
+        size += len(row[0]) + len(row[1])
+    return parts
+
+
+def _successor(prefix: bytes) -> bytes:
+    """The first key behind all that begin with a prefix; empty, for the end, where there is none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""
+
+
+def _index_keys(table: str, found: Sequence[Any]) -> list[bytes]:
+    keys = [row.row for row in found]
+    if any(len(key) != KEY_BYTES for key in keys):
+        odd = next(key for key in keys if len(key) != KEY_BYTES)
+        raise StoreFailed(
+            f"{table} holds the row {odd[:40]!r}, which is none of simhbase's: delete it, in the hbase shell "
+            f"deleteall '{table}', ROW"
+        )
+    return keys
+
+
+def _records(found: Sequence[Any]) -> list[Row]:
+    return [(row.row, row.columns[RECORD_COLUMN].value) for row in found]
