@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from itertools import chain
+from functools import cache
+from itertools import accumulate, chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,13 @@ _COUNTER = struct.Struct(">q")
 
 def to_bytes(array: NDArray[np.uint8]) -> list[bytes]:
     """Each run of bytes along the last axis, without a Python step for each."""
-    size = array.shape[-1]
-    runs: list[bytes] = np.ascontiguousarray(array).reshape(-1, size).view(f"V{size}").ravel().tolist()
+    runs: list[bytes] = np.frombuffer(array.tobytes(), _run(array.shape[-1])).tolist()
     return runs
+
+
+@cache
+def _run(size: int) -> np.dtype[np.void]:
+    return np.dtype((np.void, size))
 
 
 def to_keys(rows: Sequence[bytes]) -> NDArray[np.uint8]:
@@ -30,14 +35,13 @@ def to_keys(rows: Sequence[bytes]) -> NDArray[np.uint8]:
 def to_drawer_rows(drawers: Sequence[Sequence[bytes]], limit: int | None) -> DrawerRows:
     """The answer to a read that found these row keys of each drawer, one more than `limit` where
     the drawer holds more."""
-    most = max(map(len, drawers), default=0) if limit is None else limit
-    counts = np.fromiter(map(len, drawers), np.int64, len(drawers))
-    truncated = counts > most
-    if truncated.any():
-        drawers = [drawer[:most] for drawer in drawers]
-        counts = np.minimum(counts, most)
-    offsets = np.zeros(len(drawers) + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
+    counts = list(map(len, drawers))
+    truncated = np.zeros(len(counts), np.bool_)
+    if limit is not None and max(counts, default=0) > limit:
+        truncated[:] = [count > limit for count in counts]
+        drawers = [drawer[:limit] for drawer in drawers]
+        counts = list(map(len, drawers))
+    offsets = np.fromiter(accumulate(counts, initial=0), np.int64, len(counts) + 1)
     return DrawerRows(fingerprints_of(b"".join(chain.from_iterable(drawers))), offsets, truncated)
 
 

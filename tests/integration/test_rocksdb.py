@@ -152,7 +152,7 @@ def test_a_closed_store_is_free_at_once_whatever_was_left_half_read(url: str) ->
     next(rows)
     next(records)
     kept = []
-    for failing in (lambda: store.drawers.add("no keys"), lambda: store.records("meta").scan([b"a", 1], 5)):
+    for failing in (lambda: store.drawers.add("no keys"), lambda: store.records("meta").scan([b"a"], "many")):
         with pytest.raises(Exception) as caught:  # noqa: PT011  # whatever it is, its traceback has frames
             failing()
         kept.append(caught)

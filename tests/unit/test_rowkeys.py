@@ -69,8 +69,15 @@ def test_keys_and_prefixes_have_the_promised_shapes(name, count):
     keys, starts = encode(fingerprints, layout(name)), prefixes(fingerprints, layout(name))
     assert (keys.dtype, keys.shape) == (np.uint8, (count, tables, KEY_BYTES))
     assert (starts.dtype, starts.shape) == (np.uint8, (count, tables, PREFIX_BYTES))
-    assert starts.flags.c_contiguous
     assert np.array_equal(starts, keys[..., :PREFIX_BYTES])
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@given(fingerprints=FINGERPRINTS)
+def test_a_fingerprint_alone_has_the_prefixes_that_it_has_among_others(name, fingerprints):
+    together = prefixes(fingerprints, layout(name))
+    for i in range(len(fingerprints)):
+        assert np.array_equal(prefixes(fingerprints[i : i + 1], layout(name))[0], together[i])
 
 
 def test_encoding_leaves_its_input_alone():
