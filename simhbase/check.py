@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from simhbase import records
 from simhbase.layout import Layout
 from simhbase.records import Entry, State
 from simhbase.rowkeys import decode, encode
-from simhbase.stores.base import Store
+from simhbase.stores.base import RecordTable, Store
 from simhbase.writer import Writer
 
 UNFINISHED = "documents whose write or delete was not finished"
@@ -26,7 +27,9 @@ UNINDEXED = "documents that are missing from a drawer"
 STRAY_LISTING = "listed documents that are not stored or have another fingerprint"
 STRAY_ROW = "index rows of fingerprints without documents"
 WRONG_ROW = "index rows that are no row of their fingerprint"
+UNREADABLE = "rows that cannot be read"
 EXAMPLES = 5
+Parsed = TypeVar("Parsed")
 
 
 @dataclass
@@ -62,20 +65,28 @@ class Checker:
     def check(self) -> CheckReport:
         """All three passes."""
         report = CheckReport()
+        # What is read again and mended must not change in between: each batch holds the lock.
         for batch in self.store.records("documents").iterate():
-            self._documents(batch, report)
+            with self.store.exclusive():
+                self._documents(batch, report)
             self.progress(len(batch))
         for batch in self.store.records("fingerprints").iterate():
-            self._listings(batch, report)
+            with self.store.exclusive():
+                self._listings(batch, report)
             self.progress(len(batch))
         for keys in self.store.drawers.iterate():
-            self._index_rows(keys, report)
+            with self.store.exclusive():
+                self._index_rows(keys, report)
             self.progress(len(keys))
         return report
 
     def _documents(self, batch: list[tuple[bytes, bytes]], report: CheckReport) -> None:
         report.documents += len(batch)
-        entries = {records.document_id(key): Entry.decode(value) for key, value in batch}
+        entries = dict(
+            self._readable(
+                "documents", [(key, records.parse_document(key, value)) for key, value in batch], report
+            )
+        )
         stored = {document: entry for document, entry in entries.items() if entry.state == State.STORED}
         bad = [document for document in entries if document not in stored]
         for document in bad:
@@ -91,6 +102,17 @@ class Checker:
         if self.writer and bad:
             self.writer.finish(bad)
 
+    def _readable(
+        self, table: RecordTable, rows: list[tuple[bytes, Parsed | None]], report: CheckReport
+    ) -> list[Parsed]:
+        """What was read of rows; those that could not be are noted and removed."""
+        unreadable = [key for key, parsed in rows if parsed is None]
+        for key in unreadable:
+            report.note(UNREADABLE, f"{table} {key.hex()}")
+        if self.writer and unreadable:
+            self.store.records(table).delete(unreadable)
+        return [parsed for _, parsed in rows if parsed is not None]
+
     def _unlisted(self, stored: dict[str, Entry]) -> Iterator[str]:
         keys = [records.listing_key(entry.fingerprint, document) for document, entry in stored.items()]
         values = self.store.records("fingerprints").get(keys)
@@ -102,7 +124,11 @@ class Checker:
         return (document for document, complete in zip(stored, there.tolist(), strict=True) if not complete)
 
     def _listings(self, batch: list[tuple[bytes, bytes]], report: CheckReport) -> None:
-        listings = [listing for key, _ in batch if (listing := records.parse_listing(key))]
+        listings = self._readable(
+            "fingerprints",
+            [(key, records.parse_listing(key)) for key, _ in batch if records.is_listing(key)],
+            report,
+        )
         report.listings += len(listings)
         values = self.store.records("documents").get(
             [records.document_key(document) for _, document in listings]

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
-from math import log
+from math import log, nan
 from pathlib import Path
 
 from simhbase.errors import BadInput
 
 SCALE = 65536
+LARGEST = 1_000_000  # sums of larger ones would leave 64 bits
 JIEBA = "jieba"
 
 
@@ -29,7 +30,7 @@ class IdfTable:
     and all weights follow.
     """
 
-    name: str
+    name: str = field(compare=False)
     content: bytes = field(repr=False)
 
     @cached_property
@@ -45,13 +46,13 @@ class IdfTable:
             if not line.strip():
                 continue
             token, _, value = line.strip().rpartition(" ")
-            try:
-                weight = round(float(value) * SCALE)
-            except (ValueError, OverflowError):
-                weight = -1
-            if not token or weight < 0:
-                raise BadInput(f"{self.name}, line {number}: expected a token and its IDF, found {line!r}")
-            weights[token] = weight
+            idf = _number(value)
+            if not token or not 0 <= idf <= LARGEST:
+                raise BadInput(
+                    f"{self.name}, line {number}: expected a token and its IDF (0 to {LARGEST:,}), "
+                    f"found {line!r}"
+                )
+            weights[token] = round(idf * SCALE)
         if not weights:
             raise BadInput(f"{self.name} holds no IDF at all")
         return weights
@@ -60,6 +61,14 @@ class IdfTable:
     def median(self) -> int:
         """The upper median of the weights, as jieba takes it."""
         return sorted(self.weights.values())[len(self.weights) // 2]
+
+
+def _number(digits: str) -> float:
+    """The number, NaN where it is none."""
+    try:
+        return float(digits)
+    except ValueError:
+        return nan
 
 
 @lru_cache(maxsize=1)

@@ -138,9 +138,11 @@ class Index:
     def fingerprints(self, ids: Sequence[str]) -> list[int | None]:
         """The fingerprints of stored documents, None for ids that are not stored."""
         self.store.refresh()
-        values = self.store.records("documents").get([records.document_key(document) for document in ids])
-        entries = [None if value is None else records.Entry.decode(value) for value in values]
-        return [
-            None if entry is None or entry.state == records.State.DELETING else entry.fingerprint
-            for entry in entries
-        ]
+        storable = [document for document in ids if records.id_problem(document) is None]
+        values = self.store.records("documents").get(list(map(records.document_key, storable)))
+        found = {
+            document: entry.fingerprint
+            for document, value in zip(storable, values, strict=True)
+            if value is not None and (entry := records.Entry.decode(value)).state != records.State.DELETING
+        }
+        return [found.get(document) for document in ids]

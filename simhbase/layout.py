@@ -50,6 +50,8 @@ def layout(name: str, bits: int = 64) -> Layout:
     blocks, chosen = int(found[1]), int(found[2])
     if (blocks, chosen) == (4, 4):
         return Layout(name, bits, _nested_quarters(bits), guarantee=3)
+    if blocks > bits:
+        raise UsageError(f"layout {name!r} cuts {bits} bits into {blocks} blocks")
     if chosen >= blocks:
         raise UsageError(f"layout {name!r} guarantees nothing: take fewer than {blocks} of {blocks} blocks")
     if comb(blocks, chosen) > MAX_TABLES:

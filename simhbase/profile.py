@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -23,6 +23,7 @@ from simhbase.idf import JIEBA, IdfTable, jieba_table
 from simhbase.layout import Layout, layout
 from simhbase.simhash import Fingerprinter, to_int
 from simhbase.stores.base import Store
+from simhbase.text import normalise
 
 FORMAT = 1
 SCHEMES = ("simhash",)
@@ -72,6 +73,11 @@ class Profile:
                 f"k = {self.k} with layout {self.layout}, which finds every pair within "
                 f"{self.drawers.guarantee} bits: take a smaller k or another layout"
             )
+        if self.top is not None and self.top < self.min_features:
+            raise UsageError(
+                f"top {self.top} with a minimum of {self.min_features} features would reject every text"
+            )
+        object.__setattr__(self, "stop_words", frozenset(map(normalise, self.stop_words)))
         if self.weights != "count" and self.idf is None:
             object.__setattr__(self, "idf", jieba_table())
         _ = self.feature_options
@@ -97,15 +103,14 @@ class Profile:
         """A new fingerprinter with these parameters."""
         return Fingerprinter(self.feature_options, self.bits, self.min_features)
 
+    def parameters(self) -> dict[str, object]:
+        """Every parameter by its name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def describe(self) -> dict[str, object]:
-        """Every parameter by name, as JSON values; the IDF table by name and digest."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return values | {
-            "stop_words": sorted(self.stop_words),
-            "idf": {"source": _source(self.idf), "digest": self.idf.digest} if self.idf else None,
-            "hash": self.feature_options.hash,
-            "normalisation": NORMALISATION,
-        }
+        """Every parameter by name, as JSON values; the IDF table by source and digest."""
+        described = {name: _described(value) for name, value in self.parameters().items()}
+        return described | {"hash": self.feature_options.hash, "normalisation": NORMALISATION}
 
     def require_fits_tables(self) -> None:
         """Raises UsageError for fingerprints that tables cannot hold."""
@@ -116,10 +121,11 @@ class Profile:
 
     def require(self, given: Mapping[str, object]) -> None:
         """Raises ProfileMismatch where a parameter that was given differs from this profile's."""
-        stored = self.describe()
-        asked = replace_parameters(self, given).describe()
+        stored = self.parameters()
         differences = [
-            f"{name} is {stored[name]}, not {asked[name]}" for name in stored if stored[name] != asked[name]
+            f"{name} is {_described(stored[name])}, not {_described(value)}"
+            for name, value in given.items()
+            if _described(stored[name]) != _described(value)
         ]
         if differences:
             raise ProfileMismatch(
@@ -135,11 +141,11 @@ def make_profile(given: Mapping[str, object], preset: str = "default") -> Profil
     return Profile(**{**PRESETS[preset], **given})  # type: ignore[arg-type]  # checked in __post_init__
 
 
-def replace_parameters(profile: Profile, given: Mapping[str, object]) -> Profile:
-    """The profile with the given parameters in place of its own."""
-    if given.get("weights", profile.weights) == "count":
-        given = {**given, "idf": None}
-    return replace(profile, **given)  # type: ignore[arg-type]  # checked in __post_init__
+def _described(value: object) -> object:
+    """A parameter as a JSON value."""
+    if isinstance(value, IdfTable):
+        return {"source": _source(value), "digest": value.digest}
+    return sorted(value) if isinstance(value, frozenset) else value
 
 
 @lru_cache(maxsize=1)
@@ -169,15 +175,11 @@ def write_profile(store: Store, profile: Profile) -> None:
     Raises ProfileMismatch if another creator was quicker with another profile.
     """
     meta = store.records("meta")
+    if meta.get([_PROFILE_KEY]) != [None]:
+        read_profile(store).profile.require(profile.parameters())
+        return
     if profile.idf is not None and _source(profile.idf) != JIEBA:
-        packed = zlib.compress(profile.idf.content)
-        pieces = range(0, len(packed), _IDF_PIECE)
-        meta.put(
-            [
-                (_IDF_KEY + b"%06d" % number, packed[start : start + _IDF_PIECE])
-                for number, start in enumerate(pieces)
-            ]
-        )
+        meta.put(_idf_pieces(profile.idf))
     record = {
         "format": FORMAT,
         **profile.describe(),
@@ -186,10 +188,22 @@ def write_profile(store: Store, profile: Profile) -> None:
     }
     value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
     if not meta.compare_and_set(_PROFILE_KEY, None, value):
-        read_profile(store).profile.require(
-            {field.name: getattr(profile, field.name) for field in fields(profile)}
-        )
+        read_profile(store).profile.require(profile.parameters())
     store.sync()
+
+
+def _idf_pieces(table: IdfTable) -> list[tuple[bytes, bytes]]:
+    """The rows of a user's table. Its digest is in their keys: creators of different profiles never
+    touch each other's."""
+    packed = zlib.compress(table.content)
+    return [
+        (_idf_prefix(table.digest) + b"%06d" % number, packed[start : start + _IDF_PIECE])
+        for number, start in enumerate(range(0, len(packed), _IDF_PIECE))
+    ]
+
+
+def _idf_prefix(digest: str) -> bytes:
+    return _IDF_KEY + digest.encode() + b"/"
 
 
 @dataclass(frozen=True)
@@ -241,7 +255,7 @@ def _read_idf(store: Store, stored: Mapping[str, str] | None) -> IdfTable | None
     if stored["source"] == JIEBA:
         table = jieba_table()
     else:
-        (pieces,) = store.records("meta").scan([_IDF_KEY], limit=1_000_000)
+        (pieces,) = store.records("meta").scan([_idf_prefix(stored["digest"])], limit=1_000_000)
         table = IdfTable("the store's IDF table", zlib.decompress(b"".join(piece for _, piece in pieces)))
     if table.digest != stored["digest"]:
         raise ProfileMismatch(

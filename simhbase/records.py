@@ -14,6 +14,8 @@ from enum import IntEnum
 
 import mmh3
 
+from simhbase.errors import StoreFailed
+
 MAX_ID_BYTES = 1024
 DOCUMENT_MARK = b"\x01"
 _HEAD = struct.Struct(">QBq")
@@ -49,7 +51,17 @@ class Entry:
 
     @staticmethod
     def decode(value: bytes) -> Entry:
-        """The entry of a row's value."""
+        """The entry of a row's value. Raises StoreFailed where it is none."""
+        try:
+            return Entry._decode(value)
+        except (struct.error, ValueError) as error:
+            raise StoreFailed(
+                f"a row of the documents table cannot be read: its value is {value.hex() or 'empty'}. "
+                "simhbase check --repair removes such rows"
+            ) from error
+
+    @staticmethod
+    def _decode(value: bytes) -> Entry:
         fingerprint, state, time = _HEAD.unpack_from(value)
         old = tuple(word for (word,) in _WORD.iter_unpack(value[_HEAD.size :]))
         return Entry(fingerprint, State(state), time, old)
@@ -66,6 +78,15 @@ def document_id(key: bytes) -> str:
     return key[_HASH.size :].decode()
 
 
+def parse_document(key: bytes, value: bytes) -> tuple[str, Entry] | None:
+    """Id and entry of a row of the documents table, None where it is no row that was written so."""
+    try:
+        document, entry = document_id(key), Entry.decode(value)
+    except (UnicodeDecodeError, StoreFailed):
+        return None
+    return (document, entry) if id_problem(document) is None and document_key(document) == key else None
+
+
 def listing_prefix(fingerprint: int) -> bytes:
     """The prefix of the rows that list a fingerprint's documents."""
     return _WORD.pack(fingerprint) + DOCUMENT_MARK
@@ -76,17 +97,26 @@ def listing_key(fingerprint: int, document_id: str) -> bytes:
     return listing_prefix(fingerprint) + document_id.encode()
 
 
+def is_listing(key: bytes) -> bool:
+    """Whether a row of the fingerprints table lists a document; others hold a fingerprint's state."""
+    return key[_WORD.size : _WORD.size + 1] == DOCUMENT_MARK
+
+
 def parse_listing(key: bytes) -> tuple[int, str] | None:
-    """Fingerprint and id of such a row, None for the table's other rows."""
-    if key[_WORD.size : _WORD.size + 1] != DOCUMENT_MARK:
+    """Fingerprint and id of a row that lists a document, None for other rows and unusable ids."""
+    if not is_listing(key):
+        return None
+    try:
+        document = key[_WORD.size + 1 :].decode()
+    except UnicodeDecodeError:
         return None
     (fingerprint,) = _WORD.unpack_from(key)
-    return fingerprint, key[_WORD.size + 1 :].decode()
+    return None if id_problem(document) else (fingerprint, document)
 
 
 def listing_id(key: bytes) -> str:
     """The id in a row that lists a document."""
-    return key[_WORD.size + 1 :].decode()
+    return key[_WORD.size + 1 :].decode(errors="backslashreplace")
 
 
 def encode_time(milliseconds: int) -> bytes:

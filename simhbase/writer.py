@@ -45,11 +45,12 @@ class Writer:
                 if not _is_settled(found.get(document), fingerprint)
             }
             self._carry_out(changed)
-        moved = sum(document in found for document in changed)
+        known = [document for document in changed if document in found]
+        moved = sum(found[document].fingerprint != wanted[document] for document in known)
         return AddReport(
-            added=len(changed) - moved,
+            added=len(changed) - len(known),
             moved=moved,
-            unchanged=len(wanted) - len(changed),
+            unchanged=len(wanted) - len(changed) + len(known) - moved,
             rejected=tuple(rejected),
         )
 
@@ -78,9 +79,10 @@ class Writer:
         of those fingerprints that are left without any."""
         if not listings:
             return
-        table = self.store.records("fingerprints")
-        table.delete([records.listing_key(fingerprint, document) for document, fingerprint in listings])
-        self.clear_drawers(sorted({fingerprint for _, fingerprint in listings}))
+        keys = [records.listing_key(fingerprint, document) for document, fingerprint in listings]
+        with self.store.exclusive():
+            self.store.records("fingerprints").delete(keys)
+            self.clear_drawers(sorted({fingerprint for _, fingerprint in listings}))
 
     def clear_drawers(self, fingerprints: Sequence[int]) -> int:
         """Removes from the index those of the fingerprints that have no documents; returns how many.
@@ -88,13 +90,13 @@ class Writer:
         The moment is taken before the fingerprint is seen without documents: whoever lists one
         later puts its index rows later still, and they survive this removal.
         """
-        moment = self.store.moment()
-        left = self.store.records("fingerprints").scan(
-            list(map(records.listing_prefix, fingerprints)), limit=1
-        )
-        empty = [fingerprint for fingerprint, rows in zip(fingerprints, left, strict=True) if not rows]
-        if empty:
-            self.store.drawers.remove(self._keys(empty), before=moment)
+        prefixes = list(map(records.listing_prefix, fingerprints))
+        with self.store.exclusive():
+            moment = self.store.moment()
+            left = self.store.records("fingerprints").scan(prefixes, limit=1)
+            empty = [fingerprint for fingerprint, rows in zip(fingerprints, left, strict=True) if not rows]
+            if empty:
+                self.store.drawers.remove(self._keys(empty), before=moment)
         return len(empty)
 
     def _entries(self, ids: Sequence[str]) -> dict[str, Entry]:

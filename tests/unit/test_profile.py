@@ -5,7 +5,7 @@ import zlib
 import orjson
 import pytest
 
-from simhbase.errors import ProfileMismatch, TablesMissing, UsageError
+from simhbase.errors import BadInput, ProfileMismatch, TablesMissing, UsageError
 from simhbase.idf import IdfTable
 from simhbase.profile import Profile, make_profile, probes, read_profile, write_profile
 from simhbase.stores import create_store
@@ -77,11 +77,46 @@ def test_there_are_twenty_fixed_texts_and_the_usual_profiles_answer_all_of_them(
         assert not any(profile.fingerprinter().fingerprint_many(probes()).reasons)
 
 
-def test_a_lost_piece_of_a_users_idf_table_is_noticed(store):
-    write_profile(store, Profile(weights="tfidf", idf=IdfTable("mine", b"a 1\nb 2\n")))
-    store.records("meta").put([(b"idf/000000", zlib.compress(b"a 1\n"))])
+def test_a_damaged_piece_of_a_users_idf_table_is_noticed(store):
+    table = IdfTable("mine", b"a 1\nb 2\n")
+    write_profile(store, Profile(weights="tfidf", idf=table))
+    ((key, _),) = store.records("meta").scan([b"idf/"], limit=9)[0]
+    assert key == f"idf/{table.digest}/000000".encode()
+    store.records("meta").put([(key, zlib.compress(b"a 1\n"))])
     with pytest.raises(ProfileMismatch, match="IDF table"):
         read_profile(store)
+
+
+@pytest.mark.parametrize("raced", [False, True], ids=["one after the other", "at once"])
+def test_a_creator_that_comes_second_leaves_the_idf_table_of_the_first(store, monkeypatch, raced):
+    first, second = (Profile(weights="tfidf", idf=IdfTable("t", content)) for content in (b"a 1\n", b"b 2\n"))
+    write_profile(store, first)
+    meta = store.records("meta")
+    if raced:  # the second has looked before the first was there
+        get = meta.get
+        monkeypatch.setattr(meta, "get", lambda keys: monkeypatch.undo() or [None for _ in get(keys)])
+    with pytest.raises(ProfileMismatch, match="idf is"):
+        write_profile(store, second)
+    assert read_profile(store).profile == first
+
+
+def test_given_values_are_compared_one_by_one_even_where_they_do_not_fit_the_others():
+    with pytest.raises(ProfileMismatch, match="layout is 5x2, not 3x1"):
+        Profile().require({"layout": "3x1"})
+    with pytest.raises(ProfileMismatch, match="features is words, not chars:3"):
+        Profile(weights="tfidf", top=64).require({"features": "chars:3"})
+    with pytest.raises(ProfileMismatch, match="idf is None"):
+        Profile().require({"idf": IdfTable("t", b"a 1\n")})
+
+
+def test_stop_words_are_normalised_like_the_texts():
+    assert Profile(stop_words=frozenset(["Ｓtop"])).stop_words == {"stop"}
+
+
+def test_an_idf_beyond_all_measure_is_refused():
+    for value in ("1e300", "-1", "nan", "inf", "x"):
+        with pytest.raises(BadInput, match="mine, line 2"):
+            _ = IdfTable("mine", f"a 1\nb {value}\n".encode()).weights
 
 
 @pytest.mark.parametrize(
@@ -94,6 +129,8 @@ def test_a_lost_piece_of_a_users_idf_table_is_noticed(store):
         {"layout": "5x5"},
         {"layout": "x"},
         {"min_features": 0},
+        {"top": 1},
+        {"layout": "99x1"},
     ],
 )
 def test_unknown_parameters_are_refused(given):
