@@ -92,10 +92,23 @@ class Reader:
                 f"k = {k} is out of range: layout {self.layout.name} finds every pair within "
                 f"{self.layout.guarantee} bits, so k is from 0 to {self.layout.guarantee}"
             )
-        wanted, drawer = _drawers(prefixes(fingerprints, self.layout))
-        rows = self.store.drawers.read(wanted, self.drawer_limit)
+        wanted = prefixes(fingerprints, self.layout)
+        if len(wanted) == 1:
+            return self._near_one(fingerprints, wanted[0], k)
+        distinct, drawer = _each_once(wanted)
+        rows = self.store.drawers.read(distinct, self.drawer_limit)
         truncated = np.logical_or.reduce(rows.truncated[drawer], axis=1)
         return _once(_within(fingerprints, k, rows, drawer, truncated))
+
+    def _near_one(self, fingerprint: NDArray[np.uint64], wanted: NDArray[np.uint8], k: int) -> Near:
+        """The same for one query, which somebody is waiting for: its drawers differ by their flags,
+        and all that they hold is compared with it."""
+        rows = self.store.drawers.read(wanted, self.drawer_limit)
+        distances = distance(rows.fingerprints, fingerprint)
+        near = np.flatnonzero(distances <= k)
+        query = np.zeros(len(near), dtype=np.int64)
+        truncated = np.logical_or.reduce(rows.truncated, keepdims=True)
+        return _once(Near(query, rows.fingerprints[near], distances[near], truncated))
 
     def _documents(self, near: Near) -> tuple[dict[int, dict[str, Match]], set[int], dict[int, list[int]]]:
         """Per query its matches by id, nearest first; the queries whose ids were cut; per query the
@@ -126,12 +139,10 @@ class Reader:
         return found, more, unlisted
 
 
-def _drawers(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _each_once(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The different prefixes (m, 5) among (n, tables, 5), and where each is: int64 (n, tables)."""
     queries, tables, _ = wanted.shape
     flat = wanted.reshape(-1, PREFIX_BYTES)
-    if queries == 1:  # they differ by their flags, and a lookup of one should not wait for the sort
-        return flat, np.arange(tables)[np.newaxis]
     words = np.zeros((len(flat), 8), dtype=np.uint8)
     words[:, :PREFIX_BYTES] = flat
     _, first, which = np.unique(words.view(np.uint64)[:, 0], return_index=True, return_inverse=True)
