@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -51,11 +53,28 @@ class InputOptions:
                 f"encoding {self.encoding!r} does not end lines with the byte 0a: "
                 f"convert first (iconv -f {self.encoding} -t utf-8)"
             )
+        encoding = "gb18030" if self.encoding == "auto" else self.encoding
+        if self.format in (None, "csv") and _is_part_of_characters(self.delimiter, encoding):
+            raise UsageError(
+                f"delimiter {self.delimiter!r} with encoding {self.encoding}: in {encoding} its byte is also "
+                f"the second one of other characters. Convert first (iconv -f {encoding} -t utf-8), or use "
+                "another delimiter"
+            )
 
     @property
     def content_field(self) -> str:
         """The field that holds what a record is about: its fingerprint or its text."""
         return self.fingerprint_field or self.text_field
+
+
+def _is_part_of_characters(character: str, encoding: str) -> bool:
+    """Whether the byte of an ASCII character may come second in another one's."""
+    for lead in range(0x80, 0x100):
+        with suppress(UnicodeDecodeError):
+            decoder = codecs.getincrementaldecoder(encoding)()
+            if not decoder.decode(bytes([lead, ord(character)])).endswith(character):
+                return True
+    return False
 
 
 class Raw(NamedTuple):
@@ -76,7 +95,8 @@ class Raw(NamedTuple):
 class Record:
     """A document of a source, with a text or, where fingerprints are read, a fingerprint.
 
-    json: the JSON line it came from, in UTF-8 and without the line break; None in other formats.
+    json: the JSON line it came from, in UTF-8 and without the line break (see WithPrefixedId for
+    one with an id prefix); None in other formats.
     """
 
     source: str
