@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from simhbase import records
 from simhbase.index import Index
+from simhbase.layout import Layout
 from simhbase.pairs import distinct, pairs_within
 from simhbase.reader import DRAWER_LIMIT, Reader
 
@@ -22,7 +23,7 @@ _LISTING_GROWTH = 8
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Near:
+class DuplicateOf:
     """The document that another one is a duplicate of; the least is the nearest, then by id."""
 
     distance: int
@@ -38,14 +39,16 @@ def load_all(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64])
     return [None] * len(ids)
 
 
-def load_unique(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> list[Near | None]:
+def load_unique(
+    index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]
+) -> list[DuplicateOf | None]:
     """Stores those of n documents, one after the other, that have no stored document within k.
 
     ids: valid and different; fingerprints: uint64 (n,). For each document None where it was stored,
     else the nearest stored one, which leaves the store as it was. A document that is stored
     already is replaced, and neither the old nor the new one is a duplicate of the other; once
     replaced, it counts with its new fingerprint alone. So the outcome is that of n calls with a
-    document each.
+    document each, whatever other threads store meanwhile where `Store.exclusive` keeps them out.
 
     Loading again keeps the same documents, with one exception: those dropped for the sake of a
     stored document that was replaced later, by a text that is not near them, are then kept.
@@ -53,9 +56,10 @@ def load_unique(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint6
     Drawers longer than the reader's usual limit are read to their end for a document that has
     nothing near so far. (Its duplicates may then be said to be of another than the nearest one.)
     """
-    duplicates = _Selection(index, ids, fingerprints).run()
-    kept = [number for number, near in enumerate(duplicates) if near is None]
-    index.add_fingerprints([ids[number] for number in kept], fingerprints[kept])
+    with index.store.exclusive():
+        duplicates = _Selection(index, ids, fingerprints).run()
+        kept = [number for number, near in enumerate(duplicates) if near is None]
+        index.add_fingerprints([ids[number] for number in kept], fingerprints[kept])
     return duplicates
 
 
@@ -71,11 +75,11 @@ class _Selection:
         self._batch = frozenset(ids)
         self._kept: set[str] = set()
 
-    def run(self) -> list[Near | None]:
+    def run(self) -> list[DuplicateOf | None]:
         """For each document the nearest one that it is a duplicate of, or None to keep it."""
         stored = self._stored(self._fingerprints, DRAWER_LIMIT)
-        fellows = _Fellows(self._fingerprints, self._k)
-        duplicates: list[Near | None] = []
+        fellows = _Fellows(self._fingerprints, self._k, self._layout)
+        duplicates: list[DuplicateOf | None] = []
         for number, document in enumerate(self._ids):
             found = [*self._standing(document, stored.of(number)), *fellows.kept_near(number)]
             if not found and stored.truncated[number]:
@@ -87,13 +91,13 @@ class _Selection:
             duplicates.append(min(found, default=None))
         return duplicates
 
-    def _standing(self, document: str, stored: Iterable[tuple[int, list[str]]]) -> Iterator[Near]:
+    def _standing(self, document: str, stored: Iterable[tuple[int, list[str]]]) -> Iterator[DuplicateOf]:
         """The stored documents that a document is near, one a fingerprint; not those that this
         batch has replaced, and not itself."""
         for distance, listed in stored:
             for other in listed:
                 if other != document and other not in self._kept:
-                    yield Near(distance, other)
+                    yield DuplicateOf(distance, other)
                     break
 
     def _stored(self, fingerprints: NDArray[np.uint64], drawer_limit: int | None) -> _Stored:
@@ -146,9 +150,9 @@ class _Fellows:
     most one document of each fingerprint is kept.
     """
 
-    def __init__(self, fingerprints: NDArray[np.uint64], k: int) -> None:
+    def __init__(self, fingerprints: NDArray[np.uint64], k: int, layout: Layout) -> None:
         values = distinct(fingerprints)
-        pairs = pairs_within(values.values, k)
+        pairs = pairs_within(values.values, k, layout)
         left = np.concatenate([pairs.left, pairs.right])
         order = np.argsort(left, kind="stable")
         self._value = values.inverse.tolist()
@@ -164,11 +168,11 @@ class _Fellows:
         self._is_kept[value] = True
         self._keeper[value] = document
 
-    def kept_near(self, number: int) -> Iterator[Near]:
+    def kept_near(self, number: int) -> Iterator[DuplicateOf]:
         """The kept documents near a document."""
         value = self._value[number]
         if value in self._keeper:
-            yield Near(0, self._keeper[value])
+            yield DuplicateOf(0, self._keeper[value])
         near = slice(self._bounds[value], self._bounds[value + 1])
         if near.start == near.stop:
             return
@@ -176,4 +180,4 @@ class _Fellows:
         for mate, distance in zip(
             self._mate[near][kept].tolist(), self._distance[near][kept].tolist(), strict=True
         ):
-            yield Near(distance, self._keeper[mate])
+            yield DuplicateOf(distance, self._keeper[mate])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from math import prod
@@ -114,6 +115,27 @@ class ChunkFingerprinter:
 def whole(record: Record) -> Record:
     """The record as it is."""
     return record
+
+
+@dataclass(frozen=True)
+class WithPrefixedId:
+    """The record as it is, but for its JSON line: that has the record's id in its id field, so that
+    it can be joined with what else names the record. (Without a line where Python cannot read it.)
+    Cheap to send to another process.
+    """
+
+    id_field: str
+
+    def __call__(self, record: Record) -> Record:
+        """The same record with another line."""
+        if record.json is None:
+            return record
+        try:
+            fields = json.loads(record.json) | {self.id_field: record.id}  # keeps integers beyond 64 bits
+            line = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+        except RecursionError:  # a thousand levels, which the parser lets pass
+            return replace(record, json=None)
+        return replace(record, json=line)
 
 
 def without_content(record: Record) -> Record:

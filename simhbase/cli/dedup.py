@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from simhbase.bulk.dedup import Groups, groups
 from simhbase.bulk.outputs import OutputFile, duplicate_line, unique_line
 from simhbase.bulk.parser import Parser
-from simhbase.bulk.pipeline import Batch, ChunkFingerprinter, whole, without_content
+from simhbase.bulk.pipeline import Batch, ChunkFingerprinter, without_content
 from simhbase.bulk.seen import SeenIds
 from simhbase.bulk.spool import Spool
-from simhbase.cli.inputs import Inputs, input_options_with_fingerprints, output_option
+from simhbase.cli.inputs import UNIQUE_LINES, Inputs, input_options_with_fingerprints, output_option
 from simhbase.cli.options import ProfileOptions, profile_options_with_bits
 from simhbase.cli.output import Output, json_option
 from simhbase.layout import Layout, layout
@@ -40,7 +40,9 @@ Examples:
 )
 @input_options_with_fingerprints
 @profile_options_with_bits
-@output_option("--unique", "Write one document of each group, and those without any near one, here.")
+@output_option(
+    "--unique", "Write one document of each group, and those without any near one, here. " + UNIQUE_LINES
+)
 @output_option("--duplicates", "Write the others here, each with the one that stands for it.")
 @json_option
 def dedup(
@@ -53,19 +55,18 @@ def dedup(
     layout is chosen for it unless --layout names one. Fingerprints are kept in memory, and what
     --unique and --duplicates may write on disk beside them, as large as the input unpacked.
     """
+    inputs.check_outputs(unique, duplicates)
     start = monotonic()
     join = _Join.of(chosen)
     options = replace(inputs.options, fingerprint_bits=join.profile.bits)
     prepared = options.fingerprint_field is not None
     work = ChunkFingerprinter(
-        Parser(options), None if prepared else join.profile, whole if unique else without_content
+        Parser(options), None if prepared else join.profile, inputs.whole if unique else without_content
     )
     seen = SeenIds()
     found = []
     with ExitStack() as stack:
         rejects = stack.enter_context(inputs.noting_rejects())
-        inputs.refuse_as_output(unique)
-        inputs.refuse_as_output(duplicates)
         files = [
             kind(stack, path) for kind, path in ((_UniqueFile, unique), (_DuplicatesFile, duplicates)) if path
         ]

@@ -34,6 +34,7 @@ def fingerprint(inputs: Inputs, url: str | None, chosen: ProfileOptions, output:
 
     SIMHBASE_STORE is not looked at: only a store that --store names gives its profile.
     """
+    inputs.check_outputs()
     paths = inputs.or_stdin()
     profile = chosen.profile() if url is None else _stored_profile(url, chosen)
     work = ChunkFingerprinter(Parser(inputs.options), profile, without_content)

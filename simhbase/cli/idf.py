@@ -43,6 +43,7 @@ Examples:
 @json_option
 def idf(inputs: Inputs, file: Path, min_documents: int, output: Output) -> None:
     """Build an IDF file from a corpus."""
+    inputs.check_outputs(file)
     paths = inputs.or_stdin()
     frequencies: Counter[str] = Counter()
     documents = 0

@@ -13,19 +13,20 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
-from simhbase.bulk.outputs import OutputFile, reject_line
+from simhbase.bulk.outputs import OutputFile, part_of, plain_target, reject_line
 from simhbase.bulk.parser import Parser
-from simhbase.bulk.pipeline import ChunkFingerprinter, in_workers
+from simhbase.bulk.pipeline import ChunkFingerprinter, WithPrefixedId, in_workers, whole
 from simhbase.bulk.record import FORMATS, MAX_RECORD_BYTES, Chunk, InputOptions, Record, Reject
 from simhbase.bulk.sources import STDIN, Sources
 from simhbase.cli.options import Command
 from simhbase.cli.output import message
 from simhbase.cli.progress import Watched, progress
-from simhbase.errors import BadInput, UsageError
+from simhbase.errors import BadInput, SimhbaseError, UsageError
 from simhbase.index import Index
 
 SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects on stderr, without and with a file that lists them
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
+UNIQUE_LINES = "JSON lines stay as they came, but for the id where --id-prefix is given."  # for its help
 
 
 class TooManyRejects(BadInput):
@@ -104,21 +105,37 @@ class Inputs:
             raise UsageError("no input: name files, folders or globs, or pipe documents to standard input")
         return [STDIN]
 
-    def open_output(self, path: Path | None) -> AbstractContextManager[OutputFile | None]:
-        """The file that an option names, None where it was not given. Raises UsageError."""
-        self.refuse_as_output(path)
-        return OutputFile(path) if path else nullcontext()
+    @property
+    def whole(self) -> Callable[[Record], Record]:
+        """What is left of a record for --unique: everything, with the id that other files name."""
+        return WithPrefixedId(self.options.id_field) if self.options.id_prefix else whole
 
-    def refuse_as_output(self, path: Path | None) -> None:
-        """Raises UsageError for an input: it would be lost when the command ends."""
-        files = [Path(given) for given in self.paths if Path(given).is_file()]
-        if path is not None and path.is_file() and any(map(path.samefile, files)):
-            raise UsageError(f"{path} is an input of this command: write the output to another file")
+    def check_outputs(self, *others: Path | None) -> None:
+        """Looks at --rejects and a command's other output files before anything starts.
+
+        Raises UsageError for an input, which would be lost when the command ends, and for a file
+        that two options name; SimhbaseError for a file in no folder.
+        """
+        inputs = [Path(given) for given in self.paths if Path(given).is_file()]
+        targets: set[Path] = set()
+        for path in filter(None, (self.rejects, *others)):
+            target = plain_target(path)
+            if target is None:
+                continue
+            written = {target, part_of(target)}
+            for file in written:
+                if file.is_file() and any(map(file.samefile, inputs)):
+                    raise UsageError(f"{file} is an input of this command: write the output to another file")
+            if written & targets:
+                raise UsageError(f"{path} is named by two options: each needs a file of its own")
+            if not target.parent.is_dir():
+                raise SimhbaseError(f"cannot write {path}: there is no folder {target.parent}")
+            targets |= written
 
     @contextmanager
     def noting_rejects(self) -> Iterator[Rejects]:
         """Opens the file of --rejects."""
-        with self.open_output(self.rejects) as file:
+        with opened(self.rejects) as file:
             yield Rejects(file, self.max_rejects)
 
     def each(
@@ -136,6 +153,11 @@ class Inputs:
             for outcome in outcomes:
                 yield outcome
                 advance(outcome.parsed, sources.consumed_bytes)
+
+
+def opened(path: Path | None) -> AbstractContextManager[OutputFile | None]:
+    """The file that an option names, None where it was not given."""
+    return OutputFile(path) if path else nullcontext()
 
 
 def fingerprinting(inputs: Inputs, index: Index, trim: Callable[[Record], Record]) -> ChunkFingerprinter:

@@ -10,15 +10,17 @@ from time import monotonic
 
 import click
 
-from simhbase.bulk.loader import Near, load_all, load_unique
+from simhbase.bulk.loader import DuplicateOf, load_all, load_unique
 from simhbase.bulk.outputs import OutputFile, duplicate_line, unique_line
-from simhbase.bulk.pipeline import joined, whole, without_content
+from simhbase.bulk.pipeline import joined, without_content
 from simhbase.bulk.record import Record
 from simhbase.bulk.seen import SeenIds
 from simhbase.cli.inputs import (
+    UNIQUE_LINES,
     Inputs,
     fingerprinting,
     input_options_with_fingerprints,
+    opened,
     output_option,
 )
 from simhbase.cli.interrupt import interrupt_put_off
@@ -45,7 +47,7 @@ Examples:
     is_flag=True,
     help="Store a document only if none that is stored by then is within k bits of it.",
 )
-@output_option("--unique", "With --unique-only: write the documents that were stored here.")
+@output_option("--unique", "With --unique-only: write the documents that were stored here. " + UNIQUE_LINES)
 @output_option("--duplicates", "With --unique-only: write what the others are duplicates of here.")
 @json_option
 def load(
@@ -65,17 +67,18 @@ def load(
     """
     if (unique or duplicates) and not unique_only:
         raise UsageError("--unique and --duplicates say what --unique-only kept: they need it")
+    inputs.check_outputs(unique, duplicates)
     start = monotonic()
     tally = _Tally()
     paths = inputs.or_stdin()
     store = load_unique if unique_only else load_all
-    trim = whole if unique else without_content
+    trim = inputs.whole if unique else without_content
     seen = SeenIds()
     with (
+        chosen.open_or_create(url) as index,  # first: who does not get the store touches no file
         inputs.noting_rejects() as rejects,
-        inputs.open_output(unique) as unique_file,
-        inputs.open_output(duplicates) as duplicates_file,
-        chosen.open_or_create(url) as index,
+        opened(unique) as unique_file,
+        opened(duplicates) as duplicates_file,
         closing(inputs.each(fingerprinting(inputs, index, trim), paths)) as batches,
         _saying_what_is_kept(tally),
     ):
@@ -105,7 +108,7 @@ class _Tally:
     loaded: int = 0
     duplicates: int = 0
 
-    def add(self, found: Sequence[Near | None]) -> None:
+    def add(self, found: Sequence[DuplicateOf | None]) -> None:
         loaded = sum(near is None for near in found)
         self.loaded += loaded
         self.duplicates += len(found) - loaded
@@ -129,11 +132,11 @@ def _write(file: OutputFile | None, lines: Iterator[bytes]) -> None:
         file.write(lines)
 
 
-def _unique_lines(records: Sequence[Record], found: Sequence[Near | None]) -> Iterator[bytes]:
+def _unique_lines(records: Sequence[Record], found: Sequence[DuplicateOf | None]) -> Iterator[bytes]:
     return (unique_line(record) for record, near in zip(records, found, strict=True) if near is None)
 
 
-def _duplicate_lines(ids: Sequence[str], found: Sequence[Near | None]) -> Iterator[bytes]:
+def _duplicate_lines(ids: Sequence[str], found: Sequence[DuplicateOf | None]) -> Iterator[bytes]:
     return (
         duplicate_line(document, near.id, near.distance)
         for document, near in zip(ids, found, strict=True)

@@ -1,7 +1,9 @@
 """Greedy selection against a store, compared with doing it one document at a time."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from itertools import islice
 
 import numpy as np
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 import simhbase
 from simhbase import Profile
 from simhbase.bulk import loader
-from simhbase.bulk.loader import Near, load_all, load_unique
+from simhbase.bulk.loader import DuplicateOf, load_all, load_unique
 from simhbase.check import Checker
 from simhbase.index import Index
 from simhbase.records import Entry, State, document_id
@@ -33,12 +35,12 @@ loads = st.lists(st.tuples(ids, fingerprints), max_size=20, unique_by=lambda doc
 batch_sizes = st.integers(1, 21)
 
 
-def one_by_one(stored: dict[str, int], documents: Sequence[Document]) -> list[Near | None]:
+def one_by_one(stored: dict[str, int], documents: Sequence[Document]) -> list[DuplicateOf | None]:
     """The definition; leaves in `stored` what is stored in the end."""
     found = []
     for name, fingerprint in documents:
         near = [
-            Near(distance, other)
+            DuplicateOf(distance, other)
             for other, value in stored.items()
             if other != name and (distance := (fingerprint ^ value).bit_count()) <= K
         ]
@@ -56,8 +58,8 @@ def index_with(stored: dict[str, int]) -> Iterator[Index]:
 
 
 def load(
-    index: Index, documents: Sequence[Document], size: int, store: Callable[..., list[Near | None]]
-) -> list[Near | None]:
+    index: Index, documents: Sequence[Document], size: int, store: Callable[..., list[DuplicateOf | None]]
+) -> list[DuplicateOf | None]:
     """Loads in batches of a size."""
     rest = iter(documents)
     found = []
@@ -113,8 +115,32 @@ def test_a_unique_load_repeated_after_any_stop_keeps_the_same(documents, data, s
 def test_what_was_dropped_for_a_text_that_is_gone_is_kept_by_the_next_load():
     documents = [("new", 1), ("old", 0xFFFFFFFFFFFFFFFF)]
     with index_with({"old": 0}) as index:
-        assert load(index, documents, 2, load_unique) == [Near(1, "old"), None]
+        assert load(index, documents, 2, load_unique) == [DuplicateOf(1, "old"), None]
         assert load(index, documents, 2, load_unique) == [None, None]
+
+
+def test_two_threads_never_both_keep_near_documents(monkeypatch):
+    both_have_read = threading.Barrier(2)
+    near = loader.Reader.near
+
+    def near_and_wait(*arguments):
+        found = near(*arguments)
+        with suppress(threading.BrokenBarrierError):
+            both_have_read.wait(timeout=0.5)
+        return found
+
+    monkeypatch.setattr(loader.Reader, "near", near_and_wait)
+    with index_with({}) as index, ThreadPoolExecutor(2) as threads:
+        loads = [threads.submit(load, index, [(name, 7)], 1, load_unique) for name in "ab"]
+        found = [each.result()[0] for each in loads]
+        assert len(content(index)) == 1
+    assert found.count(None) == 1
+
+
+def test_a_unique_load_takes_any_k_that_the_layout_guarantees():
+    with simhbase.open("memory:", create=Profile(k=35, layout="40x1")) as index:
+        documents = [("a", 0), ("b", (1 << 35) - 1), ("c", (1 << 64) - 1)]
+        assert load(index, documents, 3, load_unique) == [None, DuplicateOf(35, "a"), None]
 
 
 @given(stores, loads, batch_sizes)
@@ -130,15 +156,15 @@ def test_a_page_that_is_stored_a_thousand_times_costs_a_short_listing():
     documents = [(f"copy/{number:04}", 7) for number in range(100)] + [("new", 6)]
     with index_with(stored) as index:
         found = load(index, documents, 101, load_unique)
-    assert found[0] == Near(0, "copy/0001")
-    assert found[1:100] == [Near(0, "copy/0000")] * 99
-    assert found[100] == Near(1, "copy/0000")
+    assert found[0] == DuplicateOf(0, "copy/0001")
+    assert found[1:100] == [DuplicateOf(0, "copy/0000")] * 99
+    assert found[100] == DuplicateOf(1, "copy/0000")
 
 
 def test_a_copy_behind_many_that_the_same_batch_replaces_is_found():
     far = [number * 0x1111111111111111 for number in range(1, 10)]
     stored = {f"a{number}": 7 for number in range(9)} | {"z": 7}
     documents = [(f"a{number}", value) for number, value in enumerate(far)] + [("new", 7)]
-    assert one_by_one(dict(stored), documents) == [None] * 9 + [Near(0, "z")]
+    assert one_by_one(dict(stored), documents) == [None] * 9 + [DuplicateOf(0, "z")]
     with index_with(stored) as index:
-        assert load(index, documents, 10, load_unique) == [None] * 9 + [Near(0, "z")]
+        assert load(index, documents, 10, load_unique) == [None] * 9 + [DuplicateOf(0, "z")]

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simhbase.bulk.outputs import OutputFile, duplicate_line, reject_line, unique_line
+from simhbase.bulk import outputs
+from simhbase.bulk.outputs import OutputBusy, OutputFile, duplicate_line, reject_line, unique_line
+from simhbase.bulk.pipeline import WithPrefixedId
 from simhbase.bulk.record import Record, Reject
 from simhbase.errors import SimhbaseError
 
@@ -52,6 +54,53 @@ def test_a_second_run_begins_anew(tmp_path):
     with OutputFile(tmp_path / "x") as file:
         file.write([b"whole"])
     assert (tmp_path / "x").read_bytes() == b"whole\n"
+
+
+def test_a_file_that_another_run_writes_is_refused_and_loses_nothing(tmp_path):
+    path = tmp_path / "x"
+    with OutputFile(path) as file:
+        file.write([b"first"])
+        with pytest.raises(OutputBusy, match=rf"another run is writing {path}\.part"):
+            OutputFile(path)
+        file.write([b"second"])
+    assert path.read_bytes() == b"first\nsecond\n"
+    with OutputFile(path):
+        pass
+
+
+def test_a_run_that_ends_while_another_waits_for_the_lock_keeps_its_file(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    first = OutputFile(path)
+    first.write([b"first"])
+    lock = outputs._lock
+
+    def end_first_and_lock(*arguments):
+        monkeypatch.setattr(outputs, "_lock", lock)
+        with first:
+            pass
+        lock(*arguments)
+
+    monkeypatch.setattr(outputs, "_lock", end_first_and_lock)
+    second = OutputFile(path)
+    assert path.read_bytes() == b"first\n"
+    with second:
+        second.write([b"second"])
+    assert path.read_bytes() == b"second\n"
+
+
+@pytest.mark.parametrize("before", [b"old", None], ids=["there", "dangling"])
+def test_a_link_stays_and_the_file_that_it_names_is_written(tmp_path, before):
+    (tmp_path / "folder").mkdir()
+    target = tmp_path / "folder" / "target"
+    if before:
+        target.write_bytes(before)
+    link = tmp_path / "link"
+    link.symlink_to("folder/target")
+    with OutputFile(link) as file:
+        file.write([b"new"])
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new\n"
+    assert sorted(tmp_path.rglob("*")) == [target.parent, target, link]
 
 
 def test_what_was_written_is_in_the_file_before_the_next_batch(tmp_path):
@@ -121,6 +170,20 @@ def test_unique_json_lines_are_written_as_they_were():
     )
 
 
+def test_unique_json_lines_have_the_prefixed_id_and_keep_the_rest():
+    digits = "12345678901234567890123"
+    record = Record("x", 1, "p/7", text="t", json=f'{{"n": 7, "text": "中", "big": {digits}}}'.encode())
+    line = unique_line(WithPrefixedId("n")(record)).decode()
+    assert line == f'{{"n":"p/7","text":"中","big":{digits}}}'
+
+
+def test_a_line_of_very_many_levels_gets_the_prefixed_id_too():
+    levels = "[" * 1010 + "]" * 1010
+    record = Record("x", 1, "p/a", text="t", json=f'{{"id": "a", "text": "t", "n": {levels}}}'.encode())
+    line = unique_line(WithPrefixedId("id")(record))
+    assert line.startswith(b'{"id":"p/a","text":"t"')
+
+
 def test_unique_records_of_other_formats_become_json_lines():
     assert unique_line(Record("x", 1, "a", text="中\n")) == '{"id":"a","text":"中\\n"}'.encode()
     assert unique_line(Record("x", 1, "a", fingerprint=255)) == b'{"id":"a","fingerprint":"00000000000000ff"}'
@@ -133,3 +196,8 @@ def test_duplicates_and_rejects_have_the_documented_fields():
     assert reject_line(Reject("x", 3, None, "not JSON")) == (
         b'{"source":"x","line":3,"id":null,"reason":"not JSON"}'
     )
+
+
+def test_a_reject_of_half_a_surrogate_pair_is_written_as_an_escape():
+    line = reject_line(Reject("--id", None, "\udcff", "not stored"))
+    assert line == b'{"source":"--id","line":null,"id":"\\udcff","reason":"not stored"}'
