@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 import click
 
+from simhbase.bulk.streams import BOM
 from simhbase.cli.interrupt import interrupt_put_off
 from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option, message
@@ -40,6 +41,8 @@ def delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Outp
         except BaseException:
             message(f"stopped after {given:,} ids: {deleted:,} documents are deleted")
             raise
+    if given and not deleted:
+        message(f"none of these ids is stored in {url}, nothing is deleted")
     output.summary({"ids": given, "deleted": deleted})
 
 
@@ -48,7 +51,7 @@ def _lines(file: BinaryIO | None) -> Iterator[str]:
     lines: Iterable[bytes] = file or ()
     for number, line in enumerate(lines, 1):
         try:
-            document = line.rstrip(b"\r\n").decode()
+            document = line.removeprefix(BOM if number == 1 else b"").rstrip(b"\r\n").decode()
         except UnicodeDecodeError as error:
             raise BadInput(f"--ids-file, line {number}: not UTF-8 at byte {error.start + 1}") from error
         if document:

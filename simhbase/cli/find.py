@@ -20,6 +20,7 @@ from simhbase.errors import UsageError
 from simhbase.index import Index, open_index
 from simhbase.model import Lookup
 from simhbase.reader import DRAWER_LIMIT, IDS_LIMIT
+from simhbase.records import id_problem
 
 
 def _fingerprints(values: Sequence[str]) -> list[int]:
@@ -90,6 +91,7 @@ def find(
     The nearest come first. A document that is stored is among its own matches. An answer that a
     limit has cut says that it is truncated.
     """
+    inputs.check_outputs()
     asked = bool(texts or ids or fingerprints)
     paths = inputs.paths if asked else inputs.or_stdin()
     with (
@@ -141,7 +143,9 @@ def _asked(
 
 
 def _by_id(index: Index, ids: Sequence[str], k: int | None) -> list[Answer]:
-    fingerprints = index.fingerprints(ids)
+    storable = [document for document in ids if id_problem(document) is None]
+    stored_under = dict(zip(storable, index.fingerprints(storable), strict=True))
+    fingerprints = [stored_under.get(document) for document in ids]
     known = [fingerprint for fingerprint in fingerprints if fingerprint is not None]
     found = iter(index.find_fingerprints(np.array(known, dtype=np.uint64), k))
     return [

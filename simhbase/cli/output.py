@@ -5,17 +5,20 @@ Commands never print by themselves, so that `--json` means the same everywhere.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Protocol
 
 import click
-import orjson
 
+from simhbase.bulk.outputs import json_line
 from simhbase.model import Lookup
 
 Answer = tuple[str | None, Lookup]
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class Output(Protocol):
@@ -47,11 +50,12 @@ class JsonOutput:
         self._lines({"id": document, "fingerprint": digits} for document, digits in rows)
 
     def _lines(self, values: Iterable[Mapping[str, Any]]) -> None:
-        _write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
+        _write(json_line(value) + b"\n" for value in values)
 
 
 class ConsoleOutput:
-    """Text for people. Ids come last in a line: they may be long, and are never cut."""
+    """Text for people. Ids come last in a line: they may be long, and are never cut; what a terminal
+    would obey is shown as an escape."""
 
     def summary(self, values: Mapping[str, Any]) -> None:
         """A line a value."""
@@ -68,7 +72,12 @@ class ConsoleOutput:
 
 def message(text: str) -> None:
     """A line on stderr."""
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)
+
+
+def printable(text: str) -> str:
+    """A text without what a terminal would obey: control characters as \\x1b and the like."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def json_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -90,7 +99,8 @@ def _write(lines: Iterable[bytes]) -> None:
 
 
 def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
-    return (f"{line}\n".encode() for line in lines)
+    # Half of a surrogate pair stands for a byte of the command line that is no UTF-8.
+    return (f"{printable(line)}\n".encode(errors="backslashreplace") for line in lines)
 
 
 def _lookup(query: str | None, found: Lookup) -> dict[str, Any]:

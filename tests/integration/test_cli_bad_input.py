@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 import simhbase
+from simhbase.bulk.outputs import OutputFile
 from tests.command_line import (
     COMMAND,
     documents,
@@ -174,6 +175,83 @@ def test_a_store_that_another_process_writes_to_exits_13_and_can_be_read(tmp_pat
     assert run_alone(*load, cwd=tmp_path).returncode == 0
 
 
+def test_a_load_that_does_not_get_the_store_touches_no_file(tmp_path):
+    file = fingerprints(tmp_path / "a.jsonl", {"a": 0})
+    parts = [tmp_path / f"{name}.part" for name in ("u", "d", "r")]
+    for part in parts:
+        part.write_bytes(b"acknowledged\n")
+    files = ("--unique-only", "--unique", "u", "--duplicates", "d", "--rejects", "r")
+    with simhbase.open(f"rocksdb:{tmp_path}/s.db", create=simhbase.Profile()):
+        done = run_alone("load", "--fingerprint-field", "f", *files, file, *STORE, cwd=tmp_path)
+    assert done.returncode == 13
+    assert [part.read_bytes() for part in parts] == [b"acknowledged\n"] * 3
+
+
+def test_a_file_that_another_run_is_writing_exits_13(tmp_path):
+    file = documents(tmp_path / "a.jsonl", texts(2))
+    with OutputFile(tmp_path / "x.jsonl") as running:
+        running.write([b"first"])
+        for command in (("dedup", "--unique", "x.jsonl"), ("idf", "-o", "x.jsonl")):
+            done = run_alone(*command, file, cwd=tmp_path)
+            assert done.returncode == 13
+            assert b"another run is writing" in done.stderr
+            assert b"x.jsonl.part" in done.stderr
+        assert (tmp_path / "x.jsonl.part").read_bytes() == b"first\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("--unique", "o", "--duplicates", "o"),
+        ("--unique", "o", "--duplicates", "./o"),
+        ("--unique", "link", "--duplicates", "o"),
+        ("--unique", "o", "--rejects", "o"),
+        ("--unique", "o.part", "--duplicates", "o"),
+    ],
+    ids=" ".join,
+)
+def test_two_outputs_in_one_file_are_a_usage_error(tmp_path, files):
+    documents(tmp_path / "a.jsonl", texts(2))
+    (tmp_path / "link").symlink_to("o")
+    for command in (("load", "--unique-only", *STORE), ("dedup",)):
+        done = run(*command, *files, "a.jsonl", cwd=tmp_path)
+        assert done.returncode == 2
+        assert b"named by two options" in done.stderr
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "link"]
+
+
+def test_outputs_that_nobody_wants_may_go_to_one_device(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(2))
+    files = ("--unique", "/dev/null", "--duplicates", "/dev/null")
+    assert result("load", "--unique-only", *files, "a.jsonl", *STORE, cwd=tmp_path)["loaded"] == 2
+
+
+def test_what_cannot_be_an_id_is_not_stored(tmp_path):
+    result("load", documents(tmp_path / "a.jsonl", texts(1)), *STORE, cwd=tmp_path)
+    ids = ("--id", b"\xff", "--id", "", "--id", "d0", "--rejects", "r.jsonl")
+    command = [*COMMAND, "find", *ids, *STORE]
+    for more in ((), ("--json",)):
+        done = subprocess.run([*command, *more], cwd=tmp_path, env=environment(), capture_output=True)
+        assert done.returncode == 3, done.stderr
+        assert b"rejected: --id, id \\udcff: no document is stored under this id" in done.stderr
+    answers = [json.loads(answer) for answer in done.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == ["\udcff", "", "d0"]
+    assert [len(answer["matches"]) for answer in answers] == [0, 0, 1]
+    assert read_lines(tmp_path / "r.jsonl")[0]["id"] == "\udcff"
+
+
+def test_control_characters_in_an_id_do_not_reach_the_terminal(tmp_path):
+    evil = "a\x1b[2J\r\n\x9bb"
+    write_lines(tmp_path / "a.jsonl", [{"id": evil, "text": GOOD}, {"id": evil, "text": ""}])
+    done = run("load", "a.jsonl", *STORE, cwd=tmp_path)
+    assert r"id a\x1b[2J\x0d\x0a\x9bb: the text is empty" in done.stderr.decode()
+    found = run("find", "--id", evil, *STORE, cwd=tmp_path).stdout.decode()
+    assert found.splitlines()[1].endswith(r"  a\x1b[2J\x0d\x0a\x9bb")
+    assert found.isascii()
+    assert found.replace("\n", "").isprintable()
+    assert result("find", "--id", evil, *STORE, cwd=tmp_path)["id"] == evil
+
+
 def test_a_full_disk_keeps_what_was_acknowledged_and_a_second_run_finishes(tmp_path):
     values = {f"d{number}": number * 0x9E3779B97F4A7C15 % (1 << 64) for number in range(20_000)}
     fingerprints(tmp_path / "a.jsonl", values)
@@ -237,11 +315,16 @@ def test_ids_to_delete_that_are_not_utf_8_are_named_by_line(tmp_path):
 def test_an_output_never_takes_the_place_of_an_input(tmp_path):
     file = documents(tmp_path / "a.jsonl", texts(3))
     before = file.read_bytes()
+    (tmp_path / "b.part").write_bytes(before)
+    done = run("dedup", "--unique", "b", "b.part", cwd=tmp_path)
+    assert done.returncode == 2
+    assert (tmp_path / "b.part").read_bytes() == before
     for command in (
         ("load", *STORE, "--rejects", "a.jsonl"),
         ("load", *STORE, "--unique-only", "--unique", "./a.jsonl"),
         ("dedup", "--unique", "./a.jsonl"),
         ("dedup", "--duplicates", file),
+        ("idf", "-o", "a.jsonl"),
     ):
         done = run(*command, "a.jsonl", cwd=tmp_path)
         assert done.returncode == 2

@@ -198,6 +198,17 @@ def test_the_unique_file_holds_the_records_as_they_came(tmp_path):
     assert (tmp_path / "u.jsonl").read_text("utf-8") == line + "\n"
 
 
+def test_the_files_of_a_run_with_an_id_prefix_name_documents_alike(tmp_path):
+    one, other = texts(2)
+    records = [{"id": 1, "title": "新", "text": one}, {"id": 2, "text": one}, {"id": 3, "text": other}]
+    write_lines(tmp_path / "a.jsonl", records)
+    files = ("--id-prefix", "p/", "--unique", "u.jsonl", "--duplicates", "d.jsonl")
+    for command in (("load", "--unique-only", *STORE), ("dedup",)):
+        result(*command, *files, "a.jsonl", cwd=tmp_path)
+        assert read_lines(tmp_path / "u.jsonl") == [records[0] | {"id": "p/1"}, records[2] | {"id": "p/3"}]
+        assert read_lines(tmp_path / "d.jsonl") == [{"id": "p/2", "duplicate_of": "p/1", "distance": 0}]
+
+
 @pytest.mark.parametrize("option", ["--unique", "--duplicates"])
 def test_files_of_a_unique_load_need_one(tmp_path, option):
     documents(tmp_path / "a.jsonl", [NEWS])
@@ -276,6 +287,9 @@ def test_a_machine_that_makes_other_fingerprints_is_refused_for_texts_alone(tmp_
         (("--features", "chars:3", "--top", "5"), "top"),
         (("--encoding", "utf-17"), "utf-17"),
         (("--delimiter", "ab"), "delimiter"),
+        (("--delimiter", "|", "--encoding", "gb18030"), "delimiter '|' with encoding gb18030"),
+        (("--delimiter", "|", "--encoding", "auto"), "delimiter '|' with encoding auto"),
+        (("--delimiter", "0", "--encoding", "gb18030"), "delimiter '0'"),
         (("--processes", "0"), "'--processes'"),
         (("--idf", "missing.txt"), "'--idf'"),
     ],
@@ -457,6 +471,21 @@ def test_deleted_documents_are_not_found_any_more(tmp_path):
     piped = result("delete", "--ids-file", "-", *STORE, cwd=tmp_path, stdin=b"b\nb\n")
     assert piped == {"ids": 2, "deleted": 1}
     assert result("check", *STORE, cwd=tmp_path)["documents"] == 1
+
+
+def test_ids_to_delete_may_come_with_a_byte_order_mark(tmp_path):
+    load(tmp_path, {"a": 0, "b": 1}, *STORE)
+    (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
+    done = run("delete", "--ids-file", "ids.txt", "--json", *STORE, cwd=tmp_path)
+    assert json.loads(done.stdout) == {"ids": 2, "deleted": 2}
+    assert done.stderr == b""
+
+
+def test_delete_says_when_none_of_the_ids_is_stored(tmp_path):
+    load(tmp_path, {"a": 0}, *STORE)
+    done = run("delete", "A", "\udcff", *STORE, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.decode() == "none of these ids is stored in rocksdb:s.db, nothing is deleted\n"
 
 
 def test_delete_without_ids_is_a_usage_error(tmp_path):
