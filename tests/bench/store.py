@@ -127,8 +127,8 @@ def measure(scale: float = 1.0) -> list[Table]:
             ],
             inserting,
             [
-                f"Batches of {BATCH:,}. The first two insert by turns, so each shares the machine with the other's "
-                "compactions; alone is a process of its own."
+                f"Batches of {BATCH:,}. The first two insert by turns, so that each shares the machine with "
+                "the other's compactions; alone is a process of its own."
             ],
         ),
         Table(

@@ -167,6 +167,25 @@ def test_a_closed_store_is_free_at_once_whatever_was_left_half_read(url: str) ->
     assert all(traceback.format_exception(error.value) for error in kept)
 
 
+FORKING = """
+import os, sys
+from simhbase.stores import create_store, open_store
+create_store(sys.argv[1]).close()
+if child := os.fork():
+    os.waitpid(child, 0)
+else:
+    open_store(sys.argv[1], "write")
+"""
+
+
+def test_a_fork_of_a_process_that_had_a_store_is_refused_one(url: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKING, url], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "StoreFailed" in ended.stderr
+    assert "forked" in ended.stderr
+
+
 # Readers
 
 
