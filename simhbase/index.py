@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Self
+from typing import Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase import records
-from simhbase.errors import ReadOnly
+from simhbase.errors import ReadOnly, UsageError
 from simhbase.model import AddReport, Document, Lookup, Rejected
 from simhbase.profile import Profile, StoredProfile, read_profile, write_profile
 from simhbase.reader import DRAWER_LIMIT, IDS_LIMIT, Reader
@@ -36,7 +36,13 @@ def open_index(
     Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another
     process writes to this embedded store), StoreUnreachable, UsageError.
     """
+    if access not in get_args(Access):
+        raise UsageError(f"no access {access!r}: use one of {', '.join(get_args(Access))}")
     if create is not None:
+        if access == "read":
+            raise UsageError(
+                "create makes a store, which access='read' does not allow: leave one of them out"
+            )
         create.require_fits_tables()
     store = open_store(url, access) if create is None else create_store(url)
     try:
@@ -117,7 +123,7 @@ class Index:
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""
-        return self.writer.delete(list(ids))
+        return self.writer.delete(_several(ids, "ids"))
 
     def find(self, text: str, k: int | None = None) -> Lookup:
         """The documents near a text, the nearest first."""
@@ -126,7 +132,7 @@ class Index:
     def find_many(self, texts: Sequence[str], k: int | None = None) -> list[Lookup]:
         """The same for n texts, with one read of the drawers. Texts without a fingerprint get a
         Lookup that says why."""
-        found = self.fingerprinter.fingerprint_many(texts)
+        found = self.fingerprinter.fingerprint_many(_several(texts, "texts"))
         lookups = iter(self.find_fingerprints(found.values[found.accepted], k))
         return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
 
@@ -138,6 +144,7 @@ class Index:
     def fingerprints(self, ids: Sequence[str]) -> list[int | None]:
         """The fingerprints of stored documents, None for ids that are not stored."""
         self.store.refresh()
+        ids = _several(ids, "ids")
         storable = [document for document in ids if records.id_problem(document) is None]
         values = self.store.records("documents").get(list(map(records.document_key, storable)))
         found = {
@@ -146,3 +153,10 @@ class Index:
             if value is not None and (entry := records.Entry.decode(value)).state != records.State.DELETING
         }
         return [found.get(document) for document in ids]
+
+
+def _several(values: Iterable[str], what: str) -> list[str]:
+    """The values as a list. A string is refused: its characters are never what was meant."""
+    if isinstance(values, str):
+        raise UsageError(f"one string was given for {what}: put it into a list, [{values[:40]!r}]")
+    return list(values)

@@ -55,7 +55,7 @@ class Commands(click.Group):
             fail(str(error), error.exit_code)
         except KeyboardInterrupt:
             fail("interrupted", INTERRUPTED)
-        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
             if os.environ.get(DEBUG):

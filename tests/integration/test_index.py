@@ -159,6 +159,22 @@ def test_a_batch_of_lookups_reads_the_drawers_once(index, monkeypatch):
     assert len(calls) == 1
 
 
+def test_a_single_string_is_not_taken_for_many(index):
+    index.add([Document(name, NEWS) for name in ("a", "b", "ab")])
+    for call in (index.delete, index.find_many, index.fingerprints):
+        with pytest.raises(UsageError, match="put it into a list"):
+            call("ab")
+    assert ids(index.find(NEWS)) == ["a", "ab", "b"]
+
+
+def test_unknown_access_and_creating_for_reading_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="use one of write, read"):
+        simhbase.open(f"rocksdb:{tmp_path}/store", access="append")
+    with pytest.raises(UsageError, match="leave one of them out"):
+        simhbase.open(f"rocksdb:{tmp_path}/store", access="read", create=Profile())
+    assert not (tmp_path / "store").exists()
+
+
 def test_no_queries_have_no_answers(index):
     assert index.find_many([]) == []
     assert index.find_fingerprints(np.array([], dtype=np.uint64)) == []
