@@ -428,6 +428,7 @@ def test_drop_asks_first(tmp_path):
     kept = run("tables", "drop", *STORE, cwd=tmp_path, stdin=b"n\n")
     assert kept.returncode == 1
     assert b"rocksdb:s.db" in kept.stderr
+    assert b"unexpected" not in kept.stderr
     assert (tmp_path / "s.db").is_dir()
     assert run("tables", "drop", *STORE, cwd=tmp_path, stdin=b"y\n").returncode == 0
     assert not (tmp_path / "s.db").exists()
