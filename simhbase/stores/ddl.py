@@ -219,17 +219,17 @@ def compare(live: Mapping[str, Attributes], wanted: TableSpec) -> list[Differenc
 
 def render_shell(table: TableSpec) -> str:
     """The command that creates a table in the HBase shell."""
-    attributes = {"NAME": table.family, **table.attributes}
-    configuration = {name: attributes.pop(name) for name in (BLOOM_PREFIX,) if name in attributes}
-    parts = [f"{name} => {_quoted(value)}" for name, value in attributes.items()]
-    parts += [
-        f"CONFIGURATION => {{{_quoted(name)} => {_quoted(value)}}}" for name, value in configuration.items()
-    ]
-    command = f"create {_quoted(table.full_name)},\n  {{{', '.join(parts)}}}"
+    family = [f"NAME => {_quoted(table.family)}"]
+    for name, value in table.attributes.items():
+        pair = f"{_quoted(name)} => {_quoted(value)}"
+        family.append(
+            f"CONFIGURATION => {{{pair}}}" if name == BLOOM_PREFIX else f"{name} => {_quoted(value)}"
+        )
+    parts = [_quoted(table.full_name), "{" + ",\n   ".join(family) + "}"]
     if table.splits:
-        keys = [_quoted("".join(f"\\x{byte:02X}" for byte in key)) for key in table.splits]
-        command += f",\n  SPLITS => [{', '.join(keys)}]"
-    return command
+        keys = ["".join(f"\\x{byte:02X}" for byte in key) for key in table.splits]
+        parts.append(f"SPLITS => [{', '.join(map(_quoted, keys))}]")
+    return "create " + ",\n  ".join(parts)
 
 
 def render_script(tables: Sequence[TableSpec]) -> str:

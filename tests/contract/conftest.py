@@ -1,4 +1,4 @@
-"""The stores that the contract is checked against. A new one is a line in BACKENDS."""
+"""The stores that the contract is checked against."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,21 +10,31 @@ from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Store
 
 
-@dataclass
-class Backend:
-    """Makes stores of one kind; close_all() ends all of them.
+@dataclass(frozen=True)
+class Kind:
+    """Stores of one scheme.
 
-    url: a fresh store's URL, given a folder for its files and a number that no other store has.
-    persists: the rows are still there when the store is opened again.
+    url: a fresh store's URL, given a folder for its files and a number that no other store in the
+    folder has. persists: the rows are still there when the store is opened again.
     """
 
-    folder: Path
     url: Callable[[Path, int], str]
     persists: bool
+
+
+@dataclass
+class Backend:
+    """Makes stores of one kind; close_all() ends all of them."""
+
+    folder: Path
+    kind: Kind
     opened: list[Store] = field(default_factory=list)
 
+    def url(self, number: int) -> str:
+        return self.kind.url(self.folder, number)
+
     def fresh(self) -> Store:
-        self.opened.append(create_store(self.url(self.folder, len(self.opened))))
+        self.opened.append(create_store(self.url(len(self.opened))))
         return self.opened[-1]
 
     def reopened(self, store: Store) -> Store:
@@ -37,27 +47,46 @@ class Backend:
             store.close()
 
 
-BACKENDS: dict[str, tuple[Callable[[Path, int], str], bool]] = {
-    "memory": (lambda folder, number: "memory:", False),
-    "rocksdb": (lambda folder, number: f"rocksdb:{folder / str(number)}", True),
+EMBEDDED = {
+    "memory": Kind(lambda folder, number: "memory:", persists=False),
+    "rocksdb": Kind(lambda folder, number: f"rocksdb:{folder / str(number)}", persists=True),
 }
+HBASE = pytest.param("hbase", marks=pytest.mark.hbase)
 
 
-def made(name: str, folder: Path) -> Iterator[Backend]:
-    backend = Backend(folder, *BACKENDS[name])
+def kind_called(name: str, request: pytest.FixtureRequest) -> Kind:
+    if name == "hbase":
+        cluster = request.getfixturevalue("hbase")
+        return Kind(lambda folder, number: cluster.empty_store(f"contract{number}"), persists=True)
+    return EMBEDDED[name]
+
+
+def made(kind: Kind, folder: Path) -> Iterator[Backend]:
+    backend = Backend(folder, kind)
     yield backend
     backend.close_all()
 
 
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    yield from made(request.param, tmp_path)
+@pytest.fixture(params=[*EMBEDDED, HBASE])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return kind_called(request.param, request)
 
 
-@pytest.fixture(params=[name for name, (_, persists) in BACKENDS.items() if persists])
+@pytest.fixture
+def backend(kind: Kind, tmp_path: Path) -> Iterator[Backend]:
+    yield from made(kind, tmp_path)
+
+
+@pytest.fixture(params=[*(name for name, kind in EMBEDDED.items() if kind.persists), HBASE])
 def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     """The backends whose rows are still there when a store is opened again."""
-    yield from made(request.param, tmp_path)
+    yield from made(kind_called(request.param, request), tmp_path)
+
+
+@pytest.fixture(params=EMBEDDED)
+def embedded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    """The backends that one process alone writes to."""
+    yield from made(kind_called(request.param, request), tmp_path)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from simhbase.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.stores.base import RECORD_TABLES, RecordTable
-from tests.contract.conftest import BACKENDS, Backend
+from tests.contract.conftest import Backend, Kind
 
 # Few and awkward values, so that calls meet each other's rows.
 PREFIXES = [
@@ -36,10 +35,10 @@ def to_keys(rows: list[bytes], size: int) -> NDArray[np.uint8]:
 class StoreMachine(RuleBasedStateMachine):
     """Makes each call on the store and on the model, and compares what they answer."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, kind: Kind) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.backend = Backend(Path(self.folder.name), *BACKENDS[name])
+        self.backend = Backend(Path(self.folder.name), kind)
         self.store = self.backend.fresh()
         self.rows: set[bytes] = set()
         self.records: dict[RecordTable, dict[bytes, bytes]] = {table: {} for table in RECORD_TABLES}
@@ -119,16 +118,15 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.records("meta").increment(b"count", by) == count
         counters[b"count"] = count.to_bytes(8, signed=True)
 
-    @precondition(lambda self: self.backend.persists)
+    @precondition(lambda self: self.backend.kind.persists)
     @rule()
     def reopen(self) -> None:
         self.store = self.backend.reopened(self.store)
 
 
-@pytest.mark.parametrize("name", BACKENDS)
-def test_a_store_answers_as_the_model_does(name: str) -> None:
+def test_a_store_answers_as_the_model_does(kind: Kind) -> None:
     run_state_machine_as_test(
-        lambda: StoreMachine(name),
+        lambda: StoreMachine(kind),
         settings=settings(
             max_examples=25,
             stateful_step_count=40,

@@ -186,7 +186,8 @@ def test_of_many_threads_each_gets_its_own_count(records: Records) -> None:
     assert sorted(counts) == list(range(1, 801))
 
 
-def test_what_is_read_and_written_under_exclusive_is_not_interleaved(store: Store) -> None:
+def test_what_is_read_and_written_under_exclusive_is_not_interleaved(embedded: Backend) -> None:
+    store = embedded.fresh()
     records = store.records("documents")
     records.put([(b"n", b"0")])
 

@@ -15,7 +15,7 @@ KEYS = np.zeros((1, 1, 13), dtype=np.uint8)
 
 
 def test_a_store_knows_its_url(backend: Backend, store: Store) -> None:
-    assert store.url == backend.url(backend.folder, 0)
+    assert store.url == backend.url(0)
 
 
 def test_a_moment_is_not_later_than_the_next(store: Store) -> None:

@@ -17,6 +17,7 @@ DEFAULT_PORT = 9090
 DEFAULT_LANES = 5
 DEFAULT_TIMEOUT = 60.0
 MOST_LANES = 64
+MOST_PORTS = 65535
 
 T = TypeVar("T")
 
@@ -97,17 +98,17 @@ def _gateway(text: str) -> Gateway:
     found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:@\[\]]+))(?::(\d{1,5}))?", text)
     if not found:
         raise ValueError(f"{text!r} is not HOST:PORT")
-    return Gateway(found[1] or found[2], _port(found[3]) if found[3] else DEFAULT_PORT)
-
-
-def _port(text: str) -> int:
-    return _number_from(1, 65535)(text)
+    port = int(found[3]) if found[3] else DEFAULT_PORT
+    if not 1 <= port <= MOST_PORTS:
+        raise ValueError(f"{text!r} is not HOST:PORT with a port from 1 to {MOST_PORTS}")
+    return Gateway(found[1] or found[2], port)
 
 
 def _administration(text: str, gateways: tuple[Gateway, ...]) -> tuple[Gateway, ...]:
     """A port alone is one on each of the gateways' hosts."""
     if text.isdecimal():
-        return tuple(dict.fromkeys(Gateway(gateway.host, _port(text)) for gateway in gateways))
+        port = _number_from(1, MOST_PORTS)(text)
+        return tuple(dict.fromkeys(Gateway(gateway.host, port) for gateway in gateways))
     return (_gateway(text),)
 
 

@@ -103,6 +103,7 @@ class _Attempt:
 
     def run(self, lanes: Sequence[_Lane], deadline: Callable[[], float]) -> None:
         """Lanes are served in turn: each is sent requests, and waited for when it is its turn again."""
+        share = -(-len(self._waiting) // len(lanes))
         busy = deque(lanes)
         while busy:
             lane = busy.popleft()
@@ -111,7 +112,7 @@ class _Attempt:
                     answers = lane.connection.receive(lane.requests(), deadline())
                     self._advance(lane, iter(answers))
                 if not lane.running:
-                    self._fill(lane, share=-(-len(self._waiting) // len(lanes)))
+                    self._fill(lane, share)
                 if lane.running:
                     lane.connection.send(lane.requests(), deadline())
                     busy.append(lane)
@@ -156,6 +157,10 @@ class Client:
         self._address = address
         self._access = access
         self._pool = thrift1_pool(address)
+
+    def share(self, n: int, fewest: int, most: int) -> int:
+        """How many of n rows to put into one task, so that there is one for every lane."""
+        return min(max(-(-n // self._address.lanes), fewest), most)
 
     def patience(self) -> Patience:
         """The time that an operation has."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import thriftpy2
@@ -37,8 +36,7 @@ def binary_protocol(transport: Any) -> Any:
     return protocol(transport, decode_response=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A message to send; `answer` is the structure that comes back."""
 
     message: bytes
@@ -58,19 +56,15 @@ class _Form:
     """Bytes with blanks, in the order of the marks that they were written with."""
 
     def __init__(self, written: bytes, *marks: bytes | int) -> None:
-        self._pieces = []
+        self._template = b""
         for mark in marks:
-            piece, found, written = written.partition(_in_thrift(mark))
+            before, found, written = written.partition(_in_thrift(mark))
             assert found, "a mark is missing, or in another order"
-            self._pieces.append(piece)
-        self._rest = written
+            self._template += before.replace(b"%", b"%%") + b"%b"
+        self._template += written.replace(b"%", b"%%")
 
     def filled(self, *values: bytes | int) -> bytes:
-        parts: list[bytes] = []
-        for piece, value in zip(self._pieces, values, strict=True):
-            parts += (piece, _in_thrift(value))
-        parts.append(self._rest)
-        return b"".join(parts)
+        return self._template % tuple(map(_in_thrift, values))
 
 
 class _ListForm:

@@ -1,0 +1,75 @@
+"""A running HBase for tests, started and stopped by scripts/hbase."""
+
+import json
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from simhbase.stores import drop_store, open_store
+from simhbase.stores.base import RECORD_TABLES
+from simhbase.stores.ddl import Options
+from simhbase.stores.hbase import create_tables
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "hbase"
+REGIONS = 3
+EMPTIED_ROWS = 20_000  # tables with more are dropped, which takes seconds
+
+
+@dataclass(frozen=True)
+class Cluster:
+    folder: Path
+
+    def run(self, *arguments: str) -> str:
+        """What a command of scripts/hbase prints; its errors where it fails."""
+        name, *rest = arguments
+        command = [sys.executable, str(SCRIPT), name, "--folder", str(self.folder), *rest]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def is_up(self) -> bool:
+        command = [sys.executable, str(SCRIPT), "status", "--folder", str(self.folder)]
+        return subprocess.run(command, capture_output=True).returncode == 0
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return json.loads((self.folder / "cluster.json").read_text())
+
+    @property
+    def gateway(self) -> tuple[str, int]:
+        host, port = self.description["gateways"][0].split(":")
+        return host, int(port)
+
+    def url(self, prefix: str, **options: object) -> str:
+        thrift2 = self.description["ports"]["thrift2"]
+        query = "".join(f"&{name}={value}" for name, value in options.items())
+        return f"hbase://{','.join(self.description['gateways'])}/{prefix}?thrift2={thrift2}{query}"
+
+    def shell(self, commands: str) -> str:
+        """What the HBase shell prints. It takes many seconds to start."""
+        with NamedTemporaryFile("w", suffix=".rb") as script:
+            script.write(commands)
+            script.flush()
+            return self.run("shell", script.name)
+
+    def empty_store(self, prefix: str) -> str:
+        """The URL of a store without rows, made if it does not exist."""
+        url = self.url(prefix)
+        create_tables(url, Options(regions=REGIONS))
+        with closing(open_store(url, "write")) as store:
+            tables = [store.drawers, *map(store.records, RECORD_TABLES)]
+            small = sum(table.approximate_size().rows for table in tables) <= EMPTIED_ROWS
+            if small:
+                for keys in store.drawers.iterate():
+                    store.drawers.remove(keys[:, None], before=store.moment())
+                for table in tables[1:]:
+                    for rows in table.iterate():
+                        table.delete([key for key, _ in rows])
+        if not small:
+            drop_store(url)
+            create_tables(url, Options(regions=REGIONS))
+        return url

@@ -1,0 +1,222 @@
+"""Tables in a real HBase: created through Thrift 2 and by the shell, compared, dropped."""
+
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import happybase
+import pytest
+
+from simhbase.errors import SchemaDiffers, StoreFailed, StoreUnreachable, TablesMissing, UsageError
+from simhbase.stores import create_store, ddl, drop_store, open_store
+from simhbase.stores.ddl import Options
+from simhbase.stores.hbase import check_tables, create_tables, specification
+from tests.cluster import Cluster
+
+pytestmark = pytest.mark.hbase
+
+TABLES = ["index", "fingerprints", "documents", "meta"]
+SCHEMA = Path(__file__).parents[2] / "schema"
+SMALL = Options(regions=2)
+
+
+@pytest.fixture
+def url(hbase: Cluster) -> Iterator[str]:
+    """Of tables that do not exist, before and after."""
+    url = hbase.url("created")
+    with suppress(TablesMissing):
+        drop_store(url)
+    yield url
+    with suppress(TablesMissing):
+        drop_store(url)
+
+
+@pytest.fixture
+def connection(hbase: Cluster) -> Iterator[happybase.Connection]:
+    with closing(happybase.Connection(*hbase.gateway, timeout=60_000)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def free_port() -> int:
+    """Where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def described(output: str) -> dict[str, str]:
+    """Table -> what `describe` of the shell says about its column families."""
+    families = re.findall(r"^COLUMN FAMILIES DESCRIPTION\n(.+?)\n\n", output, re.MULTILINE | re.DOTALL)
+    tables = re.findall(r"^Table (\S+) is ENABLED", output, re.MULTILINE)
+    assert len(families) == len(tables) > 0, output
+    return dict(zip(tables, families, strict=True))
+
+
+def starts(connection: happybase.Connection, table: str) -> list[bytes]:
+    return sorted(region["start_key"] for region in connection.table(table).regions())
+
+
+def test_the_files_in_schema_make_the_same_tables_in_the_shell_as_thrift_2(hbase, url, connection):
+    shelled = hbase.url("simhbase")
+    with suppress(TablesMissing):
+        drop_store(shelled)
+    create_tables(url)
+    files = "".join(path.read_text().replace("\nexit\n", "\n") for path in sorted(SCHEMA.glob("*.rb")))
+    try:
+        assert_same(hbase, connection, files, shelled, url, Options())
+    finally:
+        drop_store(shelled)
+
+
+def test_a_script_for_a_namespace_with_options_makes_the_same_tables_as_thrift_2(hbase, url, connection):
+    options = Options(regions=5, compression="GZ", ttl=86400)
+    shelled = hbase.url(f"namespace{time.time_ns()}:shelled")
+    create_tables(url, options)
+    script = ddl.render_script(specification(shelled, options)).removesuffix("exit\n")
+    try:
+        assert_same(hbase, connection, script, shelled, url, options)
+    finally:
+        drop_store(shelled)
+
+
+def assert_same(
+    hbase: Cluster,
+    connection: happybase.Connection,
+    script: str,
+    by_shell: str,
+    by_thrift: str,
+    options: Options,
+) -> None:
+    """Runs a script in the shell, and compares attributes and regions."""
+    pairs = [
+        (shelled.full_name, created.full_name)
+        for shelled, created in zip(specification(by_shell), specification(by_thrift), strict=True)
+    ]
+    asking = "".join(f"describe '{name}'\n" for pair in pairs for name in pair)
+    tables = described(hbase.shell(f"{script}\n{asking}exit\n"))
+    for shelled, created in pairs:
+        assert tables[shelled] == tables[created]
+        assert starts(connection, shelled) == starts(connection, created)
+        assert len(starts(connection, created)) == (1 if "meta" in created else options.regions)
+    check_tables(by_shell, options)
+    check_tables(by_thrift, options)
+
+
+def test_creating_again_changes_nothing(url):
+    assert create_tables(url, SMALL) == [f"created_{table}" for table in TABLES]
+    with closing(open_store(url, "write")) as store:
+        store.records("meta").put([(b"a", b"1")])
+    assert create_tables(url, SMALL) == []
+    with closing(create_store(url)) as store:
+        assert store.records("meta").get([b"a"]) == [b"1"]
+
+
+def test_a_half_made_set_is_missing_until_it_is_completed(url, connection):
+    create_tables(url, SMALL)
+    for table in ("created_fingerprints", "created_meta"):
+        connection.delete_table(table, disable=True)
+    with pytest.raises(TablesMissing, match=r"created_fingerprints is missing.*tables create"):
+        open_store(url, "write")
+    with pytest.raises(TablesMissing, match="created_fingerprints, created_meta not found"):
+        check_tables(url, SMALL)
+    assert create_tables(url, SMALL) == ["created_fingerprints", "created_meta"]
+    open_store(url, "write").close()
+
+
+def test_tables_made_otherwise_are_named_attribute_by_attribute(url, connection):
+    connection.create_table("created_index", {"i": {"max_versions": 3, "bloom_filter_type": "ROW"}})
+    connection.create_table("created_documents", {"x": {}})
+    with pytest.raises(SchemaDiffers) as caught:
+        create_tables(url, SMALL)
+    for difference in [
+        "created_index: VERSIONS is 3, not 1",
+        "created_index: DATA_BLOCK_ENCODING is NONE, not FAST_DIFF",
+        "created_index: BLOCKSIZE is 65536, not 16384",
+        "created_index: BLOCKCACHE is false, not true",
+        "created_index: BLOOMFILTER is ROW, not ROWPREFIX_FIXED_LENGTH",
+        "created_index: RowPrefixBloomFilter.prefix_length is missing, not 5",
+        "created_documents: NAME is missing, not d",
+    ]:
+        assert difference in str(caught.value)
+    assert caught.value.exit_code == 14
+    assert not {"created_meta", "created_fingerprints"} & {table.decode() for table in connection.tables()}
+
+
+def test_a_chosen_compression_is_compared_and_another_left_alone(url):
+    create_tables(url, Options(regions=2, compression="GZ"))
+    check_tables(url)
+    with pytest.raises(SchemaDiffers, match="created_index: COMPRESSION is GZ, not NONE"):
+        check_tables(url, Options(compression="NONE"))
+
+
+def test_dropping_deletes_everything_and_then_says_that_nothing_is_there(url, connection):
+    create_tables(url, SMALL)
+    connection.disable_table("created_documents")
+    drop_store(url)
+    assert not [table for table in connection.tables() if table.startswith(b"created_")]
+    with pytest.raises(TablesMissing, match="none of created_index"):
+        drop_store(url)
+    with pytest.raises(TablesMissing):
+        open_store(url, "read")
+
+
+def test_other_tables_with_the_same_beginning_stay(url, hbase):
+    create_tables(url, SMALL)
+    other = hbase.url("created_meta")
+    create_tables(other, SMALL)
+    try:
+        drop_store(url)
+        open_store(other, "read").close()
+    finally:
+        drop_store(other)
+
+
+def test_without_thrift_2_tables_are_used_but_not_made(url):
+    plain = url.partition("?")[0]
+    with pytest.raises(TablesMissing, match="created_index is missing"):
+        create_store(plain)
+    for administer in (create_tables, check_tables, drop_store):
+        with pytest.raises(UsageError, match="name a Thrift 2 gateway with thrift2=PORT"):
+            administer(plain)
+    create_tables(url, SMALL)
+    create_store(plain).close()
+
+
+def test_a_disabled_table_is_named(url, connection):
+    create_tables(url, SMALL)
+    connection.disable_table("created_fingerprints")
+    with pytest.raises(StoreFailed, match="created_fingerprints is disabled: in the hbase shell, enable"):
+        open_store(url, "read")
+
+
+def test_a_table_that_is_dropped_under_an_open_store_is_missing(url):
+    create_tables(url, SMALL)
+    with closing(open_store(url, "write")) as store:
+        drop_store(url)
+        for use in (
+            lambda: store.records("documents").put([(b"a", b"1")]),
+            lambda: store.records("documents").get([b"a"]),
+            lambda: store.records("documents").scan([b"a"], 1),
+            lambda: store.records("documents").increment(b"a"),
+            lambda: store.records("documents").compare_and_set(b"a", None, b"1"),
+        ):
+            with pytest.raises(TablesMissing, match="created_documents is missing"):
+                use()
+
+
+def test_a_gateway_of_the_other_version_is_named(hbase, url):
+    host, port = hbase.gateway
+    thrift2 = hbase.description["ports"]["thrift2"]
+    with pytest.raises(StoreFailed, match=f"{host}:{thrift2} is a Thrift 2 gateway, and a Thrift 1 gateway"):
+        open_store(f"hbase://{host}:{thrift2}/created", "read")
+    with pytest.raises(StoreFailed, match=f"{host}:{port} is a Thrift 1 gateway, and a Thrift 2 gateway"):
+        create_tables(f"hbase://{host}:{port}/created?thrift2={port}")
+
+
+def test_no_thrift_2_gateway_is_said_within_the_time_allowed(hbase, free_port):
+    host, port = hbase.gateway
+    with pytest.raises(StoreUnreachable, match="no Thrift 2 gateway for created_index answered within 1 s"):
+        create_tables(f"hbase://{host}:{port}/created?thrift2={free_port}&timeout=1")
