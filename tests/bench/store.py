@@ -85,12 +85,14 @@ class Ours:
     def insert(self, fingerprints: Words) -> None:
         self.store.drawers.add(encode(fingerprints, LAYOUT))
 
-    def look_up(self, fingerprints: Words) -> tuple[Words, Words, NDArray[np.uint8]]:
-        """Query, fingerprint and distance of every candidate: prefixes, one read, XOR."""
+    def look_up(self, fingerprints: Words) -> tuple[Words, NDArray[np.uint8]]:
+        """Queries and distances of all candidates: prefixes, one read of the drawers, XOR."""
         rows = self.store.drawers.read(prefixes(fingerprints, LAYOUT).reshape(-1, PREFIX_BYTES), DRAWER_LIMIT)
+        if len(fingerprints) == 1:
+            return fingerprints, distance(rows.fingerprints, fingerprints)
         ends = rows.offsets[::TABLES]
         queries = np.repeat(fingerprints, ends[1:] - ends[:-1])
-        return queries, rows.fingerprints, distance(rows.fingerprints, queries)
+        return queries, distance(rows.fingerprints, queries)
 
 
 def measure(scale: float = 1.0) -> list[Table]:
@@ -226,7 +228,7 @@ def missing(ours: Ours, queries: Words) -> int:
     planted_at = dict(
         zip(queries.tolist(), (np.arange(len(queries)) % (LAYOUT.guarantee + 1)).tolist(), strict=True)
     )
-    found, _, distances = ours.look_up(queries)
+    found, distances = ours.look_up(queries)
     near = {
         query
         for query, bits in zip(found.tolist(), distances.tolist(), strict=True)
