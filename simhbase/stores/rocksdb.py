@@ -54,6 +54,7 @@ WRITE_ROWS = 100_000
 CACHE_BYTES = 128 << 20
 ENTRY_BYTES = 4 << 10  # parts of filters and indexes are the smallest
 _PROCESSES: set[int] = set()  # those that have opened a store: this one, and whichever it was forked from
+_INT64, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 OPENING_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)  # seconds
 
 
@@ -205,9 +206,7 @@ class RocksDrawers:
         """Reads drawers. In the order asked: sorted, 10,000 seeks among 10 million rows took as long."""
         most = sys.maxsize if limit is None else limit
         rows, offsets, more = self._store.database.keys(INDEX, _WITHIN_DRAWER, to_bytes(prefixes), most)
-        return DrawerRows(
-            fingerprints_of(b"".join(rows)), np.array(offsets, np.int64), np.array(more, np.bool_)
-        )
+        return DrawerRows(fingerprints_of(b"".join(rows)), np.array(offsets, _INT64), np.array(more, _BOOL))
 
     def iterate(self) -> Iterator[NDArray[np.uint8]]:
         """All rows in key order. Between two batches nothing is held open."""
