@@ -5,8 +5,11 @@ import subprocess
 import sys
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from signal import SIGINT
+from subprocess import PIPE, STDOUT, Popen
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any
 
 from simhbase.stores import drop_store, open_store
@@ -23,17 +26,19 @@ EMPTIED_ROWS = 20_000  # tables with more are dropped, which takes seconds
 class Cluster:
     folder: Path
 
+    def command(self, name: str, *arguments: str) -> list[str]:
+        """How to run a command of scripts/hbase."""
+        return [sys.executable, str(SCRIPT), name, "--folder", str(self.folder), *arguments]
+
     def run(self, *arguments: str) -> str:
         """What a command of scripts/hbase prints; its errors where it fails."""
-        name, *rest = arguments
-        command = [sys.executable, str(SCRIPT), name, "--folder", str(self.folder), *rest]
+        command = self.command(*arguments)
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def is_up(self) -> bool:
-        command = [sys.executable, str(SCRIPT), "status", "--folder", str(self.folder)]
-        return subprocess.run(command, capture_output=True).returncode == 0
+        return subprocess.run(self.command("status"), capture_output=True).returncode == 0
 
     @property
     def description(self) -> dict[str, Any]:
@@ -73,3 +78,33 @@ class Cluster:
             drop_store(url)
             create_tables(url, Options(regions=REGIONS))
         return url
+
+
+class Starting:
+    """An HBase that starts while other things are done; in a new folder where none is given."""
+
+    def __init__(self, folder: str | None, mode: str) -> None:
+        self._made = None if folder else TemporaryDirectory(prefix="simhbase-")
+        self._cluster = Cluster(Path(folder or self._made.name))
+        self._was_up = self._cluster.is_up()
+        self._up = Popen(self._cluster.command("up", mode), stdout=PIPE, stderr=STDOUT, text=True)
+
+    @cached_property
+    def _output(self) -> str:
+        return self._up.communicate()[0]
+
+    def wait(self) -> Cluster:
+        """Returns when it is up."""
+        output = self._output
+        assert self._up.returncode == 0, output
+        return self._cluster
+
+    def end(self) -> None:
+        """Stops it, unless it was up before."""
+        if self._up.poll() is None:
+            self._up.send_signal(SIGINT)
+        _ = self._output
+        if not self._was_up:
+            self._cluster.run("down")
+        if self._made is not None:
+            self._made.cleanup()
