@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePath
 
-from simhbase.bulk.record import Format, InputOptions, Raw, Reject
+from simhbase.bulk.record import Format, InputOptions, Raw, Reject, SourceReject
 from simhbase.bulk.streams import TooLong, Unreadable, split_lines, unpacked
 from simhbase.errors import BadInput
-from simhbase.text import decode
 
 _BY_EXTENSION: dict[str, Format] = {
     ".jsonl": "jsonl",
@@ -22,6 +22,7 @@ _BY_EXTENSION: dict[str, Format] = {
 }
 EXTENSIONS = tuple(_BY_EXTENSION)
 _PACKED = (".gz", ".zst")
+_SPREAD_OUT = {b"[": "a list over several lines: jq -c '.[]'", b"{": "an object over several lines: jq -c ."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,14 @@ def raw_records(
     source: Source, blocks: Iterable[bytes], file_format: Format, options: InputOptions
 ) -> Iterator[Raw | Reject]:
     """All records of a source, given its bytes; where it breaks off, one reject at the end."""
-    content = unpacked(blocks)
+    # Data that something has unpacked on its way often keeps its name, and is as good.
+    packed_by_name = PurePath(source.name).suffix.lower() in _PACKED
+    content = unpacked(blocks, plain=b"{" if packed_by_name and file_format == "jsonl" else b"")
     lines = _Lines(split_lines(content, options.max_record_bytes))
     try:
         match file_format:
             case "jsonl":
-                yield from _one_a_line(source, lines, options, lambda number: None)
+                yield from _json_lines(source, lines, options)
             case "lines":
                 yield from _one_a_line(source, lines, options, lambda number: f"{source.id}:{number}")
             case "csv":
@@ -59,7 +62,10 @@ def raw_records(
             case "text":
                 yield _whole(source, content, options)
     except Unreadable as error:
-        yield Reject(source.name, lines.number + 1, None, str(error))
+        if lines.number:
+            yield Reject(source.name, lines.number + 1, None, str(error))
+        else:
+            yield SourceReject(source.name, None, None, str(error))
 
 
 class _Lines:
@@ -76,6 +82,18 @@ class _Lines:
         line = next(self._lines)
         self.number += 1
         return line
+
+
+def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
+    records = _one_a_line(source, lines, options, lambda number: None)
+    for first in islice(records, 1):
+        if isinstance(first, Raw) and (found := _SPREAD_OUT.get(first.data.strip())):
+            yield SourceReject(
+                source.name, first.line, None, f"{found} makes an object a line of it, as needed"
+            )
+            return
+        yield first
+    yield from records
 
 
 def _one_a_line(
@@ -112,11 +130,11 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
         yield header
         return
     try:
-        names = [decode(cell, options.encoding) for cell in header.cells]
-        id_column = _column(names, options.id_field)
-        content_column = _column(names, options.content_field)
+        names = list(map(options.decode, header.cells))
+        id_column = None if options.id_field is None else _column(names, options.id_field, "--id-field")
+        content_column = _column(names, options.content_field, options.content_option)
     except BadInput as error:
-        yield Reject(source.name, header.line, None, f"in the header: {error}")
+        yield SourceReject(source.name, header.line, None, f"in the header: {error}")
         return
     for row in rows:
         if isinstance(row, Reject):
@@ -125,12 +143,15 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
             reason = f"the row has {len(row.cells)} cells, the header {len(names)}: is a quote missing?"
             yield Reject(source.name, row.line, None, reason)
         else:
-            yield Raw(source.name, row.line, row.cells[id_column], row.cells[content_column])
+            row_id = f"{source.id}:{row.line}" if id_column is None else row.cells[id_column]
+            yield Raw(source.name, row.line, row_id, row.cells[content_column])
 
 
-def _column(names: list[str], wanted: str) -> int:
+def _column(names: list[str], wanted: str, option: str) -> int:
     if wanted not in names:
-        raise BadInput(f"no column {wanted!r} among {', '.join(map(repr, names))}")
+        there = ", ".join(map(repr, names))
+        hint = f"{option} names another" if len(names) > 1 else "--delimiter names what is between the cells"
+        raise BadInput(f"no column {wanted!r} among {there[:200]}: {hint}")
     return names.index(wanted)
 
 

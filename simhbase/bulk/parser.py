@@ -11,7 +11,6 @@ import orjson
 from simhbase.bulk.record import Chunk, InputOptions, Raw, Record, Reject
 from simhbase.errors import BadInput
 from simhbase.records import id_problem
-from simhbase.text import decode
 
 _HEXADECIMAL = re.compile("(?:0[xX])?([0-9a-fA-F]+)")
 _TYPE_NAMES: dict[type, str] = {
@@ -39,15 +38,20 @@ class Parser:
         record_id = None
         try:
             if raw.id is None:
-                json = decode(raw.data, self.options.encoding)
+                json = self.options.decode(raw.data)
                 fields = _json_object(json)
-                record_id = self._id(_field(fields, self.options.id_field))
-                content = _field(fields, self.options.content_field)
+                record_id = self._id(self._json_id(raw, fields))
+                content = _field(fields, self.options.content_field, self.options.content_option)
                 return self._record(raw, record_id, content, json.strip().encode())
-            record_id = self._id(raw.id if isinstance(raw.id, str) else decode(raw.id, self.options.encoding))
-            return self._record(raw, record_id, decode(raw.data, self.options.encoding), None)
+            record_id = self._id(raw.id if isinstance(raw.id, str) else self.options.decode(raw.id))
+            return self._record(raw, record_id, self.options.decode(raw.data), None)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
+
+    def _json_id(self, raw: Raw, fields: dict[str, Any]) -> Any:
+        if self.options.id_field is None:
+            return f"{raw.source}:{raw.line}"
+        return _field(fields, self.options.id_field, "--id-field")
 
     def _id(self, value: Any) -> str:
         if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -76,7 +80,10 @@ def _json_object(json: str) -> dict[str, Any]:
     try:
         value = orjson.loads(json)
     except orjson.JSONDecodeError as error:
-        raise BadInput(f"not JSON: {error.msg} at column {error.colno}") from error
+        hint = (
+            "; a JSON list? Write one object a line (jq -c '.[]' does it)" if json.lstrip()[:1] == "[" else ""
+        )
+        raise BadInput(f"not JSON: {error.msg} at column {error.colno}{hint}") from error
     if isinstance(value, list):
         raise BadInput("a JSON list, not an object: write one object a line (jq -c '.[]' does it)")
     if not isinstance(value, dict):
@@ -84,12 +91,12 @@ def _json_object(json: str) -> dict[str, Any]:
     return value
 
 
-def _field(fields: dict[str, Any], name: str) -> Any:
+def _field(fields: dict[str, Any], name: str, option: str) -> Any:
     try:
         return fields[name]
     except KeyError:
         there = ", ".join(map(repr, fields)) or "none"
-        raise BadInput(f"no field {name!r} among {there[:200]}") from None
+        raise BadInput(f"no field {name!r} among {there[:200]}: {option} names another") from None
 
 
 def _fingerprint(text: str, bits: int) -> int:

@@ -10,7 +10,7 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from simhbase.bulk.formats import EXTENSIONS, Source, format_of
-from simhbase.bulk.record import Format, Reject
+from simhbase.bulk.record import Format, SourceReject
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Found:
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def expand(given: str, file_format: Format | None) -> Iterator[Found | Reject]:
+def expand(given: str, file_format: Format | None) -> Iterator[Found | SourceReject]:
     """What one input names: a file, all files of a folder or of a glob, in the order of names.
 
     A folder stands for the files below it that are not hidden (their names, and those of the folders
     they are in, do not begin with a dot) and whose names tell a format, or for all of them where
     `file_format` does. A file that is named is taken whatever its name, also if it does not exist.
-    Rejects stand for what names nothing.
+    SourceRejects stand for what names nothing.
     """
     if has_magic(given) and not os.path.lexists(given):
         yield from _matching(given, file_format)
@@ -45,24 +45,24 @@ def expand(given: str, file_format: Format | None) -> Iterator[Found | Reject]:
         yield from _file_or_folder(Path(given), file_format)
 
 
-def _matching(pattern: str, file_format: Format | None) -> Iterator[Found | Reject]:
+def _matching(pattern: str, file_format: Format | None) -> Iterator[Found | SourceReject]:
     paths = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207  # Path.glob refuses /a/*
     if not paths:
-        yield Reject(_shown(pattern), None, None, "no file has a name like this")
+        yield SourceReject(_shown(pattern), None, None, "no file has a name like this")
     folders = set(filter(_is_folder, paths))
     for path in paths:
         if folders.isdisjoint(path.parents):  # "**" also names what is in the folders it names
             yield from _file_or_folder(path, file_format)
 
 
-def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[Found | Reject]:
+def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[Found | SourceReject]:
     if _is_folder(path):
         yield from _folder(path, file_format)
     else:
         yield _found(path, path.as_posix())
 
 
-def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | Reject]:
+def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | SourceReject]:
     failures: list[OSError] = []
     empty = True
     for place, subfolders, names in os.walk(folder, onerror=failures.append):
@@ -73,10 +73,10 @@ def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | Reject
                 yield _found(path, path.relative_to(folder).as_posix())
                 empty = False
     for failure in failures:
-        yield Reject(_shown(failure.filename), None, None, f"it cannot be opened: {failure.strerror}")
+        yield SourceReject(_shown(failure.filename), None, None, f"it cannot be opened: {failure.strerror}")
     if empty and not failures:
         wanted = "visible files" if file_format else f"files ending in {', '.join(EXTENSIONS)}"
-        yield Reject(_shown(str(folder)), None, None, f"the folder has no {wanted}")
+        yield SourceReject(_shown(str(folder)), None, None, f"the folder has no {wanted}")
 
 
 def _found(path: Path, name: str) -> Found:

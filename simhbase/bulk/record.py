@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from simhbase.errors import UsageError
+from simhbase.errors import BadInput, UsageError
 from simhbase.text import decode
 
 Format = Literal["jsonl", "csv", "tsv", "text", "lines"]
@@ -22,16 +22,17 @@ class InputOptions:
 
     format: jsonl, csv, tsv, text (a file a document) or lines (a line a document); None goes by
     each file's name and takes JSON lines where the name says nothing. id_field, text_field and
-    fingerprint_field name JSON fields or CSV columns; with a fingerprint_field records have a
-    fingerprint (hexadecimal, `fingerprint_bits` long) in place of a text. id_prefix is put before
-    every id. encoding is one of Python's, or auto (UTF-8, or else GB18030). delimiter is that of
-    csv, by default a comma. A record of more than max_record_bytes is rejected.
+    fingerprint_field name JSON fields or CSV columns; without an id_field records are named by their
+    source and line; with a fingerprint_field they have a fingerprint (hexadecimal,
+    `fingerprint_bits` long) in place of a text. id_prefix is put before every id. encoding is one of
+    Python's, or auto (UTF-8, or else GB18030). delimiter is that of csv, by default a comma. A record
+    of more than max_record_bytes is rejected.
 
     Raises UsageError for options out of their range.
     """
 
     format: Format | None = None
-    id_field: str = "id"
+    id_field: str | None = "id"
     text_field: str = "text"
     fingerprint_field: str | None = None
     fingerprint_bits: int = 64
@@ -65,6 +66,19 @@ class InputOptions:
     def content_field(self) -> str:
         """The field that holds what a record is about: its fingerprint or its text."""
         return self.fingerprint_field or self.text_field
+
+    @property
+    def content_option(self) -> str:
+        """The option of the command line that names this field."""
+        return "--fingerprint-field" if self.fingerprint_field else "--text-field"
+
+    def decode(self, data: bytes) -> str:
+        """The text that bytes of a file stand for. Raises BadInput naming the option."""
+        try:
+            return decode(data, self.encoding)
+        except BadInput as error:
+            hint = "names another encoding" if self.encoding == "auto" else "auto reads GB18030, too"
+            raise BadInput(f"{error}: --encoding {hint}") from error
 
 
 def _is_part_of_characters(character: str, encoding: str) -> bool:
@@ -115,6 +129,11 @@ class Reject:
     line: int | None
     id: str | None
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReject(Reject):
+    """A whole source that could not be read: it stands for no record."""
 
 
 Chunk = list[Raw | Reject]  # in input order, of bounded count and bytes

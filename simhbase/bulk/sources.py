@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from simhbase.bulk.formats import Source, format_of, raw_records
 from simhbase.bulk.paths import Found, expand
-from simhbase.bulk.record import Chunk, InputOptions, Raw, Reject
+from simhbase.bulk.record import Chunk, InputOptions, Raw, Reject, SourceReject
 from simhbase.bulk.streams import Unreadable
 
 STDIN = "-"
@@ -20,7 +20,8 @@ CHUNK_BYTES = 1 << 20
 class Sources:
     """The inputs of one run: files, folders, globs (see `expand`), "-" for standard input.
 
-    What cannot be read becomes a Reject in its place; nothing is raised for it.
+    What cannot be read becomes a Reject in its place, a whole source a SourceReject; nothing is raised
+    for it.
     """
 
     def __init__(self, inputs: Sequence[str], options: InputOptions, stdin: BinaryIO | None = None) -> None:
@@ -58,7 +59,7 @@ class Sources:
         if chunk:
             yield chunk
 
-    def _found(self) -> Iterator[Found | Reject]:
+    def _found(self) -> Iterator[Found | SourceReject]:
         for given in self._inputs:
             if given == STDIN:
                 yield Found(Source("stdin", "stdin"), None)
@@ -67,7 +68,7 @@ class Sources:
 
     def _items(self) -> Iterator[Raw | Reject]:
         for found in self._found():
-            if isinstance(found, Reject):
+            if isinstance(found, SourceReject):
                 yield found
             elif found.path is None:
                 yield from self._records(found, self._stdin or sys.stdin.buffer)
@@ -76,7 +77,7 @@ class Sources:
                     file = found.path.open("rb")
                 except OSError as error:
                     reason = f"it cannot be opened: {error.strerror}"
-                    yield Reject(found.source.name, None, None, reason)
+                    yield SourceReject(found.source.name, None, None, reason)
                 else:
                     with file:
                         yield from self._records(found, file)

@@ -43,11 +43,12 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def unpacked(blocks: Iterable[bytes], plain: bytes = b"") -> Iterator[bytes]:
     """The content of blocks of gzip, zstd or plain bytes, told apart by the first of them; without
     a UTF-8 byte order mark.
 
-    Raises Unreadable, after all that came before it, where the data is damaged or ends early.
+    plain: what plain bytes begin with, behind white space. Raises Unreadable where they do not, and,
+    after all that came before it, where the data is damaged or ends early.
     """
     head, rest = _peek(blocks, SIGNATURE_BYTES)
     content: Iterator[bytes] = chain([head], rest)
@@ -59,6 +60,10 @@ def unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
         content = _decompressed("zstd", pieces, ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj)
     elif other := _OTHER_PACKERS.match(head):
         raise Unreadable(f"it is packed with {other.lastgroup}: unpack it first (gzip and zstd need not be)")
+    elif head.strip() and not head.removeprefix(BOM).lstrip().startswith(plain):
+        raise Unreadable(
+            "it is neither gzip nor zstd, as its name says, nor can it be read without unpacking"
+        )
     head, rest = _peek(content, len(BOM))
     yield head.removeprefix(BOM)
     yield from rest

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from simhbase.bulk.pipeline import Batch, without_content
-from simhbase.bulk.record import Record, Reject
+from simhbase.bulk.record import Record, Reject, SourceReject
 from simhbase.cli.inputs import Inputs, fingerprinting, input_options_with_fingerprints
 from simhbase.cli.options import converted, store_option
 from simhbase.cli.output import Answer, Output, json_option
@@ -158,9 +158,10 @@ def _by_id(index: Index, ids: Sequence[str], k: int | None) -> list[Answer]:
 
 
 def _answers(index: Index, batch: Batch, k: int | None) -> list[Answer]:
-    """An answer to each item, in input order."""
+    """An answer to each record, also to those that were rejected, in input order."""
     found = iter(index.find_fingerprints(batch.fingerprints, k))
     return [
         (item.id, next(found) if isinstance(item, Record) else Lookup(None, reason=item.reason))
         for item in batch.items
+        if not isinstance(item, SourceReject)
     ]

@@ -11,7 +11,7 @@ import click
 from simhbase.bulk.frequencies import ChunkFrequencies
 from simhbase.bulk.outputs import OutputFile
 from simhbase.bulk.parser import Parser
-from simhbase.cli.inputs import Inputs, input_options
+from simhbase.cli.inputs import Inputs, text_options
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import BadInput
 from simhbase.idf import render_table
@@ -24,7 +24,7 @@ Examples:
   simhbase load --weights tfidf --idf news.idf news.jsonl.gz
 """
 )
-@input_options
+@text_options
 @click.option(
     "-o",
     "--output",
@@ -42,7 +42,10 @@ Examples:
 )
 @json_option
 def idf(inputs: Inputs, file: Path, min_documents: int, output: Output) -> None:
-    """Build an IDF file from a corpus."""
+    """Build an IDF file from a corpus.
+
+    Its texts need no ids.
+    """
     inputs.check_outputs(file)
     paths = inputs.or_stdin()
     frequencies: Counter[str] = Counter()

@@ -16,7 +16,7 @@ import click
 from simhbase.bulk.outputs import OutputFile, part_of, plain_target, reject_line
 from simhbase.bulk.parser import Parser
 from simhbase.bulk.pipeline import ChunkFingerprinter, WithPrefixedId, in_workers, whole
-from simhbase.bulk.record import FORMATS, MAX_RECORD_BYTES, Chunk, InputOptions, Record, Reject
+from simhbase.bulk.record import FORMATS, MAX_RECORD_BYTES, Chunk, InputOptions, Record, Reject, SourceReject
 from simhbase.bulk.sources import STDIN, Sources
 from simhbase.cli.options import Command
 from simhbase.cli.output import message
@@ -49,42 +49,51 @@ AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 
 class Rejects:
-    """Writes rejected records to a file, shows the first of them on stderr, and counts."""
+    """Writes rejected records and sources to a file, shows the first of them on stderr, and counts.
+
+    count: rejected records; a source that could not be read is none.
+    """
 
     def __init__(self, file: OutputFile | None, limit: int | None) -> None:
         self._file = file
         self._limit = limit
         self._parsed = 0
+        self._noted = 0
         self.count = 0
 
     def note(self, outcome: Outcome) -> None:
         """Takes a batch's rejects. Raises TooManyRejects."""
         self._parsed += outcome.parsed
         self._show(outcome.rejects)
-        self.count += len(outcome.rejects)
+        self._noted += len(outcome.rejects)
+        self.count += sum(not isinstance(reject, SourceReject) for reject in outcome.rejects)
         if self._file:
             self._file.write(map(reject_line, outcome.rejects))
-        if self._limit is not None and self.count > self._limit:
+        if self._limit is not None and self._noted > self._limit:
             raise TooManyRejects(
-                f"{self.count:,} records were rejected, --max-rejects allows {self._limit:,}"
+                f"{self._noted:,} records or sources were rejected, --max-rejects allows {self._limit:,}"
             )
 
     def _show(self, rejects: Sequence[Reject]) -> None:
         shown = SHOWN_BESIDE_FILE if self._file else SHOWN
-        for reject in rejects[: max(0, shown - self.count)]:
+        for reject in rejects[: max(0, shown - self._noted)]:
             message(f"rejected: {_described(reject)}")
-        if self.count <= shown < self.count + len(rejects):
+        if self._noted <= shown < self._noted + len(rejects):
             where = f"{self._file.path} lists" if self._file else "--rejects FILE lists"
             message(f"more are rejected: {where} them all")
 
+    @property
+    def exit_code(self) -> int:
+        """What the rejects so far call for."""
+        if not self._noted:
+            return DONE
+        return DONE_WITH_REJECTS if self._parsed else FAILED
+
     def end(self) -> None:
-        """Ends the command with the exit code that the rejects call for."""
-        if self.count and not self._parsed:
+        """Ends the command with its exit code."""
+        if self.exit_code == FAILED:
             message("Error: nothing at all could be read")
-            code = FAILED
-        else:
-            code = DONE_WITH_REJECTS if self.count else DONE
-        click.get_current_context().exit(code)
+        click.get_current_context().exit(self.exit_code)
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,8 @@ class Inputs:
     @property
     def whole(self) -> Callable[[Record], Record]:
         """What is left of a record for --unique: everything, with the id that other files name."""
-        return WithPrefixedId(self.options.id_field) if self.options.id_prefix else whole
+        id_field = self.options.id_field
+        return WithPrefixedId(id_field) if self.options.id_prefix and id_field else whole
 
     def check_outputs(self, *others: Path | None) -> None:
         """Looks at --rejects and a command's other output files before anything starts.
@@ -186,9 +196,9 @@ _OPTIONS = [
         help="By default told by the file's name: .jsonl .csv .tsv .txt (a file a document), also with "
         ".gz or .zst; else JSON lines. lines: a line a document.",
     ),
-    click.option("--id-field", default="id", show_default=True, help="JSON field or CSV column of the id."),
-    click.option("--text-field", default="text", show_default=True, help="The same for the text."),
-    click.option("--id-prefix", default="", help="Put before every id, as where ids repeat across sources."),
+    click.option(
+        "--text-field", default="text", show_default=True, help="JSON field or CSV column of the text."
+    ),
     click.option("--encoding", default="utf-8", show_default=True, help="auto: UTF-8, or else GB18030."),
     click.option("--delimiter", default=",", show_default=True, help="Between the cells of CSV."),
     click.option(
@@ -208,20 +218,31 @@ _OPTIONS = [
     click.option("--rejects", type=_OUTPUT, help="List rejected records here, as JSON lines."),
     click.option("--max-rejects", type=click.IntRange(min=0), metavar="N", help="Stop and fail at more."),
 ]
+_ID_OPTIONS = [
+    click.option("--id-field", default="id", show_default=True, help="The same for the id."),
+    click.option("--id-prefix", default="", help="Put before every id, as where ids repeat across sources."),
+]
 _FINGERPRINT_FIELD = click.option(
     "--fingerprint-field", help="JSON field or CSV column of a fingerprint in hex, read in place of a text."
 )
-_FIELDS = ("format", "id_field", "text_field", "id_prefix", "encoding", "delimiter", "max_record_bytes")
+_TEXT_FIELDS = ("format", "text_field", "encoding", "delimiter", "max_record_bytes")
+_FIELDS = (*_TEXT_FIELDS, "id_field", "id_prefix")
+
+
+def text_options(command: Command) -> Command:
+    """Adds the arguments and options of texts, which need no id; the command takes `inputs`, an Inputs."""
+    return _input_options(command, _OPTIONS, _TEXT_FIELDS, id_field=None)
 
 
 def input_options(command: Command) -> Command:
-    """Adds the arguments and options of documents; the command takes `inputs`, an Inputs."""
-    return _input_options(command, _OPTIONS, _FIELDS)
+    """The same for documents, which have an id."""
+    return _input_options(command, [*_ID_OPTIONS, *_OPTIONS], _FIELDS)
 
 
 def input_options_with_fingerprints(command: Command) -> Command:
     """The same with `--fingerprint-field`."""
-    return _input_options(command, [*_OPTIONS, _FINGERPRINT_FIELD], (*_FIELDS, "fingerprint_field"))
+    options = [*_ID_OPTIONS, *_OPTIONS, _FINGERPRINT_FIELD]
+    return _input_options(command, options, (*_FIELDS, "fingerprint_field"))
 
 
 def output_option(name: str, text: str) -> Callable[[Command], Command]:
@@ -230,11 +251,14 @@ def output_option(name: str, text: str) -> Callable[[Command], Command]:
 
 
 def _input_options(
-    command: Command, options: Sequence[Callable[[Command], Command]], fields: Sequence[str]
+    command: Command,
+    options: Sequence[Callable[[Command], Command]],
+    fields: Sequence[str],
+    **fixed: Any,
 ) -> Command:
     @wraps(command)
     def with_inputs(*args: Any, **kwargs: Any) -> None:
-        how = InputOptions(**{name: kwargs.pop(name) for name in fields})
+        how = InputOptions(**{name: kwargs.pop(name) for name in fields}, **fixed)
         others = {name: kwargs.pop(name) for name in ("paths", "processes", "rejects", "max_rejects")}
         command(*args, inputs=Inputs(options=how, **others), **kwargs)
 

@@ -100,15 +100,35 @@ def test_a_gzip_that_was_cut_short_loses_only_what_is_missing(tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["missing.jsonl", "nothing/*.jsonl"])
-def test_a_source_that_is_missing_counts_as_one_reject(tmp_path, missing):
+def test_a_source_that_is_missing_is_named_and_is_no_document(tmp_path, missing):
     documents(tmp_path / "a.jsonl", [GOOD])
     done = run("load", missing, "a.jsonl", "--rejects", "r.jsonl", "--json", *STORE, cwd=tmp_path)
     assert done.returncode == 3
     report = json.loads(done.stdout)
-    assert (report["documents"], report["loaded"], report["rejected"]) == (2, 1, 1)
+    assert (report["documents"], report["loaded"], report["rejected"]) == (1, 1, 0)
     (reject,) = read_lines(tmp_path / "r.jsonl")
     assert (reject["source"], reject["line"], reject["id"]) == (missing, None, None)
     assert missing in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", ["find", "dedup", "fingerprint"])
+def test_a_source_that_is_missing_is_neither_a_query_nor_in_the_answer(tmp_path, command):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    result("load", "a.jsonl", cwd=tmp_path)
+    done = run(command, "missing.jsonl", "a.jsonl", "--json", cwd=tmp_path)
+    assert done.returncode == 3
+    assert b"missing.jsonl: it cannot be opened: No such file or directory" in done.stderr
+    assert done.stdout.count(b"\n") == 1
+    if command == "dedup":
+        summary = json.loads(done.stdout)
+        assert (summary["documents"], summary["unique"], summary["rejected"]) == (1, 1, 0)
+
+
+def test_a_source_that_is_missing_is_more_than_no_rejects(tmp_path):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    done = run("load", "a.jsonl", "missing.jsonl", "--max-rejects", 0, *STORE, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"missing.jsonl" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["load", "find", "dedup", "fingerprint"])
@@ -338,7 +358,9 @@ def test_an_output_never_takes_the_place_of_an_input(tmp_path):
 def test_the_first_rejects_are_shown_and_where_the_others_are(tmp_path, options, shown, where):
     write_lines(tmp_path / "a.jsonl", ({"id": number} for number in range(20)))
     told = run("fingerprint", "a.jsonl", *options, cwd=tmp_path).stderr.decode().splitlines()
-    assert told[0] == "rejected: a.jsonl, line 1, id 0: no field 'text' among 'id'"
+    assert (
+        told[0] == "rejected: a.jsonl, line 1, id 0: no field 'text' among 'id': --text-field names another"
+    )
     assert told[shown:] == [
         f"more are rejected: {where} lists them all",
         "Error: nothing at all could be read",

@@ -303,6 +303,11 @@ def test_options_out_of_range_are_named_and_create_nothing(tmp_path, options, to
     assert not (tmp_path / "simhbase.db").exists()
 
 
+def test_an_idf_file_needs_no_ids(tmp_path):
+    file = write_lines(tmp_path / "a.jsonl", [{"text": "alpha beta"}, {"id": None, "text": "beta gamma"}])
+    assert result("idf", "-o", "own.idf", file, cwd=tmp_path)["documents"] == 2
+
+
 def test_stop_words_and_an_idf_file_of_ones_own_go_into_the_store(tmp_path):
     documents(tmp_path / "a.jsonl", ["alpha beta gamma delta", "gamma epsilon", "zeta"])
     idf = result("idf", "a.jsonl", "-o", "own.idf", cwd=tmp_path)

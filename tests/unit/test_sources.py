@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import tracemalloc
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 import zstandard
 
 from simhbase.bulk.parser import Parser
-from simhbase.bulk.record import InputOptions, Record, Reject
+from simhbase.bulk.record import InputOptions, Record, Reject, SourceReject
 from simhbase.bulk.sources import CHUNK_BYTES, CHUNK_RECORDS, Sources
 
 
@@ -102,10 +103,11 @@ class TestJsonLines:
             (b'{"id": "a", "text": "t"} {}', None, "not JSON: "),
             (b"<html>", None, "not JSON: unexpected character"),
             (b'[{"id": "a"}]', None, "a JSON list, not an object"),
+            (b'[{"id": "a"},', None, "Write one object a line (jq -c '.[]' does it)"),
             (b'"a"', None, "not a JSON object but a text"),
             (b"null", None, "not a JSON object but null"),
             (b"{}", None, "no field 'id' among none"),
-            (b'{"ID": "a", "text": "t"}', None, "no field 'id' among 'ID', 'text'"),
+            (b'{"ID": "a", "text": "t"}', None, "no field 'id' among 'ID', 'text': --id-field names another"),
             (b'{"id": "", "text": "t"}', None, "the id is empty"),
             (b'{"id": true, "text": "t"}', None, "field 'id' is true or false: ids are texts or integers"),
             (b'{"id": 1.5, "text": "t"}', None, "field 'id' is a number with a fraction"),
@@ -116,11 +118,11 @@ class TestJsonLines:
             (b'{"id": "%b", "text": "t"}' % (b"x" * 1025), None, "1025 bytes"),
             (b'{"id": "\\ud800", "text": "t"}', None, "not JSON: "),
             (b'{"id": "a", "text": "\\udc00"}', None, "not JSON: "),
-            (b'{"id": "a"}', "a", "no field 'text' among 'id'"),
+            (b'{"id": "a"}', "a", "no field 'text' among 'id': --text-field names another"),
             (b'{"id": "a", "text": null}', "a", "field 'text' is null, not a text"),
             (b'{"id": "a", "text": 5}', "a", "field 'text' is a number, not a text"),
             (b'{"id": "a", "text": ["t"]}', "a", "field 'text' is a list, not a text"),
-            (b'{"id": "a", "text": "\xd6\xd0\xce\xc4"}', None, "not utf-8"),
+            (b'{"id": "a", "text": "\xd6\xd0\xce\xc4"}', None, "(0xd6): --encoding auto reads GB18030, too"),
         ],
     )
     def test_a_bad_line_is_rejected_with_its_reason_and_the_others_are_kept(
@@ -140,7 +142,20 @@ class TestJsonLines:
 
     def test_many_field_names_are_not_all_listed(self, tmp_path):
         path = write(tmp_path / "x.jsonl", json_lines({f"field{i}": i for i in range(1000)}))
-        assert len(rejects(read(path))[0][2]) < 250
+        assert len(rejects(read(path))[0][2]) < 260
+
+    @pytest.mark.parametrize(("indent", "hint"), [([A, B], "jq -c '.[]'"), (A, "jq -c .")])
+    def test_json_over_several_lines_is_one_reject_that_says_what_to_do(self, tmp_path, indent, hint):
+        path = write(tmp_path / "x.json", json.dumps(indent, indent=2).encode())
+        (item,) = read(path)
+        assert isinstance(item, SourceReject)
+        assert hint in item.reason
+
+    def test_records_that_need_no_id_are_named_by_their_place(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines({"text": "t"}, {"id": None, "text": "u"}))
+        assert texts(read(path, id_field=None)) == [(f"{path}:1", "t"), (f"{path}:2", "u")]
+        path = write(tmp_path / "x.csv", b"text,n\nt,1\n")
+        assert texts(read(path, id_field=None)) == [(f"{path}:2", "t")]
 
 
 class TestEncodings:
@@ -274,8 +289,12 @@ class TestCsv:
     @pytest.mark.parametrize(
         ("header", "reason"),
         [
-            (b"key,text\n", "in the header: no column 'id' among 'key', 'text'"),
-            (b"id,body\n", "in the header: no column 'text' among 'id', 'body'"),
+            (b"key,text\n", "in the header: no column 'id' among 'key', 'text': --id-field names another"),
+            (b"id,body\n", "in the header: no column 'text' among 'id', 'body': --text-field names another"),
+            (
+                b"id;text\n",
+                "in the header: no column 'id' among 'id;text': --delimiter names what is between",
+            ),
             (b"id,\xff\n", "in the header: not utf-8"),
             (b'id,"te"xt\n', "not CSV: "),
         ],
@@ -285,6 +304,7 @@ class TestCsv:
         assert [(line, known_id) for line, known_id, _ in rejects(items)] == [(1, None)]
         assert len(items) == 1
         assert items[0].reason.startswith(reason)
+        assert isinstance(items[0], SourceReject) == reason.startswith("in the header")
 
     @pytest.mark.parametrize("data", [b"", b"id,text\n", b"id,text"])
     def test_a_file_without_rows_has_no_records(self, tmp_path, data):
@@ -438,8 +458,17 @@ class TestPackedFiles:
     )
     def test_other_packers_are_named_instead_of_a_million_bad_lines(self, tmp_path, head, name):
         path = write(tmp_path / "x.jsonl", head + b"\n\x01\n\x02\n")
-        assert rejects(read(path)) == [
-            (1, None, f"it is packed with {name}: unpack it first (gzip and zstd need not be)")
+        reason = f"it is packed with {name}: unpack it first (gzip and zstd need not be)"
+        assert read(path) == [SourceReject(str(path), None, None, reason)]
+
+    def test_data_that_is_not_packed_as_its_name_says_is_read_where_it_can_be(self, tmp_path):
+        for name in ("x.jsonl.gz", "x.zst"):
+            assert texts(read(write(tmp_path / name, json_lines(A)))) == [("a", "first")]
+            (fake,) = read(write(tmp_path / name, b"hello\nworld\n"))
+            assert isinstance(fake, SourceReject)
+            assert fake.reason.startswith("it is neither gzip nor zstd, as its name says")
+        assert texts(read(write(tmp_path / "x.txt.gz", b"hello"))) == [
+            ((tmp_path / "x.txt.gz").as_posix(), "hello")
         ]
 
 
@@ -509,7 +538,7 @@ class TestInputs:
 
     def test_a_glob_that_names_nothing_is_rejected(self, tmp_path):
         (item,) = read(tmp_path / "*.jsonl")
-        assert item == Reject(str(tmp_path / "*.jsonl"), None, None, "no file has a name like this")
+        assert item == SourceReject(str(tmp_path / "*.jsonl"), None, None, "no file has a name like this")
 
     def test_a_folder_without_a_file_to_read_is_rejected(self, tmp_path):
         write(tmp_path / "a.md", b"x")
@@ -525,7 +554,7 @@ class TestInputs:
         chunks = Sources([str(tmp_path)], InputOptions()).chunks()
         next(chunks)
         second.unlink()
-        assert list(chunks)[-1][-1] == Reject(
+        assert list(chunks)[-1][-1] == SourceReject(
             str(second), None, None, "it cannot be opened: No such file or directory"
         )
 
