@@ -2,14 +2,15 @@
 
 Words are jieba's for runs of Han and whole runs of letters, marks and digits for everything else;
 n-grams are of characters or of words. All functions take whole batches: per document there are a
-handful of calls into C and no Python loop over tokens, except where weights need one.
+handful of calls into C and no Python loop over tokens, except where weights need one. Long texts go
+through them in pieces: the tokens of a text take twenty times its memory.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import UsageError
 from simhbase.idf import SCALE, IdfTable
-from simhbase.text import normalise
+from simhbase.text import normalise, pieces
 
 WEIGHTS = ("count", "tfidf", "levels")
 LEVELS = 5
@@ -35,6 +36,7 @@ _BREAK = "\n"  # no token, and jieba never joins across it
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _CODE_POINT_BITS = 21
+_WINDOWS = 1 << 16  # n-grams hashed at once: their arrays stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +95,16 @@ class FeatureOptions:
 def tokens(text: str) -> list[str]:
     """The tokens of a text, in order, before any is left out."""
     found: list[str] = []
-    for position, piece in enumerate(_HAN.split(normalise(text))):
-        found += rjieba.cut(piece, True) if position % 2 else _WORD.findall(piece)
+    for position, run in enumerate(_HAN.split(normalise(text))):
+        found += rjieba.cut(run, True) if position % 2 else _WORD.findall(run)
     return found
 
 
 def _bag(text: str) -> list[str]:
     """The tokens of a text in any order, with breaks among them; one call of jieba."""
-    pieces = _HAN.split(normalise(text))
-    bag: list[str] = rjieba.cut(_BREAK.join(pieces[1::2]), True)
-    bag += _WORD.findall(" ".join(pieces[0::2]))
+    runs = _HAN.split(normalise(text))
+    bag: list[str] = rjieba.cut(_BREAK.join(runs[1::2]), True)
+    bag += _WORD.findall(" ".join(runs[0::2]))
     return bag
 
 
@@ -134,7 +136,9 @@ class Extractor:
 
     def weights(self, text: str) -> list[tuple[str, int]]:
         """The words of a text with their integer weights, heaviest first, ties by token bytes."""
-        counts = Counter(token for token in _bag(text) if self.keeps(token))
+        counts: Counter[str] = Counter()
+        for piece in pieces(text):
+            counts.update(filter(self.keeps, _bag(piece)))
         idf = self.options.idf
         if idf is None:
             weighted = [(token, count * SCALE) for token, count in counts.items()]
@@ -150,9 +154,7 @@ class Extractor:
         return weighted
 
     def _words(self, texts: Sequence[str]) -> FeatureBatch:
-        # A token that does not count has an empty digest, so that joining leaves it out.
-        digest = self._digests.trimmed().__getitem__
-        return self._batch([b"".join(map(digest, _bag(text))) for text in texts])
+        return self._batch([self._digested(text, _bag) for text in texts])
 
     def _weighted_words(self, texts: Sequence[str]) -> FeatureBatch:
         digest = self._digests.trimmed().__getitem__
@@ -165,13 +167,14 @@ class Extractor:
         return FeatureBatch(batch.digests, batch.counts, np.array(weights, dtype=np.int64))
 
     def _word_ngrams(self, texts: Sequence[str], size: int) -> FeatureBatch:
-        digest = self._digests.trimmed().__getitem__
-        batch = self._batch([b"".join(map(digest, tokens(text))) for text in texts])
-        words = batch.digests.view(">u8").astype(np.uint64)
-        hashes = [
-            _mix_windows(words[:, column], size, seed) for seed, column in enumerate(range(words.shape[1]))
-        ]
-        return _inner_windows(np.stack(hashes, axis=-1), batch.counts, size)
+        batch = self._batch([self._digested(text, tokens) for text in texts])
+        return _ngrams(list(batch.digests.view(">u8").T), batch.counts, size, width=64)
+
+    def _digested(self, text: str, cut: Callable[[str], list[str]]) -> bytes:
+        """The digests of a text's tokens. (One that does not count has an empty digest.)"""
+        return b"".join(
+            [b"".join(map(self._digests.trimmed().__getitem__, cut(piece))) for piece in pieces(text)]
+        )
 
     def _batch(self, blobs: Sequence[bytes]) -> FeatureBatch:
         counts = np.array([len(blob) for blob in blobs], dtype=np.int64) // self._bytes
@@ -200,15 +203,46 @@ class _DigestCache(dict[str, bytes]):
 
 def _character_ngrams(texts: Sequence[str], size: int, words: int) -> FeatureBatch:
     """N-grams of the characters of normalised texts without white space."""
-    bare = [normalise(text).replace(" ", "") for text in texts]
+    bare = ["".join([normalise(piece).replace(" ", "") for piece in pieces(text)]) for text in texts]
     counts = np.array([len(text) for text in bare], dtype=np.int64)
     encoded = "".join(bare).encode("utf-32-le", "surrogatepass")
-    points = np.frombuffer(encoded, dtype="<u4").astype(np.uint64)
-    hashes = [_mix_windows(points, size, seed, _CODE_POINT_BITS) for seed in range(words)]
-    return _inner_windows(np.stack(hashes, axis=-1), counts, size)
+    points = np.frombuffer(encoded, dtype="<u4")
+    return _ngrams([points] * words, counts, size, _CODE_POINT_BITS)
 
 
-def _mix_windows(values: NDArray[np.uint64], size: int, seed: int, width: int = 64) -> NDArray[np.uint64]:
+def _ngrams(
+    columns: Sequence[NDArray[np.unsignedinteger]], lengths: NDArray[np.int64], size: int, width: int
+) -> FeatureBatch:
+    """The hashes of all windows of `size` adjacent values that lie in one text.
+
+    columns: the values (total,) of all texts end to end, of at most `width` bits, for each word of
+    the hash; lengths: int64 (n,) values a text.
+    """
+    counts = np.maximum(lengths - (size - 1), 0)
+    digests = np.empty((counts.sum(), len(columns)), dtype=">u8")
+    inside = _inner_windows(lengths, size)
+    filled = 0
+    for start in range(0, len(inside), _WINDOWS):
+        kept = inside[start : start + _WINDOWS]
+        found = int(np.count_nonzero(kept))
+        for seed, values in enumerate(columns):
+            part = values[start : start + len(kept) + size - 1].astype(np.uint64)
+            digests[filled : filled + found, seed] = _mix_windows(part, size, seed, width)[kept]
+        filled += found
+    return FeatureBatch(digests.view(np.uint8), counts)
+
+
+def _inner_windows(lengths: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
+    """Which windows over all texts end to end do not reach from one text into the next."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    inside = np.ones(total, dtype=np.bool_)
+    for behind in range(1, size):
+        inside[ends[ends >= behind] - behind] = False
+    return inside[: max(0, total - size + 1)]
+
+
+def _mix_windows(values: NDArray[np.uint64], size: int, seed: int, width: int) -> NDArray[np.uint64]:
     """A 64-bit hash ("mix64") of every window of `size` adjacent values of `width` bits each.
 
     As many values as fit are packed into 64 bits, and each packed word goes through the finaliser
@@ -236,19 +270,6 @@ def _finalise(state: NDArray[np.uint64]) -> None:
     state ^= state >> np.uint64(33)
 
 
-def _inner_windows(hashes: NDArray[np.uint64], lengths: NDArray[np.int64], size: int) -> FeatureBatch:
-    """Drops the windows that reach from one text into the next.
-
-    hashes: uint64 (windows, words) over all texts end to end; lengths: int64 (n,) values a text.
-    """
-    counts = np.maximum(lengths - (size - 1), 0)
-    starts = np.cumsum(lengths) - lengths
-    # Position of each kept window: its text's start plus its rank within the text.
-    rank = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    kept = hashes[np.repeat(starts, counts) + rank]
-    return FeatureBatch(kept.astype(">u8").view(np.uint8), counts)
-
-
 def document_frequencies(texts: Iterable[str]) -> tuple[Mapping[str, int], int]:
     """How many texts hold each token, and how many texts there are."""
     frequencies: Counter[str] = Counter()
@@ -258,5 +279,5 @@ def document_frequencies(texts: Iterable[str]) -> tuple[Mapping[str, int], int]:
     return frequencies, number
 
 
-def _distinct(text: str) -> Iterator[str]:
-    return (token for token in set(_bag(text)) if token != _BREAK)
+def _distinct(text: str) -> set[str]:
+    return set().union(*map(_bag, pieces(text))) - {_BREAK}

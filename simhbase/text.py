@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from unicodedata import is_normalized, normalize
 
 from simhbase.errors import BadInput, UsageError
@@ -13,6 +14,12 @@ from simhbase.errors import BadInput, UsageError
 # Chinese text "not normalised" go first, and most texts never meet the far slower normalize.
 _COMMON = tuple((character, normalize("NFKC", character)) for character in "，：；？！（）％\u3000\xa0…℃")
 _NEITHER_ASCII_NOR_HAN = re.compile("[^\x00-\x7f\u4e00-\u9fff、。《》“”·—]+")
+
+# No token holds one of these, and what stands before and behind one never changes its neighbour:
+# NFKC composes none of them with anything before it, and the lower case of a final sigma is the same
+# before one as at the end (which is not so before a colon, a full stop or an apostrophe).
+_SEPARATOR = re.compile("[\\s,;!?，；！？、。]")
+PIECE = 1 << 16  # characters
 
 # Browsers nest no deeper; looking for the main text takes time quadratic in the depth.
 _MAX_DEPTH = 512
@@ -42,6 +49,19 @@ def _nfkc(text: str) -> str:
     if is_normalized("NFKC", text):
         return text
     return normalize("NFKC", text)
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A long text in parts of about PIECE characters that have the tokens of the whole.
+
+    Put together without white space, their normal forms are that of the whole without it. A part is
+    longer where no separator comes up for longer.
+    """
+    start = 0
+    while len(text) - start > PIECE and (found := _SEPARATOR.search(text, start + PIECE)):
+        yield text[start : found.start()]
+        start = found.start()
+    yield text[start:]
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> str:
