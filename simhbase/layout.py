@@ -61,6 +61,21 @@ def layout(name: str, bits: int = 64) -> Layout:
     return Layout(name, bits, tables, guarantee=blocks - chosen)
 
 
+def require_within_guarantee(k: int, layout: Layout) -> None:
+    """Raises UsageError, naming a layout that reaches far enough, for a k at which two fingerprints
+    may share no drawer."""
+    if 0 <= k <= layout.guarantee:
+        return
+    farther = ""
+    if k > 0:
+        fitting = f", such as {k + 2}x2 for k = {k}" if comb(k + 2, 2) <= MAX_TABLES else ""
+        farther = f", or a layout that reaches farther{fitting} (NxM finds every pair within N - M bits)"
+    raise UsageError(
+        f"k = {k} with layout {layout.name}, which finds every pair within {layout.guarantee} bits: "
+        f"take a k from 0 to {layout.guarantee}{farther}. A store keeps the layout that it is created with"
+    )
+
+
 def _split(bits: int, blocks: int) -> list[Run]:
     """Nearly equal blocks, the larger ones first."""
     width, larger = divmod(bits, blocks)

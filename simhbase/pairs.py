@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import UsageError
-from simhbase.layout import MAX_TABLES, Layout, Run, layout
+from simhbase.layout import MAX_TABLES, Layout, Run, layout, require_within_guarantee
 
 WORD_BITS = 64
 BATCH_PAIRS = 1 << 20
@@ -74,10 +74,7 @@ def pair_batches(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None
         raise UsageError(
             f"layout {layout.name!r} is for {layout.bits}-bit fingerprints, these have {bits} bits"
         )
-    if not 0 <= k <= layout.guarantee:
-        raise UsageError(
-            f"k = {k} with layout {layout.name!r}: it finds every pair within {layout.guarantee} bits only"
-        )
+    require_within_guarantee(k, layout)
     return _gather(_found_pairs(words, k, layout))
 
 

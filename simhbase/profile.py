@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -20,7 +20,7 @@ import orjson
 from simhbase.errors import ProfileMismatch, TablesMissing, UsageError
 from simhbase.features import FeatureOptions
 from simhbase.idf import JIEBA, IdfTable, jieba_table
-from simhbase.layout import Layout, layout
+from simhbase.layout import Layout, layout, require_within_guarantee
 from simhbase.simhash import Fingerprinter, to_int
 from simhbase.stores.base import Store
 from simhbase.text import normalise
@@ -30,6 +30,7 @@ SCHEMES = ("simhash",)
 BITS = (64, 128)
 TABLE_BITS = 64
 NORMALISATION = "nfkc-lower-space"
+TOKENIZER = "rjieba"
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "default": {},
     "classic": {"weights": "tfidf", "top": 64},
@@ -45,7 +46,9 @@ class Profile:
 
     k: the distance that lookups use unless told otherwise, at most the layout's guarantee;
     min_features: a text with fewer distinct features has no fingerprint; idf: a user's table, or
-    None for jieba's where the weights need one.
+    None for jieba's where the weights need one; tokenizer: what cuts text into words, with its version.
+    That is a note about this machine or the store's creator: profiles that differ in nothing else are
+    the same, and the fixed texts tell whether two versions cut alike.
     """
 
     scheme: str = "simhash"
@@ -59,6 +62,7 @@ class Profile:
     min_features: int = 2
     stop_words: frozenset[str] = frozenset()
     idf: IdfTable | None = None
+    tokenizer: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Raises UsageError for parameters that are unknown or do not go together."""
@@ -68,11 +72,7 @@ class Profile:
             raise UsageError(f"fingerprints of {self.bits} bits: use 64 or 128")
         if self.min_features < 1:
             raise UsageError(f"minimum of {self.min_features} features: a fingerprint needs at least 1")
-        if not 0 <= self.k <= self.drawers.guarantee:
-            raise UsageError(
-                f"k = {self.k} with layout {self.layout}, which finds every pair within "
-                f"{self.drawers.guarantee} bits: take a smaller k or another layout"
-            )
+        require_within_guarantee(self.k, self.drawers)
         if self.top is not None and self.top < self.min_features:
             raise UsageError(
                 f"top {self.top} with a minimum of {self.min_features} features would reject every text"
@@ -80,6 +80,8 @@ class Profile:
         object.__setattr__(self, "stop_words", frozenset(map(normalise, self.stop_words)))
         if self.weights != "count" and self.idf is None:
             object.__setattr__(self, "idf", jieba_table())
+        if self.tokenizer is None and self.features.startswith("words"):
+            object.__setattr__(self, "tokenizer", f"{TOKENIZER} {version(TOKENIZER)}")
         _ = self.feature_options
 
     @property
@@ -105,12 +107,16 @@ class Profile:
 
     def parameters(self) -> dict[str, object]:
         """Every parameter by its name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.compare}
 
     def describe(self) -> dict[str, object]:
         """Every parameter by name, as JSON values; the IDF table by source and digest."""
         described = {name: _described(value) for name, value in self.parameters().items()}
-        return described | {"hash": self.feature_options.hash, "normalisation": NORMALISATION}
+        return described | {
+            "hash": self.feature_options.hash,
+            "tokenizer": self.tokenizer,
+            "normalisation": NORMALISATION,
+        }
 
     def require_fits_tables(self) -> None:
         """Raises UsageError for fingerprints that tables cannot hold."""
@@ -166,7 +172,7 @@ def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:
 
 def software() -> dict[str, str]:
     """Versions of what the fingerprints are computed with; kept for the reader of a mismatch."""
-    return {name: version(name) for name in ("simhbase", "rjieba", JIEBA, "mmh3", "regex")}
+    return {name: version(name) for name in ("simhbase", TOKENIZER, JIEBA, "mmh3", "regex")}
 
 
 def write_profile(store: Store, profile: Profile) -> None:

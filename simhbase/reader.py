@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase import records
-from simhbase.errors import UsageError
 from simhbase.hamming import distance
-from simhbase.layout import Layout
+from simhbase.layout import Layout, require_within_guarantee
 from simhbase.model import Lookup, Match
 from simhbase.rowkeys import PREFIX_BYTES, prefixes
 from simhbase.stores.base import DrawerRows, Store
@@ -87,11 +86,7 @@ class Reader:
 
     def near(self, fingerprints: NDArray[np.uint64], k: int) -> Near:
         """The fingerprints in the index within k bits of each of n; they may have no documents."""
-        if not 0 <= k <= self.layout.guarantee:
-            raise UsageError(
-                f"k = {k} is out of range: layout {self.layout.name} finds every pair within "
-                f"{self.layout.guarantee} bits, so k is from 0 to {self.layout.guarantee}"
-            )
+        require_within_guarantee(k, self.layout)
         wanted = prefixes(fingerprints, self.layout)
         if len(wanted) == 1:
             return self._near_one(fingerprints, wanted[0], k)

@@ -78,7 +78,8 @@ class Fingerprinter:
         if not text.strip():
             return "the text is empty"
         features = self.extractor.options.kind
-        return f"the text has {found} distinct features ({features}), at least {self.min_features} are needed"
+        noun = "feature" if found == 1 else "features"
+        return f"the text has {found} distinct {noun} ({features}), at least {self.min_features} are needed"
 
 
 def to_int(value: NDArray[np.uint64] | np.uint64) -> int:

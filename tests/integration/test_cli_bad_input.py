@@ -47,7 +47,7 @@ BAD_LINES = {
     "empty text": (line(id="bad", text=""), "bad", "the text is empty"),
     "white space alone": (line(id="bad", text=" \u3000\n"), "bad", "the text is empty"),
     "no features": (line(id="bad", text="，。！？"), "bad", "0 distinct features"),
-    "one word": (line(id="bad", text="word word"), "bad", "1 distinct features"),
+    "one word": (line(id="bad", text="word word"), "bad", "1 distinct feature (words)"),
     "no id": (line(text=GOOD), None, "no field 'id'"),
     "an empty id": (line(id="", text=GOOD), None, "the id is empty"),
     "an id that is no text": (line(id=None, text=GOOD), None, "field 'id' is null"),

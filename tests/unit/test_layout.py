@@ -3,7 +3,7 @@
 import pytest
 
 from simhbase.errors import UsageError
-from simhbase.layout import MAX_TABLES, layout
+from simhbase.layout import MAX_TABLES, layout, require_within_guarantee
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,23 @@ def test_a_layout_that_leaves_no_block_out_guarantees_nothing(name):
 def test_more_tables_than_a_flag_can_number_are_refused(name):
     with pytest.raises(UsageError, match=f"at most {MAX_TABLES} fit"):
         layout(name)
+
+
+@pytest.mark.parametrize("k", [2, 4, 10, 21])
+def test_a_k_that_is_too_large_is_answered_with_a_layout_that_guarantees_it(k):
+    with pytest.raises(UsageError, match=f"k = {k} with layout 2x1") as refused:
+        require_within_guarantee(k, layout("2x1"))
+    suggested = str(refused.value).split("such as ")[1].split()[0]
+    assert layout(suggested).guarantee == k
+
+
+@pytest.mark.parametrize("k", [-1, 22, 63])
+def test_a_k_that_no_layout_of_two_blocks_guarantees_is_answered_without_one(k):
+    with pytest.raises(UsageError, match="take a k from 0 to 3") as refused:
+        require_within_guarantee(k, layout("5x2"))
+    assert "such as" not in str(refused.value)
+
+
+def test_a_k_within_the_guarantee_is_fine():
+    for k in range(4):
+        require_within_guarantee(k, layout("5x2"))

@@ -1,6 +1,7 @@
 """The guard: two profiles never mix."""
 
 import zlib
+from importlib.metadata import version
 
 import orjson
 import pytest
@@ -63,6 +64,21 @@ def test_a_pipeline_that_answers_differently_is_refused_with_both_answers(store)
         ProfileMismatch, match=f"fixed text 8 is 00000000deadbeef in the store and {stored} here"
     ):
         found.check_pipeline(found.profile.fingerprinter())
+
+
+def test_the_tokenizer_is_that_of_the_creator_and_is_not_compared(store):
+    installed = f"rjieba {version('rjieba')}"
+    assert Profile().describe()["tokenizer"] == installed
+    assert Profile(features="chars:3").describe()["tokenizer"] is None
+    write_profile(store, Profile())
+    record = orjson.loads(store.records("meta").get([b"profile"])[0])
+    assert record["tokenizer"] == installed
+    store.records("meta").put([(b"profile", orjson.dumps(record | {"tokenizer": "rjieba 0.0.1"}))])
+    found = read_profile(store)
+    assert found.profile.describe()["tokenizer"] == "rjieba 0.0.1"
+    assert found.profile == Profile()
+    found.check_pipeline(found.profile.fingerprinter())
+    write_profile(store, Profile())
 
 
 def test_a_newer_format_is_refused(store):
