@@ -63,7 +63,7 @@ def test_a_tie_is_a_zero():
     [
         ("", "the text is empty"),
         (" \n\t　", "the text is empty"),
-        ("word", "the text has 1 distinct features (words), at least 2 are needed"),
+        ("word", "the text has 1 distinct feature (words), at least 2 are needed"),
         ("word word word word word word word word word", "1 distinct"),
         ("?!…", "0 distinct"),
         ("我 你", "0 distinct"),
