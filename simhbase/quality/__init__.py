@@ -1,0 +1,1 @@
+"""Measurements: exact truth, recall and precision of schemes, and what follows for the parameters."""

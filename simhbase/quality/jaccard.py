@@ -1,0 +1,119 @@
+"""Sets of shingles, and the exact Jaccard similarity of pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.features import Extractor, FeatureBatch, FeatureOptions
+
+SHINGLES = "chars:3"
+_LOT = 1 << 22  # shingles compared at once
+_LOW_WORD = np.uint64(0xFFFFFFFF)
+_WORD_BITS = np.uint64(32)
+
+
+@dataclass(frozen=True, slots=True)
+class ShingleSets:
+    """The sets of n texts, without the shingles that no other text has: they are in no intersection.
+
+    tokens: uint32 (m,), set after set, ascending within a set; a token is the rank of a shingle by
+    the number of sets that have it, the rarest first. offsets: int64 (n + 1,), set i is
+    tokens[offsets[i]:offsets[i + 1]]. sizes: int64 (n,), of the whole sets.
+    """
+
+    tokens: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @property
+    def shared(self) -> NDArray[np.int64]:
+        """How many shingles of each set are in another one, too: int64 (n,)."""
+        return np.diff(self.offsets)
+
+
+def shingle_extractor() -> Extractor:
+    """What makes character 3-shingles of normalised text without white space."""
+    return Extractor(FeatureOptions(kind=SHINGLES), 64)
+
+
+def shingle_sets(texts: Sequence[str]) -> ShingleSets:
+    """The sets of character 3-shingles of n texts; a text of fewer characters has an empty one."""
+    return sets_of(shingle_extractor().extract(texts))
+
+
+def sets_of(batch: FeatureBatch) -> ShingleSets:
+    """The sets of 64-bit features of n texts; weights and repeats do not count."""
+    keys = _distinct_features(batch)
+    documents, ids = keys >> _WORD_BITS, keys & _LOW_WORD
+    sizes = np.bincount(documents.astype(np.int64), minlength=len(batch.counts))
+    frequencies = np.bincount(ids.astype(np.int64))
+    ranks = np.empty(len(frequencies), dtype=np.uint64)
+    ranks[np.argsort(frequencies, kind="stable")] = np.arange(len(frequencies), dtype=np.uint64)
+    shared = frequencies[ids] > 1
+    keys = (documents[shared] << _WORD_BITS) | ranks[ids[shared]]
+    keys.sort()
+    bounds = np.arange(len(batch.counts) + 1, dtype=np.uint64) << _WORD_BITS
+    return ShingleSets((keys & _LOW_WORD).astype(np.uint32), np.searchsorted(keys, bounds), sizes)
+
+
+def _distinct_features(batch: FeatureBatch) -> NDArray[np.uint64]:
+    """Number of the text (high word) and of the feature (low word), each pair once, ascending."""
+    features = batch.digests.view(np.uint64)[:, 0]
+    order = np.argsort(features)
+    ascending = features[order]
+    new = np.ones(len(features), dtype=np.bool_)
+    new[1:] = ascending[1:] != ascending[:-1]
+    documents = np.repeat(np.arange(len(batch.counts), dtype=np.uint64), batch.counts)
+    keys = (documents[order] << _WORD_BITS) | (np.cumsum(new, dtype=np.uint64) - np.uint64(1))
+    keys.sort()
+    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+
+
+def jaccard(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The similarity of m pairs of sets: positions int64 (m,) -> float64 (m,). Of two empty sets it is 0."""
+    common = _common(sets, left, right)
+    union = sets.sizes[left] + sets.sizes[right] - common
+    similarity: NDArray[np.float64] = common / np.maximum(union, 1)
+    return similarity
+
+
+def _common(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sizes of the intersections."""
+    total = sets.shared[left] + sets.shared[right]
+    parts = [_common_of_lot(sets, left[lot], right[lot]) for lot in lots(total, _LOT)]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _common_of_lot(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    both = np.concatenate([_members(sets, left), _members(sets, right)])
+    both.sort(kind="stable")  # merges the two ascending runs
+    twice = both[1:][both[1:] == both[:-1]]
+    counts: NDArray[np.int64] = np.bincount((twice >> _WORD_BITS).astype(np.int64), minlength=len(left))
+    return counts
+
+
+def _members(sets: ShingleSets, chosen: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The tokens of the chosen sets, the number of the choice in the high word."""
+    counts = sets.shared[chosen]
+    numbers = np.repeat(np.arange(len(chosen), dtype=np.uint64), counts)
+    return (numbers << _WORD_BITS) | sets.tokens[ranges(sets.offsets[chosen], counts)]
+
+
+def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers from each start on, as many as each count says, one range behind the other."""
+    before = np.cumsum(counts) - counts
+    return np.arange(counts.sum()) + np.repeat(starts - before, counts)
+
+
+def lots(amounts: NDArray[np.int64], most: int) -> Iterator[slice]:
+    """Slices of adjacent items whose amounts sum to about `most`; at least one item each."""
+    ends = np.cumsum(amounts)
+    total = int(ends[-1]) if len(ends) else 0
+    cuts = np.searchsorted(ends, np.arange(most, total, most), side="right")
+    bounds: Iterable[int] = np.unique([0, *cuts.tolist(), len(amounts)]).tolist()
+    return (slice(start, end) for start, end in pairwise(bounds))
