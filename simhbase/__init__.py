@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    __version__: str
     from simhbase.index import Index
     from simhbase.index import open_index as open  # noqa: A004  # read as simhbase.open
     from simhbase.model import AddReport, Document, Lookup, Match, Rejected
@@ -29,6 +30,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("simhbase")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _HOMES[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from operator import index
 from types import TracebackType
 from typing import Self, get_args
 
@@ -19,6 +20,8 @@ from simhbase.simhash import Fingerprinter
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
 from simhbase.writer import Writer
+
+MOST_SHOWN = 80  # characters of a value in a message
 
 
 def open_index(
@@ -38,6 +41,10 @@ def open_index(
     """
     if access not in get_args(Access):
         raise UsageError(f"no access {access!r}: use one of {', '.join(get_args(Access))}")
+    if not isinstance(url, str):
+        raise UsageError(f"{url!r} is no URL of a store: it is a string, such as 'rocksdb:{url}'")
+    if create is not None and not isinstance(create, Profile):
+        raise UsageError(f"create = {create!r} is no Profile: create=Profile() takes the defaults")
     if create is not None:
         if access == "read":
             raise UsageError(
@@ -104,8 +111,9 @@ class Index:
         """Stores documents, replacing those with the same id; durable when it returns.
 
         A document without a fingerprint or with an unusable id is rejected and named in the report.
+        Raises UsageError, before anything is stored, for what is no document.
         """
-        batch = list(documents)
+        batch = _documents(documents)
         found = self.fingerprinter.fingerprint_many([document.text for document in batch])
         rejected = tuple(
             Rejected(document.id, reason)
@@ -117,9 +125,14 @@ class Index:
         report = self.add_fingerprints(ids, found.values[accepted])
         return AddReport(report.added, report.moved, report.unchanged, rejected + report.rejected)
 
-    def add_fingerprints(self, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> AddReport:
-        """The same for n ids with fingerprints made elsewhere: uint64 (n,)."""
-        return self.writer.add(ids, fingerprints)
+    def add_fingerprints(
+        self, ids: Sequence[str], fingerprints: NDArray[np.uint64] | Sequence[int]
+    ) -> AddReport:
+        """The same for n ids with fingerprints made elsewhere: uint64 (n,), or n integers."""
+        ids, values = _several(ids, "ids"), _fingerprints(fingerprints)
+        if len(ids) != len(values):
+            raise UsageError(f"{len(ids)} ids with {len(values)} fingerprints: each needs one")
+        return self.writer.add(ids, values)
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""
@@ -136,10 +149,13 @@ class Index:
         lookups = iter(self.find_fingerprints(found.values[found.accepted], k))
         return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
 
-    def find_fingerprints(self, fingerprints: NDArray[np.uint64], k: int | None = None) -> list[Lookup]:
-        """The same for fingerprints: uint64 (n,)."""
+    def find_fingerprints(
+        self, fingerprints: NDArray[np.uint64] | Sequence[int], k: int | None = None
+    ) -> list[Lookup]:
+        """The same for fingerprints: uint64 (n,), or n integers."""
+        values = _fingerprints(fingerprints)
         self.store.refresh()
-        return self._reader.find(fingerprints, self.profile.k if k is None else k)
+        return self._reader.find(values, self.profile.k if k is None else k)
 
     def fingerprints(self, ids: Sequence[str]) -> list[int | None]:
         """The fingerprints of stored documents, None for ids that are not stored."""
@@ -155,8 +171,42 @@ class Index:
         return [found.get(document) for document in ids]
 
 
+def _documents(values: Iterable[Document]) -> list[Document]:
+    """The documents as a list. Raises UsageError for anything else among them."""
+    if isinstance(values, (str, Document)):
+        raise UsageError("one document was given: put it into a list, [Document(id, text)]")
+    documents = list(values)
+    for document in documents:
+        if not isinstance(document, Document):
+            raise UsageError(f"{_shown(document)} is no document: use Document(id, text)")
+        if not isinstance(document.id, str) or not isinstance(document.text, str):
+            raise UsageError(f"{_shown(document)}: id and text are strings")
+    return documents
+
+
 def _several(values: Iterable[str], what: str) -> list[str]:
     """The values as a list. A string is refused: its characters are never what was meant."""
     if isinstance(values, str):
         raise UsageError(f"one string was given for {what}: put it into a list, [{values[:40]!r}]")
-    return list(values)
+    several = list(values)
+    for value in several:
+        if not isinstance(value, str):
+            raise UsageError(f"{_shown(value)} is among the {what}: they are strings")
+    return several
+
+
+def _fingerprints(values: NDArray[np.uint64] | Iterable[int]) -> NDArray[np.uint64]:
+    """Fingerprints as an array: uint64 (n,). Raises UsageError for what is none."""
+    if isinstance(values, np.ndarray) and values.dtype == np.uint64 and values.ndim == 1:
+        return values
+    try:
+        return np.array(list(map(index, values)), dtype=np.uint64)
+    except (TypeError, OverflowError) as error:
+        raise UsageError(
+            f"{_shown(values)}: fingerprints are integers from 0 to 2**64 - 1, in a list or an array"
+        ) from error
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}..."

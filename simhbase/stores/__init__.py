@@ -39,5 +39,6 @@ def _backend(url: str) -> ModuleType:
     scheme, colon, _ = url.partition(":")
     if not colon or scheme not in _BACKENDS:
         known = ", ".join(f"{name}:" for name in _BACKENDS)
-        raise UsageError(f"no store {url!r}: a store's URL begins with one of {known}")
+        hint = "" if colon else f"; did you mean 'rocksdb:{url}'?"
+        raise UsageError(f"no store {url!r}: a store's URL begins with one of {known}{hint}")
     return import_module(_BACKENDS[scheme])

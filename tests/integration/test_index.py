@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -168,6 +169,66 @@ def test_a_single_string_is_not_taken_for_many(index):
         with pytest.raises(UsageError, match="put it into a list"):
             call("ab")
     assert ids(index.find(NEWS)) == ["a", "ab", "b"]
+
+
+@pytest.mark.parametrize(
+    ("documents", "told"),
+    [
+        ([Document("good", NEWS), Document(5, NEWS)], "Document(id=5"),
+        ([Document("good", NEWS), Document("a", None)], "id and text are strings"),
+        ([Document("good", NEWS), ("a", NEWS)], "use Document(id, text)"),
+        ([("a", "x" * 10_000)], "..."),
+        (Document("a", NEWS), "put it into a list"),
+        (NEWS, "put it into a list"),
+    ],
+)
+def test_what_is_no_document_is_refused_before_anything_is_stored(index, documents, told):
+    with pytest.raises(UsageError) as refused:
+        index.add(documents)
+    assert told in str(refused.value)
+    assert len(str(refused.value)) < 150
+    assert ids(index.find(NEWS)) == []
+
+
+def test_what_is_no_string_is_no_text_and_no_id(index):
+    for call in (index.delete, index.find_many, index.fingerprints):
+        with pytest.raises(UsageError, match=r"^5 is among the (ids|texts): they are strings"):
+            call(["a", 5])
+    with pytest.raises(UsageError, match="None is among the texts"):
+        index.find(None)
+
+
+def test_fingerprints_may_be_given_as_integers(index):
+    assert index.add_fingerprints(["a", "b"], [1, np.uint64(2**64 - 1)]).added == 2
+    assert [ids(found) for found in index.find_fingerprints([0, 2**64 - 1])] == [["a"], ["b"]]
+    assert ids(index.find_fingerprints(np.array([3]))[0]) == ["a"]
+
+
+@pytest.mark.parametrize("values", [[-1], [2**64], [1.0], ["1"], 5, "1", None, [[1]], np.zeros((1, 2))])
+def test_what_is_no_fingerprint_is_refused(index, values):
+    for call in (index.find_fingerprints, lambda values: index.add_fingerprints(["a"], values)):
+        with pytest.raises(UsageError, match=r"integers from 0 to 2\*\*64 - 1"):
+            call(values)
+
+
+def test_as_many_fingerprints_as_ids_are_needed(index):
+    with pytest.raises(UsageError, match="2 ids with 1 fingerprints"):
+        index.add_fingerprints(["a", "b"], [1])
+
+
+def test_what_is_no_profile_or_no_url_is_refused_with_what_to_write(tmp_path):
+    for create in (True, {"k": 3}):
+        with pytest.raises(UsageError, match=r"create=Profile\(\)"):
+            simhbase.open(f"rocksdb:{tmp_path}/store", create=create)
+    with pytest.raises(UsageError, match=f"'rocksdb:{tmp_path}/store'"):
+        simhbase.open(tmp_path / "store", create=Profile())
+    with pytest.raises(UsageError, match=r"did you mean 'rocksdb:news\.db'"):
+        simhbase.open("news.db")
+    assert not (tmp_path / "store").exists()
+
+
+def test_the_version_is_that_of_the_package():
+    assert simhbase.__version__ == version("simhbase")
 
 
 def test_unknown_access_and_creating_for_reading_are_refused(tmp_path):
