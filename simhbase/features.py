@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import UsageError
 from simhbase.idf import SCALE, IdfTable
+from simhbase.mixing import GOLDEN, fmix64
 from simhbase.text import normalise, pieces
 
 WEIGHTS = ("count", "tfidf", "levels")
@@ -34,7 +35,6 @@ _HAN = re.compile("([\u4e00-\u9fd5]+|[\u3400-\u4dbf\u9fd6-\u9fff])")
 _WORD = regex.compile(r"[\p{L}\p{M}\p{Nd}--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1)
 _BREAK = "\n"  # no token, and jieba never joins across it
 
-_GOLDEN = 0x9E3779B97F4A7C15
 _CODE_POINT_BITS = 21
 _WINDOWS = 1 << 16  # n-grams hashed at once: their arrays stay in the cache
 
@@ -249,7 +249,7 @@ def _mix_windows(values: NDArray[np.uint64], size: int, seed: int, width: int) -
     of MurmurHash3 (Appleby, fmix64). Returns uint64 (len - size + 1,), empty if that is negative.
     """
     windows = max(0, len(values) - size + 1)
-    start = (_GOLDEN * (2 * size + 16 * seed + 1)) & (2**64 - 1)
+    start = (GOLDEN * (2 * size + 16 * seed + 1)) & (2**64 - 1)
     state = np.full(windows, start, dtype=np.uint64)
     packable = 64 // width
     for first in range(0, size, packable):
@@ -257,17 +257,8 @@ def _mix_windows(values: NDArray[np.uint64], size: int, seed: int, width: int) -
         for offset in range(first + 1, min(first + packable, size)):
             packed = (packed << np.uint64(width)) | values[offset : offset + windows]
         state ^= packed
-        _finalise(state)
+        fmix64(state)
     return state
-
-
-def _finalise(state: NDArray[np.uint64]) -> None:
-    """fmix64 of MurmurHash3, in place."""
-    state ^= state >> np.uint64(33)
-    state *= np.uint64(0xFF51AFD7ED558CCD)
-    state ^= state >> np.uint64(33)
-    state *= np.uint64(0xC4CEB9FE1A85EC53)
-    state ^= state >> np.uint64(33)
 
 
 def document_frequencies(texts: Iterable[str]) -> tuple[Mapping[str, int], int]:

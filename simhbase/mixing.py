@@ -1,0 +1,27 @@
+"""The finalisers of MurmurHash3 (Appleby, 2011): bijections in which every bit of the input turns each
+bit of the output with a chance of one half."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: keeps zeros from staying zeros
+
+
+def fmix64(state: NDArray[np.uint64]) -> None:
+    """fmix64, in place."""
+    state ^= state >> np.uint64(33)
+    state *= np.uint64(0xFF51AFD7ED558CCD)
+    state ^= state >> np.uint64(33)
+    state *= np.uint64(0xC4CEB9FE1A85EC53)
+    state ^= state >> np.uint64(33)
+
+
+def fmix32(state: NDArray[np.uint32]) -> None:
+    """fmix32, in place."""
+    state ^= state >> np.uint32(16)
+    state *= np.uint32(0x85EBCA6B)
+    state ^= state >> np.uint32(13)
+    state *= np.uint32(0xC2B2AE35)
+    state ^= state >> np.uint32(16)
