@@ -1,0 +1,222 @@
+"""MinHash signatures: what they estimate, and that nothing but the set of shingles matters."""
+
+from itertools import product
+
+import mmh3
+import numpy as np
+import pytest
+
+from simhbase.errors import UsageError
+from simhbase.features import Extractor, FeatureBatch, FeatureOptions
+from simhbase.minhash import (
+    BITS,
+    Bands,
+    SketchForm,
+    bands,
+    bands_for,
+    fingerprints,
+    minima,
+    pack,
+    signatures,
+    unpack,
+)
+from tests import reference
+
+
+def batch_of(sets: list[np.ndarray]) -> FeatureBatch:
+    digests = np.concatenate([np.empty(0, np.uint64), *sets]).astype(">u8").view(np.uint8).reshape(-1, 8)
+    return FeatureBatch(digests, np.array(list(map(len, sets)), dtype=np.int64))
+
+
+def pairs(count: int, union: int, jaccard: float) -> tuple[FeatureBatch, FeatureBatch]:
+    """Pairs of sets of random digests that share `jaccard * union` of them."""
+    rng = np.random.default_rng([count, union, round(100 * jaccard)])
+    digests = rng.integers(0, 2**64, (count, union), dtype=np.uint64)
+    shared = round(jaccard * union)
+    left = [each[: (union + shared) // 2] for each in digests]
+    right = [np.concatenate([each[:shared], each[(union + shared) // 2 :]]) for each in digests]
+    return batch_of(left), batch_of(right)
+
+
+def shingles(texts: list[str]) -> FeatureBatch:
+    return Extractor(FeatureOptions(kind="chars:3"), 64).extract(texts)
+
+
+def fmix32(word: int) -> int:
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        word = (word ^ word >> shift) * factor & 0xFFFFFFFF
+    return word
+
+
+def fmix64(word: int) -> int:
+    for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53), (33, 1)):
+        word = (word ^ word >> shift) * factor & (2**64 - 1)
+    return word
+
+
+def defined_signature(digests: list[int], slots: int, seed: int) -> list[int]:
+    """The definition, one shingle and one slot at a time."""
+    found = []
+    for slot in range(1, slots + 1):
+        word = fmix64(0x9E3779B97F4A7C15 * ((seed << 32) + slot) & (2**64 - 1))
+        factor, term = word >> 32 | 1, word & 0xFFFFFFFF
+        found.append(fmix32(min((factor * (digest >> 32) + term) & 0xFFFFFFFF for digest in digests)))
+    return found
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_signatures_are_those_of_the_definition(seed):
+    digests = [
+        int.from_bytes(mmh3.mmh3_x64_128_digest(word)[:8], "big") for word in (b"one", b"two", b"three")
+    ]
+    found = signatures(batch_of([np.array(digests, np.uint64)]), 16, seed)
+    assert found.tolist() == [defined_signature(digests, 16, seed)]
+
+
+@pytest.mark.parametrize(("union", "jaccard"), [(10, 0.5), (10, 0.8), (60, 0.8), (500, 0.2), (500, 0.8)])
+def test_estimates_agree_with_the_similarity_within_three_standard_errors(union, jaccard):
+    count = 2_000
+    left, right = (signatures(batch) for batch in pairs(count, union, jaccard))
+    for form in (SketchForm(bits=bits) for bits in BITS):
+        unequal = form.unequal(pack(left, form.bits), pack(right, form.bits))
+        share = 1 - unequal / form.slots
+        expected = jaccard + (1 - jaccard) * 2.0**-form.bits
+        variance = expected * (1 - expected) / form.slots
+        assert abs(share.mean() - expected) < 3 * np.sqrt(variance / count)
+        # Slots are as good as independent: estimates spread no more than with random permutations.
+        assert share.var() == pytest.approx(variance, rel=4 * np.sqrt(2 / count))
+        errors = abs(form.similarity(unequal) - jaccard)
+        assert np.mean(errors < 3 * np.sqrt(variance) / (1 - 2.0**-form.bits)) > 0.99
+
+
+@pytest.mark.parametrize("corpus", ["xwlb_chinadata", "versioned_docs_en"])
+def test_estimates_agree_with_the_similarity_of_real_documents(corpus):
+    texts = [text for _, text in reference.documents(corpus, 40)][:150]
+    batch = shingles([text for each in texts for text in (each, each[: len(each) * 3 // 4])])
+    form = SketchForm()
+    found = form.sketches(batch)
+    words = np.split(batch.digests.view(">u8")[:, 0], np.cumsum(batch.counts)[:-1])
+    sets = [frozenset(each.tolist()) for each in words]
+    exact = np.array([len(a & b) / max(1, len(a | b)) for a, b in zip(sets[::2], sets[1::2], strict=True)])
+    errors = form.similarity(form.unequal(found[::2], found[1::2])) - exact
+    spread = np.sqrt(exact * (1 - exact) / form.slots)
+    assert abs(errors.mean()) < 3 * spread.mean() / np.sqrt(len(exact))
+    assert np.mean(abs(errors) < 3 * spread + 1e-9) > 0.98
+
+
+def test_signatures_depend_on_no_batch_order_or_repeats():
+    texts = [text for _, text in reference.documents("xwlb_chinadata", 400)]
+    together = signatures(shingles(texts))
+    assert np.array_equal(together, np.concatenate([signatures(shingles([text])) for text in texts]))
+    assert np.array_equal(together, signatures(shingles(texts[::-1]))[::-1])
+    words = shingles(texts[:1]).digests
+    twice = FeatureBatch(np.concatenate([words, words[::-1]]), np.array([2 * len(words)]))
+    assert np.array_equal(signatures(twice), together[:1])
+
+
+def test_more_slots_begin_like_fewer_and_another_seed_is_another_signature():
+    batch = shingles(["一篇关于天气的短文", "a short text about the weather"])
+    assert np.array_equal(signatures(batch, 256)[:, :128], signatures(batch, 128))
+    assert not np.any(signatures(batch, seed=1) == signatures(batch))
+
+
+def test_a_text_without_shingles_leaves_the_others_as_they_are():
+    found = signatures(shingles(["", "some text", "ab", "other text", ""]))
+    assert np.array_equal(found[[1, 3]], signatures(shingles(["some text", "other text"])))
+    assert not found[[0, 2, 4]].any()
+    assert signatures(shingles([])).shape == (0, 128)
+
+
+@pytest.mark.parametrize("lengths", [[1], [3, 1, 40_000, 2, 17], [16_384] * 3, [1] * 50_000])
+def test_the_compiled_loop_gives_the_same_minima(lengths):
+    compiled = pytest.importorskip("simhbase.minhash_compiled", reason="Numba is not installed")
+    rng = np.random.default_rng(sum(lengths))
+    words = rng.integers(0, 2**32, sum(lengths), dtype=np.uint32)
+    starts = np.cumsum(lengths) - np.array(lengths)
+    factors, terms = rng.integers(0, 2**32, (2, 5), dtype=np.uint32)
+    expected = [
+        [(factors * word + terms) for word in words[start : start + length]]
+        for start, length in zip(starts.tolist()[:20], lengths, strict=False)
+    ]
+    found = minima(words, starts, factors, terms)
+    assert np.array_equal(compiled.minima(words, starts, factors, terms), found)
+    assert found[: len(expected)].tolist() == [np.min(each, axis=0).tolist() for each in expected]
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_packed_slots_come_back(bits):
+    slots = np.random.default_rng(bits).integers(0, 2**32, (5, 24), dtype=np.uint32)
+    packed = pack(slots, bits)
+    assert packed.shape == (5, 24 * bits // 8)
+    assert np.array_equal(unpack(packed, bits), slots & np.uint32(2**bits - 1))
+    as_integer = sum(int(slot) % 2**bits << bits * (23 - i) for i, slot in enumerate(slots[0]))
+    assert packed[0].tobytes() == as_integer.to_bytes(24 * bits // 8)
+
+
+@pytest.mark.parametrize(("bits", "name"), list(product([4, 8, 16, 32], ["20x6", "16x8", "12x10", "1x128"])))
+def test_texts_share_a_segment_where_all_slots_of_the_band_agree(bits, name):
+    chosen = bands(name)
+    rng = np.random.default_rng(3)
+    slots = rng.integers(0, 2**32, (2, 128), dtype=np.uint32)
+    slots[1] = np.where(rng.random(128) < 0.1, slots[1], slots[0])
+    packed = pack(slots, bits)
+    a, b = chosen.segments(packed, bits)
+    kept = unpack(packed, bits)[:, : chosen.slots].reshape(2, chosen.number, chosen.rows)
+    assert (a == b).tolist() == (kept[0] == kept[1]).all(axis=1).tolist()
+    assert len(set(a.tolist())) == chosen.number
+
+
+def test_different_sketches_have_different_fingerprints():
+    slots = np.random.default_rng(3).integers(0, 2**32, 128, dtype=np.uint32)
+    one_bit_off = np.concatenate([slots[np.newaxis], slots ^ np.diag(np.full(128, 128, np.uint32))])
+    assert len(set(fingerprints(pack(one_bit_off, 8)).tolist())) == 129
+
+
+def test_most_unequal_slots_are_those_at_the_threshold():
+    form = SketchForm(slots=10, bits=32)
+    assert [form.most_unequal(similarity) for similarity in (1.0, 0.79, 0.75, 0.0)] == [0, 2, 2, 10]
+    for form, threshold in product([SketchForm(), SketchForm(bits=1)], [0.0, 0.5, 0.8, 1.0]):
+        most = form.most_unequal(threshold)
+        assert form.similarity(np.array([most]))[0] >= threshold
+        assert most == form.slots or form.similarity(np.array([most + 1]))[0] < threshold
+
+
+def test_bands_follow_the_s_curve():
+    assert Bands(20, 6).meeting(0.8) == pytest.approx(0.99771, abs=1e-5)
+    assert Bands(16, 8).meeting(0.5) == pytest.approx(0.06070, abs=1e-5)
+    count, sketch = 3_000, SketchForm()
+    left, right = (Bands(16, 8).segments(sketch.sketches(batch), 8) for batch in pairs(count, 100, 0.7))
+    met = (left == right).any(axis=1).mean()
+    expected = Bands(16, 8).meeting(0.7)
+    assert abs(met - expected) < 3 * np.sqrt(expected * (1 - expected) / count) + 0.005
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.7, 0.8, 0.95, 1.0])
+def test_chosen_bands_reach_the_recall_and_no_longer_or_fewer_ones_do(threshold):
+    chosen = bands_for(threshold, 128, recall=0.97)
+    assert chosen.meeting(threshold) >= 0.97
+    assert Bands(chosen.number - 1, chosen.rows).meeting(threshold) < 0.97
+    longer = chosen.rows + 1
+    assert Bands(128 // longer, longer).meeting(threshold) < 0.97
+
+
+@pytest.mark.parametrize("name", ["", "20", "0x6", "20x0", "-1x6", "20x6x2", "256x1"])
+def test_unknown_bands_are_refused(name):
+    with pytest.raises(UsageError):
+        bands(name)
+
+
+@pytest.mark.parametrize(
+    "form", [{"bits": 3}, {"bits": 64}, {"slots": 0}, {"slots": 5000}, {"slots": 9, "bits": 4}]
+)
+def test_impossible_sketches_are_refused(form):
+    with pytest.raises(UsageError):
+        SketchForm(**form)
+
+
+def test_a_threshold_that_no_bands_reach_is_refused():
+    with pytest.raises(UsageError, match="use more slots"):
+        bands_for(0.01, 16)
+    for threshold in (0.0, 1.5):
+        with pytest.raises(UsageError, match="above 0, up to 1"):
+            bands_for(threshold)

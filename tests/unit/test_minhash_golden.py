@@ -1,0 +1,59 @@
+"""Known answers: shingles, signatures, sketches, bands and fingerprints of the twenty fixed texts.
+
+A change of one of them is a new profile format. To add texts or forms:
+python -m tests.unit.test_minhash_golden > tests/golden/minhash.json
+"""
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from simhbase.features import Extractor, FeatureBatch, FeatureOptions
+from simhbase.minhash import bands, fingerprints, minima, pack, signatures
+from simhbase.profile import probes
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "minhash.json"
+FEATURES = ("chars:3", "words:2")
+BITS = (1, 8)
+BANDS = ("20x6", "16x8")
+
+
+def batches() -> dict[str, FeatureBatch]:
+    return {kind: Extractor(FeatureOptions(kind=kind), 64).extract(probes()) for kind in FEATURES}
+
+
+def hexadecimal(rows: np.ndarray) -> list[str]:
+    """Each row's bytes, integers big-endian."""
+    return [row.astype(row.dtype.newbyteorder(">")).tobytes().hex() for row in rows]
+
+
+def answers(batch: FeatureBatch) -> dict[str, object]:
+    slots = signatures(batch)
+    sketches = {bits: pack(slots, bits) for bits in BITS}
+    return {
+        "shingles": hexadecimal(np.split(batch.digests, np.cumsum(batch.counts)[:-1])),
+        "slots": hexadecimal(slots),
+        **{f"sketches of {bits} bits": hexadecimal(sketches[bits]) for bits in BITS},
+        **{f"segments {name}": hexadecimal(bands(name).segments(sketches[8], 8)) for name in BANDS},
+        **{f"fingerprints of {bits} bits": hexadecimal(fingerprints(sketches[bits])) for bits in BITS},
+    }
+
+
+@pytest.mark.parametrize("kind", FEATURES)
+def test_signatures_and_all_that_is_made_of_them_are_the_known_ones(kind):
+    assert answers(batches()[kind]) == orjson.loads(GOLDEN.read_bytes())[kind]
+
+
+def test_the_compiled_loop_gives_the_known_signatures(monkeypatch):
+    compiled = pytest.importorskip("simhbase.minhash_compiled", reason="Numba is not installed")
+    for loop in (compiled.minima, minima):
+        monkeypatch.setattr("simhbase.minhash._loop_for", lambda shingles, loop=loop: loop)
+        for kind, known in orjson.loads(GOLDEN.read_bytes()).items():
+            assert hexadecimal(signatures(batches()[kind])) == known["slots"]
+
+
+if __name__ == "__main__":
+    known = {kind: answers(batch) for kind, batch in batches().items()}
+    print(orjson.dumps(known, option=orjson.OPT_INDENT_2).decode())
