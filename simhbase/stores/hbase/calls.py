@@ -181,16 +181,17 @@ class Client:
         return self._run(f"reading {table.table}", table, tasks, patience, deadline)
 
     def write(self, table: TableRequests, tasks: Sequence[Task[T]]) -> list[T]:
-        """The results of tasks that write and may be repeated. Raises what `read` does.
+        """The results of tasks that write and may be repeated. Raises ReadOnly, and what `read` does.
 
         An attempt has all the time that is left: a write that is given up may still be carried out
         later, after whatever the caller does next.
         """
+        self._require_access()
         patience = self.patience()
         return self._run(f"writing to {table.table}", table, tasks, patience, lambda: patience.deadline)
 
     def attempt(self, table: TableRequests, task: Task[T], patience: Patience) -> T:
-        """The result of a task that must not be repeated blindly. Raises what `read` does, and
+        """The result of a task that must not be repeated blindly. Raises what `write` does, and
         Trouble, after a pause, where it may have been carried out or not."""
         self._require_access()
         attempt = _Attempt([task], [0], patience)

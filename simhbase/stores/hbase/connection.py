@@ -126,7 +126,7 @@ def connect(gateway: Gateway, tls: ssl.SSLContext | None, deadline: float, versi
     """
     deadline = min(deadline, time.monotonic() + OPENING_LIMIT)
     try:
-        connected = _open_socket(gateway, deadline)
+        connected = _open_socket(gateway, _left(deadline))
     except OSError as error:
         raise _broken(gateway, error) from error
     try:
@@ -143,7 +143,8 @@ def connect(gateway: Gateway, tls: ssl.SSLContext | None, deadline: float, versi
         ) from error
     except (OSError, Broken) as error:
         connected.close()
-        reason = strangers.explain(partial(_open_socket, gateway, deadline))
+        silent = isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)
+        reason = None if silent else strangers.explain(partial(_open_socket, gateway))
         if reason is not None:
             raise StoreFailed(f"{gateway} {reason}") from error
         raise error if isinstance(error, Broken) else _broken(gateway, error) from error
@@ -160,8 +161,8 @@ def connect(gateway: Gateway, tls: ssl.SSLContext | None, deadline: float, versi
     return connection
 
 
-def _open_socket(gateway: Gateway, deadline: float) -> socket.socket:
-    connected = socket.create_connection((gateway.host, gateway.port), _left(deadline))
+def _open_socket(gateway: Gateway, seconds: float) -> socket.socket:
+    connected = socket.create_connection((gateway.host, gateway.port), seconds)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEPALIVE.items():

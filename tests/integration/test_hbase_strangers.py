@@ -1,0 +1,199 @@
+"""What answers in the place of a gateway is named, and nothing hangs."""
+
+import re
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from thriftpy2.protocol import TBinaryProtocolFactory, TCompactProtocolFactory
+from thriftpy2.thrift import TProcessor
+from thriftpy2.transport import TBufferedTransportFactory, TFramedTransportFactory, TSocket
+
+from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable
+from simhbase.stores import open_store
+from simhbase.stores.hbase.requests import idl
+from tests.relay import LOCALHOST
+
+Handler = Callable[[socket.socket], None]
+
+
+def assert_refused(error: type[SimhbaseError], message: str, port: int, **options: object) -> None:
+    """Opening a store there raises an error with these words in it."""
+    query = "&".join(f"{name}={value}" for name, value in ({"timeout": 1} | options).items())
+    with pytest.raises(error, match=re.escape(message)):
+        open_store(f"hbase://{LOCALHOST}:{port}/simhbase?{query}", "read")
+
+
+@contextmanager
+def serving(handle: Handler) -> Iterator[int]:
+    """The port of a server that does the same with each connection, and hangs up at the first error."""
+    with socket.create_server((LOCALHOST, 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):  # it is closed
+                while True:
+                    connection, _ = listener.accept()
+                    threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+        def answer(connection: socket.socket) -> None:
+            with connection, suppress(Exception):
+                handle(connection)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+class Gateway:
+    """Answers the one question that a new connection is asked."""
+
+    def getThriftServerType(self) -> int:  # noqa: N802  # the name in Thrift
+        return 1
+
+
+def thrift(protocols: Any, transports: Any) -> Handler:
+    """A Thrift server of some protocol over some transport."""
+
+    def handle(connection: socket.socket) -> None:
+        protocol = protocols.get_protocol(transports.get_transport(TSocket(sock=connection)))
+        processor = TProcessor(idl.Gateway, Gateway())
+        while True:
+            processor.process(protocol, protocol)
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("protocol", "transport", "message"),
+    [
+        (TBinaryProtocolFactory(), TFramedTransportFactory(), "speaks Thrift in frames: start it without -f"),
+        (TCompactProtocolFactory(), TBufferedTransportFactory(), "speaks Thrift's compact protocol: start"),
+        (TCompactProtocolFactory(), TFramedTransportFactory(), "speaks Thrift's compact protocol in frames"),
+    ],
+)
+def test_a_thrift_server_of_another_protocol_is_named(protocol, transport, message):
+    with serving(thrift(protocol, transport)) as port:
+        assert_refused(StoreFailed, f"{LOCALHOST}:{port} {message}", port)
+
+
+def test_a_web_server_is_named():
+    with serving(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port:
+        assert_refused(StoreFailed, f"{LOCALHOST}:{port} is no Thrift server: it says b'HTTP/1.1 400", port)
+
+
+def sasl(connection: socket.socket) -> None:
+    """What libthrift 0.14 does that is set up for SASL: hangs up on all that is no SASL."""
+    if connection.recv(1) == b"\x01":
+        connection.recv(100)
+        connection.sendall(b"\x03\x00\x00\x00\x20Unsupported mechanism type GSSAPI")
+
+
+def old_sasl(connection: socket.socket) -> None:
+    """What libthrift 0.12 does: says so first."""
+    connection.recv(5)
+    connection.sendall(b"\x04\x00\x00\x00\x13Invalid status -128")
+
+
+@pytest.mark.parametrize("handle", [sasl, old_sasl])
+def test_a_gateway_with_kerberos_is_refused_by_name(handle):
+    with serving(handle) as port:
+        assert_refused(StoreFailed, f"{LOCALHOST}:{port} asks for SASL (Kerberos), which simhbase", port)
+
+
+def test_a_server_that_hangs_up_is_unreachable():
+    with serving(lambda connection: None) as port:
+        assert_refused(StoreUnreachable, f"did not succeed within 1 s: {LOCALHOST}:{port}: ", port)
+
+
+def test_a_server_that_stays_silent_is_unreachable():
+    with serving(lambda connection: connection.recv(1 << 20) and connection.recv(1)) as port:
+        assert_refused(StoreUnreachable, f"{LOCALHOST}:{port}: no answer in time", port)
+
+
+def test_a_host_without_a_server_is_unreachable():
+    with socket.create_server((LOCALHOST, 0)) as reserved:
+        port = reserved.getsockname()[1]
+    assert_refused(
+        StoreUnreachable,
+        f"looking for simhbase_index did not succeed within 1 s: {LOCALHOST}:{port}: Connection refused",
+        port,
+    )
+
+
+def test_a_host_that_does_not_exist_is_unreachable():
+    with pytest.raises(StoreUnreachable, match=r"no\.such\.host\.invalid:9090: "):
+        open_store("hbase://no.such.host.invalid/?timeout=1", "read")
+
+
+def test_all_gateways_are_tried_and_named():
+    with socket.create_server((LOCALHOST, 0)) as one, socket.create_server((LOCALHOST, 0)) as other:
+        ports = one.getsockname()[1], other.getsockname()[1]
+    with pytest.raises(StoreUnreachable) as caught:
+        open_store(f"hbase://{LOCALHOST}:{ports[0]},{LOCALHOST}:{ports[1]}/?timeout=1", "read")
+    assert all(f"{LOCALHOST}:{port}: Connection refused" in str(caught.value) for port in ports)
+    assert caught.value.exit_code == 11
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for localhost with its key, both in one file."""
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+            ),
+            *("-keyout", "key.pem", "-out", "certificate.pem", "-days", "2", "-subj", "/CN=localhost"),
+            *("-addext", f"subjectAltName=IP:{LOCALHOST}"),
+        ],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+    return folder / "certificate.pem"
+
+
+@pytest.fixture
+def tls_server(certificate: Path) -> Iterator[int]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
+
+    def handle(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as wrapped:
+            wrapped.recv(1)
+
+    with serving(handle) as port:
+        yield port
+
+
+def test_a_gateway_with_tls_is_named(tls_server):
+    assert_refused(StoreFailed, "speaks TLS: add tls=1", tls_server)
+
+
+def test_a_gateway_without_tls_is_named():
+    with serving(thrift(TBinaryProtocolFactory(), TBufferedTransportFactory())) as port:
+        assert_refused(StoreFailed, "speaks without TLS: leave out tls=1", port, tls=1)
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(tls_server):
+    words = "has a certificate that is not trusted (self-signed certificate): name the file"
+    assert_refused(StoreFailed, f"{LOCALHOST}:{tls_server} {words}", tls_server, tls=1)
+
+
+def test_a_file_without_certificates_is_refused(tls_server, tmp_path):
+    (tmp_path / "ca.pem").write_text("nothing")
+    words = f"ca={tmp_path / 'ca.pem'} holds no certificates"
+    assert_refused(StoreFailed, words, tls_server, tls=1, ca=tmp_path / "ca.pem")
