@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -20,6 +20,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 AHEAD = 3  # items under way for each worker: one in work, one waiting for it, one done
+AHEAD_SIZE = 4 << 20  # and their size: work on a large item takes many times its memory
 
 
 def map_in_order(
@@ -28,13 +29,15 @@ def map_in_order(
     processes: int,
     initializer: Callable[..., object] | None = None,
     initargs: tuple[Any, ...] = (),
+    size: Callable[[Item], int] = lambda item: 0,
 ) -> Generator[Result, None, None]:
     """function(item) for each item, in the order of the items.
 
     `initializer(*initargs)` runs once before, in each process. With processes=1 that is this
     process, and there is no pool. Otherwise function, initializer, items and results must be
-    picklable; items are taken at most AHEAD times `processes` before their results are, so that
-    endless items need bounded memory.
+    picklable; items are taken at most AHEAD times `processes` before their results are, and none while
+    those under way have a `size` (in bytes) of AHEAD_SIZE times `processes` together, so that endless
+    items need bounded memory.
 
     Closing the generator ends the workers at once, in the middle of an item; so do Ctrl-C and the
     death of this process. Where more than the loop can fail, hold it in `contextlib.closing`.
@@ -46,7 +49,7 @@ def map_in_order(
         raise UsageError(f"processes = {processes}: at least one is needed")
     if processes == 1:
         return _map_here(function, items, initializer, initargs)
-    return _map_in_workers(function, items, processes, initializer, initargs)
+    return _map_in_workers(function, items, processes, initializer, initargs, size)
 
 
 def _map_here(
@@ -67,6 +70,7 @@ def _map_in_workers(
     processes: int,
     initializer: Callable[..., object] | None,
     initargs: tuple[Any, ...],
+    size: Callable[[Item], int],
 ) -> Generator[Result, None, None]:
     # Spawned: RocksDB's threads and locks do not survive a fork.
     context = get_context("spawn")
@@ -78,7 +82,7 @@ def _map_in_workers(
         initargs=(leash, function, initializer, initargs),
     )
     try:
-        yield from _results(executor, items, processes * AHEAD)
+        yield from _results(executor, items, processes, size)
         executor.shutdown()
     except BrokenProcessPool as error:
         raise SimhbaseError(
@@ -91,15 +95,22 @@ def _map_in_workers(
         leash.close()
 
 
-def _results(executor: ProcessPoolExecutor, items: Iterable[Any], ahead: int) -> Iterator[Any]:
-    pending: deque[Future[Any]] = deque()
+def _results(
+    executor: ProcessPoolExecutor, items: Iterable[Any], processes: int, size: Callable[[Any], int]
+) -> Iterator[Any]:
+    pending: deque[tuple[Future[Any], int]] = deque()
     for item in items:
         with _ctrl_c_put_off():
-            pending.append(executor.submit(_work, item))
-        while pending and (pending[0].done() or len(pending) >= ahead):
-            yield pending.popleft().result()
+            pending.append((executor.submit(_work, item), size(item)))
+        while pending and (pending[0][0].done() or _are_enough(pending, processes)):
+            yield pending.popleft()[0].result()
     while pending:
-        yield pending.popleft().result()
+        yield pending.popleft()[0].result()
+
+
+def _are_enough(pending: Collection[tuple[Future[Any], int]], processes: int) -> bool:
+    """Whether no item should be added to those under way."""
+    return len(pending) >= AHEAD * processes or sum(size for _, size in pending) >= AHEAD_SIZE * processes
 
 
 @contextmanager

@@ -49,9 +49,8 @@ class OutputFile:
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Appends lines, given without their line breaks."""
-        data = b"".join(line + b"\n" for line in lines)
         with self._failing_clearly():
-            self._file.write(data)
+            self._file.writelines(line + b"\n" for line in lines)
             self._file.flush()
 
     def __enter__(self) -> OutputFile:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
 from math import prod
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.bulk.parser import Parser
-from simhbase.bulk.record import Chunk, Record, Reject
+from simhbase.bulk.record import Chunk, Record, Reject, chunk_bytes
 from simhbase.bulk.seen import SeenIds
 from simhbase.parallel import map_in_order
 from simhbase.profile import Profile
@@ -24,6 +24,8 @@ from simhbase.simhash import Fingerprinter
 Result = TypeVar("Result")
 
 _NOT_WORTH_WORKERS = 2  # chunks; these are done before a worker process has started
+_WORTH_WORKERS = 4 << 20  # bytes of a chunk; reading on would only hold more such chunks
+JOINED_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Batch:
     def ids(self) -> list[str]:
         """The ids of the records."""
         return [record.id for record in self.records]
+
+    @cached_property
+    def held_bytes(self) -> int:
+        """What is left of the records' lines and texts, in bytes and characters."""
+        return sum(len(record.json or record.text or "") for record in self.records)
 
     def without_repeats(self, seen: SeenIds) -> Batch:
         """The same with a reject in place of a record whose id came before."""
@@ -151,17 +158,39 @@ def in_workers(
     Close it, or hold it in `contextlib.closing`: that ends the processes. Raises as `map_in_order`.
     """
     rest = iter(chunks)
-    first = list(islice(rest, _NOT_WORTH_WORKERS + 1))
-    if len(first) <= _NOT_WORTH_WORKERS:
+    first = _first(rest)
+    if len(first) <= _NOT_WORTH_WORKERS and not any(chunk_bytes(chunk) > _WORTH_WORKERS for chunk in first):
         processes = 1
-    with closing(map_in_order(work, chain(first, rest), processes)) as results:
+    with closing(map_in_order(work, _given_away(first, rest), processes, size=chunk_bytes)) as results:
         yield from results
 
 
+def _first(chunks: Iterator[Chunk]) -> deque[Chunk]:
+    """As many chunks as it takes to see whether workers are worth it."""
+    first: deque[Chunk] = deque()
+    for chunk in chunks:
+        first.append(chunk)
+        if len(first) > _NOT_WORTH_WORKERS or chunk_bytes(chunk) > _WORTH_WORKERS:
+            break
+    return first
+
+
+def _given_away(first: deque[Chunk], rest: Iterator[Chunk]) -> Iterator[Chunk]:
+    """All chunks, none of them held once it is given."""
+    while first:
+        yield first.popleft()
+    yield from rest
+
+
 def joined(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
-    """Every so many batches as one."""
-    rest = iter(batches)
-    while some := list(islice(rest, size)):
+    """Every so many batches as one, or fewer of them that hold JOINED_BYTES."""
+    some: list[Batch] = []
+    for batch in batches:
+        some.append(batch)
+        if len(some) == size or sum(each.held_bytes for each in some) >= JOINED_BYTES:
+            yield _join(some)
+            some = []
+    if some:
         yield _join(some)
 
 

@@ -137,3 +137,8 @@ class SourceReject(Reject):
 
 
 Chunk = list[Raw | Reject]  # in input order, of bounded count and bytes
+
+
+def chunk_bytes(chunk: Chunk) -> int:
+    """What the records of a chunk have in bytes."""
+    return sum(len(item.data) for item in chunk if isinstance(item, Raw))

@@ -56,6 +56,9 @@ class Sources:
                 chunk, size = [], 0
             chunk.append(item)
             size += item_size
+            if size > CHUNK_BYTES:  # a large record: goes before the next one is read
+                yield chunk
+                chunk, size = [], 0
         if chunk:
             yield chunk
 

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from itertools import count, islice
 from pathlib import Path
 
 import pytest
 
 from simhbase.errors import SimhbaseError, UsageError
-from simhbase.parallel import AHEAD, map_in_order
+from simhbase.parallel import AHEAD, AHEAD_SIZE, map_in_order
 
 POOLS = pytest.mark.parametrize("processes", [1, 2])
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
@@ -109,6 +110,15 @@ def test_endless_items_are_taken_only_a_little_ahead_of_the_results(processes):
     taken = next(numbers)
     assert taken <= 20 + processes * AHEAD
     results.close()
+
+
+def test_large_items_are_taken_one_after_the_other_and_medium_ones_two_at_a_time():
+    for size, ahead in ((2 * AHEAD_SIZE, 1), (AHEAD_SIZE, 2)):
+        taken: list[int] = []
+        numbers = (taken.append(number) or number for number in range(6))
+        with closing(map_in_order(double, numbers, 2, size=lambda _, size=size: size)) as results:
+            most = max(len(taken) - position for position, _ in enumerate(results))
+        assert most == ahead
 
 
 @POOLS

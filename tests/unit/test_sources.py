@@ -613,6 +613,13 @@ class TestChunks:
             sizes[:1], sizes[1:2], sizes[2:5], sizes[5:]
         ]  # fmt: skip
 
+    def test_a_large_record_goes_before_the_next_one_is_read(self):
+        stdin = io.BytesIO(b"\n".join(b"x" * size for size in (CHUNK_BYTES * 3, CHUNK_BYTES * 5, 1)))
+        chunks = Sources(["-"], InputOptions(format="lines"), stdin).chunks()
+        assert [len(raw.data) for raw in next(chunks)] == [CHUNK_BYTES * 3]
+        assert stdin.tell() <= CHUNK_BYTES * 4
+        assert [[len(raw.data) for raw in chunk] for chunk in chunks] == [[CHUNK_BYTES * 5], [1]]
+
     def test_a_record_of_the_largest_size_is_read_and_one_byte_more_is_not(self, tmp_path):
         path = write(tmp_path / "x.txt", b"x" * 1000 + b"\n" + b"y" * 1001 + b"\nz")
         good, bad, last = read(path, format="lines", max_record_bytes=1000)
