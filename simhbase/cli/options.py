@@ -31,7 +31,7 @@ store_option = click.option(
     show_default=True,
     show_envvar=True,
     metavar="URL",
-    help="The store: rocksdb:PATH or memory:",
+    help="The store: rocksdb:PATH, hbase://HOST:PORT/PREFIX or memory:",
 )
 
 

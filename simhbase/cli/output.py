@@ -33,6 +33,9 @@ class Output(Protocol):
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """Ids and hex digits."""
 
+    def script(self, text: str) -> None:
+        """A file for another program."""
+
 
 class JsonOutput:
     """A JSON object a summary, a line of JSON a record."""
@@ -48,6 +51,10 @@ class JsonOutput:
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """A line a document."""
         self._lines({"id": document, "fingerprint": digits} for document, digits in rows)
+
+    def script(self, text: str) -> None:
+        """One object."""
+        self._lines([{"script": text}])
 
     def _lines(self, values: Iterable[Mapping[str, Any]]) -> None:
         _write(json_line(value) + b"\n" for value in values)
@@ -68,6 +75,10 @@ class ConsoleOutput:
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """A line a document."""
         _write(_encoded(f"{digits}  {document}" for document, digits in rows))
+
+    def script(self, text: str) -> None:
+        """The file as it is."""
+        _write([text.encode()])
 
 
 def message(text: str) -> None:

@@ -30,6 +30,12 @@ def drop_store(url: str) -> None:
     _backend(url).drop_store(url)
 
 
+def droppable(url: str) -> list[str]:
+    """The names of what `drop_store` would delete: of a store, or of the half of one that a creation
+    left which was interrupted. Raises TablesMissing where there is nothing."""
+    return _backend(url).droppable(url)  # type: ignore[no-any-return]  # a module is untyped
+
+
 def location(url: str) -> str:
     """The part of a URL behind its scheme."""
     return url.partition(":")[2]

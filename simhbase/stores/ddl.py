@@ -7,8 +7,8 @@ Attributes have the names and values that the HBase shell shows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -105,6 +105,15 @@ class Difference:
         return f"{self.table}: {self.attribute} is {self.live or 'missing'}, not {self.wanted}"
 
 
+@dataclass(frozen=True, slots=True)
+class LiveTable:
+    """A table as it is: how many regions, and the attributes of its column family."""
+
+    name: str
+    regions: int
+    attributes: Attributes
+
+
 class Administrator(Protocol):
     """What creates and describes tables."""
 
@@ -116,6 +125,9 @@ class Administrator(Protocol):
 
     def drop(self, table: TableSpec) -> None:
         """Deletes a table with its data; one that is gone already is right, too."""
+
+    def regions(self, table: TableSpec) -> int:
+        """How many regions a live table has."""
 
 
 def table_spec(table: str, namespace: str, prefix: str, options: Options = DEFAULT_OPTIONS) -> TableSpec:
@@ -173,15 +185,32 @@ def check(tables: Sequence[TableSpec], administrator: Administrator) -> None:
         )
 
 
+def existing(tables: Sequence[TableSpec], administrator: Administrator) -> list[TableSpec]:
+    """Those of the tables that exist. Raises TablesMissing where none does."""
+    there = [table for table in tables if administrator.families(table) is not None]
+    if not there:
+        raise TablesMissing(f"none of {', '.join(table.full_name for table in tables)} exists")
+    return there
+
+
+def describe(tables: Sequence[TableSpec], administrator: Administrator) -> list[LiveTable]:
+    """The tables as they are. Raises TablesMissing."""
+    found = []
+    for table in tables:
+        families = administrator.families(table)
+        if families is None:
+            raise TablesMissing(f"{table.full_name} not found")
+        found.append(LiveTable(table.full_name, administrator.regions(table), families.get(table.family, {})))
+    return found
+
+
 def drop(tables: Sequence[TableSpec], administrator: Administrator) -> list[str]:
     """Deletes those of the tables that exist, and returns their names. Raises TablesMissing.
 
     The last table goes first: it is the one with the profile, and without it what is left counts as
     missing, wherever this stops.
     """
-    there = [table for table in reversed(tables) if administrator.families(table) is not None]
-    if not there:
-        raise TablesMissing(f"none of {', '.join(table.full_name for table in tables)} exists")
+    there = existing(tables, administrator)[::-1]
     for table in there:
         administrator.drop(table)
     return [table.full_name for table in there]
@@ -189,19 +218,35 @@ def drop(tables: Sequence[TableSpec], administrator: Administrator) -> list[str]
 
 def _compared(tables: Sequence[TableSpec], administrator: Administrator) -> list[TableSpec]:
     """The tables that are missing. Raises SchemaDiffers where others are not what they should be."""
-    missing, differences = [], []
-    for table in tables:
-        live = administrator.families(table)
+    missing, different, changes = [], [], []
+    found = [administrator.families(table) for table in tables]
+    for table, live in zip(_expiring_alike(tables, found), found, strict=True):
         if live is None:
             missing.append(table)
-        else:
-            differences += compare(live, table)
-    if differences:
+        elif differences := compare(live, table):
+            different += differences
+            changes.append(render_alter(table, [difference.attribute for difference in differences]))
+    if different:
+        commands = "".join(f"  {change}\n" for change in changes)
         raise SchemaDiffers(
-            f"{'; '.join(map(str, differences))}. Change the tables with 'alter' in the hbase shell, or "
-            "drop them and create them anew"
+            f"{'; '.join(map(str, different))}. Change that in the hbase shell with\n{commands}"
+            "or drop the tables and create them anew"
         )
     return missing
+
+
+def _expiring_alike(
+    tables: Sequence[TableSpec], found: Sequence[Mapping[str, Attributes] | None]
+) -> list[TableSpec]:
+    """The tables, those whose time to live is nobody's business with that of the first which exists:
+    rows of one document must not expire one after the other."""
+    lives = [
+        family["TTL"]
+        for table, families in zip(tables, found, strict=True)
+        if "TTL" not in table.attributes and (family := (families or {}).get(table.family, {})).get("TTL")
+    ]
+    ttl = {"TTL": lives[0]} if lives else {}
+    return [replace(table, attributes={**ttl, **table.attributes}) for table in tables]
 
 
 def compare(live: Mapping[str, Attributes], wanted: TableSpec) -> list[Difference]:
@@ -219,12 +264,7 @@ def compare(live: Mapping[str, Attributes], wanted: TableSpec) -> list[Differenc
 
 def render_shell(table: TableSpec) -> str:
     """The command that creates a table in the HBase shell."""
-    family = [f"NAME => {_quoted(table.family)}"]
-    for name, value in table.attributes.items():
-        pair = f"{_quoted(name)} => {_quoted(value)}"
-        family.append(
-            f"CONFIGURATION => {{{pair}}}" if name == BLOOM_PREFIX else f"{name} => {_quoted(value)}"
-        )
+    family = _family(table, table.attributes)
     parts = [_quoted(table.full_name), "{" + ",\n   ".join(family) + "}"]
     if table.splits:
         keys = ["".join(f"\\x{byte:02X}" for byte in key) for key in table.splits]
@@ -232,11 +272,35 @@ def render_shell(table: TableSpec) -> str:
     return "create " + ",\n  ".join(parts)
 
 
+def render_alter(table: TableSpec, attributes: Collection[str]) -> str:
+    """The command that sets some attributes of a live table in the HBase shell; NAME stands for a
+    column family that is missing."""
+    changed = table.attributes if "NAME" in attributes else attributes
+    return f"alter {_quoted(table.full_name)}, {{{', '.join(_family(table, changed))}}}"
+
+
+def _family(table: TableSpec, attributes: Iterable[str]) -> list[str]:
+    """The column family and some of its attributes, as commands of the shell take them."""
+    pairs = [f"NAME => {_quoted(table.family)}"]
+    for name in attributes:
+        value = _quoted(table.attributes[name])
+        configuration = f"CONFIGURATION => {{{_quoted(name)} => {value}}}"
+        pairs.append(configuration if name == BLOOM_PREFIX else f"{name} => {value}")
+    return pairs
+
+
 def render_script(tables: Sequence[TableSpec]) -> str:
-    """A file for the HBase shell that creates tables."""
+    """A file for the HBase shell that creates tables, and their namespace where that is missing."""
     namespaces = sorted({table.namespace for table in tables} - {DEFAULT_NAMESPACE})
-    commands = [f"create_namespace {_quoted(namespace)}" for namespace in namespaces]
+    commands = map(_render_namespace, namespaces)
     return "\n\n".join([*commands, *map(render_shell, tables), "exit\n"])
+
+
+def _render_namespace(namespace: str) -> str:
+    return (
+        f"begin\n  create_namespace {_quoted(namespace)}\n"
+        "rescue => error\n  raise unless error.message =~ /exist/i\nend"
+    )
 
 
 def _quoted(text: str) -> str:

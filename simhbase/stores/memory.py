@@ -39,6 +39,11 @@ def drop_store(url: str) -> NoReturn:
     raise TablesMissing(f"{url} is gone when it is closed: there is nothing to drop")
 
 
+def droppable(url: str) -> NoReturn:
+    """Raises TablesMissing, as `drop_store` does."""
+    drop_store(url)
+
+
 def _check(url: str) -> None:
     if url != "memory:":
         raise UsageError(f"no store {url!r}: a store in memory has no name, its URL is memory:")

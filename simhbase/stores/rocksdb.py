@@ -84,38 +84,51 @@ def create_store(url: str) -> RocksStore:
 
 
 def drop_store(url: str) -> None:
-    """Deletes a store with all its data. Raises TablesMissing, StoreBusy, StoreFailed."""
-    path = _path(url)
-    _require(url, path)
+    """Deletes a store with all its data, or what an interrupted creation left of one. Raises
+    TablesMissing, StoreBusy, StoreFailed."""
+    droppable(url)
     with _Failures("dropping", url):
-        Rdict.destroy(str(path), _database_options())
+        Rdict.destroy(str(_path(url)), _database_options())
+
+
+def droppable(url: str) -> list[str]:
+    """The name of what `drop_store` would delete. Raises TablesMissing."""
+    if not _is_ours(_path(url)):
+        raise _nothing_there(url)
+    return [url]
 
 
 def _path(url: str) -> Path:
     path = location(url)
     if not path:
         raise UsageError(f"no store {url!r}: name its folder, as in rocksdb:simhbase.db")
-    return Path(path)
+    return Path(path).absolute()  # a change of the working folder moves no store
 
 
 def _require(url: str, path: Path) -> None:
     """Raises TablesMissing where there is no store, or only a part of one."""
     with _Failures("opening", url):
         if not (path / "CURRENT").exists():
-            raise TablesMissing(f"{url}: no store is there; load, add and tables create make one")
+            raise _nothing_there(url)
         missing = sorted(set(TABLES).difference(Rdict.list_cf(str(path), _database_options())))
     if missing:
         raise TablesMissing(f"{url} lacks {', '.join(missing)}; tables create completes it")
 
 
+def _nothing_there(url: str) -> TablesMissing:
+    return TablesMissing(f"{url}: no store is there; simhbase load or simhbase tables create make one")
+
+
+def _is_ours(path: Path) -> bool:
+    # An interrupted creation leaves the second before any other file.
+    return any((path / name).exists() for name in ("CURRENT", "rocksdict-config.json"))
+
+
 def _make_folder(url: str, path: Path) -> None:
     """Raises UsageError where a store's files would be scattered among others."""
     with _Failures("creating", url):
-        if path.exists():
-            # An interrupted creation leaves the second before any other file.
-            ours = any((path / name).exists() for name in ("CURRENT", "rocksdict-config.json"))
-            if not path.is_dir() or (any(path.iterdir()) and not ours):
-                raise UsageError(f"{url}: the path holds something else, give the store a folder of its own")
+        if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_ours(path))):
+            raise UsageError(f"{url}: the path holds something else, give the store a folder of its own")
         path.mkdir(parents=True, exist_ok=True)
         # RocksDB syncs what is in its folder, not the folder's own name.
         above = os.open(path.absolute().parent, os.O_RDONLY)

@@ -1,5 +1,6 @@
 """Tables in a real HBase: created through Thrift 2 and by the shell, compared, dropped."""
 
+import json
 import re
 import socket
 import time
@@ -15,6 +16,7 @@ from simhbase.stores import create_store, ddl, drop_store, open_store
 from simhbase.stores.ddl import Options
 from simhbase.stores.hbase import check_tables, create_tables, specification
 from tests.cluster import Cluster
+from tests.command_line import result, run
 
 pytestmark = pytest.mark.hbase
 
@@ -71,15 +73,106 @@ def test_the_files_in_schema_make_the_same_tables_in_the_shell_as_thrift_2(hbase
         drop_store(shelled)
 
 
-def test_a_script_for_a_namespace_with_options_makes_the_same_tables_as_thrift_2(hbase, url, connection):
+def test_the_script_that_tables_ddl_prints_makes_the_same_tables_as_tables_create(
+    hbase, url, connection, tmp_path
+):
     options = Options(regions=5, compression="GZ", ttl=86400)
+    chosen = ("--regions", 5, "--compression", "gz", "--ttl", "1d")
+    plain, _, thrift2 = url.partition("?thrift2=")
+    made = run("tables", "create", "--store", plain, "--thrift2", thrift2, *chosen, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+
     shelled = hbase.url(f"namespace{time.time_ns()}:shelled")
-    create_tables(url, options)
-    script = ddl.render_script(specification(shelled, options)).removesuffix("exit\n")
+    by_shell = ("--store", shelled.partition("?")[0])
+    script = result("tables", "ddl", *by_shell, *chosen, cwd=tmp_path)["script"].removesuffix("exit\n")
+    again = ddl.render_script(specification(shelled)).partition("\n\n")[0]  # the namespace is there already
     try:
-        assert_same(hbase, connection, script, shelled, url, options)
+        assert_same(hbase, connection, f"{script}\n{again}", shelled, url, options)
+        assert run("tables", "check", "--store", shelled, cwd=tmp_path).returncode == 10  # no profile yet
+        result("tables", "create", *by_shell, cwd=tmp_path)
+        checked = result("tables", "check", "--store", shelled, "--ttl", "1d", cwd=tmp_path)
+        assert checked["attributes_compared"] == sum(
+            len(table.attributes) for table in specification(shelled, Options(ttl=86400))
+        )
     finally:
         drop_store(shelled)
+
+
+def test_a_change_in_the_shell_is_told_until_it_is_undone(hbase, url, tmp_path):
+    store = ("--store", url)
+    result("tables", "create", *store, "--regions", 1, cwd=tmp_path)
+    index = specification(url)[0]
+    hbase.shell(
+        "alter 'created_index', {NAME => 'i', BLOOMFILTER => 'ROW', "
+        f"CONFIGURATION => {{'{ddl.BLOOM_PREFIX}' => '7'}}}}\n"
+        f"{ddl.render_alter(index, ['BLOOMFILTER', ddl.BLOOM_PREFIX])}\n"
+        "alter 'created_meta', {NAME => 'd', TTL => '60', VERSIONS => '2'}\nexit\n"
+    )
+    for command in ("check", "create"):
+        done = run("tables", command, *store, cwd=tmp_path)
+        assert done.returncode == 14
+        difference = "created_meta: VERSIONS is 2, not 1; created_meta: TTL is 60, not FOREVER."
+        assert done.stderr.decode().startswith(f"Error: {difference}")
+
+
+def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
+    plain = url.partition("?")[0]
+
+    def tables(*arguments: object, store: str = url, stdin: bytes = b"") -> tuple[int, str]:
+        done = run("tables", *arguments, "--store", store, cwd=tmp_path, stdin=stdin)
+        return done.returncode, done.stdout.decode() + done.stderr.decode()
+
+    assert tables("check")[0] == tables("drop")[0] == tables("check", store=plain)[0] == 10
+    code, said = tables("create", store=plain)
+    assert (code, "thrift2=PORT" in said, "tables ddl" in said) == (10, True, True)
+
+    assert tables("create", "-k", 9, "--regions", 3)[0] == 2
+    assert not [table for table in connection.tables() if table.startswith(b"created_")]
+    assert tables("create", "--layout", "4x1", "--regions", 3, "--ttl", "60m")[0] == 0
+    assert tables("create")[0] == 0
+    assert tables("create", "--layout", "5x2")[0] == 12
+    assert tables("create", "--ttl", "61m")[0] == tables("check", "--ttl", "61m")[0] == 14
+
+    described = result("tables", "describe", "--store", url, cwd=tmp_path)["tables"]
+    assert {name: (table["name"], table["regions"]) for name, table in described.items()} == {
+        "index": ("created_index", 3),
+        "fingerprints": ("created_fingerprints", 3),
+        "documents": ("created_documents", 3),
+        "meta": ("created_meta", 1),
+    }
+    ttls = {name: table["attributes"]["TTL"] for name, table in described.items()}
+    assert ttls == {"index": "3600", "fingerprints": "3600", "documents": "3600", "meta": "FOREVER"}
+    assert "regions" not in result("tables", "describe", "--store", plain, cwd=tmp_path)["tables"]["index"]
+
+    code, said = tables("check", store=plain)
+    assert (code, "not compared: VERSIONS, DATA_BLOCK_ENCODING" in said) == (0, True)
+
+    connection.delete_table("created_fingerprints", disable=True)
+    code, said = tables("check")
+    assert (code, "created_fingerprints not found" in said) == (10, True)
+    assert tables("check", store=plain)[0] == 10
+    assert tables("create")[0] == tables("check")[0] == 0
+    described = result("tables", "describe", "--store", url, cwd=tmp_path)["tables"]
+    assert described["fingerprints"]["attributes"]["TTL"] == "3600"
+
+    connection.delete_table("created_fingerprints", disable=True)
+    code, said = tables("drop", stdin=b"n\n")
+    question = "Delete created_index, created_documents, created_meta (not complete)?"
+    assert (code, question in said) == (1, True)
+    assert tables("drop", store=plain, stdin=b"y\n")[0] == 2
+    assert tables("drop", stdin=b"y\n")[0] == 0
+    assert tables("drop", "--yes")[0] == 10
+    assert not [table for table in connection.tables() if table.startswith(b"created_")]
+
+
+def test_a_pipeline_that_answers_differently_is_refused(url, tmp_path):
+    result("tables", "create", "--store", url, "--regions", 2, cwd=tmp_path)
+    with closing(open_store(url, "write")) as store:
+        (value,) = store.records("meta").get([b"profile"])
+        stored = json.loads(value)
+        stored["probes"][0] = "0" * 16
+        store.records("meta").put([(b"profile", json.dumps(stored).encode())])
+    assert run("tables", "check", "--store", url, cwd=tmp_path).returncode == 12
 
 
 def assert_same(

@@ -21,7 +21,7 @@ class Listed:
     """Tables that exist by name only: what is created and dropped, in order."""
 
     def __init__(self, *tables: TableSpec) -> None:
-        self.live: dict[str, Mapping[str, Attributes]] = {}
+        self.live: dict[str, dict[str, dict[str, str]]] = {}
         self.calls: list[tuple[str, str]] = []
         for table in tables:
             self.live[table.full_name] = {table.family: dict(table.attributes)}
@@ -36,6 +36,9 @@ class Listed:
     def drop(self, table: TableSpec) -> None:
         self.calls.append(("drop", table.name))
         del self.live[table.full_name]
+
+    def regions(self, table: TableSpec) -> int:
+        return len(table.splits) + 1
 
 
 def tables(**options: object) -> dict[str, TableSpec]:
@@ -147,6 +150,49 @@ def test_nothing_is_created_beside_a_table_that_differs():
     assert live.calls == []
 
 
+def test_a_difference_is_told_with_the_command_that_mends_it():
+    wanted = tables()
+    live = Listed(*wanted.values())
+    live.live["p_index"]["i"] |= {"VERSIONS": "3", ddl.BLOOM_PREFIX: "4"}
+    live.live["p_meta"] = {}
+    with pytest.raises(SchemaDiffers) as caught:
+        ddl.check(list(wanted.values()), live)
+    commands = [line.strip() for line in str(caught.value).splitlines() if line.startswith("  ")]
+    assert commands == [
+        "alter 'p_index', {NAME => 'i', VERSIONS => '1', "
+        "CONFIGURATION => {'RowPrefixBloomFilter.prefix_length' => '5'}}",
+        "alter 'p_meta', {NAME => 'd', VERSIONS => '1', DATA_BLOCK_ENCODING => 'FAST_DIFF', "
+        "BLOCKSIZE => '16384', BLOCKCACHE => 'true', KEEP_DELETED_CELLS => 'FALSE', BLOOMFILTER => 'ROW', "
+        "TTL => 'FOREVER'}",
+    ]
+
+
+def test_rows_of_one_document_expire_together():
+    wanted = list(tables().values())
+    live = Listed(*tables(ttl=60).values())
+    ddl.check(wanted, live)
+    live.live["p_documents"]["d"]["TTL"] = "50"
+    with pytest.raises(SchemaDiffers, match=r"^p_documents: TTL is 50, not 60\. "):
+        ddl.check(wanted, live)
+    del live.live["p_documents"]
+    ddl.create(wanted, live)
+    assert live.live["p_documents"]["d"]["TTL"] == "60"
+
+
+def test_live_tables_are_described_and_missing_ones_named():
+    wanted = list(tables(regions=4).values())
+    described = ddl.describe(wanted, Listed(*wanted))
+    assert [(table.name, table.regions) for table in described] == [
+        ("p_index", 4),
+        ("p_fingerprints", 4),
+        ("p_documents", 4),
+        ("p_meta", 1),
+    ]
+    assert [table.attributes for table in described] == [table.attributes for table in wanted]
+    with pytest.raises(TablesMissing, match="p_fingerprints not found"):
+        ddl.describe(wanted, Listed(wanted[0]))
+
+
 def test_the_table_with_the_profile_is_created_last_and_dropped_first():
     wanted = list(tables().values())
     live = Listed()
@@ -193,7 +239,9 @@ def test_a_command_for_the_shell_says_everything():
 
 def test_a_script_creates_the_namespace_first():
     script = ddl.render_script(ddl.schema("ns", "p", Options(regions=1)))
-    assert script.startswith("create_namespace 'ns'\n\ncreate 'ns:p_index'")
+    namespace, index, *_ = script.split("\n\n")
+    assert "create_namespace 'ns'" in namespace
+    assert index.startswith("create 'ns:p_index'")
     assert "create_namespace" not in ddl.render_script(ddl.schema("default", "p"))
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from simhbase.errors import UsageError
+from simhbase.errors import TablesMissing, UsageError
 from simhbase.stores import ddl
 from simhbase.stores.base import Access
-from simhbase.stores.ddl import DEFAULT_OPTIONS, Options, TableSpec
+from simhbase.stores.ddl import DEFAULT_OPTIONS, LiveTable, Options, TableSpec
 from simhbase.stores.hbase.address import Address, parse
 from simhbase.stores.hbase.administration import Thrift2Administrator
 from simhbase.stores.hbase.pool import thrift2_pool
@@ -22,8 +22,12 @@ __all__ = [
     "check_tables",
     "create_store",
     "create_tables",
+    "describe_tables",
     "drop_store",
+    "droppable",
+    "has_administration",
     "open_store",
+    "script",
     "specification",
 ]
 
@@ -44,9 +48,16 @@ def create_store(url: str) -> HBaseStore:
 
     Raises SchemaDiffers where a table exists with other attributes, and what `open_store` raises.
     """
-    if parse(url).administration:
+    if has_administration(url):
         create_tables(url)
-    return open_store(url, "write")
+        return open_store(url, "write")
+    try:
+        return open_store(url, "write")
+    except TablesMissing as missing:
+        raise TablesMissing(
+            f"{missing} and a Thrift 2 gateway, thrift2=PORT in the URL, or in the hbase shell with what "
+            "'simhbase tables ddl' prints"
+        ) from missing
 
 
 def drop_store(url: str) -> None:
@@ -54,6 +65,19 @@ def drop_store(url: str) -> None:
     address = parse(url)
     with _administrator(address, "drop") as administrator:
         ddl.drop(_specification(address, DEFAULT_OPTIONS), administrator)
+
+
+def droppable(url: str) -> list[str]:
+    """The names of the tables that `drop_store` would delete. Raises what that raises."""
+    address = parse(url)
+    with _administrator(address, "drop") as administrator:
+        there = ddl.existing(_specification(address, DEFAULT_OPTIONS), administrator)
+    return [table.full_name for table in there]
+
+
+def has_administration(url: str) -> bool:
+    """Whether a URL names a Thrift 2 gateway, which creates, checks and drops tables."""
+    return bool(parse(url).administration)
 
 
 def create_tables(url: str, options: Options = DEFAULT_OPTIONS) -> list[str]:
@@ -76,9 +100,28 @@ def check_tables(url: str, options: Options = DEFAULT_OPTIONS) -> None:
         ddl.check(_specification(address, options), administrator)
 
 
+def describe_tables(url: str) -> dict[str, LiveTable]:
+    """Each of ddl.TABLES as it is. Raises TablesMissing, StoreUnreachable, StoreFailed."""
+    address = parse(url)
+    with _administrator(address, "describe") as administrator:
+        found = ddl.describe(_specification(address, DEFAULT_OPTIONS), administrator)
+    return dict(zip(ddl.TABLES, found, strict=True))
+
+
 def specification(url: str, options: Options = DEFAULT_OPTIONS) -> list[TableSpec]:
-    """What the tables of a URL should be; see ddl.render_script."""
+    """What the tables of a URL should be."""
     return _specification(parse(url), options)
+
+
+def script(url: str, options: Options = DEFAULT_OPTIONS) -> str:
+    """What creates the tables of a URL in the HBase shell."""
+    address = parse(url)
+    namespace = "" if address.namespace == ddl.DEFAULT_NAMESPACE else f"{address.namespace}:"
+    return (
+        f"# The tables of {namespace}{address.prefix}. Run this file as `hbase shell FILE`; after that\n"
+        "# `simhbase tables create` stores the profile in them.\n\n"
+        f"{ddl.render_script(_specification(address, options))}"
+    )
 
 
 def _specification(address: Address, options: Options) -> list[TableSpec]:
@@ -90,7 +133,7 @@ def _administrator(address: Address, doing: str) -> Iterator[Thrift2Administrato
     if not address.administration:
         raise UsageError(
             f"{address.url}: to {doing} tables, name a Thrift 2 gateway with thrift2=PORT in the URL, or "
-            "do it in the hbase shell: 'simhbase tables ddl' prints the commands"
+            "use the hbase shell ('simhbase tables ddl' prints what creates them)"
         )
     with closing(thrift2_pool(address)) as pool:
         yield Thrift2Administrator(pool, address.timeout)

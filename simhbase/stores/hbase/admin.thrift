@@ -60,6 +60,9 @@ struct TTableDescriptor {
   2: list<TColumnFamilyDescriptor> columns
 }
 
+struct THRegionLocation {
+}
+
 struct TNamespaceDescriptor {
   1: binary name
 }
@@ -71,6 +74,7 @@ service Administration {
   void createTable(1: TTableDescriptor desc, 2: list<binary> splitKeys) throws (1: TIOError io)
   void disableTable(1: TTableName tableName) throws (1: TIOError io)
   void deleteTable(1: TTableName tableName) throws (1: TIOError io)
+  list<THRegionLocation> getAllRegionLocations(1: binary table) throws (1: TIOError io)
   list<binary> listNamespaces() throws (1: TIOError io)
   void createNamespace(1: TNamespaceDescriptor namespaceDesc) throws (1: TIOError io)
 }

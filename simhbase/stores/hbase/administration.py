@@ -95,6 +95,11 @@ class Thrift2Administrator:
                 if self._exists(table):
                     raise
 
+    def regions(self, table: TableSpec) -> int:
+        """How many regions a live table has."""
+        with _failures("describing", table):
+            return len(self._call(table, "getAllRegionLocations", table=table.full_name.encode()))
+
     def _exists(self, table: TableSpec) -> bool:
         return bool(self._call(table, "tableExists", tableName=_name(table)))
 

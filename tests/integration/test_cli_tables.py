@@ -1,0 +1,110 @@
+"""`simhbase tables` where no HBase is asked: scripts for its shell, and what other stores refuse."""
+
+from pathlib import Path
+
+import pytest
+
+from simhbase.stores.ddl import regions_for
+from tests.command_line import result, run
+
+HBASE = "hbase://nowhere/news:articles"
+
+
+def script(*options: object, cwd: Path) -> str:
+    return result("tables", "ddl", "--store", HBASE, *options, cwd=cwd)["script"]
+
+
+def test_the_script_has_what_was_chosen_and_its_use_is_said(tmp_path):
+    options = ("--regions", 4, "--compression", "gz", "--ttl", "30d")
+    printed = run("tables", "ddl", "--store", HBASE, *options, cwd=tmp_path)
+    assert printed.stdout.decode() == script(*options, cwd=tmp_path)
+    text = printed.stdout.decode()
+    assert [line for line in text.splitlines() if line.startswith("create ")] == [
+        f"create 'news:articles_{table}'," for table in ("index", "fingerprints", "documents", "meta")
+    ]
+    assert "create_namespace 'news'" in text
+    assert (text.count("COMPRESSION => 'GZ'"), text.count("TTL => '2592000'")) == (4, 3)
+    assert text.count("SPLITS => ['\\x40', '\\x80', '\\xC0']") == 3
+    assert "hbase shell FILE" in text.partition("create")[0]
+    assert b"hbase shell FILE" in printed.stderr
+
+
+@pytest.mark.parametrize(
+    ("ttl", "seconds"), [("60", 60), ("90s", 90), ("5m", 300), ("2h", 7200), ("30d", 2592000), ("1w", 604800)]
+)
+def test_times_to_live_have_units(tmp_path, ttl, seconds):
+    assert script("--ttl", ttl, cwd=tmp_path).count(f"TTL => '{seconds}'") == 3
+
+
+def test_regions_follow_from_documents(tmp_path):
+    regions = regions_for(1_000_000_000)
+    assert regions > 1
+    assert script("--documents", 1_000_000_000, cwd=tmp_path) == script("--regions", regions, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--regions", 4, "--documents", 5), "give one of them"),
+        (("--ttl", "soon"), "'soon' is not a number of seconds"),
+        (("--ttl", "0"), "time to live of 0 s"),
+        (("--ttl", "9999999999w"), "time to live of"),
+        (("--compression", "lzo"), "'lzo' is not one of"),
+        (("--regions", 0), "0 is not in the range"),
+        (("--store", "rocksdb:s.db"), "tables ddl is for stores in HBase"),
+        (("--store", "hbase://h/wrong prefix"), "is not [NAMESPACE:]PREFIX"),
+    ],
+)
+def test_wrong_options_are_refused(tmp_path, options, reason):
+    done = run("tables", "ddl", "--store", HBASE, *options, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert reason in done.stderr.decode()
+
+
+@pytest.mark.parametrize("store", ["rocksdb:s.db", "memory:"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("create", "--regions", 4),
+        ("create", "--documents", 4),
+        ("create", "--compression", "none"),
+        ("create", "--ttl", "1d"),
+        ("create", "--thrift2", 9091),
+        ("check", "--ttl", "1d"),
+        ("drop", "--yes", "--thrift2", 9091),
+    ],
+)
+def test_other_stores_refuse_what_only_hbase_has(tmp_path, store, command):
+    done = run("tables", *command, "--store", store, cwd=tmp_path)
+    assert done.returncode == 2
+    option = next(word for word in command[1:] if word != "--yes")
+    assert f"{option}: " in done.stderr.decode()
+    assert f"{store} is no HBase store" in done.stderr.decode()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_choices_for_new_tables_need_a_gateway_that_makes_them(tmp_path):
+    done = run("tables", "create", "--store", HBASE, "--regions", 4, cwd=tmp_path)
+    assert done.returncode == 2
+    assert (
+        f"--regions: it takes a Thrift 2 gateway to create such tables, and {HBASE}" in done.stderr.decode()
+    )
+
+
+def test_a_second_thrift_2_gateway_is_refused(tmp_path):
+    done = run("tables", "check", "--store", f"{HBASE}?thrift2=1", "--thrift2", 2, cwd=tmp_path)
+    assert (done.returncode, b"given twice" in done.stderr) == (2, True)
+
+
+def test_what_an_interrupted_creation_left_is_dropped_after_the_same_question(tmp_path):
+    from rocksdict import Options, Rdict
+
+    half = Rdict(str(tmp_path / "s.db"), Options(raw_mode=True))
+    half.create_column_family("index", Options(raw_mode=True)).close()
+    half.close()
+    drop = ("tables", "drop", "--store", "rocksdb:s.db")
+    kept = run(*drop, cwd=tmp_path, stdin=b"n\n")
+    assert (kept.returncode, b"Delete rocksdb:s.db (not complete)?" in kept.stderr) == (1, True)
+    assert run(*drop, cwd=tmp_path, stdin=b"y\n").returncode == 0
+    assert list(tmp_path.iterdir()) == []
+    assert run(*drop, cwd=tmp_path, stdin=b"y\n").returncode == 10
