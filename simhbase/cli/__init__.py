@@ -63,9 +63,12 @@ class Commands(click.Group):
             fail(f"unexpected {type(error).__name__}: {error} ({DEBUG}=1 shows where)", 1)
 
 
-def fail(message: str, exit_code: int) -> None:
+def fail(text: str, exit_code: int) -> None:
     """Ends the command with a message on stderr."""
-    click.echo(f"Error: {message}", err=True)
+    from simhbase.cli.output import message
+
+    for line in f"Error: {text}".split("\n"):
+        message(line)
     raise click.exceptions.Exit(exit_code)
 
 
@@ -73,7 +76,8 @@ def fail(message: str, exit_code: int) -> None:
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 done with rejected records, 10 no such store, "
-    "11 store unreachable, 12 another profile, 13 store busy, 14 another schema, 130 interrupted.",
+    "11 store unreachable, 12 another profile, 13 store or output file busy, 14 another schema, "
+    "130 interrupted.",
 )
 @click.version_option(package_name="simhbase")
 def cli() -> None:

@@ -90,6 +90,8 @@ def dedup(
             "seconds": round(monotonic() - start, 3),
         }
     )
+    if kept < len(grouped.unique) and not files:
+        output.hint("to see them: --duplicates FILE lists the duplicates, --unique FILE the other documents")
     rejects.end()
 
 

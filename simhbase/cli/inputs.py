@@ -22,7 +22,8 @@ from simhbase.cli.options import Command
 from simhbase.cli.output import message
 from simhbase.cli.progress import Watched, progress
 from simhbase.errors import BadInput, SimhbaseError, UsageError
-from simhbase.index import Index
+from simhbase.profile import Profile
+from simhbase.simhash import Fingerprinter
 
 SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects on stderr, without and with a file that lists them
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
@@ -46,6 +47,18 @@ class Outcome(Protocol):
 
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
+
+
+class Pipeline(Protocol):
+    """What texts become fingerprints by."""
+
+    @property
+    def profile(self) -> Profile:
+        """The parameters."""
+
+    @property
+    def fingerprinter(self) -> Fingerprinter:
+        """This machine's, checked where a store has answers to compare with. Raises ProfileMismatch."""
 
 
 class Rejects:
@@ -170,16 +183,18 @@ def opened(path: Path | None) -> AbstractContextManager[OutputFile | None]:
     return OutputFile(path) if path else nullcontext()
 
 
-def fingerprinting(inputs: Inputs, index: Index, trim: Callable[[Record], Record]) -> ChunkFingerprinter:
-    """What worker processes do with documents for an index.
+def fingerprinting(
+    inputs: Inputs, pipeline: Pipeline, trim: Callable[[Record], Record]
+) -> ChunkFingerprinter:
+    """What worker processes do with documents.
 
     Raises ProfileMismatch where this machine would make other fingerprints of texts.
     """
     parser = Parser(inputs.options)
     if inputs.options.fingerprint_field is not None:
         return ChunkFingerprinter(parser, None, trim)
-    _ = index.fingerprinter
-    return ChunkFingerprinter(parser, index.profile, trim)
+    _ = pipeline.fingerprinter
+    return ChunkFingerprinter(parser, pipeline.profile, trim)
 
 
 def usable_cores() -> int:

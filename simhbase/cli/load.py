@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import Self
 
 import click
 
@@ -16,6 +17,7 @@ from simhbase.bulk.pipeline import joined, without_content
 from simhbase.bulk.record import Record
 from simhbase.bulk.seen import SeenIds
 from simhbase.cli.inputs import (
+    FAILED,
     UNIQUE_LINES,
     Inputs,
     fingerprinting,
@@ -26,7 +28,9 @@ from simhbase.cli.inputs import (
 from simhbase.cli.interrupt import interrupt_put_off
 from simhbase.cli.options import ProfileOptions, profile_options, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.errors import UsageError
+from simhbase.errors import TablesMissing, UsageError
+from simhbase.index import Index, open_index
+from simhbase.simhash import Fingerprinter
 
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
 
@@ -61,9 +65,9 @@ def load(
 ) -> None:
     """Fingerprint documents and store them.
 
-    A document whose id is stored already is replaced. A store that does not exist is created, with
-    the profile that the options give; one that exists keeps its own, and options that differ from
-    it are an error. A load that was stopped is gone on with by running it again.
+    A document whose id is stored already is replaced. An embedded store that does not exist is
+    created, with the profile that the options give; one that exists keeps its own, and options that
+    differ from it are an error. A load that was stopped is gone on with by running it again.
     """
     if (unique or duplicates) and not unique_only:
         raise UsageError("--unique and --duplicates say what --unique-only kept: they need it")
@@ -75,20 +79,24 @@ def load(
     trim = inputs.whole if unique else without_content
     seen = SeenIds()
     with (
-        chosen.open_or_create(url) as index,  # first: who does not get the store touches no file
+        _Target(url, chosen) as target,  # first: who does not get the store touches no file
         inputs.noting_rejects() as rejects,
         opened(unique) as unique_file,
         opened(duplicates) as duplicates_file,
-        closing(inputs.each(fingerprinting(inputs, index, trim), paths)) as batches,
+        closing(inputs.each(fingerprinting(inputs, target, trim), paths)) as batches,
         _saying_what_is_kept(tally),
     ):
         for batch in joined((batch.without_repeats(seen) for batch in batches), CHUNKS_AT_ONCE):
             rejects.note(batch)
+            if not batch.records:
+                continue
             with interrupt_put_off():
-                found = store(index, batch.ids, batch.fingerprints)
+                found = store(target.make(), batch.ids, batch.fingerprints)
                 _write(unique_file, _unique_lines(batch.records, found))
                 _write(duplicates_file, _duplicate_lines(batch.ids, found))
                 tally.add(found)
+        if rejects.exit_code != FAILED:
+            target.make()
     output.summary(
         {
             "documents": tally.loaded + tally.duplicates + rejects.count,
@@ -99,6 +107,44 @@ def load(
         }
     )
     rejects.end()
+
+
+class _Target:
+    """The store to load into.
+
+    One that exists is open from the start. An embedded one that does not is made with the first
+    documents, so that a load which fails before them leaves nothing behind. Raises as
+    ProfileOptions.open.
+    """
+
+    def __init__(self, url: str, chosen: ProfileOptions) -> None:
+        self._url = url
+        self._index: Index | None = None
+        try:
+            self._index = chosen.open(url)
+            self.profile = self._index.profile
+        except TablesMissing:
+            if url.startswith("hbase:"):
+                raise
+            self.profile = chosen.profile()
+
+    @property
+    def fingerprinter(self) -> Fingerprinter:
+        """The profile's pipeline, checked against the store's if there is one."""
+        return self._index.fingerprinter if self._index else self.profile.fingerprinter()
+
+    def make(self) -> Index:
+        """The store, created if it is missing. Raises what `open_index` raises."""
+        if self._index is None:
+            self._index = open_index(self._url, create=self.profile)
+        return self._index
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._index is not None:
+            self._index.close()
 
 
 @dataclass
@@ -119,11 +165,13 @@ def _saying_what_is_kept(tally: _Tally) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if tally.loaded:
+        if tally.loaded or tally.duplicates:
             message(
                 f"stopped after {tally.loaded:,} documents loaded and {tally.duplicates:,} duplicates. "
                 "What was loaded is kept: run the same command again to go on"
             )
+        else:
+            message("stopped before anything was loaded")
         raise
 
 

@@ -61,13 +61,17 @@ class ProfileOptions:
     def open_or_create(self, url: str) -> Index:
         """Opens a store for writing; one that is missing is created with this profile.
 
-        Raises ProfileMismatch where the store's profile has another value for what was given, and
-        what `open_index` raises.
+        Raises as `open`, but for TablesMissing.
         """
         try:
-            index = open_index(url)
+            return self.open(url)
         except TablesMissing:
             return open_index(url, create=self.profile())
+
+    def open(self, url: str) -> Index:
+        """Opens a store for writing. Raises ProfileMismatch where its profile has another value for
+        what was given, and what `open_index` raises."""
+        index = open_index(url)
         try:
             index.profile.require(self.given)
         except BaseException:

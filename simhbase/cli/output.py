@@ -27,6 +27,9 @@ class Output(Protocol):
     def summary(self, values: Mapping[str, Any]) -> None:
         """What a command did or found, by name; values may be mappings and lists themselves."""
 
+    def hint(self, text: str) -> None:
+        """What else a person could ask for."""
+
     def lookups(self, answers: Iterable[Answer]) -> None:
         """Answers to queries, each with the query's id if it has one."""
 
@@ -43,6 +46,9 @@ class JsonOutput:
     def summary(self, values: Mapping[str, Any]) -> None:
         """One object."""
         self._lines([values])
+
+    def hint(self, text: str) -> None:
+        """Nothing: a program reads this."""
 
     def lookups(self, answers: Iterable[Answer]) -> None:
         """A line a query."""
@@ -67,6 +73,10 @@ class ConsoleOutput:
     def summary(self, values: Mapping[str, Any]) -> None:
         """A line a value."""
         _write(_encoded(_aligned(values)))
+
+    def hint(self, text: str) -> None:
+        """A message."""
+        message(text)
 
     def lookups(self, answers: Iterable[Answer]) -> None:
         """A block a query: its fingerprint and id, then a line a match."""
@@ -132,13 +142,14 @@ def _digits(fingerprint: int | None) -> str | None:
 
 
 def _lookup_lines(query: str | None, found: Lookup) -> Iterator[str]:
-    name = "" if query is None else f"  {query}"
+    digits = _digits(found.fingerprint) or "no fingerprint"
+    name = digits if query is None else f"{digits:16}  {query}"
     if found.reason is not None:
-        yield f"{'no fingerprint':16}{name}: {found.reason}"
+        yield f"{name}: {found.reason}"
         return
     matches = f"{len(found.matches)} near" if found.matches else "nothing near"
     more = ", and there may be more (truncated)" if found.truncated else ""
-    yield f"{_digits(found.fingerprint)}{name}: {matches}{more}"
+    yield f"{name}: {matches}{more}"
     for match in found.matches:
         yield f"  {match.distance} bits  {_digits(match.fingerprint)}  {match.id}"
 

@@ -143,6 +143,33 @@ def test_nothing_that_can_be_read_is_a_failure(tmp_path, command):
         assert read_lines(tmp_path / "r.jsonl")[0]["source"] == source
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("missing.jsonl",),
+        ("broken.jsonl",),
+        ("a.jsonl", "--max-rejects", 0, "broken.jsonl"),
+        ("-k", 4, "a.jsonl"),
+    ],
+    ids=str,
+)
+def test_a_first_load_that_fails_leaves_no_store(tmp_path, options):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    (tmp_path / "broken.jsonl").write_text("not JSON\n")
+    assert run("load", *options, cwd=tmp_path).returncode in (1, 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "broken.jsonl"]
+    done = run("find", "--text", GOOD, cwd=tmp_path)
+    assert done.returncode == 10
+    assert b"simhbase load or simhbase tables create make" in done.stderr
+
+
+@pytest.mark.parametrize("lines", ["", '{"id": 1, "text": ""}\n'])
+def test_a_first_load_that_ends_well_makes_a_store_whatever_there_was_to_store(tmp_path, lines):
+    (tmp_path / "a.jsonl").write_text(lines)
+    assert run("load", "a.jsonl", cwd=tmp_path).returncode == (3 if lines else 0)
+    assert result("stats", "--exact", cwd=tmp_path)["documents"] == 0
+
+
 @pytest.mark.parametrize("command", ["load", "find", "dedup", "fingerprint"])
 def test_no_documents_at_all_are_no_failure(tmp_path, command):
     result("tables", "create", cwd=tmp_path)
@@ -270,6 +297,12 @@ def test_control_characters_in_an_id_do_not_reach_the_terminal(tmp_path):
     assert found.isascii()
     assert found.replace("\n", "").isprintable()
     assert result("find", "--id", evil, *STORE, cwd=tmp_path)["id"] == evil
+
+
+def test_control_characters_in_an_error_do_not_reach_the_terminal(tmp_path):
+    done = run("find", "--text", GOOD, "--store", "rocksdb:[bold]\x1b[2J", cwd=tmp_path)
+    assert done.returncode == 10
+    assert done.stderr.startswith(rb"Error: rocksdb:[bold]\x1b[2J: ")
 
 
 def test_a_full_disk_keeps_what_was_acknowledged_and_a_second_run_finishes(tmp_path):

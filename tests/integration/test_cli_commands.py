@@ -340,6 +340,14 @@ def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
     ]
 
 
+def test_dedup_says_how_to_see_the_duplicates_to_people_who_did_not_ask(tmp_path):
+    file = fingerprints(tmp_path / "p.jsonl", {"a": 0, "b": 1})
+    dedup = ("dedup", "--fingerprint-field", "f", file)
+    assert b"--duplicates FILE lists the duplicates" in run(*dedup, cwd=tmp_path).stderr
+    for told in (("--duplicates", "d.jsonl"), ("--json",), ("-k", "0")):
+        assert run(*dedup, *told, cwd=tmp_path).stderr == b""
+
+
 def test_dedup_chooses_a_layout_for_a_larger_k_unless_told_one(tmp_path):
     file = fingerprints(tmp_path / "p.jsonl", {"a": 0, "b": 0b111111})
     assert result("dedup", "--fingerprint-field", "f", file, cwd=tmp_path)["groups"] == 0

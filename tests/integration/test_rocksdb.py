@@ -120,6 +120,24 @@ def test_a_store_without_all_its_tables_is_missing_until_it_is_completed(url: st
     open_store(url, "read").close()
 
 
+def test_a_store_in_a_relative_path_stays_where_it_is_when_the_working_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = create_store("rocksdb:store")
+    reader = open_store("rocksdb:store", "read")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    store.records("documents").put(FLUSHING)
+    store.records("documents").put([(b"key", b"value")])
+    store.sync()
+    reader.refresh()
+    assert reader.records("documents").get([b"key"]) == [b"value"]
+    store.close()
+    reader.close()
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_dropping_leaves_nothing_behind(url: str) -> None:
     store = create_store(url)
     store.drawers.add(KEYS)

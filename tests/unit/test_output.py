@@ -63,13 +63,14 @@ def test_fingerprints_are_a_line_a_document_in_both_forms(capfdbinary):
 
 
 def test_the_console_shows_matches_below_their_query(capfdbinary):
-    ConsoleOutput().lookups([("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED)])
+    ConsoleOutput().lookups([("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED), (None, REJECTED)])
     assert capfdbinary.readouterr().out.decode().splitlines() == [
         "0123456789abcdef  q: 2 near, and there may be more (truncated)",
         "  0 bits  0123456789abcdef  a",
         "  3 bits  000000000000000f  新闻/2",
         "0000000000000001: nothing near",
         "no fingerprint    e: the text is empty",
+        "no fingerprint: the text is empty",
     ]
 
 
@@ -101,3 +102,9 @@ def test_an_id_of_any_length_is_printed_whole(output, capfdbinary):
 def test_messages_go_to_stderr_alone(capfd):
     message("仅供参考")
     assert capfd.readouterr() == ("", "仅供参考\n")
+
+
+def test_hints_are_for_people(capfd):
+    ConsoleOutput().hint("there is more")
+    JsonOutput().hint("there is more")
+    assert capfd.readouterr() == ("", "there is more\n")
