@@ -3,13 +3,13 @@
 import json
 import re
 import runpy
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
@@ -24,16 +24,13 @@ SERVICES = {"hbase": "master", "thrift": "thrift-1", "thrift2": "thrift2"}
 
 
 def run(*command: object) -> None:
-    if shutil.which(str(command[0])) is None:
-        pytest.skip(f"{command[0]} is not installed")
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
 def services() -> dict[str, dict[str, Any]]:
-    yaml = pytest.importorskip("ruamel.yaml", reason="ruamel.yaml is not installed")
-    return yaml.YAML(typ="safe").load(DOCKER / "compose.yaml")["services"]
+    return YAML(typ="safe").load(DOCKER / "compose.yaml")["services"]
 
 
 def exec_form(instruction: str) -> list[str]:
