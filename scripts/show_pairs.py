@@ -5,13 +5,13 @@ usage: simhbase find --json FILE.jsonl | scripts/show_pairs.py FILE.jsonl
 """
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 
 import orjson
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from simhbase.features import tokens
@@ -19,6 +19,7 @@ from simhbase.text import normalise
 
 SHOWN = 5
 CONTEXT = 8  # words shown around a difference
+INDENT = 2
 DIFFERENCES = 4  # shown of one pair
 IDEAL = 0.06  # share of differing words that teaches most: clearly edited, clearly the same
 LONGEST = 3_000  # tokens; longer pairs are not considered
@@ -96,24 +97,38 @@ def show(console: Console, difference: Difference) -> None:
         f"[bold]{pair.one['id']}[/] and [bold]{pair.other['id']}[/]: {pair.distance} of 64 bits differ, "
         f"{difference.share:.1%} of the words"
     )
-    for line in excerpts(difference):
-        console.print("  ", line, sep="")
+    for change in difference.changes[:DIFFERENCES]:
+        line = excerpt(difference, change, console.width - INDENT)
+        console.print(Padding(line, (0, 0, 0, INDENT)))
     more = len(difference.changes) - DIFFERENCES
     console.print(f"  and {more} more places\n" if more > 0 else "")
 
 
-def excerpts(difference: Difference) -> Iterator[Text]:
-    """Each place that differs among its neighbours: what only the first text has in red and [-so-],
-    what only the second has in green and {+so+}."""
+def excerpt(difference: Difference, change: tuple[str, int, int, int, int], width: int) -> Text:
+    """A place that differs among as many neighbours as fit in a line, at most CONTEXT on each side."""
+    for context in range(CONTEXT, 0, -1):
+        line = marked(difference, change, context)
+        if line.cell_len <= width:
+            break
+    return line
+
+
+def marked(difference: Difference, change: tuple[str, int, int, int, int], context: int) -> Text:
+    """A place among its neighbours: what only the first text has in red and [-so-], what only the
+    second has in green and {+so+}."""
     left, right = difference.left, difference.right
-    for _, i1, i2, j1, j2 in difference.changes[:DIFFERENCES]:
-        line = Text("... " + spaced(left[max(0, i1 - CONTEXT) : i1]) + " ")
-        if i2 > i1:
-            line.append(f"[-{spaced(left[i1:i2][: 3 * CONTEXT])}-]", style="red")
-        if j2 > j1:
-            line.append(f"{{+{spaced(right[j1:j2][: 3 * CONTEXT])}+}}", style="green")
-        line.append(" " + spaced(left[i2 : i2 + CONTEXT]) + " ...")
-        yield line
+    _, i1, i2, j1, j2 = change
+    line = Text("... " + spaced(left[max(0, i1 - context) : i1]) + " ")
+    if i2 > i1:
+        line.append(f"[-{shortened(left[i1:i2], 3 * context)}-]", style="red")
+    if j2 > j1:
+        line.append(f"{{+{shortened(right[j1:j2], 3 * context)}+}}", style="green")
+    line.append(" " + spaced(left[i2 : i2 + context]) + " ...")
+    return line
+
+
+def shortened(words: list[str], most: int) -> str:
+    return spaced(words) if len(words) <= most else f"{spaced(words[:most])} ..."
 
 
 def spaced(words: list[str]) -> str:
