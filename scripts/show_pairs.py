@@ -99,9 +99,9 @@ def show(console: Console, difference: Difference) -> None:
     )
     for change in difference.changes[:DIFFERENCES]:
         line = excerpt(difference, change, console.width - INDENT)
-        console.print(Padding(line, (0, 0, 0, INDENT)))
+        console.print(Padding(line, (0, 0, 0, INDENT), expand=False))
     more = len(difference.changes) - DIFFERENCES
-    console.print(f"  and {more} more places\n" if more > 0 else "")
+    console.print(f"  and {more} more {'place' if more == 1 else 'places'}\n" if more > 0 else "")
 
 
 def excerpt(difference: Difference, change: tuple[str, int, int, int, int], width: int) -> Text:
@@ -118,12 +118,12 @@ def marked(difference: Difference, change: tuple[str, int, int, int, int], conte
     second has in green and {+so+}."""
     left, right = difference.left, difference.right
     _, i1, i2, j1, j2 = change
-    line = Text("... " + spaced(left[max(0, i1 - context) : i1]) + " ")
+    line = Text(f"... {spaced(left[max(0, i1 - context) : i1])} " if i1 else "")
     if i2 > i1:
         line.append(f"[-{shortened(left[i1:i2], 3 * context)}-]", style="red")
     if j2 > j1:
         line.append(f"{{+{shortened(right[j1:j2], 3 * context)}+}}", style="green")
-    line.append(" " + spaced(left[i2 : i2 + context]) + " ...")
+    line.append(f" {spaced(left[i2 : i2 + context])} ..." if i2 < len(left) else "")
     return line
 
 
