@@ -79,17 +79,40 @@ class _Selection:
         """For each document the nearest one that it is a duplicate of, or None to keep it."""
         stored = self._stored(self._fingerprints, DRAWER_LIMIT)
         fellows = _Fellows(self._fingerprints, self._k, self._layout)
+        to_the_end: dict[int, list[tuple[int, list[str]]]] = {}
         duplicates: list[DuplicateOf | None] = []
         for number, document in enumerate(self._ids):
             found = [*self._standing(document, stored.of(number)), *fellows.kept_near(number)]
             if not found and stored.truncated[number]:
-                to_the_end = self._stored(self._fingerprints[number : number + 1], drawer_limit=None)
-                found = list(self._standing(document, to_the_end.of(0)))
+                if number not in to_the_end:
+                    to_the_end |= self._read_to_the_end(self._open(number, stored, fellows))
+                found = list(self._standing(document, to_the_end[number]))
             if not found:
                 self._kept.add(document)
                 fellows.keep(number, document)
             duplicates.append(min(found, default=None))
         return duplicates
+
+    def _open(self, first: int, stored: _Stored, fellows: _Fellows) -> list[int]:
+        """The documents from `first` on that have nothing near so far and were cut: they are read
+        to their end together. One that is near another of them waits for its outcome."""
+        numbers = []
+        waiting: set[int] = set()
+        for number in range(first, len(self._ids)):
+            if (
+                stored.truncated[number]
+                and fellows.value_of(number) not in waiting
+                and not any(self._standing(self._ids[number], stored.of(number)))
+                and not any(fellows.kept_near(number))
+            ):
+                numbers.append(number)
+                waiting.update(fellows.values_near(number))
+        return numbers
+
+    def _read_to_the_end(self, numbers: Sequence[int]) -> dict[int, list[tuple[int, list[str]]]]:
+        """What is stored near some documents, as `_Stored.of`."""
+        stored = self._stored(self._fingerprints[numbers], drawer_limit=None)
+        return {number: list(stored.of(place)) for place, number in enumerate(numbers)}
 
     def _standing(self, document: str, stored: Iterable[tuple[int, list[str]]]) -> Iterator[DuplicateOf]:
         """The stored documents that a document is near, one a fingerprint; not those that this
@@ -155,12 +178,21 @@ class _Fellows:
         pairs = pairs_within(values.values, k, layout)
         left = np.concatenate([pairs.left, pairs.right])
         order = np.argsort(left, kind="stable")
-        self._value = values.inverse.tolist()
+        self._value: list[int] = values.inverse.tolist()
         self._bounds = np.searchsorted(left[order], np.arange(len(values.values) + 1)).tolist()
         self._mate = np.concatenate([pairs.right, pairs.left])[order]
         self._distance = np.concatenate([pairs.distance, pairs.distance])[order]
         self._is_kept = np.zeros(len(values.values), dtype=np.bool_)
         self._keeper: dict[int, str] = {}
+
+    def value_of(self, number: int) -> int:
+        """The number of a document's fingerprint among the different ones."""
+        return self._value[number]
+
+    def values_near(self, number: int) -> list[int]:
+        """The numbers of the fingerprints near a document's, its own among them."""
+        value = self._value[number]
+        return [value, *self._mate[self._bounds[value] : self._bounds[value + 1]].tolist()]
 
     def keep(self, number: int, document: str) -> None:
         """Notes that a document is kept."""

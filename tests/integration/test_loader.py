@@ -143,6 +143,33 @@ def test_a_unique_load_takes_any_k_that_the_layout_guarantees():
         assert load(index, documents, 3, load_unique) == [None, DuplicateOf(35, "a"), None]
 
 
+def test_cut_drawers_of_a_batch_are_read_to_their_end_together(monkeypatch):
+    limits = []
+    near = loader.Reader.near
+
+    def near_and_note(reader, fingerprints, k):
+        limits.append((reader.drawer_limit, len(fingerprints)))
+        return near(reader, fingerprints, k)
+
+    monkeypatch.setattr(loader.Reader, "near", near_and_note)
+    monkeypatch.setattr(loader, "DRAWER_LIMIT", 1)
+    in_one_drawer = [0b1111 << 4 * place for place in range(9)]
+    stored = {f"s{place}": value for place, value in enumerate(in_one_drawer)}
+    documents = [(f"near {name}", value ^ 1 << 40) for name, value in stored.items()]
+    documents += [(f"far {name}", value ^ 0b1111 << 36) for name, value in stored.items() if value >> 4]
+    originals = len(documents)
+    documents += [(f"copy of {name}", value) for name, value in documents]
+    expected = one_by_one(dict(stored), documents)
+    assert expected.count(None) == 8
+    with index_with(stored) as index:
+        found = load(index, documents, len(documents), load_unique)
+    assert [near is None for near in found] == [near is None for near in expected]
+    first, (limit, read) = limits
+    assert first == (1, len(documents))
+    assert limit is None
+    assert 8 <= read <= originals, "once for all that were cut, and not for their copies"
+
+
 @given(stores, loads, batch_sizes)
 def test_a_load_of_all_replaces_what_is_stored(stored, documents, size):
     with index_with(stored) as index:
