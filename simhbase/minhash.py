@@ -109,7 +109,7 @@ def signatures(batch: FeatureBatch, slots: int = SLOTS, seed: int = 0) -> NDArra
     found = np.zeros((len(batch.counts), slots), dtype=np.uint32)
     if len(present):
         counts = batch.counts[present]
-        shingles = batch.digests[:, :4].copy().view(">u4")[:, 0].astype(np.uint32)
+        shingles = np.ascontiguousarray(batch.digests.view(">u4")[:, 0], dtype=np.uint32)
         factors, terms = _permutations(slots, seed)
         least = _loop_for(len(shingles))(shingles, np.cumsum(counts) - counts, factors, terms)
         fmix32(least)

@@ -1,4 +1,4 @@
-"""Runs benchmarks: python -m tests.bench [--json FILE] [--scale X] [fingerprints|store|dedup|quality ...]"""
+"""Runs benchmarks: python -m tests.bench [--json FILE] [--scale X] [fingerprints|minhash|store ...]"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.bench.report import Table, render, to_json
 
-PARTS = ("fingerprints", "store", "dedup", "quality")
+PARTS = ("fingerprints", "minhash", "store", "dedup", "quality")
 
 
 def main() -> None:

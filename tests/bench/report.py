@@ -14,7 +14,18 @@ from time import perf_counter
 
 import orjson
 
-PACKAGES = ("simhbase", "numpy", "rjieba", "jieba", "mmh3", "rocksdict", "simhash")
+PACKAGES = (
+    "simhbase",
+    "numpy",
+    "rjieba",
+    "jieba",
+    "mmh3",
+    "rocksdict",
+    "simhash",
+    "datasketch",
+    "rensa",
+    "numba",
+)
 Cell = str | int | float
 
 
