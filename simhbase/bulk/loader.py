@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from simhbase import records
 from simhbase.index import Index
 from simhbase.layout import Layout
+from simhbase.model import AddReport
 from simhbase.pairs import distinct, pairs_within
 from simhbase.reader import DRAWER_LIMIT, Reader
 
@@ -30,22 +31,31 @@ class DuplicateOf:
     id: str
 
 
-def load_all(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> list[None]:
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What became of n documents.
+
+    duplicate_of: for each the document that keeps it out, None where it is stored; report: what
+    storing those did.
+    """
+
+    duplicate_of: Sequence[DuplicateOf | None]
+    report: AddReport
+
+
+def load_all(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> Loaded:
     """Stores n documents or replaces them; durable when it returns.
 
-    ids: valid and different; fingerprints: uint64 (n,). Nothing is a duplicate: None for each.
+    ids: valid and different; fingerprints: uint64 (n,). Nothing is a duplicate.
     """
-    index.add_fingerprints(ids, fingerprints)
-    return [None] * len(ids)
+    return Loaded([None] * len(ids), index.add_fingerprints(ids, fingerprints))
 
 
-def load_unique(
-    index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]
-) -> list[DuplicateOf | None]:
+def load_unique(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> Loaded:
     """Stores those of n documents, one after the other, that have no stored document within k.
 
-    ids: valid and different; fingerprints: uint64 (n,). For each document None where it was stored,
-    else the nearest stored one, which leaves the store as it was. A document that is stored
+    ids: valid and different; fingerprints: uint64 (n,). A document that has one is a duplicate of
+    the nearest, and leaves the store as it was. A document that is stored
     already is replaced, and neither the old nor the new one is a duplicate of the other; once
     replaced, it counts with its new fingerprint alone. So the outcome is that of n calls with a
     document each, whatever other threads store meanwhile where `Store.exclusive` keeps them out.
@@ -59,8 +69,8 @@ def load_unique(
     with index.store.exclusive():
         duplicates = _Selection(index, ids, fingerprints).run()
         kept = [number for number, near in enumerate(duplicates) if near is None]
-        index.add_fingerprints([ids[number] for number in kept], fingerprints[kept])
-    return duplicates
+        report = index.add_fingerprints([ids[number] for number in kept], fingerprints[kept])
+    return Loaded(duplicates, report)
 
 
 class _Selection:

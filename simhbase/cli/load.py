@@ -11,7 +11,7 @@ from typing import Self
 
 import click
 
-from simhbase.bulk.loader import DuplicateOf, load_all, load_unique
+from simhbase.bulk.loader import DuplicateOf, Loaded, load_all, load_unique
 from simhbase.bulk.outputs import OutputFile, duplicate_line, unique_line
 from simhbase.bulk.pipeline import joined, without_content
 from simhbase.bulk.record import Record
@@ -91,16 +91,19 @@ def load(
             if not batch.records:
                 continue
             with interrupt_put_off():
-                found = store(target.make(), batch.ids, batch.fingerprints)
-                _write(unique_file, _unique_lines(batch.records, found))
-                _write(duplicates_file, _duplicate_lines(batch.ids, found))
-                tally.add(found)
+                done = store(target.make(), batch.ids, batch.fingerprints)
+                _write(unique_file, _unique_lines(batch.records, done.duplicate_of))
+                _write(duplicates_file, _duplicate_lines(batch.ids, done.duplicate_of))
+                tally.add(done)
         if rejects.exit_code != FAILED:
             target.make()
     output.summary(
         {
             "documents": tally.loaded + tally.duplicates + rejects.count,
             "loaded": tally.loaded,
+            "added": tally.added,
+            "moved": tally.moved,
+            "unchanged": tally.unchanged,
             "duplicates": tally.duplicates,
             "rejected": rejects.count,
             "seconds": round(monotonic() - start, 3),
@@ -151,13 +154,21 @@ class _Target:
 class _Tally:
     """What has been acknowledged so far."""
 
-    loaded: int = 0
+    added: int = 0
+    moved: int = 0
+    unchanged: int = 0
     duplicates: int = 0
 
-    def add(self, found: Sequence[DuplicateOf | None]) -> None:
-        loaded = sum(near is None for near in found)
-        self.loaded += loaded
-        self.duplicates += len(found) - loaded
+    @property
+    def loaded(self) -> int:
+        """How many of the documents the store holds now."""
+        return self.added + self.moved + self.unchanged
+
+    def add(self, done: Loaded) -> None:
+        self.added += done.report.added
+        self.moved += done.report.moved
+        self.unchanged += done.report.unchanged
+        self.duplicates += sum(near is not None for near in done.duplicate_of)
 
 
 @contextmanager

@@ -33,7 +33,8 @@ def test_what_was_loaded_is_found_by_text_id_and_fingerprint(tmp_path):
     documents(tmp_path / "a.jsonl", [NEWS, *texts(3)])
     report = result("load", "a.jsonl", *STORE, cwd=tmp_path)
     assert report.pop("seconds") >= 0
-    assert report == {"documents": 4, "loaded": 4, "duplicates": 0, "rejected": 0}
+    stored = {"loaded": 4, "added": 4, "moved": 0, "unchanged": 0}
+    assert report == {"documents": 4, **stored, "duplicates": 0, "rejected": 0}
 
     by_text = result("find", "--text", NEWS.replace("，", " "), *STORE, cwd=tmp_path)
     assert by_text["id"] is None
@@ -130,8 +131,9 @@ def test_find_without_json_is_for_reading(tmp_path):
 
 def test_a_stored_id_is_replaced_by_a_later_load(tmp_path):
     load(tmp_path, {"a": 0, "b": 1}, *STORE)
-    again = load(tmp_path, {"a": FAR}, *STORE)
-    assert (again["loaded"], again["duplicates"]) == (1, 0)
+    again = load(tmp_path, {"a": FAR, "b": 1, "c": 0b1111 << 20}, *STORE)
+    assert (again["loaded"], again["duplicates"]) == (3, 0)
+    assert (again["added"], again["moved"], again["unchanged"]) == (1, 1, 1)
     assert matches(result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)) == [("b", 1)]
     assert matches(result("find", "--id", "a", *STORE, cwd=tmp_path)) == [("a", 0)]
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import simhbase
 from simhbase import Profile
 from simhbase.bulk import loader
-from simhbase.bulk.loader import DuplicateOf, load_all, load_unique
+from simhbase.bulk.loader import DuplicateOf, Loaded, load_all, load_unique
 from simhbase.check import Checker
 from simhbase.index import Index
+from simhbase.model import AddReport
 from simhbase.records import Entry, State, document_id
 
 Document = tuple[str, int]
@@ -58,14 +59,14 @@ def index_with(stored: dict[str, int]) -> Iterator[Index]:
 
 
 def load(
-    index: Index, documents: Sequence[Document], size: int, store: Callable[..., list[DuplicateOf | None]]
+    index: Index, documents: Sequence[Document], size: int, store: Callable[..., Loaded]
 ) -> list[DuplicateOf | None]:
     """Loads in batches of a size."""
     rest = iter(documents)
     found = []
     while batch := list(islice(rest, size)):
         names, values = zip(*batch, strict=True)
-        found += store(index, names, np.array(values, dtype=np.uint64))
+        found += store(index, names, np.array(values, dtype=np.uint64)).duplicate_of
     return found
 
 
@@ -157,17 +158,14 @@ def test_cut_drawers_of_a_batch_are_read_to_their_end_together(monkeypatch):
     stored = {f"s{place}": value for place, value in enumerate(in_one_drawer)}
     documents = [(f"near {name}", value ^ 1 << 40) for name, value in stored.items()]
     documents += [(f"far {name}", value ^ 0b1111 << 36) for name, value in stored.items() if value >> 4]
-    originals = len(documents)
     documents += [(f"copy of {name}", value) for name, value in documents]
     expected = one_by_one(dict(stored), documents)
     assert expected.count(None) == 8
     with index_with(stored) as index:
         found = load(index, documents, len(documents), load_unique)
     assert [near is None for near in found] == [near is None for near in expected]
-    first, (limit, read) = limits
-    assert first == (1, len(documents))
-    assert limit is None
-    assert 8 <= read <= originals, "once for all that were cut, and not for their copies"
+    everything = (1, len(documents))
+    assert limits == [everything, (None, 8)], "one read for all that were cut, without their copies"
 
 
 @given(stores, loads, batch_sizes)
@@ -175,6 +173,21 @@ def test_a_load_of_all_replaces_what_is_stored(stored, documents, size):
     with index_with(stored) as index:
         assert load(index, documents, size, load_all) == [None] * len(documents)
         assert content(index) == stored | dict(documents)
+
+
+@pytest.mark.parametrize(("store", "moved"), [(load_all, 2), (load_unique, 1)])
+def test_a_load_tells_what_was_new_moved_or_unchanged(store, moved):
+    documents = {
+        "same": 0,
+        "nearer": 0xFFFFFFFFFFFFFFFE,
+        "other": 0x5555555555555555,
+        "new": 0xF0F0F0F0F0F0F0F0,
+    }
+    with index_with({"same": 0, "nearer": 0xFFFFFFFFFFFFFFFF, "other": 0xFFFFFFFFFFFFFFFF}) as index:
+        values = np.array(list(documents.values()), dtype=np.uint64)
+        loaded = store(index, list(documents), values)
+    assert [near is None for near in loaded.duplicate_of] == [True, store is load_all, True, True]
+    assert loaded.report == AddReport(added=1, moved=moved, unchanged=1)
 
 
 def test_a_page_that_is_stored_a_thousand_times_costs_a_short_listing():
