@@ -25,7 +25,8 @@ class Output(Protocol):
     """Results, by kind. Each call is flushed: whoever reads the other end of a pipe gets it now."""
 
     def summary(self, values: Mapping[str, Any]) -> None:
-        """What a command did or found, by name; values may be mappings and lists themselves."""
+        """What a command did or found, by name; values may be mappings and lists themselves. Those
+        that `estimates` names are no exact numbers."""
 
     def hint(self, text: str) -> None:
         """What else a person could ask for."""
@@ -72,7 +73,13 @@ class ConsoleOutput:
 
     def summary(self, values: Mapping[str, Any]) -> None:
         """A line a value."""
-        _write(_encoded(_aligned(values)))
+        estimates = values.get("estimates", ())
+        shown = {
+            name: f"about {_shown(value)}" if name in estimates and value is not None else value
+            for name, value in values.items()
+            if name != "estimates"
+        }
+        _write(_encoded(_aligned(shown)))
 
     def hint(self, text: str) -> None:
         """A message."""

@@ -16,6 +16,8 @@ from simhbase.index import Index, open_index
 from simhbase.reader import DRAWER_LIMIT
 from simhbase.rowkeys import PREFIX_BYTES, prefixes
 
+COUNTS = ("documents", "fingerprints", "index_rows")
+
 
 @dataclass(frozen=True)
 class _Counts:
@@ -31,8 +33,8 @@ class _Counts:
 def stats(url: str, exact: bool, output: Output) -> None:
     """Count documents, index rows and bytes of a store.
 
-    Drawers are those of some stored fingerprints, spread evenly: what a lookup of a stored
-    document reads. Large ones come up more often than among all drawers.
+    Bytes are always an estimate. Drawers are those of some stored fingerprints, spread evenly: what
+    a lookup of a stored document reads. Large ones come up more often than among all drawers.
     """
     with open_index(url, access="read") as index:
         counts = _counted(index) if exact else _estimated(index)
@@ -43,6 +45,7 @@ def stats(url: str, exact: bool, output: Output) -> None:
                 "fingerprints": counts.fingerprints,
                 "index_rows": counts.index_rows,
                 "exact": exact,
+                "estimates": [*(() if exact else COUNTS), "bytes", "bytes_per_document"],
                 "bytes": size,
                 "bytes_per_document": round(size / counts.documents, 1) if counts.documents else None,
                 "profile": {

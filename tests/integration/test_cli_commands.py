@@ -519,7 +519,21 @@ def test_stats_count_exactly_when_asked(tmp_path):
     assert exact["bytes"] > 0
     assert exact["profile"]["layout"] == "5x2"
     assert exact["drawers"] == {"sampled": 20, "mean_rows": 1.0, "largest_rows": 1, "over_limit": 0}
-    assert not result("stats", *STORE, cwd=tmp_path)["exact"]
+    assert exact["estimates"] == ["bytes", "bytes_per_document"]
+
+
+def test_stats_say_which_numbers_are_estimates(tmp_path):
+    load(tmp_path, {"a": 0, "b": 0, "c": FAR}, *STORE)
+    roughly = result("stats", *STORE, cwd=tmp_path)
+    assert not roughly["exact"]
+    counts = ["documents", "fingerprints", "index_rows"]
+    assert roughly["estimates"] == [*counts, "bytes", "bytes_per_document"]
+    assert set(roughly["estimates"]) < set(roughly)
+    shown = run("stats", *STORE, cwd=tmp_path).stdout.decode().splitlines()
+    assert [line.split()[-2] for line in shown[:3]] == ["about"] * 3
+    exactly = run("stats", "--exact", *STORE, cwd=tmp_path).stdout.decode().splitlines()
+    assert [line.split() for line in exactly[:2]] == [["documents", "3"], ["fingerprints", "2"]]
+    assert [line.split()[:2] for line in exactly if "about" in line] == [["bytes", "about"], ["bytes", "per"]]
 
 
 def test_stats_of_an_empty_store_divide_by_nothing(tmp_path):
