@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.bench.report import Table, render, to_json
 
 PARTS = ("fingerprints", "minhash", "store", "dedup", "quality")
+WITH_SERVERS = ("hbase",)
+HELP = f"of {', '.join(PARTS)}, which is all without any; and {', '.join(WITH_SERVERS)}, which starts servers"
 
 
 def main() -> None:
@@ -18,11 +20,11 @@ def main() -> None:
     parser.add_argument(
         "--scale", type=float, default=1.0, help="so many times the usual amounts (10: 10M documents)"
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all without any")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=HELP)
     options = parser.parse_args()
-    unknown = set(options.parts) - set(PARTS)
+    unknown = set(options.parts) - {*PARTS, *WITH_SERVERS}
     if unknown:
-        parser.error(f"no part {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
+        parser.error(f"no part {', '.join(sorted(unknown))}: there are {', '.join((*PARTS, *WITH_SERVERS))}")
     tables: list[Table] = []
     for part in options.parts or PARTS:
         tables += import_module(f"tests.bench.{part}").measure(options.scale)
