@@ -1,7 +1,6 @@
 """scripts/hbase, with a real HBase: what starts, what a kill leaves, and what a person is told."""
 
 import json
-import os
 import runpy
 import signal
 import socket
@@ -14,6 +13,8 @@ from typing import Any
 
 import happybase
 import pytest
+
+pytestmark = pytest.mark.hbase
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "hbase"
@@ -261,23 +262,6 @@ def test_an_interrupted_start_leaves_no_process_behind(tmp_path: Path) -> None:
     assert instance.processes() == []
 
 
-def test_where_java_is_missing_the_message_says_what_to_install(tmp_path: Path) -> None:
-    bare = tmp_path / "bin"
-    bare.mkdir()
-    ps = subprocess.run(["which", "ps"], capture_output=True, text=True, check=True).stdout.strip()
-    (bare / "ps").symlink_to(ps)
-    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    failed = Instance(tmp_path / "hbase").run("up", env=environment | {"PATH": str(bare)})
-    assert failed.returncode == 1
-    assert "HBase needs Java 17" in failed.stderr
-    assert "openjdk-17-jdk-headless" in failed.stderr
-
-
-def test_a_java_home_without_java_17_is_named(tmp_path: Path) -> None:
-    failed = Instance(tmp_path / "hbase").run("up", env=os.environ | {"JAVA_HOME": str(tmp_path)})
-    assert (failed.returncode, f"JAVA_HOME={tmp_path}" in failed.stderr) == (1, True)
-
-
 def test_what_maven_could_not_do_is_shown(tmp_path: Path) -> None:
     script = runpy.run_path(str(SCRIPT))
     script["find_program"]("mvn", "maven")
@@ -285,12 +269,3 @@ def test_what_maven_could_not_do_is_shown(tmp_path: Path) -> None:
     pom.write_text("<project>")
     with pytest.raises(script["Failure"], match="Non-readable POM"):
         script["fetch_jars"](pom, tmp_path / "jars")
-
-
-def test_commands_on_a_folder_without_hbase_say_how_to_start_one(tmp_path: Path) -> None:
-    instance = Instance(tmp_path / "none")
-    status = instance.run("status")
-    assert (status.returncode, "scripts/hbase up --folder" in status.stderr) == (1, True)
-    down = instance.run("down")
-    assert (down.returncode, "down already" in down.stderr) == (0, True)
-    assert not instance.folder.exists()
