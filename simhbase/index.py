@@ -43,6 +43,9 @@ def open_index(
         raise UsageError(f"no access {access!r}: use one of {', '.join(get_args(Access))}")
     if not isinstance(url, str):
         raise UsageError(f"{url!r} is no URL of a store: it is a string, such as 'rocksdb:{url}'")
+    for name, limit in (("drawer_limit", drawer_limit), ("ids_limit", ids_limit)):
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise UsageError(f"{name} = {limit!r}: a whole number from 1 on is needed")
     if create is not None and not isinstance(create, Profile):
         raise UsageError(f"create = {create!r} is no Profile: create=Profile() takes the defaults")
     if create is not None:

@@ -64,6 +64,8 @@ def layout(name: str, bits: int = 64) -> Layout:
 def require_within_guarantee(k: int, layout: Layout) -> None:
     """Raises UsageError, naming a layout that reaches far enough, for a k at which two fingerprints
     may share no drawer."""
+    if not isinstance(k, int):
+        raise UsageError(f"k = {k!r} is no whole number of bits")
     if 0 <= k <= layout.guarantee:
         return
     farther = ""

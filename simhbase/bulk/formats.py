@@ -22,7 +22,7 @@ _BY_EXTENSION: dict[str, Format] = {
 }
 EXTENSIONS = tuple(_BY_EXTENSION)
 _PACKED = (".gz", ".zst")
-_SPREAD_OUT = {b"[": "a list over several lines: jq -c '.[]'", b"{": "an object over several lines: jq -c ."}
+_SPREAD_OUT = {b"[": "jq -c '.[]'", b"{": "jq -c ."}  # first lines, and what writes an object a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,9 @@ class _Lines:
 def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
     records = _one_a_line(source, lines, options, lambda number: None)
     for first in islice(records, 1):
-        if isinstance(first, Raw) and (found := _SPREAD_OUT.get(first.data.strip())):
-            yield SourceReject(
-                source.name, first.line, None, f"{found} makes an object a line of it, as needed"
-            )
+        if isinstance(first, Raw) and (command := _SPREAD_OUT.get(first.data.strip())):
+            reason = f"an object a line is expected, not JSON over several lines: {command} writes it so"
+            yield SourceReject(source.name, first.line, None, reason)
             return
         yield first
     yield from records

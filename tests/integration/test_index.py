@@ -153,6 +153,9 @@ def test_k_above_the_guarantee_is_refused(index):
     assert "6x2 for k = 4" in str(refused.value)
     with pytest.raises(UsageError, match=re.escape(str(refused.value))):
         Profile(k=4)
+    for k in ("3", 2.5):
+        with pytest.raises(UsageError, match="no whole number"):
+            index.find(NEWS, k=k)
 
 
 def test_a_batch_of_lookups_reads_the_drawers_once(index, monkeypatch):
@@ -229,6 +232,12 @@ def test_what_is_no_profile_or_no_url_is_refused_with_what_to_write(tmp_path):
 
 def test_the_version_is_that_of_the_package():
     assert simhbase.__version__ == version("simhbase")
+
+
+@pytest.mark.parametrize("limits", [{"drawer_limit": 0}, {"drawer_limit": "all"}, {"ids_limit": 0}])
+def test_limits_that_would_hide_every_match_are_refused(limits):
+    with pytest.raises(UsageError, match="a whole number from 1 on"):
+        simhbase.open("memory:", create=Profile(), **limits)
 
 
 def test_unknown_access_and_creating_for_reading_are_refused(tmp_path):
