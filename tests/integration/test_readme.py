@@ -5,11 +5,14 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from simhbase.cli import COMMANDS
+from simhbase.errors import TablesMissing
+from simhbase.stores import drop_store
 from tests.command_line import run
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +46,28 @@ def test_commands_print_what_is_shown(folder):
         command, _, expected = example.partition("\n")
         done = run(*shlex.split(command)[1:], cwd=folder)
         assert without_seconds(done.stdout.decode()) == without_seconds(expected)
+
+
+@pytest.mark.hbase
+def test_three_commands_lead_from_nothing_to_loaded_tables_in_hbase(folder, hbase):
+    (block,) = blocks("console hbase")
+    first, *others = block.split("$ ")[1:]
+    assert first.startswith("scripts/hbase up\n")  # what has started the HBase of the tests
+    url = hbase.url("simhbase")
+    with suppress(TablesMissing):
+        drop_store(url)
+    try:
+        for example in others:
+            command, _, expected = example.partition("\n")
+            done = run(*shlex.split(command)[1:], cwd=folder, SIMHBASE_STORE=url)
+            said = done.stderr.decode() + done.stdout.decode()
+            assert re.search(any_at_dots(expected) + r"\Z", said, re.DOTALL), said
+    finally:
+        drop_store(url)
+
+
+def any_at_dots(text: str) -> str:
+    return re.escape(text).replace(re.escape("...\n"), ".*")
 
 
 def without_seconds(output: str) -> str:
