@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from thriftpy2.transport import TBufferedTransportFactory, TFramedTransportFacto
 from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable
 from simhbase.stores import open_store
 from simhbase.stores.hbase.requests import idl
-from tests.relay import LOCALHOST
+from tests.relay import LOCALHOST, Relay
 
 Handler = Callable[[socket.socket], None]
 
@@ -197,3 +197,22 @@ def test_a_file_without_certificates_is_refused(tls_server, tmp_path):
     (tmp_path / "ca.pem").write_text("nothing")
     words = f"ca={tmp_path / 'ca.pem'} holds no certificates"
     assert_refused(StoreFailed, words, tls_server, tls=1, ca=tmp_path / "ca.pem")
+
+
+@pytest.mark.hbase
+def test_a_gateway_is_used_through_tls(hbase, certificate):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
+    hbase.empty_store("tls")
+    rows = [(b"%04d" % number, bytes(1000)) for number in range(2_000)]
+    with Relay(hbase.gateway, context) as relay:
+        url = f"hbase://{LOCALHOST}:{relay.port}/tls?lanes=2&timeout=20&tls=1&ca={certificate}"
+        with closing(open_store(url, "write")) as store:
+            records = store.records("documents")
+            records.put(rows)
+            before = relay.connections
+            assert records.get([key for key, _ in rows]) == [value for _, value in rows]
+            assert records.scan([b""], 3_000) == [rows]
+            assert relay.connections == before  # they are kept
+            relay.cut()
+            assert records.get([b"0001"]) == [bytes(1000)]

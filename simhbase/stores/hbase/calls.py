@@ -80,6 +80,7 @@ class _Lane:
 
     connection: Connection
     running: list[_Running] = field(default_factory=list)
+    deadline: float = 0.0
     broken: bool = False
 
     def requests(self) -> list[Request]:
@@ -102,19 +103,24 @@ class _Attempt:
         return [*self._waiting, *self._failed]
 
     def run(self, lanes: Sequence[_Lane], deadline: Callable[[], float]) -> None:
-        """Lanes are served in turn: each is sent requests, and waited for when it is its turn again."""
+        """Lanes are served in turn: each is sent requests, and waited for when it is its turn again.
+
+        Time counts from when requests were sent, so that the lanes of a gateway that hangs are given up
+        together, not one after the other.
+        """
         share = -(-len(self._waiting) // len(lanes))
         busy = deque(lanes)
         while busy:
             lane = busy.popleft()
             try:
                 if lane.running:
-                    answers = lane.connection.receive(lane.requests(), deadline())
+                    answers = lane.connection.receive(lane.requests(), lane.deadline)
                     self._advance(lane, iter(answers))
                 if not lane.running:
                     self._fill(lane, share)
                 if lane.running:
-                    lane.connection.send(lane.requests(), deadline())
+                    lane.deadline = deadline()
+                    lane.connection.send(lane.requests(), lane.deadline)
                     busy.append(lane)
             except Broken as problem:
                 lane.broken = True
@@ -122,14 +128,15 @@ class _Attempt:
                 self.problem = problem
 
     def _fill(self, lane: _Lane, share: int) -> None:
-        """Begins tasks on a lane: its share, or fewer that make a burst."""
+        """Begins tasks on a lane: its share, or as many as make a burst, or a single larger one."""
         size = 0
-        while self._waiting and len(lane.running) < share and size < BURST_BYTES:
-            number = self._waiting.popleft()
-            steps = self._tasks[number]()
+        while self._waiting and len(lane.running) < share:
+            steps = self._tasks[self._waiting[0]]()
             requests = next(steps)
-            lane.running.append(_Running(number, steps, requests))
             size += sum(len(request.message) for request in requests)
+            if lane.running and size > BURST_BYTES:
+                break
+            lane.running.append(_Running(self._waiting.popleft(), steps, requests))
 
     def _advance(self, lane: _Lane, answers: Iterator[Any]) -> None:
         """Gives the tasks of a lane their answers; what is left running has requests to send."""
@@ -186,14 +193,14 @@ class Client:
         An attempt has all the time that is left: a write that is given up may still be carried out
         later, after whatever the caller does next.
         """
-        self._require_access()
+        self.require_access()
         patience = self.patience()
         return self._run(f"writing to {table.table}", table, tasks, patience, lambda: patience.deadline)
 
     def attempt(self, table: TableRequests, task: Task[T], patience: Patience) -> T:
         """The result of a task that must not be repeated blindly. Raises what `write` does, and
         Trouble, after a pause, where it may have been carried out or not."""
-        self._require_access()
+        self.require_access()
         attempt = _Attempt([task], [0], patience)
         self._carry_out(attempt, lambda: patience.deadline)
         if attempt.problem is not None:
@@ -236,12 +243,12 @@ class Client:
         try:
             attempt.run(lanes, deadline)
         finally:
+            self._pool.give_up([lane.connection for lane in lanes if lane.broken])
             # One with answers under way would give them to the next call.
-            clean = [lane.connection for lane in lanes if not lane.running and not lane.broken]
             for lane in lanes:
-                if lane.connection not in clean:
+                if lane.running and not lane.broken:
                     lane.connection.close()
-            self._pool.give_back(clean)
+            self._pool.give_back([lane.connection for lane in lanes if not lane.running and not lane.broken])
 
     def _endure(self, problem: Trouble, doing: str, table: TableRequests, patience: Patience) -> None:
         """Returns, after a pause, where another attempt may help, and raises an error of ours where
@@ -255,7 +262,8 @@ class Client:
             self._ask_about(table, time.monotonic() + EXPLAINING_LIMIT)
             raise self._unreachable(doing, problem, patience) from problem
 
-    def _require_access(self) -> None:
+    def require_access(self) -> None:
+        """Raises ReadOnly where the store was opened for reading."""
         if self._access == "read":
             raise ReadOnly(f"{self._address.url} was opened for reading: open it with access='write'")
 

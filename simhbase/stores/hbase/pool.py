@@ -8,7 +8,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from simhbase.errors import StoreFailed
@@ -86,6 +86,19 @@ class Pool:
             state.idle.extend(connections)
             while state.idle and (self._closed or not state.idle[0].is_usable()):
                 state.idle.popleft().close()
+
+    def give_up(self, connections: Sequence[Connection]) -> None:
+        """Closes connections that broke, with all that are idle to the same gateways: whatever happened
+        to these gateways, others are asked first for a while."""
+        failed = {connection.gateway for connection in connections}
+        state = self._of_this_process()
+        with state.lock:
+            closing = [*connections, *(idle for idle in state.idle if idle.gateway in failed)]
+            state.idle = deque(idle for idle in state.idle if idle.gateway not in failed)
+        for connection in closing:
+            connection.close()
+        for gateway in failed:
+            self._standing[gateway].failed()
 
     def close(self) -> None:
         """Closes what is idle now, and what is lent when it comes back."""

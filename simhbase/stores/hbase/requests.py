@@ -176,18 +176,20 @@ class TableRequests:
         """Puts rows without values at the servers' time: keys (n, 13) uint8."""
         return self._mutate.filled(len(keys), [_repeated(self._put_key, keys)])
 
-    def delete(self, keys: Sequence[bytes]) -> Request:
-        """Deletes all that there is of rows at the servers' time."""
-        return self._mutate.filled(len(keys), map(self._delete.filled, keys))
+    def delete(self, keys: Sequence[bytes], timestamp: int) -> Request:
+        """Deletes what was put up to a timestamp."""
+        return self._deletion(timestamp).filled(len(keys), map(self._delete.filled, keys))
 
     def delete_keys(self, keys: NDArray[np.uint8], timestamp: int) -> Request:
-        """Deletes what was put up to a timestamp: keys (n, 13) uint8."""
+        """The same for keys (n, 13) uint8."""
+        return self._deletion(timestamp).filled(len(keys), [_repeated(self._delete_key, keys)])
+
+    def _deletion(self, timestamp: int) -> _ListForm:
         delete = idl.Mutation(column=self._column, isDelete=True)
         of_one = self._request(
             "mutateRowsTs", rowBatches=[_batch(_INDEX_KEY, delete)], timestamp=timestamp, attributes={}
         )
-        form = _ListForm(of_one, self._delete_key)
-        return form.filled(len(keys), [_repeated(self._delete_key, keys)])
+        return _ListForm(of_one, self._delete_key)
 
     def compare_and_put(self, key: bytes, expected: bytes | None, value: bytes) -> Request:
         """Puts a value where the cell holds `expected`; None and the empty value are the same to it."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractContextManager, nullcontext
 
 from simhbase.stores.base import RECORD_TABLES, Access, RecordTable
 from simhbase.stores.ddl import INDEX, TABLES, table_spec
 from simhbase.stores.hbase.address import Address
-from simhbase.stores.hbase.calls import Client, ask
+from simhbase.stores.hbase.calls import Client
+from simhbase.stores.hbase.clock import Clock
 from simhbase.stores.hbase.requests import TableRequests
 from simhbase.stores.hbase.tables import INDEX_COLUMN, RECORD_COLUMN, HBaseDrawers, HBaseRecords
-
-# Clocks of region servers may differ by so much without harm; NTP keeps them closer.
-CLOCK_SKEW = 0.01  # seconds
-# Beside the column of the records, which therefore never show it.
-_CLOCK_ROW, _CLOCK_COLUMN = b"clock", b"d:clock"
 
 
 class HBaseStore:
@@ -28,8 +23,8 @@ class HBaseStore:
         names = {table: table_spec(table, address.namespace, address.prefix).full_name for table in TABLES}
         self._index = TableRequests(names[INDEX], INDEX_COLUMN)
         self._tables = {table: TableRequests(names[table], RECORD_COLUMN) for table in RECORD_TABLES}
-        self._clock = TableRequests(names["meta"], _CLOCK_COLUMN)
-        self.drawers = HBaseDrawers(self._client, self._index)
+        self._clock = Clock(self._client, names["meta"])
+        self.drawers = HBaseDrawers(self._client, self._index, self._clock)
         self._records = {
             table: HBaseRecords(self._client, requests, table) for table, requests in self._tables.items()
         }
@@ -44,22 +39,17 @@ class HBaseStore:
             self._client.require(table)
 
     def exclusive(self) -> AbstractContextManager[object]:
-        """Keeps nobody out: other processes would come in all the same."""
+        """Keeps nobody out: other processes would come in all the same.
+
+        So two that load with --unique-only at once may both keep texts that are near each other; one
+        alone, or any number without it, is right. Removals are ordered by `moment`, and a lookup
+        notices what moves while it reads: see HBaseDrawers.read.
+        """
         return nullcontext()
 
     def moment(self) -> int:
-        """A server's time, in milliseconds, that has passed when this returns.
-
-        The time is that of a cell which is put and read back, because rows get their times from the
-        servers, whose clocks this machine's may differ from. Whatever was put before has an earlier
-        time or the same, and is removed; the pause gives a later one to whatever is put after, at
-        servers whose clocks are behind by no more than CLOCK_SKEW.
-        """
-        self._client.write(self._clock, [lambda: ask(self._clock.put([(_CLOCK_ROW, b"")]))])
-        ((row,),) = self._client.read(self._clock, [lambda: ask(self._clock.get([_CLOCK_ROW]))])
-        moment: int = row.columns[_CLOCK_COLUMN].timestamp
-        time.sleep(CLOCK_SKEW)
-        return moment
+        """A server's time, in milliseconds; see Clock.moment."""
+        return self._clock.moment()
 
     def refresh(self) -> None:
         """Does nothing: what others wrote is visible."""

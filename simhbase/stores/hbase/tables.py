@@ -15,6 +15,7 @@ from simhbase.errors import StoreFailed
 from simhbase.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.stores.base import DrawerRows, RecordTable, Size
 from simhbase.stores.hbase.calls import Client, Task, ask
+from simhbase.stores.hbase.clock import CLOCK_SKEW, Clock
 from simhbase.stores.hbase.connection import Trouble
 from simhbase.stores.hbase.requests import Request, TableRequests, next_keys, next_rows
 from simhbase.stores.hbase.scans import Kind, Reading
@@ -29,9 +30,6 @@ PAGE_ROWS = 2_000
 # The same where values may have a megabyte.
 META_ROWS = 20
 PUT_BYTES = 1 << 20
-# A delete hides what is put in the same millisecond after it.
-DELETE_PAUSE = 0.002  # seconds
-
 # Behind all rows of a drawer, and still with its prefix: with the next prefix in its place, servers
 # would not ask the bloom filters of prefixes.
 _DRAWER_END = b"\xff" * (KEY_BYTES - PREFIX_BYTES) + b"\x00"
@@ -44,9 +42,11 @@ S = TypeVar("S", NDArray[np.uint8], list[bytes], list[Row])
 class HBaseDrawers:
     """See simhbase.stores.base.Drawers. A row is a row key with an empty value."""
 
-    def __init__(self, client: Client, table: TableRequests) -> None:
+    def __init__(self, client: Client, table: TableRequests, clock: Clock) -> None:
         self._client = client
         self._table = table
+        self._clock = clock
+        self._last_mark: bytes | None = None
         kind = Kind[bytes](next_keys, partial(_index_keys, table.table), lambda key: key, len)
         self._reading = Reading(client, table, kind, PAGE_ROWS)
 
@@ -70,14 +70,28 @@ class HBaseDrawers:
         )
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> DrawerRows:
-        """Reads drawers, each once."""
+        """Reads drawers, each once, and those twice between which a document may have slipped.
+
+        The drawers are not read at one moment. A document that moves to another fingerprint would be
+        missed if its new drawer was read before the document came, and its old one after it had left.
+        Between the two its writer takes a moment, which lasts for CLOCK_SKEW and leaves a mark: where
+        this read took less, or the mark is the old one, nothing was missed. Else a second look finds
+        what the first has missed; only a document that moves twice meanwhile escapes both.
+        """
         wanted = to_bytes(prefixes)
         distinct = sorted(set(wanted))
-        rows = self._reading.ranges(
-            [(prefix, prefix + _DRAWER_END) for prefix in distinct], None if limit is None else limit + 1
-        )
+        most = None if limit is None else limit + 1
+        last_mark, start = self._last_mark, time.monotonic()
+        rows = self._read(distinct, most)
+        if time.monotonic() - start >= CLOCK_SKEW:
+            self._last_mark = self._clock.mark()
+            if self._last_mark != last_mark:
+                rows = [_merged(both, most) for both in zip(rows, self._read(distinct, most), strict=True)]
         found = dict(zip(distinct, rows, strict=True))
         return to_drawer_rows([found[prefix] for prefix in wanted], limit)
+
+    def _read(self, prefixes: Sequence[bytes], most: int | None) -> list[list[bytes]]:
+        return self._reading.ranges([(prefix, prefix + _DRAWER_END) for prefix in prefixes], most)
 
     def iterate(self) -> Iterator[NDArray[np.uint8]]:
         """All rows in key order. After an error it goes on where it was."""
@@ -108,10 +122,7 @@ class HBaseRecords:
 
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of keys, each read once."""
-        distinct = list(dict.fromkeys(keys))
-        parts = _parts(distinct, self._client.share(len(distinct), *self._get_rows))
-        answers = self._client.read(self._table, _tasks(self._table.get, parts))
-        values = dict(row for answer in answers for row in _records(answer))
+        values = dict(row for answer in self._get(keys) for row in _records(answer))
         return list(map(values.get, keys))
 
     def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
@@ -122,11 +133,23 @@ class HBaseRecords:
         self._client.write(self._table, _tasks(self._table.put, parts))
 
     def delete(self, keys: Sequence[bytes]) -> None:
-        """Deletes keys, and returns when a put can no longer fall into the same millisecond."""
-        if keys:
-            parts = _parts(sorted(keys), self._client.share(len(keys), *PUT_ROWS))
-            self._client.write(self._table, _tasks(self._table.delete, parts))
-            time.sleep(DELETE_PAUSE)
+        """Deletes what the keys hold now: what was put up to the time of the latest of these values.
+
+        HBase hides what is put after a delete that has a later time. With the servers' time for the
+        delete, that could be every put in the same millisecond, and, where an answer was lost and the
+        call repeated, all until the first call is carried out after all. So the time is that of what is
+        deleted, and the pause gives a later one to whatever is put when this has returned.
+        """
+        self._client.require_access()
+        found = [row for answer in self._get(keys) for row in answer]
+        if not found:
+            return
+        delete = partial(self._table.delete, timestamp=max(map(_time, found)))
+        rows = sorted(row.row for row in found)
+        self._client.write(
+            self._table, _tasks(delete, _parts(rows, self._client.share(len(rows), *PUT_ROWS)))
+        )
+        time.sleep(CLOCK_SKEW)
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[tuple[bytes, bytes]]]:
         """The rows of prefixes, each read once."""
@@ -146,6 +169,7 @@ class HBaseRecords:
         two callers set the same value. HBase takes an absent cell and an empty value for the same, so
         these are told apart by a look that comes before.
         """
+        self._client.require_access()
         if not expected and self.get([key]) != [expected]:
             return False
         patience = self._client.patience()
@@ -174,6 +198,12 @@ class HBaseRecords:
         """Counted if it is small, else guessed from samples."""
         return self._reading.size()
 
+    def _get(self, keys: Sequence[bytes]) -> list[list[Any]]:
+        """The rows among keys that exist, each once, as they were answered."""
+        distinct = list(dict.fromkeys(keys))
+        parts = _parts(distinct, self._client.share(len(distinct), *self._get_rows))
+        return self._client.read(self._table, _tasks(self._table.get, parts))
+
 
 def _tasks(request: Callable[[T], Request], parts: Iterable[T]) -> list[Task[Any]]:
     """A task for each part; the requests are made when they are sent."""
@@ -198,6 +228,12 @@ def _limited(parts: Sequence[list[Row]]) -> Iterator[list[Row]]:
         yield fitting
 
 
+def _merged(looks: tuple[list[bytes], list[bytes]], most: int | None) -> list[bytes]:
+    """What either of two looks at a drawer has found."""
+    first, second = looks
+    return first if first == second else sorted({*first, *second})[:most]
+
+
 def _successor(prefix: bytes) -> bytes:
     """The first key behind all that begin with a prefix; empty, for the end, where there is none."""
     kept = prefix.rstrip(b"\xff")
@@ -213,6 +249,11 @@ def _index_keys(table: str, found: Sequence[Any]) -> list[bytes]:
             f"deleteall '{table}', ROW"
         )
     return keys
+
+
+def _time(row: Any) -> int:
+    timestamp: int = row.columns[RECORD_COLUMN].timestamp
+    return timestamp
 
 
 def _records(found: Sequence[Any]) -> list[Row]:

@@ -1,0 +1,269 @@
+"""Gateways that go, hang, come back and lose answers: what a store makes of it."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simhbase.errors import StoreUnreachable
+from simhbase.layout import layout
+from simhbase.reader import Reader
+from simhbase.rowkeys import encode, prefixes
+from simhbase.stores import open_store
+from simhbase.stores.hbase import HBaseStore, connection
+from simhbase.writer import Writer
+from tests.cluster import Cluster
+from tests.command_line import run
+from tests.relay import LOCALHOST, Relay
+
+pytestmark = pytest.mark.hbase
+
+LAYOUT = layout("5x2")
+PREFIX = "relayed"
+ROWS = [(b"%04d" % number, b"value") for number in range(2_000)]
+KEYS = [key for key, _ in ROWS]
+VALUES = [value for _, value in ROWS]
+
+
+@pytest.fixture
+def relay(hbase: Cluster) -> Iterator[Relay]:
+    hbase.empty_store(PREFIX)
+    with Relay(hbase.gateway) as relay:
+        yield relay
+
+
+@pytest.fixture
+def other(hbase: Cluster) -> Iterator[Relay]:
+    with Relay(hbase.gateway) as relay:
+        yield relay
+
+
+def opened(*relays: Relay, **options: object) -> "closing[HBaseStore]":
+    return closing(open_store(url_of(*relays, **options), "write"))
+
+
+def url_of(*relays: Relay, **options: object) -> str:
+    gateways = ",".join(f"{LOCALHOST}:{relay.port}" for relay in relays)
+    query = "&".join(f"{name}={value}" for name, value in ({"timeout": 20} | options).items())
+    return f"hbase://{gateways}/{PREFIX}?{query}"
+
+
+def drawers_of(fingerprint: int) -> np.ndarray:
+    return prefixes(np.array([fingerprint], np.uint64), LAYOUT).reshape(-1, 5)
+
+
+# Connections that are idle
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Cluster]:
+    """An HBase of its own whose gateway closes connections that were idle for 2 s."""
+    cluster = Cluster(tmp_path)
+    cluster.run("up", "-D", "hbase.thrift.server.socket.read.timeout=2000")
+    yield cluster
+    cluster.run("down")
+
+
+def test_connections_that_a_gateway_closes_when_they_are_idle_are_not_used_again(impatient):
+    with closing(open_store(impatient.empty_store(PREFIX), "write")) as store:
+        records, meta = store.records("documents"), store.records("meta")
+        records.put(ROWS)
+        time.sleep(3)
+        assert records.get(KEYS) == VALUES
+        time.sleep(3)
+        assert meta.compare_and_set(b"k", None, b"1")
+        time.sleep(3)
+        assert meta.increment(b"n") == 1  # a second attempt would have made it 2
+
+
+def test_connections_are_recycled_before_a_gateway_would_close_them(relay, monkeypatch):
+    with opened(relay, lanes=1) as store:
+        monkeypatch.setattr(connection, "IDLE_LIMIT", 0.2)
+        store.records("documents").get(KEYS)
+        before = relay.connections
+        store.records("documents").get(KEYS)
+        assert relay.connections == before
+        time.sleep(0.3)
+        store.records("documents").get(KEYS)
+        assert relay.connections == before + 1
+
+
+# Gateways that go and come back
+
+
+def test_connections_that_were_closed_while_idle_are_replaced(relay):
+    with opened(relay) as store:
+        records = store.records("documents")
+        records.put(ROWS)
+        for _ in range(5):
+            relay.cut()
+            assert records.get(KEYS) == VALUES
+            relay.cut()
+            records.put(ROWS)
+
+
+def test_connections_that_break_in_the_middle_of_calls_do_no_harm(relay):
+    with opened(relay) as store:
+        records = store.records("documents")
+        for method in ("mutateRows", "getRowsWithColumns"):
+            relay.lose_answer_to(method)
+            relay.lose_request_for(method)
+        records.put(ROWS)
+        assert records.get(KEYS) == VALUES
+        for method in ("scannerOpenWithScan", "scannerGetList"):
+            relay.lose_answer_to(method)
+            relay.lose_request_for(method)
+        assert records.scan([b""], len(ROWS) + 1) == [ROWS]
+        assert relay.has_lost_all
+
+
+def test_a_gateway_that_is_gone_is_said_to_be_so_in_time_and_used_when_it_is_back(relay):
+    with opened(relay, timeout=2) as store:
+        records = store.records("documents")
+        records.put(ROWS)
+        relay.refuse()
+        start = time.monotonic()
+        with pytest.raises(StoreUnreachable, match=r"did not succeed within 2 s: .*Connection refused"):
+            records.get(KEYS)
+        assert 1.5 < time.monotonic() - start < 12
+        relay.come_back()
+        assert records.get(KEYS) == VALUES
+
+
+def test_a_call_waits_for_a_gateway_that_comes_back(relay):
+    with opened(relay) as store:
+        records = store.records("documents")
+        records.put(ROWS)
+        relay.refuse()
+        back = threading.Timer(1.5, relay.come_back)
+        back.start()
+        assert records.get(KEYS) == VALUES
+        back.join()
+
+
+def test_the_work_of_a_gateway_that_goes_is_done_by_the_other(relay, other):
+    with opened(relay, other) as store:
+        records = store.records("documents")
+        records.put(ROWS)
+        for gone, left in ((relay, other), (other, relay)):
+            gone.refuse()
+            before = left.connections
+            assert records.get(KEYS) == VALUES
+            records.put(ROWS)
+            assert left.connections > before
+            gone.come_back()
+
+
+def test_a_read_leaves_a_gateway_that_hangs_for_the_other(relay, other):
+    with opened(relay, other, timeout=8) as store:
+        records = store.records("documents")
+        records.put(ROWS)  # all lanes are open, to both
+        relay.hang()
+        assert records.get(KEYS) == VALUES
+        start = time.monotonic()
+        for _ in range(5):
+            assert records.get(KEYS) == VALUES
+        assert time.monotonic() - start < 8  # the hanging one is not asked each time
+        relay.go_on()
+
+
+def test_a_gateway_that_hangs_alone_is_given_up_in_time(relay):
+    with opened(relay, timeout=2) as store:
+        relay.hang()
+        with pytest.raises(StoreUnreachable, match=r"did not succeed within 2 s: .*no answer in time"):
+            store.records("documents").get(KEYS)
+        relay.go_on()
+        assert store.records("documents").get([b"a"]) == [None]
+
+
+def test_commands_end_with_11_where_no_gateway_answers(relay, tmp_path):
+    relay.refuse()
+    done = run("stats", "--store", url_of(relay, timeout=1), cwd=tmp_path)
+    assert done.returncode == 11
+    assert b"Connection refused" in done.stderr
+    assert b"Traceback" not in done.stderr
+    relay.come_back()
+
+
+# Answers that are lost
+
+
+@pytest.mark.parametrize("lose", [Relay.lose_answer_to, Relay.lose_request_for])
+def test_a_compare_and_set_whose_answer_is_lost_tells_the_truth(relay, lose):
+    with opened(relay) as store:
+        meta = store.records("meta")
+        lose(relay, "checkAndPut")
+        assert meta.compare_and_set(b"k", None, b"1")
+        lose(relay, "checkAndPut")
+        assert not meta.compare_and_set(b"k", b"0", b"2")
+        lose(relay, "checkAndPut")
+        assert meta.compare_and_set(b"k", b"1", b"3")
+        assert meta.get([b"k"]) == [b"3"]
+        assert relay.has_lost_all
+
+
+@pytest.mark.parametrize("lose", [Relay.lose_answer_to, Relay.lose_request_for])
+def test_no_number_is_given_twice_where_an_answer_is_lost(relay, lose):
+    with opened(relay) as store:
+        meta = store.records("meta")
+        numbers = []
+        for _ in range(5):
+            lose(relay, "atomicIncrement")
+            numbers.append(meta.increment(b"n"))
+        assert numbers == sorted(set(numbers))
+        assert relay.has_lost_all
+
+
+def test_a_delete_that_arrives_twice_does_not_hide_what_was_put_between(relay, hbase):
+    with opened(relay) as store:
+        records = store.records("documents")
+        for number in range(30):
+            records.put([(b"k", b"old")])
+            relay.keep("mutateRowsTs")
+            records.delete([b"k"])
+            records.put([(b"k", b"%d" % number)])
+            relay.send_kept_again()
+            assert records.get([b"k"]) == [b"%d" % number]
+
+
+# Documents that move while they are looked up
+
+
+@pytest.mark.parametrize("times", range(3))
+def test_a_document_that_moves_between_the_reads_of_two_drawers_is_found(relay, hbase, times):
+    # The first shares two blocks with the query in the last drawer alone, the second in the first one.
+    query, old, new = 0, 1 << 63 | 1 << 50 | 1 << 37, 1 << 37 | 1 << 24 | 1 << 11
+    with opened(relay, lanes=2) as reading, closing(open_store(hbase.url(PREFIX), "write")) as writing:
+        writer, reader = Writer(writing, LAYOUT), Reader(reading, LAYOUT)
+        reader.find(np.array([query], np.uint64), 3)
+        writer.add(["a"], np.array([old], np.uint64))
+
+        def move() -> None:
+            time.sleep(0.1)  # until the first lane has its answers
+            writer.add(["a"], np.array([new], np.uint64))
+
+        relay.before("scannerGetList", lambda: None)
+        relay.before("scannerGetList", move)  # of the second lane, which reads the last drawers
+        (lookup,) = reader.find(np.array([query], np.uint64), 3)
+        assert [(match.id, match.fingerprint) for match in lookup.matches] == [("a", new)]
+
+
+def test_what_is_read_slowly_is_read_again_only_where_something_was_removed(relay, hbase):
+    with opened(relay, lanes=1) as store, closing(open_store(hbase.url(PREFIX), "write")) as writing:
+        store.drawers.add(encode(np.array([1], np.uint64), LAYOUT))
+
+        def pages_of_a_slow_read() -> int:
+            before = relay.pages
+            relay.before("scannerOpenWithScan", lambda: time.sleep(0.05))
+            assert store.drawers.read(drawers_of(1), 10).fingerprints.tolist() == [1] * 10
+            return relay.pages - before
+
+        assert pages_of_a_slow_read() == 20  # nothing is known yet of removals
+        assert pages_of_a_slow_read() == 10
+        writing.moment()
+        assert pages_of_a_slow_read() == 20
+        assert pages_of_a_slow_read() == 10
