@@ -10,10 +10,11 @@ from simhbase import records
 from simhbase.check import Checker
 from simhbase.layout import layout
 from simhbase.reader import Reader
-from simhbase.records import Entry, State
+from simhbase.records import State
 from simhbase.stores import create_store
 from simhbase.stores.base import Store
 from simhbase.writer import Writer
+from tests.content import content
 
 LAYOUT = layout("5x2")
 F1, F2, F3, F4 = 0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFF, 0x8000000000000001, 0
@@ -112,21 +113,10 @@ def new_store(request, tmp_path) -> Iterator[Callable[[], Store]]:
         store.close()
 
 
-def rows(store: Store) -> dict[str, object]:
-    """Everything in the tables, times left out."""
-    documents = [row for batch in store.records("documents").iterate() for row in batch]
-    entries = {key: Entry.decode(value) for key, value in documents}
-    return {
-        "documents": {key: (entry.fingerprint, entry.state, entry.old) for key, entry in entries.items()},
-        "fingerprints": [key for batch in store.records("fingerprints").iterate() for key, _ in batch],
-        "index": [key.tobytes() for keys in store.drawers.iterate() for key in keys],
-    }
-
-
 def undisturbed(new_store: Callable[[], Store], documents: dict[str, int]) -> dict[str, object]:
     store = new_store()
     add(**documents)(Writer(store, LAYOUT))
-    return rows(store)
+    return content(store)
 
 
 def stopped(
@@ -139,7 +129,7 @@ def stopped(
         try:
             operation.run(Writer(Stopping(store, calls, torn=torn), LAYOUT))
         except Crash:
-            yield store, rows(store)
+            yield store, content(store)
         else:
             assert calls > 3, "the operation is stopped at several places"
             return
@@ -165,7 +155,7 @@ def test_repeating_a_stopped_operation_ends_as_if_it_had_not_stopped(new_store, 
     for store, _ in stopped(new_store, operation, torn=torn):
         assert_lookups_are_right(store, operation)
         operation.run(Writer(store, LAYOUT))
-        assert rows(store) == expected
+        assert content(store) == expected
         assert_lookups_are_right(store, operation)
 
 
@@ -180,7 +170,7 @@ def test_repair_finishes_a_stopped_operation(new_store, operation, torn):
         }
         writer = Writer(store, LAYOUT)
         Checker(store, LAYOUT, writer).check()
-        assert rows(store) == undisturbed(new_store, meant)
+        assert content(store) == undisturbed(new_store, meant)
         assert not Checker(store, LAYOUT).check().problems
 
 
@@ -190,7 +180,7 @@ def test_any_other_operation_on_the_same_documents_finishes_a_stopped_one(new_st
         writer = Writer(store, LAYOUT)
         writer.add(ids, np.array([F4, F3, F4, F2, F2], dtype=np.uint64))
         expected = {"a": F4, "b": F3, "c": F4, "d": F2, "e": F2, "z": F4}
-        assert rows(store) == undisturbed(new_store, expected)
+        assert content(store) == undisturbed(new_store, expected)
     for store, _ in stopped(new_store, operation, torn=False):
         Writer(store, LAYOUT).delete(ids)
-        assert rows(store) == undisturbed(new_store, {"z": F4})
+        assert content(store) == undisturbed(new_store, {"z": F4})

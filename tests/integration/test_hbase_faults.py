@@ -1,0 +1,332 @@
+"""Servers that are killed or hang under load, and loaders that are killed: what was acknowledged is there."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import happybase
+import numpy as np
+import pytest
+
+from simhbase.errors import StoreUnreachable
+from simhbase.index import open_index
+from simhbase.profile import make_profile, write_profile
+from simhbase.stores import open_store
+from tests.cluster import Cluster
+from tests.command_line import environment, fingerprints, result, run_alone
+from tests.content import content
+from tests.load import Load, Stalls, adding, assert_found, changing, neighbour
+
+pytestmark = pytest.mark.hbase_cluster
+
+Report = Callable[[str, Stalls], None]
+
+PROFILE = make_profile({})
+STEPS = 2  # that everybody takes before and after a fault
+LOOKUPS_AT_ONCE = 100
+REGION_SERVERS = ("regionserver-1", "regionserver-2", "regionserver-3")
+GATEWAYS = ("thrift-1", "thrift-2")
+
+
+@pytest.fixture
+def cluster(hbase_cluster: Cluster) -> Iterator[Cluster]:
+    """With everything running again after the test."""
+    yield hbase_cluster
+    hbase_cluster.run("up")
+
+
+@pytest.fixture
+def url(cluster: Cluster) -> str:
+    return empty_index(cluster, "faults")
+
+
+def empty_index(cluster: Cluster, prefix: str) -> str:
+    url = cluster.empty_store(prefix)
+    with closing(open_store(url, "write")) as store:
+        write_profile(store, PROFILE)
+    return url
+
+
+# Servers
+
+
+def serving(cluster: Cluster, table: str) -> list[str]:
+    """The region servers that serve a table, the one with the most regions first."""
+    names = {cluster.description["ports"][name]: name for name in REGION_SERVERS}
+    with closing(happybase.Connection(*cluster.gateway, timeout=60_000)) as connection:
+        regions = connection.table(table).regions()
+    return [name for name, _ in Counter(names[region["port"]] for region in regions).most_common()]
+
+
+def kill(cluster: Cluster, names: Sequence[str]) -> None:
+    for name in names:
+        cluster.run("kill", name)
+
+
+@pytest.fixture
+def report(
+    pytestconfig: pytest.Config,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
+) -> Report:
+    """Says how long a fault was felt, on the terminal and, for the record, in pytest's cache and in the
+    XML of --junit-xml."""
+    cache = pytestconfig.cache
+    assert cache is not None
+
+    def note(fault: str, stalls: Stalls) -> None:
+        record_property(fault, asdict(stalls))
+        cache.set("hbase/stalls", cache.get("hbase/stalls", {}) | {fault: asdict(stalls)})
+        with capsys.disabled():
+            print(
+                f"\n{fault}: steps of writers took up to {stalls.longest_write:.1f} s (usually "
+                f"{stalls.usual_write:.2f}), lookups {stalls.longest_lookup:.1f} s "
+                f"({stalls.usual_lookup:.2f})"
+            )
+
+    return note
+
+
+def assert_all_is_there(url: str, load: Load) -> None:
+    """What was acknowledged, nothing else, and found by what is near it."""
+    with open_index(url) as index:
+        stored = load.acknowledged()
+        assert content(index.store) == content_of(stored)
+        planted = load.planted()
+        chance = random.Random(len(planted))
+        for start in range(0, len(planted), LOOKUPS_AT_ONCE):
+            assert_found(index, planted[start : start + LOOKUPS_AT_ONCE], chance)
+
+
+def content_of(documents: dict[str, int]) -> dict[str, object]:
+    """Of a store in which these documents were written once, and undisturbed."""
+    with open_index("memory:", create=PROFILE) as index:
+        index.add_fingerprints(list(documents), np.fromiter(documents.values(), np.uint64))
+        return content(index.store)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Processes that are killed at once; `victims` chooses them, given the number of the fault."""
+
+    name: str
+    victims: Callable[[Cluster, int], Sequence[str]]
+
+
+def busiest(count: int) -> Callable[[Cluster, int], Sequence[str]]:
+    """The region servers that serve the most regions of the index."""
+    return lambda cluster, _: serving(cluster, "faults_index")[:count]
+
+
+REGION_SERVER = Fault("region server", busiest(1))
+GATEWAY = Fault("gateway", lambda _, number: [GATEWAYS[number % len(GATEWAYS)]])
+MASTER = Fault("master", lambda *_: ["master"])
+META = Fault("region server of hbase:meta", lambda cluster, _: serving(cluster, "hbase:meta"))
+TWO_REGION_SERVERS = Fault("two region servers", busiest(2))
+REGION_SERVER_AND_MASTER = Fault(
+    "region server and master", lambda cluster, _: [*serving(cluster, "faults_index")[:1], "master"]
+)
+
+
+def go_through(faults: Sequence[Fault], cluster: Cluster, url: str, folder: Path, report: Report) -> None:
+    """The same processes write and look up through a series of faults, each mended before the next."""
+    with Load(url, folder, changing) as load:
+        load.go_on(STEPS)
+        for number, fault in enumerate(faults):
+            victims = fault.victims(cluster, number)
+            killed = time.monotonic()
+            kill(cluster, victims)
+            load.go_on(STEPS)
+            report(fault.name, load.stalls(killed))
+            cluster.run("up")
+            load.go_on(STEPS)
+        load.stop()
+        assert_all_is_there(url, load)
+
+
+@pytest.mark.parametrize("fault", [REGION_SERVER, GATEWAY, MASTER], ids=lambda fault: fault.name)
+def test_a_kill_under_load_loses_nothing(cluster, url, tmp_path, report, fault):
+    go_through([fault], cluster, url, tmp_path, report)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("fault", "times"),
+    [
+        (REGION_SERVER, 4),
+        (GATEWAY, 8),
+        (MASTER, 4),
+        (META, 3),
+        (TWO_REGION_SERVERS, 3),
+        (REGION_SERVER_AND_MASTER, 3),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_series_of_kills_under_load_loses_nothing(cluster, url, tmp_path, report, fault, times):
+    go_through([fault] * times, cluster, url, tmp_path, report)
+
+
+def test_a_gateway_that_hangs_is_left_for_another(cluster, url, tmp_path, report):
+    pid = cluster.description["pids"][GATEWAYS[0]]
+    with Load(url, tmp_path, adding) as load:
+        load.go_on(STEPS)
+        stopped = time.monotonic()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            load.go_on(STEPS)
+            report("hanging gateway", load.stalls(stopped))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        load.go_on(STEPS)
+        load.stop()
+        assert_all_is_there(url, load)
+
+
+def test_commands_say_that_the_cluster_is_down_and_an_open_index_works_when_it_is_up_again(
+    cluster, url, tmp_path
+):
+    stored = {"a": 0x0123456789ABCDEF}
+    lines = fingerprints(tmp_path / "more.jsonl", {"b": 1})
+    impatient = f"{url}&timeout=3"
+    with open_index(impatient) as index:
+        until_it_answers(
+            lambda: index.add_fingerprints(list(stored), np.array([*stored.values()], np.uint64))
+        )
+        for down, command in (
+            (["master", *REGION_SERVERS], ["find", "--id", "a"]),  # the gateways wait for them
+            (["zookeeper", *GATEWAYS, "thrift2"], ["load", lines, "--fingerprint-field", "f"]),
+        ):
+            kill(cluster, down)
+            done = run_alone(*command, "--store", impatient, cwd=tmp_path)
+            assert done.returncode == 11, done.stderr
+            assert b"did not succeed within 3 s" in done.stderr
+            with pytest.raises(StoreUnreachable):
+                index.fingerprints(["a"])
+            with pytest.raises(StoreUnreachable):
+                index.delete(["a"])
+        cluster.run("up")
+        until_it_answers(lambda: assert_found(index, list(stored.items()), random.Random(0)))
+        until_it_answers(lambda: index.delete(["a"]))
+        assert index.fingerprints(["a"]) == [None]
+
+
+def until_it_answers(call: Callable[[], object]) -> None:
+    """Repeats what may be repeated."""
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            call()
+        except StoreUnreachable:
+            assert time.monotonic() < deadline
+        else:
+            return
+
+
+# Loaders
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that is killed, and the commands before it."""
+
+    command: Sequence[str]
+    before: Sequence[Sequence[str]] = ()
+
+
+FIELD = ("--fingerprint-field", "f")
+JOBS = {
+    "load": Job(("load", "related.jsonl", *FIELD)),
+    "load --unique-only": Job(("load", "related.jsonl", *FIELD, "--unique-only")),
+    "load of changed documents": Job(
+        ("load", "changed.jsonl", *FIELD), before=[("load", "related.jsonl", *FIELD)]
+    ),
+    "delete": Job(("delete", "--ids-file", "ids"), before=[("load", "related.jsonl", *FIELD)]),
+}
+
+
+def write_files(folder: Path, documents: int) -> None:
+    """Documents of which every second is near one before it; the same with other fingerprints, some of
+    them those that others had; and the ids of most."""
+    chance = random.Random(documents)
+    related: dict[str, int] = {}
+    for number in range(documents):
+        model = chance.choice(list(related.values())) if number % 2 else chance.getrandbits(64)
+        related[f"d{number}"] = neighbour(model, chance)
+    exchanged = dict(zip(related, [*list(related.values())[1:], chance.getrandbits(64)], strict=True))
+    changed = {
+        document: chance.choice([fingerprint, exchanged[document], chance.getrandbits(64)])
+        for document, fingerprint in related.items()
+    }
+    fingerprints(folder / "related.jsonl", related)
+    fingerprints(folder / "changed.jsonl", changed)
+    (folder / "ids").write_text("".join(f"{document}\n" for document in list(related)[documents // 10 :]))
+
+
+def send_requests(
+    command: Sequence[str], url: str, folder: Path, *, last: int = 0, share: float = 0.0
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command, up to this share of its last request if that has a number; see tests.killed."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.killed", str(last), str(share), *command, "--store", url],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def kill_loaders(
+    cluster: Cluster, folder: Path, job: Job, *, documents: int, rounds: int, kills: int
+) -> None:
+    """Kills the command in the middle of any of its requests, runs it again, and compares what is stored
+    with what an undisturbed run has left."""
+    write_files(folder, documents)
+    url = prepared(cluster, "undisturbed", job, folder)
+    undisturbed = send_requests(job.command, url, folder)
+    assert undisturbed.returncode == 0, undisturbed.stderr
+    requests = int(undisturbed.stderr.split()[-1])
+    expected = content_at(url)
+    for seed in range(rounds):
+        chance = random.Random(seed)
+        url = prepared(cluster, "killed", job, folder)
+        ends = set()
+        for _ in range(kills):
+            last, share = chance.randint(1, requests), chance.choice([0.0, chance.random(), 1.0])
+            ends.add(send_requests(job.command, url, folder, last=last, share=share).returncode)
+        # One that goes on with what others have left sends fewer requests, and may live.
+        assert -signal.SIGKILL in ends <= {-signal.SIGKILL, 0}
+        result(*job.command, "--store", url, cwd=folder)
+        assert content_at(url) == expected, f"round {seed}"
+        assert result("check", "--store", url, cwd=folder)["clean"]
+
+
+def prepared(cluster: Cluster, prefix: str, job: Job, folder: Path) -> str:
+    url = empty_index(cluster, prefix)
+    for command in job.before:
+        result(*command, "--store", url, cwd=folder)
+    return url
+
+
+def content_at(url: str) -> dict[str, object]:
+    with closing(open_store(url, "read")) as store:
+        return content(store)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_killed_command_that_is_repeated_leaves_what_an_undisturbed_one_does(cluster, tmp_path, name):
+    kill_loaders(cluster, tmp_path, JOBS[name], documents=600, rounds=1, kills=2)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", JOBS)
+def test_a_command_survives_a_series_of_kills(cluster, tmp_path, name):
+    kill_loaders(cluster, tmp_path, JOBS[name], documents=6_000, rounds=6, kills=2)
