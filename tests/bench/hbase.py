@@ -41,6 +41,7 @@ LANES = (1, 3, 5, 10)
 BATCHES = (10, 50)
 PROCESSES = 4
 PROCESS_SECONDS = 5.0
+STARTING_SECONDS = 10.0  # until all processes have certainly started
 RUNS = 3
 COMPACTION_SECONDS = 15.0
 LAYOUT = layout("5x2")
@@ -264,7 +265,7 @@ def lookups_a_second(processes: int, look: Callable[[int, Any], float]) -> float
     the number of lookups."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(processes) as pool:
-        begin = time.time() + 3.0  # when all have started
+        begin = time.time() + STARTING_SECONDS
         return sum(pool.map(partial(look, begin), range(processes))) / PROCESS_SECONDS
 
 
