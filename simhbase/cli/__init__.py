@@ -24,6 +24,8 @@ COMMANDS: Mapping[str, str] = {
     "stats": "Count documents, index rows and bytes of a store.",
     "check": "Compare a store's tables with each other, and repair them.",
     "idf": "Build an IDF file from a corpus.",
+    "evaluate": "Measure recall and precision against given pairs.",
+    "calibrate": "Measure schemes on a corpus, and recommend one.",
     "tables": "Create, check, describe and drop a store's tables.",
 }
 

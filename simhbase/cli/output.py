@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import click
 
 from simhbase.bulk.outputs import json_line
+from simhbase.cli.tabular import is_estimate, shown_estimate, table_lines
 from simhbase.model import Lookup
 
 Answer = tuple[str | None, Lookup]
@@ -25,8 +26,8 @@ class Output(Protocol):
     """Results, by kind. Each call is flushed: whoever reads the other end of a pipe gets it now."""
 
     def summary(self, values: Mapping[str, Any]) -> None:
-        """What a command did or found, by name; values may be mappings and lists themselves. Those
-        that `estimates` names are no exact numbers."""
+        """What a command did or found, by name; values may be mappings and lists themselves (a list
+        of mappings is a table). Those that `estimates` names are no exact numbers."""
 
     def hint(self, text: str) -> None:
         """What else a person could ask for."""
@@ -166,9 +167,14 @@ def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
     width = max((len(name) for name in values), default=0)
     for name, value in values.items():
         label = f"{indent}{name.replace('_', ' '):{width}}"
-        if isinstance(value, Mapping) and value:
+        if is_estimate(value):
+            yield f"{label}  {shown_estimate(value)} %"
+        elif isinstance(value, Mapping) and value:
             yield label.rstrip()
             yield from _aligned(value, indent + "  ")
+        elif isinstance(value, Sequence) and value and isinstance(value[0], Mapping):
+            yield label.rstrip()
+            yield from (f"{indent}  {line}" for line in table_lines(value, _shown))
         elif isinstance(value, Sequence) and not isinstance(value, str) and value:
             yield label.rstrip()
             yield from (f"{indent}  {item}" for item in value)

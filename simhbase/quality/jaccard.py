@@ -107,7 +107,8 @@ def _members(sets: ShingleSets, chosen: NDArray[np.int64]) -> NDArray[np.uint64]
 def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers from each start on, as many as each count says, one range behind the other."""
     before = np.cumsum(counts) - counts
-    return np.arange(counts.sum()) + np.repeat(starts - before, counts)
+    numbers: NDArray[np.int64] = np.arange(counts.sum()) + np.repeat(starts - before, counts)
+    return numbers
 
 
 def lots(amounts: NDArray[np.int64], most: int) -> Iterator[slice]:

@@ -33,6 +33,17 @@ class SimilarPairs:
     right: NDArray[np.int64]
     jaccard: NDArray[np.float64]
 
+    def of_at_least(self, similarity: float) -> SimilarPairs:
+        """Those that similar."""
+        chosen = self.jaccard >= similarity
+        return SimilarPairs(self.left[chosen], self.right[chosen], self.jaccard[chosen])
+
+    def and_also(self, others: SimilarPairs) -> SimilarPairs:
+        """These and others, each once."""
+        both = [np.concatenate(parts) for parts in ((self.left, others.left), (self.right, others.right))]
+        pairs, first = np.unique(np.stack(both, axis=1), axis=0, return_index=True)
+        return SimilarPairs(pairs[:, 0], pairs[:, 1], np.concatenate([self.jaccard, others.jaccard])[first])
+
 
 def similar_pairs(sets: ShingleSets, threshold: float) -> SimilarPairs:
     """All pairs of Jaccard similarity >= threshold. Raises UsageError for one outside (0, 1]."""

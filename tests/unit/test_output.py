@@ -108,3 +108,19 @@ def test_hints_are_for_people(capfd):
     ConsoleOutput().hint("there is more")
     JsonOutput().hint("there is more")
     assert capfd.readouterr() == ("", "there is more\n")
+
+
+def test_a_list_of_mappings_is_a_table_for_people(capfdbinary):
+    share = {"value": 0.931, "low": 0.9, "high": 0.954, "pairs": 120}
+    rows = [
+        {"layout": "5x2", "rows": 10, "recall": {"0.8-0.9": share, "all": None}},
+        {"layout": "10x3", "rows": 1200, "recall": {"0.8-0.9": None, "all": share}},
+    ]
+    ConsoleOutput().summary({"layouts": rows, "recall": share})
+    assert capfdbinary.readouterr().out.decode().splitlines() == [
+        "layouts",
+        "  layout  rows   recall 0.8-0.9  recall all",
+        "  5x2     10     93.1 (90-95)    -",
+        "  10x3    1,200  -               93.1 (90-95)",
+        "recall   93.1 (90-95) %",
+    ]

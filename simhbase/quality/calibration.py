@@ -1,0 +1,226 @@
+"""Which scheme, which features, which k, for this corpus: everything is measured on a sample of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simhbase.errors import BadInput, UsageError
+from simhbase.features import FeatureBatch
+from simhbase.profile import Profile
+from simhbase.quality.estimates import Estimate
+from simhbase.quality.found import BINS, Truth
+from simhbase.quality.jaccard import ShingleSets, sets_of, shingle_extractor
+from simhbase.quality.join import SimilarPairs, similar_pairs
+from simhbase.quality.labels import Labels, labelled_pairs
+from simhbase.quality.sample import Sample
+from simhbase.quality.schemes import (
+    MOST_BITS,
+    SIMHASH_FEATURES,
+    Cost,
+    Setting,
+    fingerprint_texts,
+    minhash_settings,
+    simhash_settings,
+)
+
+LEAST_TEXTS = 100
+LEAST_PAIRS = 20
+WIDER = range(4, MOST_BITS + 1)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a recommendation has to reach.
+
+    recall: of the pairs whose Jaccard similarity is `jaccard` or more; precision: a pair found is
+    right if its similarity is `right` or more; documents: how many the store will hold; candidates:
+    how many rows a lookup may read then. Raises UsageError for shares outside (0, 1].
+    """
+
+    documents: int
+    recall: float = 0.95
+    precision: float = 0.95
+    jaccard: float = 0.8
+    right: float = 0.65
+    candidates: int = 1000
+
+    def __post_init__(self) -> None:
+        for name in ("recall", "precision", "jaccard", "right"):
+            value = getattr(self, name)
+            if not 0 < value <= 1:
+                raise UsageError(f"{name} {value}: choose more than 0 and at most 1")
+        if self.right > self.jaccard:
+            raise UsageError(
+                f"a pair found is right from {self.right} on, which is more than the {self.jaccard} that "
+                "are to be found: take a smaller similarity for what is right"
+            )
+
+    def among(self, documents: int) -> Goal:
+        """The same with another number of documents."""
+        return replace(self, documents=documents)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One setting with a layout, measured.
+
+    candidates: rows a lookup reads at the goal's number of documents, largest: of the largest drawer
+    then; by_bin: recall in each of BINS; recall, precision: as in Goal. None: there were no pairs.
+    """
+
+    setting: Setting
+    cost: Cost
+    candidates: float
+    largest: float
+    by_bin: tuple[Estimate | None, ...]
+    recall: Estimate | None
+    precision: Estimate | None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Everything measured; `reached` says whether the recommendation reaches the goal."""
+
+    sample: Sample
+    goal: Goal
+    truth: Truth
+    figures: Sequence[Figures]
+    recommended: Figures
+    reached: bool
+
+    @property
+    def wider(self) -> list[Figures]:
+        """Those of SimHash with the features that find most, from the k on for which layouts are a
+        question of price."""
+        simhash = [each for each in self.figures if each.setting.scheme == "simhash"]
+        most = max(simhash, key=lambda each: each.recall.value if each.recall else 0.0)
+        return [
+            each
+            for each in simhash
+            if each.setting.features == most.setting.features and each.setting.parameters["k"] in WIDER
+        ]
+
+
+def calibrate(sample: Sample, goal: Goal, processes: int, labels: Labels | None = None) -> Calibration:
+    """Measures every scheme on a sample and recommends the one that reaches the goal with the fewest
+    rows a document, or comes nearest to it.
+
+    labels: the pairs to find; without them all pairs that are similar enough. Raises BadInput where the
+    sample is too small, has no near duplicates or too few to tell, and for labels of unknown ids.
+    """
+    shingles = shingle_extractor().extract(sample.texts)
+    sets = sets_of(shingles)
+    truth = find_truth(sample, sets, goal, labelled_pairs(labels, sample, sets) if labels else None)
+    figures = [measured(setting, truth, goal) for setting in settings(truth, shingles, processes)]
+    recommended = min(figures, key=lambda figure: _rank(figure, goal))
+    return Calibration(sample, goal, truth, figures, recommended, _reaches(recommended, goal))
+
+
+def find_truth(sample: Sample, sets: ShingleSets, goal: Goal, labelled: SimilarPairs | None = None) -> Truth:
+    """What ought to be found in a sample: the labelled pairs, or all that are similar enough.
+
+    Raises BadInput where that tells nothing.
+    """
+    if len(sample.texts) < LEAST_TEXTS:
+        raise BadInput(_too_few_texts(sample))
+    similar = similar_pairs(sets, min(goal.right, BINS[0][0]))
+    right = similar.of_at_least(goal.right)
+    truth = (
+        Truth(similar, right, sample)
+        if labelled is None
+        else Truth(labelled, right.and_also(labelled), sample)
+    )
+    wanted = int(np.count_nonzero(truth.pairs.jaccard >= goal.jaccard))
+    if wanted < LEAST_PAIRS:
+        raise BadInput(_too_few_pairs(truth, wanted, goal))
+    return truth
+
+
+def _too_few_texts(sample: Sample) -> str:
+    n = len(sample.texts)
+    if n == 1 and sample.copies:
+        return (
+            f"all {sample.read:,} documents have the same text: nothing can be measured. Is --text-field the "
+            "right one?"
+        )
+    copies = f" ({sample.copies:,} others are copies of them)" if sample.copies else ""
+    return (
+        f"{n:,} different texts{copies} are too few to calibrate: at least {LEAST_TEXTS} are needed, "
+        "and some thousands for narrow intervals"
+    )
+
+
+def _too_few_pairs(truth: Truth, wanted: int, goal: Goal) -> str:
+    found = f"{wanted:,} pair{'s' * (wanted != 1)}" if wanted else "no pair"
+    highest = f" (the most similar pair: {truth.pairs.jaccard.max():.2f})" if len(truth.pairs.left) else ""
+    sample = "" if truth.sample.is_whole else "a larger --sample or "
+    return (
+        f"{found} of Jaccard similarity {goal.jaccard} or more{highest} among {len(truth.sample.texts):,} "
+        f"different texts: at least {LEAST_PAIRS} are needed to recommend anything. Either the corpus has "
+        f"hardly any near duplicates, or what you look for is less alike: take {sample}a lower --jaccard"
+    )
+
+
+def settings(truth: Truth, shingles: FeatureBatch, processes: int) -> list[Setting]:
+    """All schemes that are compared; shingles: the sample's."""
+    profiles = [Profile(**parameters) for parameters in SIMHASH_FEATURES]  # type: ignore[arg-type]
+    prints = fingerprint_texts(truth.sample.texts, profiles, processes)
+    compared = [
+        setting
+        for of_features, parameters in zip(prints, SIMHASH_FEATURES, strict=True)
+        for setting in simhash_settings(of_features, parameters, truth.pairs)
+    ]
+    return [*compared, *minhash_settings(shingles, {"features": "chars:3"}, truth.pairs)]
+
+
+def measured(setting: Setting, truth: Truth, goal: Goal) -> Figures:
+    """A setting's figures, with the layout of the fewest rows whose lookups read no more than allowed;
+    where none does, with the one that reads least."""
+    n = setting.found.n
+    read = {name: candidates_at(setting.cost(name), n, goal.documents) for name in setting.layouts[:1]}
+    for name in setting.layouts[1:]:
+        if min(read.values()) <= goal.candidates:
+            break
+        read[name] = candidates_at(setting.cost(name), n, goal.documents)
+    name = min(read, key=read.__getitem__)
+    cost, candidates = setting.cost(name), read[name]
+    return Figures(
+        setting,
+        cost,
+        candidates,
+        cost.drawers.largest * goal.documents / n,
+        tuple(truth.recall(setting.found, *bounds) for bounds in BINS),
+        truth.recall(setting.found, goal.jaccard, 1.0),
+        truth.precision(setting.found),
+    )
+
+
+def candidates_at(cost: Cost, n: int, documents: int) -> float:
+    """The rows a lookup reads among so many documents, from those of n: unrelated ones grow with the
+    documents, the near duplicates of a text do not."""
+    return cost.drawers.unrelated * documents / n + cost.drawers.related
+
+
+def creatable(setting: Setting) -> bool:
+    """Whether a store can be made with it."""
+    return setting.scheme == "simhash"
+
+
+def _reaches(figures: Figures, goal: Goal) -> bool:
+    return _nearness(figures, goal) >= 1
+
+
+def _nearness(figures: Figures, goal: Goal) -> float:
+    """1 where the goal is reached, else the share of it that is."""
+    recall = figures.recall.value if figures.recall else 0.0
+    precision = figures.precision.value if figures.precision else 0.0
+    read = goal.candidates / max(figures.candidates, 1.0)
+    return min(1.0, recall / goal.recall, precision / goal.precision, read)
+
+
+def _rank(figures: Figures, goal: Goal) -> tuple[bool, float, int, float]:
+    nearness = _nearness(figures, goal)
+    return not creatable(figures.setting), -nearness, figures.cost.rows, figures.candidates

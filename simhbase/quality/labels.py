@@ -1,0 +1,115 @@
+"""Pairs that somebody says are duplicates, read from a file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.errors import BadInput
+from simhbase.quality.jaccard import ShingleSets, jaccard
+from simhbase.quality.join import SimilarPairs
+from simhbase.quality.sample import Sample
+from simhbase.text import decode
+
+_HEADER = ("id_a", "id_b", "jaccard")
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Labels:
+    """m pairs of ids, and their similarity: float64 (m,), None where the file has none."""
+
+    source: str
+    left: Sequence[str]
+    right: Sequence[str]
+    jaccard: NDArray[np.float64] | None
+
+    @property
+    def ids(self) -> list[str]:
+        """Every id that is named, once, in the order of the file."""
+        return list(dict.fromkeys(name for pair in zip(self.left, self.right, strict=True) for name in pair))
+
+    def places(self, sample: Sample) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the ids are in a sample: two times int64 (m,), the lesser first. Raises BadInput for
+        ids that are not there."""
+        unknown = [name for name in self.ids if name not in sample.places]
+        if unknown:
+            shown = ", ".join(map(repr, unknown[:_SHOWN])) + (", ..." if len(unknown) > _SHOWN else "")
+            raise BadInput(
+                f"{self.source} names {len(unknown):,} ids of {len(self.ids):,} that are not among the "
+                f"documents: {shown}. Is it made for this corpus, and does --id-prefix fit?"
+            )
+        left = np.array([sample.places[name] for name in self.left], dtype=np.int64)
+        right = np.array([sample.places[name] for name in self.right], dtype=np.int64)
+        return np.minimum(left, right), np.maximum(left, right)
+
+
+def labelled_pairs(labels: Labels, sample: Sample, sets: ShingleSets) -> SimilarPairs:
+    """The pairs with their exact similarity, each once; those of equal texts are left out, as a sample
+    has such a text once. Raises BadInput for unknown ids."""
+    pairs = np.unique(np.stack(labels.places(sample), axis=1), axis=0)
+    left, right = pairs[pairs[:, 0] != pairs[:, 1]].T
+    return SimilarPairs(left, right, jaccard(sets, left, right))
+
+
+def read_labels(path: Path) -> Labels:
+    """Pairs of ids from a file of tab-separated columns, UTF-8.
+
+    A first line that names the columns id_a and id_b (and jaccard, if there is one) says where they
+    are, others are not looked at. Without it there are two columns (the ids), three (similarity, ids)
+    or six and more (similarity, three others, ids). Raises BadInput naming the line.
+    """
+    rows = csv.reader(decode(path.read_bytes()).splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    numbered = [(number, row) for number, row in enumerate(rows, 1) if row]
+    if not numbered:
+        raise BadInput(f"{path} has no pairs: a pair of ids a line is needed, with a tab between them")
+    _, first = numbered[0]
+    if "id_a" in first and "id_b" in first:
+        columns = tuple(first.index(name) if name in first else None for name in _HEADER)
+        numbered = numbered[1:]
+    else:
+        columns = _columns(path, len(first))
+    pairs = list(_pairs(path, numbered, columns))
+    similarity = None if columns[2] is None else np.array([pair[2] for pair in pairs])
+    return Labels(str(path), [pair[0] for pair in pairs], [pair[1] for pair in pairs], similarity)
+
+
+def _columns(path: Path, count: int) -> tuple[int | None, ...]:
+    """Of both ids and the similarity."""
+    if count == 2:
+        return 0, 1, None
+    if count == 3:
+        return 1, 2, 0
+    if count >= 6:
+        return 4, 5, 0
+    raise BadInput(
+        f"{path}, line 1: {count} columns. Two (ids), three (similarity, ids) or six and more are read, "
+        "separated by tabs, or any with a first line that names id_a, id_b and jaccard"
+    )
+
+
+def _pairs(
+    path: Path, rows: Sequence[tuple[int, list[str]]], columns: Sequence[int | None]
+) -> Iterator[tuple[str, str, float]]:
+    one, other, similarity = columns
+    assert one is not None
+    assert other is not None
+    for number, row in rows:
+        try:
+            yield row[one], row[other], 0.0 if similarity is None else _share(row[similarity])
+        except (IndexError, ValueError) as error:
+            raise BadInput(
+                f"{path}, line {number:,}: {chr(9).join(row)[:80]!r} is no pair like those before"
+            ) from error
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError(text)
+    return value

@@ -1,0 +1,191 @@
+"""Plots of a calibration. Needs matplotlib (the extra `plots`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, pairwise
+from pathlib import Path
+
+import numpy as np
+
+from simhbase.errors import SimhbaseError
+from simhbase.minhash import bands
+from simhbase.quality.calibration import Calibration, Figures
+from simhbase.quality.estimates import Estimate
+from simhbase.quality.found import Found
+
+try:
+    from matplotlib import rcParams
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise SimhbaseError(
+        "plots need matplotlib, which is not installed: pip install 'simhbase[plots]'"
+    ) from error
+
+_SIZE = (7.0, 4.5)  # inches
+_STEPS = np.linspace(0.0, 1.0, 101)
+_CURVE_BINS = np.linspace(0.5, 1.0, 11)
+
+
+def draw(calibration: Calibration, folder: Path) -> list[Path]:
+    """Writes the plots into a folder, which is made where it is missing; returns their paths, SVG.
+
+    Raises SimhbaseError where the folder cannot be written to.
+    """
+    plots: dict[str, Callable[[Axes, Calibration], None]] = {
+        "recall-precision": _recall_and_precision,
+        "s-curves": _s_curves,
+        "distances": _distances,
+        "pareto": _pareto,
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [_drawn(plot, calibration, folder / f"{name}.svg") for name, plot in plots.items()]
+    except OSError as error:
+        raise SimhbaseError(f"cannot write plots into {folder}: {error.strerror}") from error
+
+
+def _drawn(plot: Callable[[Axes, Calibration], None], calibration: Calibration, path: Path) -> Path:
+    rcParams["svg.hashsalt"] = "simhbase"  # the same figures give the same file
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.add_subplot()
+    plot(axes, calibration)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    figure.savefig(path, metadata={"Date": None})
+    return path
+
+
+def _recall_and_precision(axes: Axes, calibration: Calibration) -> None:
+    for number, (features, figures) in enumerate(_by_features(calibration)):
+        k = [int(str(each.setting.parameters["k"])) for each in figures]
+        colour = f"C{number}"
+        axes.errorbar(
+            k,
+            [_value(each.recall) for each in figures],
+            yerr=_margins([each.recall for each in figures]),
+            color=colour,
+            capsize=2,
+            label=features,
+        )
+        axes.plot(k, [_value(each.precision) for each in figures], color=colour, linestyle=":")
+    axes.set(
+        title=f"SimHash: recall of pairs of {calibration.goal.jaccard:g} and more (lines), precision (dots)",
+        xlabel="k: bits in which near fingerprints differ at most",
+        ylabel="share",
+        ylim=(0, 1.02),
+    )
+
+
+def _s_curves(axes: Axes, calibration: Calibration) -> None:
+    """What bands should find, as lines, and what they and the best SimHash did find, as points."""
+    found = [each for each in calibration.figures if not each.setting.parameters.get("min_similarity")]
+    of_bands = [each for each in found if each.setting.scheme == "minhash"]
+    for number, each in enumerate(of_bands):
+        name = each.cost.layout
+        axes.plot(_STEPS, [bands(name).meeting(step) for step in _STEPS], color=f"C{number}", label=name)
+        _points(axes, calibration, each.setting.found, f"C{number}")
+    for number, each in enumerate(calibration.wider, len(of_bands)):
+        label = f"{each.setting.features}, {each.setting.decision}"
+        _points(axes, calibration, each.setting.found, f"C{number}", linestyle=":", label=label)
+    axes.set(
+        title="Share of pairs found, by similarity: expected (lines) and measured (points)",
+        xlabel="Jaccard similarity of character 3-shingles",
+        ylabel="share found",
+        xlim=(0.4, 1),
+    )
+
+
+def _points(
+    axes: Axes, calibration: Calibration, found: Found, colour: str, linestyle: str = "", label: str = ""
+) -> None:
+    least = calibration.truth.pairs.jaccard.min()
+    bins = [(low, high) for low, high in pairwise(_CURVE_BINS.tolist()) if low >= least - 1e-9]
+    measured = [(low, high, calibration.truth.recall(found, low, high)) for low, high in bins]
+    there = [(low, high, estimate) for low, high, estimate in measured if estimate is not None]
+    axes.errorbar(
+        [(low + high) / 2 for low, high, _ in there],
+        [estimate.value for _, _, estimate in there],
+        yerr=_margins([estimate for _, _, estimate in there]),
+        color=colour,
+        marker="o",
+        markersize=3,
+        linestyle=linestyle,
+        capsize=2,
+        label=label or None,
+    )
+
+
+def _distances(axes: Axes, calibration: Calibration) -> None:
+    """Of what the best SimHash features bring within MOST_BITS, by whether it is right."""
+    widest = calibration.wider[-1].setting
+    found, truth = widest.found, calibration.truth
+    right = Found(found.n, truth.right.left, truth.right.right, truth.right.jaccard)
+    is_right = right.places(found.left, found.right) >= 0
+    weights = 1 / calibration.sample.probability(found.left, found.right)
+    edges = np.arange(found.score.max(initial=0) + 2) - 0.5
+    axes.hist(
+        [found.score[is_right], found.score[~is_right]],
+        bins=edges.tolist(),
+        weights=[weights[is_right], weights[~is_right]],
+        label=["duplicates", "others"],
+    )
+    axes.set(
+        title=f"Pairs by distance: {widest.features} (duplicates: {calibration.goal.right:g} and more)",
+        xlabel="bits in which the fingerprints differ",
+        ylabel="pairs in the corpus",
+    )
+
+
+def _pareto(axes: Axes, calibration: Calibration) -> None:
+    """Recall against rows a document; the line joins those that nothing cheaper beats."""
+    for scheme, figures in groupby(calibration.figures, key=lambda each: each.setting.scheme):
+        chosen = [each for each in figures if _value(each.precision) >= calibration.goal.precision]
+        axes.scatter(
+            [each.cost.rows for each in chosen],
+            [_value(each.recall) for each in chosen],
+            s=14,
+            label=f"{scheme}, precision {calibration.goal.precision:g} and more",
+        )
+    front = _front(
+        each for each in calibration.figures if _value(each.precision) >= calibration.goal.precision
+    )
+    axes.step(
+        [each.cost.rows for each in front],
+        [_value(each.recall) for each in front],
+        where="post",
+        color="grey",
+    )
+    axes.set(
+        title=f"Recall of pairs of {calibration.goal.jaccard:g} and more, and its price",
+        xlabel="rows a document",
+        ylabel="recall",
+        xscale="log",
+        ylim=(0, 1.02),
+    )
+
+
+def _front(figures: Iterable[Figures]) -> list[Figures]:
+    front: list[Figures] = []
+    for each in sorted(figures, key=lambda each: (each.cost.rows, -_value(each.recall))):
+        if not front or _value(each.recall) > _value(front[-1].recall):
+            front.append(each)
+    return front
+
+
+def _by_features(calibration: Calibration) -> Iterable[tuple[str, list[Figures]]]:
+    simhash = [each for each in calibration.figures if each.setting.scheme == "simhash"]
+    for features, figures in groupby(simhash, key=lambda each: each.setting.features):
+        yield features, list(figures)
+
+
+def _value(estimate: Estimate | None) -> float:
+    return 0.0 if estimate is None else estimate.value
+
+
+def _margins(estimates: Sequence[Estimate | None]) -> list[list[float]]:
+    known = [
+        (0.0, 0.0) if each is None else (each.value - each.low, each.high - each.value) for each in estimates
+    ]
+    return [[low for low, _ in known], [high for _, high in known]]

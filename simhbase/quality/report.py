@@ -1,0 +1,96 @@
+"""Measurements as plain values: what `--json` prints, and what tables are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from simhbase.quality.calibration import Calibration, Figures, candidates_at
+from simhbase.quality.estimates import Estimate
+from simhbase.quality.found import BINS
+from simhbase.quality.schemes import Parameters
+
+_PER = 1_000_000
+_OPTIONS = {"k": "-k"}
+
+
+def share(estimate: Estimate | None) -> dict[str, float] | None:
+    """An estimate by name."""
+    return None if estimate is None else asdict(estimate)
+
+
+def bin_name(low: float, high: float) -> str:
+    """0.7-0.75"""
+    return f"{low:g}-{high:g}"
+
+
+def figures_by_name(figures: Figures) -> dict[str, Any]:
+    """One setting's figures."""
+    return {
+        "scheme": figures.setting.scheme,
+        "features": figures.setting.features,
+        "near": figures.setting.decision,
+        "layout": figures.cost.layout,
+        "rows": figures.cost.rows,
+        "candidates": round(figures.candidates, 1),
+        "largest_drawer": round(figures.largest),
+        "recall": {
+            bin_name(*bounds): share(found) for bounds, found in zip(BINS, figures.by_bin, strict=True)
+        }
+        | {"goal": share(figures.recall)},
+        "precision": share(figures.precision),
+    }
+
+
+def layouts_by_name(figures: Figures) -> list[dict[str, Any]]:
+    """Every layout of a setting: what finding all pairs within its k costs, among a million documents."""
+    return [
+        {
+            "near": figures.setting.decision,
+            "layout": cost.layout,
+            "rows": cost.rows,
+            "candidates_per_million": round(candidates_at(cost, figures.setting.found.n, _PER), 1),
+            "largest_drawer_per_million": round(cost.drawers.largest * _PER / figures.setting.found.n),
+            "recall": share(figures.recall),
+        }
+        for cost in map(figures.setting.cost, figures.setting.layouts)
+    ]
+
+
+def command(figures: Figures) -> str:
+    """What to type to create a store with a setting."""
+    options = options_of({**figures.setting.parameters, "layout": figures.cost.layout})
+    return f"simhbase tables create {options}"
+
+
+def options_of(parameters: Parameters) -> str:
+    """Parameters of a profile as options of the command line."""
+    return " ".join(
+        f"{_OPTIONS.get(name, '--' + name.replace('_', '-'))} {value}" for name, value in parameters.items()
+    )
+
+
+def calibration_by_name(calibration: Calibration) -> Mapping[str, Any]:
+    """The whole calibration, the recommendation last."""
+    sample, goal, truth = calibration.sample, calibration.goal, calibration.truth
+    best = calibration.recommended
+    return {
+        "documents": sample.read,
+        "sample": len(sample.texts),
+        "copies": sample.copies,
+        "pairs": {
+            bin_name(low, high): int(
+                ((truth.pairs.jaccard >= low) & ((truth.pairs.jaccard < high) | (high == 1.0))).sum()
+            )
+            for low, high in BINS
+        },
+        "settings": [figures_by_name(figures) for figures in calibration.figures],
+        "layouts": [layout for figures in calibration.wider for layout in layouts_by_name(figures)],
+        "goal": asdict(goal),
+        "recommended": {
+            **figures_by_name(best),
+            "reaches_goal": calibration.reached,
+            "command": command(best),
+        },
+    }

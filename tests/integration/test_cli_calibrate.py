@@ -1,0 +1,176 @@
+"""`simhbase calibrate` and `simhbase evaluate`, from files to a recommendation that holds."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simhbase.quality.jaccard import shingle_sets
+from simhbase.quality.join import similar_pairs
+from tests.command_line import documents, result, run, texts
+from tests.near import versions
+
+GOAL = ["--jaccard", 0.8, "--recall", 0.9, "--precision", 0.9, "--processes", 1]
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory) -> list[Path]:
+    """Two halves of one corpus."""
+    folder = tmp_path_factory.mktemp("halves")
+    corpus = list(versions(300))
+    return [
+        documents(folder / f"{name}.jsonl", half, prefix=name)
+        for name, half in (("a", corpus[:600]), ("b", corpus[600:]))
+    ]
+
+
+@pytest.fixture(scope="module")
+def calibration(halves) -> dict:
+    return result("calibrate", *GOAL, halves[0], cwd=halves[0].parent)
+
+
+def truth(path: Path, least: float) -> tuple[Path, int]:
+    """A file of the pairs that are so similar, and their number."""
+    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    pairs = similar_pairs(shingle_sets([record["text"] for record in records]), least)
+    lines = [
+        f"{similarity:.4f}\t{records[left]['id']}\t{records[right]['id']}\n"
+        for left, right, similarity in zip(pairs.left, pairs.right, pairs.jaccard, strict=True)
+    ]
+    file = path.with_suffix(".tsv")
+    file.write_text("".join(lines))
+    return file, len(lines)
+
+
+def test_following_the_recommendation_reaches_the_predicted_recall_on_the_other_half(
+    halves, calibration, tmp_path
+):
+    recommended = calibration["recommended"]
+    done = run(*shlex.split(recommended["command"])[1:], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result("load", halves[1], cwd=tmp_path)
+    pairs, number = truth(halves[1], 0.8)
+    reached = result("evaluate", "--pairs", pairs, cwd=tmp_path)
+    assert reached["pairs"] == number
+    predicted = recommended["recall"]["goal"]
+    assert predicted["low"] <= reached["recall"]["all"]["value"] <= predicted["high"]
+
+
+def test_recall_of_a_corpus_is_that_of_a_store_with_the_same_profile(halves, tmp_path):
+    options = ["-k", 6, "--layout", "8x2"]
+    pairs, _ = truth(halves[1], 0.5)
+    result("load", *options, halves[1], cwd=tmp_path)
+    of_store = result("evaluate", "--pairs", pairs, cwd=tmp_path)
+    of_corpus = result("evaluate", "--pairs", pairs, *options, halves[1], cwd=tmp_path)
+    assert of_store["recall"] == of_corpus["recall"]
+    assert of_store["found"] == of_corpus["found"]
+    assert 0 < of_store["recall"]["all"]["value"] < 1
+
+
+def test_what_calibrate_measured_is_what_evaluate_measures(halves, calibration, tmp_path):
+    pairs, _ = truth(halves[0], 0.7)
+    found = result("evaluate", "--pairs", pairs, "-k", 3, halves[0], cwd=tmp_path)
+    (measured,) = [
+        setting
+        for setting in calibration["settings"]
+        if (setting["features"], setting["near"]) == ("words, count", "k = 3")
+    ]
+    assert found["precision"] == measured["precision"]
+    assert found["recall"]["0.8-0.9"] == measured["recall"]["0.8-0.9"]
+
+
+def test_the_same_seed_gives_the_same_answer(halves, tmp_path):
+    once, again, other = (
+        result("calibrate", *GOAL, "--sample", 400, "--seed", seed, halves[0], cwd=tmp_path)
+        for seed in (1, 1, 2)
+    )
+    assert once == again
+    assert once != other
+    assert once["sample"] <= 400
+
+
+def test_every_layout_of_a_wider_search_has_its_price(calibration):
+    by_k = {}
+    for layout in calibration["layouts"]:
+        by_k.setdefault(layout["near"], []).append(layout)
+    assert list(by_k) == ["k = 4", "k = 5", "k = 6", "k = 7"]
+    for layouts in by_k.values():
+        rows = [layout["rows"] for layout in layouts]
+        candidates = [layout["candidates_per_million"] for layout in layouts]
+        assert rows == sorted(rows)
+        assert candidates[0] > candidates[1]
+
+
+def test_the_table_is_shown_to_people_with_the_line_to_type_last(halves, tmp_path):
+    done = run("calibrate", *GOAL, halves[0], cwd=tmp_path)
+    lines = done.stdout.decode().splitlines()
+    assert any("words, tfidf, top 64" in line and "4x1" in line for line in lines)
+    assert "simhbase tables create" in lines[-1]
+
+
+def test_labels_take_the_place_of_the_exact_join(halves, calibration, tmp_path):
+    pairs, _ = truth(halves[0], 0.65)
+    labelled = result("calibrate", *GOAL, "--labels", pairs, halves[0], cwd=tmp_path)
+    assert labelled["settings"] == calibration["settings"]
+
+
+def test_plots_are_drawn_and_are_the_same_each_time(halves, tmp_path):
+    for folder in ("one", "two"):
+        result("calibrate", *GOAL, "--plots", folder, halves[0], cwd=tmp_path)
+    names = {path.name for path in (tmp_path / "one").iterdir()}
+    assert names == {"recall-precision.svg", "s-curves.svg", "distances.svg", "pareto.svg"}
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (texts(20), "20 different texts are too few"),
+        (["always the same text"] * 200, "all 200 documents have the same text"),
+        (texts(200), "no pair of Jaccard similarity 0.8 or more"),
+        ([*texts(200), *(text[:-9] for text in texts(3))], "3 pairs of Jaccard similarity 0.8 or more"),
+    ],
+)
+def test_a_corpus_that_tells_nothing_gets_no_recommendation(tmp_path, contents, message):
+    path = documents(tmp_path / "corpus.jsonl", contents)
+    done = run("calibrate", "--processes", 1, path, cwd=tmp_path)
+    assert done.returncode == 1
+    assert message in done.stderr.decode()
+    assert not done.stdout
+
+
+def test_binary_files_are_no_corpus(tmp_path):
+    path = tmp_path / "picture.jsonl"
+    path.write_bytes(np.random.default_rng(0).bytes(10_000))
+    done = run("calibrate", path, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no document could be read" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", [["evaluate", "--pairs"], ["calibrate", "--labels"]])
+def test_labels_that_name_unknown_ids_are_refused_with_their_names(halves, tmp_path, command):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a1\tnobody\na1\ta2\n")
+    done = run(*command, pairs, halves[0], cwd=tmp_path)
+    assert done.returncode == 1
+    assert "names 1 ids of 3" in done.stderr.decode()
+    assert "'nobody'" in done.stderr.decode()
+
+
+def test_a_store_without_the_ids_of_the_labels_is_named(halves, tmp_path):
+    result("load", halves[0], cwd=tmp_path)
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a1\tnobody\n")
+    done = run("evaluate", "--pairs", pairs, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "not stored in rocksdb:simhbase.db: 'nobody'" in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "options", [["--right", 0.9, "--jaccard", 0.8], ["--recall", 0], ["--sample", 0], ["--labels", "nowhere"]]
+)
+def test_options_that_make_no_sense_are_refused_before_anything_is_read(tmp_path, options):
+    assert run("calibrate", *options, "missing.jsonl", cwd=tmp_path).returncode == 2
