@@ -246,7 +246,7 @@ def _expiring_alike(
         if "TTL" not in table.attributes and (family := (families or {}).get(table.family, {})).get("TTL")
     ]
     ttl = {"TTL": lives[0]} if lives else {}
-    return [replace(table, attributes={**ttl, **table.attributes}) for table in tables]
+    return [replace(table, attributes={**table.attributes, **ttl, **table.attributes}) for table in tables]
 
 
 def compare(live: Mapping[str, Attributes], wanted: TableSpec) -> list[Difference]:
