@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import happybase
 import numpy as np
 import pytest
 
+from simhbase.check import Checker
 from simhbase.errors import StoreUnreachable
 from simhbase.index import open_index
 from simhbase.profile import make_profile, write_profile
@@ -174,20 +175,43 @@ def test_a_series_of_kills_under_load_loses_nothing(cluster, url, tmp_path, repo
     go_through([fault] * times, cluster, url, tmp_path, report)
 
 
+@contextmanager
+def hanging(cluster: Cluster, name: str) -> Iterator[None]:
+    pid = cluster.description["pids"][name]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def test_a_gateway_that_hangs_is_left_for_another(cluster, url, tmp_path, report):
-    pid = cluster.description["pids"][GATEWAYS[0]]
     with Load(url, tmp_path, adding) as load:
         load.go_on(STEPS)
         stopped = time.monotonic()
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        with hanging(cluster, GATEWAYS[0]):
             load.go_on(STEPS)
             report("hanging gateway", load.stalls(stopped))
-        finally:
-            os.kill(pid, signal.SIGCONT)
         load.go_on(STEPS)
         load.stop()
+        mend(url)  # what the gateway still had to do may have begun some documents anew
         assert_all_is_there(url, load)
+
+
+def mend(url: str) -> None:
+    with open_index(url) as index:
+        Checker(index.store, PROFILE.drawers, index.writer).check()
+
+
+def test_a_write_leaves_a_gateway_that_hangs_for_another(cluster, url):
+    with closing(open_store(f"{url}&timeout=16&lanes=1", "write")) as store:
+        documents = store.records("documents")
+        documents.put([(b"key", b"")])
+        for gateway in GATEWAYS:  # the connection is to the first, or it is to the second by then
+            with hanging(cluster, gateway):
+                documents.put([(b"key", gateway.encode())])
+        assert documents.get([b"key"])[0] in {gateway.encode() for gateway in GATEWAYS}
+        documents.delete([b"key"])
 
 
 def test_commands_say_that_the_cluster_is_down_and_an_open_index_works_when_it_is_up_again(

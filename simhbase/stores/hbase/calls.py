@@ -32,6 +32,9 @@ BURST_BYTES = 64 << 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
 OPENING_PATIENCE = 10.0  # seconds
 EXPLAINING_LIMIT = 3.0  # seconds for finding out why something failed
+# Of an operation's time: after so much silence a gateway is asked whether it lives, and has as much again
+# to say so. Silence alone says little: a gateway waits for a region server that has died, too.
+DOUBT = 1 / 8
 
 
 def ask(request: Request) -> Steps[Any]:
@@ -80,6 +83,7 @@ class _Lane:
 
     connection: Connection
     running: list[_Running] = field(default_factory=list)
+    sent: float = 0.0
     deadline: float = 0.0
     broken: bool = False
 
@@ -102,7 +106,12 @@ class _Attempt:
     def left(self) -> list[int]:
         return [*self._waiting, *self._failed]
 
-    def run(self, lanes: Sequence[_Lane], deadline: Callable[[], float]) -> None:
+    def run(
+        self,
+        lanes: Sequence[_Lane],
+        deadline: Callable[[], float],
+        await_answer: Callable[[_Lane, Sequence[_Lane]], None],
+    ) -> None:
         """Lanes are served in turn: each is sent requests, and waited for when it is its turn again.
 
         Time counts from when requests were sent, so that the lanes of a gateway that hangs are given up
@@ -114,12 +123,13 @@ class _Attempt:
             lane = busy.popleft()
             try:
                 if lane.running:
+                    await_answer(lane, lanes)
                     answers = lane.connection.receive(lane.requests(), lane.deadline)
                     self._advance(lane, iter(answers))
                 if not lane.running:
                     self._fill(lane, share)
                 if lane.running:
-                    lane.deadline = deadline()
+                    lane.sent, lane.deadline = time.monotonic(), deadline()
                     lane.connection.send(lane.requests(), lane.deadline)
                     busy.append(lane)
             except Broken as problem:
@@ -190,8 +200,9 @@ class Client:
     def write(self, table: TableRequests, tasks: Sequence[Task[T]]) -> list[T]:
         """The results of tasks that write and may be repeated. Raises ReadOnly, and what `read` does.
 
-        An attempt has all the time that is left: a write that is given up may still be carried out
-        later, after whatever the caller does next.
+        An attempt has all the time that is left, unless the gateway itself hangs: a write that is given
+        up may still be carried out later, after whatever the caller does next. What a gateway that hung
+        carries out when it goes on can put documents back into the state of that call; `check` tells.
         """
         self.require_access()
         patience = self.patience()
@@ -241,7 +252,7 @@ class Client:
             attempt.problem = problem
             return
         try:
-            attempt.run(lanes, deadline)
+            attempt.run(lanes, deadline, self._await_answer)
         finally:
             self._pool.give_up([lane.connection for lane in lanes if lane.broken])
             # One with answers under way would give them to the next call.
@@ -249,6 +260,19 @@ class Client:
                 if lane.running and not lane.broken:
                     lane.connection.close()
             self._pool.give_back([lane.connection for lane in lanes if not lane.running and not lane.broken])
+
+    def _await_answer(self, lane: _Lane, lanes: Sequence[_Lane]) -> None:
+        """Returns when a lane has an answer, or its gateway is worth waiting for. Raises Broken where
+        it hangs, and there is another to go to."""
+        doubt = self._address.timeout * DOUBT
+        if len(self._address.gateways) < 2 or not lane.connection.is_silent(
+            min(lane.sent + doubt, lane.deadline)
+        ):
+            return
+        gateway = lane.connection.gateway
+        if any(other.broken and other.connection.gateway == gateway for other in lanes):
+            raise Broken(f"{gateway}: no answer in time")
+        self._pool.require_life(gateway, time.monotonic() + doubt)
 
     def _endure(self, problem: Trouble, doing: str, table: TableRequests, patience: Patience) -> None:
         """Returns, after a pause, where another attempt may help, and raises an error of ours where

@@ -91,6 +91,12 @@ class Connection:
                 return Refused(self.gateway, _text(error.message), final=not can_retry)
         return fields.get("success")
 
+    def is_silent(self, until: float) -> bool:
+        """Waits for the beginning of an answer; true where there is none by then."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return not poll.poll(_left(until) * 1000)
+
     def is_usable(self) -> bool:
         """False where the gateway has closed it, which makes it readable, or soon will."""
         if time.monotonic() - self._used > IDLE_LIMIT:

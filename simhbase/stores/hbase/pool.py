@@ -100,6 +100,10 @@ class Pool:
         for gateway in failed:
             self._standing[gateway].failed()
 
+    def require_life(self, gateway: Gateway, deadline: float) -> None:
+        """Raises Broken where a gateway does not answer a question that needs no HBase."""
+        self.give_back([connect(gateway, self._tls, deadline, self._version)])
+
     def close(self) -> None:
         """Closes what is idle now, and what is lent when it comes back."""
         self._closed = True
