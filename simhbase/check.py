@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase import records
-from simhbase.layout import Layout
+from simhbase.filing import Filing
+from simhbase.prints import Prints
 from simhbase.records import Entry, State
-from simhbase.rowkeys import decode, encode
+from simhbase.rowkeys import decode
+from simhbase.sketches import stored_sketches
 from simhbase.stores.base import RecordTable, Store
 from simhbase.writer import Writer
 
@@ -27,6 +30,8 @@ UNINDEXED = "documents that are missing from a drawer"
 STRAY_LISTING = "listed documents that are not stored or have another fingerprint"
 STRAY_ROW = "index rows of fingerprints without documents"
 WRONG_ROW = "index rows that are no row of their fingerprint"
+UNSKETCHED = "documents whose fingerprint has lost its sketch: load their texts again"
+STRAY_SKETCH = "sketches of fingerprints without documents"
 UNREADABLE = "rows that cannot be read"
 EXAMPLES = 5
 Parsed = TypeVar("Parsed")
@@ -58,7 +63,7 @@ class Checker:
     """
 
     store: Store
-    layout: Layout
+    filing: Filing
     writer: Writer | None = None
     progress: Callable[[int], None] = lambda rows: None
 
@@ -92,12 +97,11 @@ class Checker:
         for document in bad:
             report.note(UNFINISHED, document)
         unlisted = set(self._unlisted(stored))
-        unindexed = set(self._unindexed(stored))
+        unsketched, unindexed = map(set, self._unindexed(stored))
         for document in stored:
-            if document in unlisted:
-                report.note(UNLISTED, document)
-            if document in unindexed:
-                report.note(UNINDEXED, document)
+            for kind, those in ((UNLISTED, unlisted), (UNSKETCHED, unsketched), (UNINDEXED, unindexed)):
+                if document in those:
+                    report.note(kind, document)
         bad += sorted(unlisted | unindexed)
         if self.writer and bad:
             self.writer.finish(bad)
@@ -118,10 +122,20 @@ class Checker:
         values = self.store.records("fingerprints").get(keys)
         return (document for document, value in zip(stored, values, strict=True) if value is None)
 
-    def _unindexed(self, stored: dict[str, Entry]) -> Iterator[str]:
-        fingerprints = np.array([entry.fingerprint for entry in stored.values()], dtype=np.uint64)
-        there = np.logical_and.reduce(self.store.drawers.contains(encode(fingerprints, self.layout)), axis=1)
-        return (document for document, complete in zip(stored, there.tolist(), strict=True) if not complete)
+    def _unindexed(self, stored: dict[str, Entry]) -> tuple[list[str], list[str]]:
+        """The documents whose sketch is lost, and those of the others that a drawer lacks."""
+        prints, sketched = self._prints([entry.fingerprint for entry in stored.values()])
+        there = np.logical_and.reduce(self.store.drawers.contains(self.filing.keys(prints)), axis=1)
+        names = list(stored)
+        return list(compress(names, ~sketched)), list(compress(names, sketched & ~there))
+
+    def _prints(self, fingerprints: list[int]) -> tuple[Prints, NDArray[np.bool_]]:
+        """Fingerprints with their sketches, and which of them have theirs: bool (n,)."""
+        values = np.array(fingerprints, dtype=np.uint64)
+        if self.filing.form is None:
+            return Prints.bare(values), np.ones(len(values), dtype=np.bool_)
+        sketches, there = stored_sketches(self.store, fingerprints, self.filing.form)
+        return Prints(values, sketches), there
 
     def _listings(self, batch: list[tuple[bytes, bytes]], report: CheckReport) -> None:
         listings = self._readable(
@@ -142,36 +156,45 @@ class Checker:
             report.note(STRAY_LISTING, f"{document} under {fingerprint:016x}")
         if self.writer:
             self.writer.unlist(stray)
+        self._sketches(batch, report)
+
+    def _sketches(self, batch: list[tuple[bytes, bytes]], report: CheckReport) -> None:
+        rows = {key: records.sketched(key) for key, _ in batch}
+        found = [fingerprint for fingerprint in rows.values() if fingerprint is not None]
+        listed = self.store.records("fingerprints").scan(list(map(records.listing_prefix, found)), limit=1)
+        stray = [fingerprint for fingerprint, rows in zip(found, listed, strict=True) if not rows]
+        for fingerprint in stray:
+            report.note(STRAY_SKETCH, f"{fingerprint:016x}")
+        if self.writer and stray:
+            self.writer.clear_drawers(stray)
 
     def _index_rows(self, keys: NDArray[np.uint8], report: CheckReport) -> None:
         report.index_rows += len(keys)
         _, flags, fingerprints = decode(keys)
-        right = self._expected(flags, fingerprints, keys)
-        for key in keys[~right]:
+        distinct, place = np.unique(fingerprints, return_inverse=True)
+        prints, sketched = self._prints(distinct.tolist())
+        # Rows of a fingerprint that has lost its sketch cannot be told from others.
+        wrong = sketched[place] & ~self._expected(flags, prints[place], keys)
+        for key in keys[wrong]:
             report.note(WRONG_ROW, key.tobytes().hex())
-        if self.writer and not right.all():
-            self.store.drawers.remove(keys[~right][:, np.newaxis], before=self.store.moment())
-        distinct, counts = np.unique(fingerprints[right], return_counts=True)
+        if self.writer and wrong.any():
+            self.store.drawers.remove(keys[wrong][:, np.newaxis], before=self.store.moment())
         listed = self.store.records("fingerprints").scan(
             [records.listing_prefix(fingerprint) for fingerprint in distinct.tolist()], limit=1
         )
-        stray = [
-            (fingerprint, rows)
-            for fingerprint, rows, listing in zip(distinct.tolist(), counts.tolist(), listed, strict=True)
-            if not listing
-        ]
-        for fingerprint, rows in stray:
-            for _ in range(rows):
-                report.note(STRAY_ROW, f"{fingerprint:016x}")
-        if self.writer and stray:
-            self.writer.clear_drawers([fingerprint for fingerprint, _ in stray])
+        empty = np.array([not listing for listing in listed], dtype=np.bool_)
+        stray = ~wrong & empty[place]
+        for fingerprint in fingerprints[stray].tolist():
+            report.note(STRAY_ROW, f"{fingerprint:016x}")
+        if self.writer and stray.any():
+            self.writer.clear_rows(keys[stray])
 
     def _expected(
-        self, flags: NDArray[np.uint8], fingerprints: NDArray[np.uint64], keys: NDArray[np.uint8]
+        self, flags: NDArray[np.uint8], prints: Prints, keys: NDArray[np.uint8]
     ) -> NDArray[np.bool_]:
-        """Which keys are the ones that the layout makes of their fingerprints."""
-        known = (flags >= 1) & (flags <= len(self.layout.tables))
-        made = encode(fingerprints, self.layout)[np.arange(len(keys)), np.where(known, flags, 1) - 1]
+        """Which keys are the ones that the scheme makes of their fingerprints."""
+        known = (flags >= 1) & (flags <= self.filing.tables)
+        made = self.filing.keys(prints)[np.arange(len(keys)), np.where(known, flags, 1) - 1]
         right: NDArray[np.bool_] = known & np.logical_and.reduce(made == keys, axis=1)
         return right
 

@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 
 from simhbase import records
 from simhbase.errors import ReadOnly, UsageError
+from simhbase.fingerprinter import Fingerprinter
 from simhbase.model import AddReport, Document, Lookup, Rejected
+from simhbase.prints import Prints
 from simhbase.profile import Profile, StoredProfile, read_profile, write_profile
 from simhbase.reader import DRAWER_LIMIT, IDS_LIMIT, Reader
-from simhbase.simhash import Fingerprinter
+from simhbase.sketches import stored_sketches
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
 from simhbase.writer import Writer
 
 MOST_SHOWN = 80  # characters of a value in a message
+UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch to compare by"
 
 
 def open_index(
@@ -79,7 +82,7 @@ class Index:
         self.profile = stored.profile
         self.access = access
         self._stored = stored
-        self._reader = Reader(store, stored.profile.drawers, drawer_limit, ids_limit)
+        self._reader = Reader(store, stored.profile.filing, drawer_limit, ids_limit)
 
     def __enter__(self) -> Self:
         return self
@@ -108,7 +111,7 @@ class Index:
         """What add and delete go through. Raises ReadOnly."""
         if self.access == "read":
             raise ReadOnly(f"{self.store.url} was opened for reading: open it with access='write'")
-        return Writer(self.store, self.profile.drawers)
+        return Writer(self.store, self.profile.filing)
 
     def add(self, documents: Iterable[Document]) -> AddReport:
         """Stores documents, replacing those with the same id; durable when it returns.
@@ -125,7 +128,7 @@ class Index:
         )
         accepted = found.accepted
         ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
-        report = self.add_fingerprints(ids, found.values[accepted])
+        report = self.add_prints(ids, found.prints[accepted])
         return AddReport(report.added, report.moved, report.unchanged, rejected + report.rejected)
 
     def add_fingerprints(
@@ -135,30 +138,65 @@ class Index:
         ids, values = _several(ids, "ids"), _fingerprints(fingerprints)
         if len(ids) != len(values):
             raise UsageError(f"{len(ids)} ids with {len(values)} fingerprints: each needs one")
-        return self.writer.add(ids, values)
+        if self.profile.form is not None:
+            raise UsageError(
+                f"{self.store.url} keeps a sketch of each text, which fingerprints made elsewhere do not "
+                "have: give the texts"
+            )
+        return self.add_prints(ids, Prints.bare(values))
+
+    def add_prints(self, ids: Sequence[str], prints: Prints) -> AddReport:
+        """The same for what a fingerprinter of this profile made of n texts."""
+        return self.writer.add(ids, prints)
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""
         return self.writer.delete(_several(ids, "ids"))
 
-    def find(self, text: str, k: int | None = None) -> Lookup:
-        """The documents near a text, the nearest first."""
-        return self.find_many([text], k)[0]
+    def find(self, text: str, k: int | None = None, min_similarity: float | None = None) -> Lookup:
+        """The documents near a text, the nearest first.
 
-    def find_many(self, texts: Sequence[str], k: int | None = None) -> list[Lookup]:
+        k: bits that fingerprints differ in at most; min_similarity: Jaccard similarity of at least so
+        much, as the sketches estimate it; None: as the profile says. Raises UsageError for a bound
+        that the scheme does not know, or cannot keep.
+        """
+        return self.find_many([text], k, min_similarity)[0]
+
+    def find_many(
+        self, texts: Sequence[str], k: int | None = None, min_similarity: float | None = None
+    ) -> list[Lookup]:
         """The same for n texts, with one read of the drawers. Texts without a fingerprint get a
         Lookup that says why."""
         found = self.fingerprinter.fingerprint_many(_several(texts, "texts"))
-        lookups = iter(self.find_fingerprints(found.values[found.accepted], k))
+        lookups = iter(self.find_prints(found.prints[found.accepted], k, min_similarity))
         return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
 
-    def find_fingerprints(
-        self, fingerprints: NDArray[np.uint64] | Sequence[int], k: int | None = None
+    def find_prints(
+        self, prints: Prints, k: int | None = None, min_similarity: float | None = None
     ) -> list[Lookup]:
-        """The same for fingerprints: uint64 (n,), or n integers."""
-        values = _fingerprints(fingerprints)
+        """The same for what a fingerprinter of this profile made of n texts."""
         self.store.refresh()
-        return self._reader.find(values, self.profile.k if k is None else k)
+        return self._reader.find(prints, k, min_similarity)
+
+    def find_fingerprints(
+        self,
+        fingerprints: NDArray[np.uint64] | Sequence[int],
+        k: int | None = None,
+        min_similarity: float | None = None,
+    ) -> list[Lookup]:
+        """The same for fingerprints: uint64 (n,), or n integers. Where the index keeps sketches, they
+        are compared by theirs: one that is not stored gets a Lookup that says so."""
+        values = _fingerprints(fingerprints)
+        form = self.profile.form
+        if form is None:
+            return self.find_prints(Prints.bare(values), k, min_similarity)
+        self.store.refresh()
+        sketches, there = stored_sketches(self.store, values.tolist(), form)
+        lookups = iter(self._reader.find(Prints(values, sketches)[there], k, min_similarity))
+        return [
+            next(lookups) if stored else Lookup(value, reason=UNKNOWN_FINGERPRINT)
+            for value, stored in zip(values.tolist(), there.tolist(), strict=True)
+        ]
 
     def fingerprints(self, ids: Sequence[str]) -> list[int | None]:
         """The fingerprints of stored documents, None for ids that are not stored."""

@@ -77,10 +77,22 @@ class SketchForm:
 
     def unequal(self, a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int64]:
         """How many slots differ, sketch by sketch: two times uint8 (n, bytes) -> int64 (n,)."""
-        counts = np.empty(len(a), dtype=np.int64)
-        for start in range(0, len(a), _COMPARED):
+        everyone = np.arange(len(a))
+        return self.unequal_among(a, everyone, b, everyone)
+
+    def unequal_among(
+        self,
+        a: NDArray[np.uint8],
+        left: NDArray[np.int64],
+        b: NDArray[np.uint8],
+        right: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """The same for chosen pairs: of the sketches a at left (m,) and b at right (m,) -> int64 (m,)."""
+        counts = np.empty(len(left), dtype=np.int64)
+        for start in range(0, len(left), _COMPARED):
             part = slice(start, start + _COMPARED)
-            counts[part] = np.count_nonzero(unpack(a[part], self.bits) != unpack(b[part], self.bits), axis=1)
+            differ = unpack(a[left[part]], self.bits) != unpack(b[right[part]], self.bits)
+            counts[part] = np.count_nonzero(differ, axis=1)
         return counts
 
     def similarity(self, unequal: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -27,11 +27,15 @@ Words = list[NDArray[np.uint64]]  # a fingerprint's words as columns, the most s
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs of positions: left and right int64 (m,) with left < right, distance uint8 (m,)."""
+    """Pairs of positions: left and right int64 (m,) with left < right, distance (m,)."""
 
     left: NDArray[np.int64]
     right: NDArray[np.int64]
-    distance: NDArray[np.uint8]
+    distance: NDArray[np.uint8] | NDArray[np.int64]
+
+    def where(self, chosen: NDArray[np.bool_]) -> Pairs:
+        """Some of them: bool (m,)."""
+        return Pairs(self.left[chosen], self.right[chosen], self.distance[chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def pairs_within(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None
 
     Raises UsageError for a layout that guarantees less than k or is made for other fingerprints.
     """
-    pairs = _concatenate(list(pair_batches(fingerprints, k, layout)))
+    pairs = concatenated(pair_batches(fingerprints, k, layout))
     order = np.lexsort((pairs.right, pairs.left))
     return Pairs(pairs.left[order], pairs.right[order], pairs.distance[order])
 
@@ -75,7 +79,20 @@ def pair_batches(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None
             f"layout {layout.name!r} is for {layout.bits}-bit fingerprints, these have {bits} bits"
         )
     require_within_guarantee(k, layout)
-    return _gather(_found_pairs(words, k, layout))
+    return gathered(_found_pairs(words, k, layout))
+
+
+def sharing_batches(segments: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Positions left < right that share a segment in some table, each pair once, at most n at a time:
+    uint32 (n, tables)."""
+    if len(segments) < 2:
+        return
+    position_bits = (len(segments) - 1).bit_length()
+    for number in range(segments.shape[1]):
+        table = segments[:, number].astype(np.uint64)
+        for left, right in _near_mates([table], _shared_drawers(table, position_bits), 0):
+            new = ~np.logical_or.reduce(segments[left, :number] == segments[right, :number], axis=1)
+            yield np.minimum(left, right)[new], np.maximum(left, right)[new]
 
 
 def default_layout(k: int, n: int, bits: int = WORD_BITS) -> Layout:
@@ -244,20 +261,21 @@ def _near_mates(
             yield shared.positions[near], shared.positions[near + step]
 
 
-def _gather(found: Iterator[Pairs]) -> Iterator[Pairs]:
-    """Joins many small lots of pairs to batches."""
+def gathered(found: Iterable[Pairs]) -> Iterator[Pairs]:
+    """Joins many small lots of pairs to batches; at least one, which may be empty."""
     held: list[Pairs] = []
     total = 0
     for pairs in found:
         held.append(pairs)
         total += len(pairs.left)
         if total >= BATCH_PAIRS or len(held) >= BATCH_LOTS:
-            yield _concatenate(held)
+            yield concatenated(held)
             held, total = [], 0
-    yield _concatenate(held)
+    yield concatenated(held)
 
 
-def _concatenate(lots: Iterable[Pairs]) -> Pairs:
+def concatenated(lots: Iterable[Pairs]) -> Pairs:
+    """The pairs of all lots, of which there may be none."""
     none = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8))
     lots = [none, *lots]
     return Pairs(

@@ -9,24 +9,26 @@ stored ones, and what this machine's pipeline makes of twenty fixed texts with w
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.resources import files
+from typing import Any
 
 import orjson
 
 from simhbase.errors import ProfileMismatch, TablesMissing, UsageError
-from simhbase.features import FeatureOptions
+from simhbase.features import Extractor, FeatureOptions
+from simhbase.filing import Filing, MinHashFiling, SimHashFiling
+from simhbase.fingerprinter import Fingerprinter, MinHash, Printing, SimHashVerified, simhash_alone, to_int
 from simhbase.idf import JIEBA, IdfTable, jieba_table
 from simhbase.layout import Layout, layout, require_within_guarantee
-from simhbase.simhash import Fingerprinter, to_int
+from simhbase.minhash import SketchForm, bands, bands_for
 from simhbase.stores.base import Store
 from simhbase.text import normalise
 
 FORMAT = 1
-SCHEMES = ("simhash",)
 BITS = (64, 128)
 TABLE_BITS = 64
 NORMALISATION = "nfkc-lower-space"
@@ -38,6 +40,15 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 _PROFILE_KEY = b"profile"
 _IDF_KEY = b"idf/"
 _IDF_PIECE = 1 << 20  # HBase refuses cells over 10 MiB
+
+
+VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2}
+VERIFIED_BY = "chars:3"
+PERMUTATIONS = "linear32+fmix32"
+AUTO = "auto"
+_BAND_BITS = 16  # fewer name too few drawers to tell texts apart
+_COMMON = frozenset(["scheme", "features", "min_length", "min_features", "stop_words", "tokenizer"])
+_ITS_SCHEMES: Any = None  # the default is the scheme's; None stays where the parameter does not apply
 
 
 @dataclass(frozen=True)
@@ -52,49 +63,86 @@ class Profile:
     """
 
     scheme: str = "simhash"
-    bits: int = 64
-    layout: str = "5x2"
-    k: int = 3
-    features: str = "words"
-    weights: str = "count"
+    bits: int = _ITS_SCHEMES
+    layout: str = _ITS_SCHEMES
+    k: int = _ITS_SCHEMES
+    features: str = _ITS_SCHEMES
+    weights: str = _ITS_SCHEMES
     top: int | None = None
     min_length: int = 2
     min_features: int = 2
     stop_words: frozenset[str] = frozenset()
     idf: IdfTable | None = None
+    verify: bool = _ITS_SCHEMES
+    slots: int = _ITS_SCHEMES
+    sketch_bits: int = _ITS_SCHEMES
+    bands: str = _ITS_SCHEMES
+    threshold: float = _ITS_SCHEMES
     tokenizer: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Raises UsageError for parameters that are unknown or do not go together."""
         if self.scheme not in SCHEMES:
             raise UsageError(f"no scheme {self.scheme!r}: use {', '.join(SCHEMES)}")
-        if self.bits not in BITS:
-            raise UsageError(f"fingerprints of {self.bits} bits: use 64 or 128")
+        scheme = SCHEMES[self.scheme]
+        self._fill(scheme.defaults)
+        if self.verify:
+            self._fill(VERIFICATION)
+        self._refuse_others()
         if self.min_features < 1:
             raise UsageError(f"minimum of {self.min_features} features: a fingerprint needs at least 1")
-        require_within_guarantee(self.k, self.drawers)
-        if self.top is not None and self.top < self.min_features:
-            raise UsageError(
-                f"top {self.top} with a minimum of {self.min_features} features would reject every text"
-            )
         object.__setattr__(self, "stop_words", frozenset(map(normalise, self.stop_words)))
-        if self.weights != "count" and self.idf is None:
-            object.__setattr__(self, "idf", jieba_table())
+        scheme.complete(self)
         if self.tokenizer is None and self.features.startswith("words"):
             object.__setattr__(self, "tokenizer", f"{TOKENIZER} {version(TOKENIZER)}")
         _ = self.feature_options
 
+    def _fill(self, defaults: Mapping[str, object]) -> None:
+        for name, value in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+
+    def _refuse_others(self) -> None:
+        for each in fields(self):
+            if each.name not in self._applicable and getattr(self, each.name) is not None:
+                raise UsageError(f"{each.name} does not apply to {self._kind}")
+
+    @property
+    def _applicable(self) -> frozenset[str]:
+        """The names of the parameters that mean something here."""
+        verification = VERIFICATION if self.verify else {}
+        return _COMMON | SCHEMES[self.scheme].defaults.keys() | verification.keys()
+
+    @property
+    def _kind(self) -> str:
+        return f"scheme {self.scheme}" + (" without verification" if self.verify is False else "")
+
     @property
     def drawers(self) -> Layout:
-        """The layout itself."""
+        """The layout itself, of the scheme simhash."""
         return layout(self.layout, self.bits)
+
+    @property
+    def fingerprint_bits(self) -> int:
+        """Length of a fingerprint."""
+        return self.bits or TABLE_BITS
+
+    @property
+    def form(self) -> SketchForm | None:
+        """What is kept of a text beside its fingerprint."""
+        return SketchForm(self.slots, self.sketch_bits) if self.slots else None
+
+    @property
+    def filing(self) -> Filing:
+        """How fingerprints are filed and compared."""
+        return SCHEMES[self.scheme].filing(self)
 
     @property
     def feature_options(self) -> FeatureOptions:
         """The part that the features depend on."""
         return FeatureOptions(
             kind=self.features,
-            weights=self.weights,
+            weights=self.weights or "count",
             top=self.top,
             min_length=self.min_length,
             stop_words=self.stop_words,
@@ -103,11 +151,16 @@ class Profile:
 
     def fingerprinter(self) -> Fingerprinter:
         """A new fingerprinter with these parameters."""
-        return Fingerprinter(self.feature_options, self.bits, self.min_features)
+        printing = SCHEMES[self.scheme].printing(self)
+        return Fingerprinter(self.feature_options, self.fingerprint_bits, self.min_features, printing)
 
     def parameters(self) -> dict[str, object]:
-        """Every parameter by its name."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.compare}
+        """Every parameter that applies to the scheme, by its name."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.compare and field.name in self._applicable
+        }
 
     def describe(self) -> dict[str, object]:
         """Every parameter by name, as JSON values; the IDF table by source and digest."""
@@ -116,11 +169,16 @@ class Profile:
             "hash": self.feature_options.hash,
             "tokenizer": self.tokenizer,
             "normalisation": NORMALISATION,
+            **({"permutations": PERMUTATIONS, "shingles": self._shingles} if self.form else {}),
         }
+
+    @property
+    def _shingles(self) -> str:
+        return VERIFIED_BY if self.verify else self.features
 
     def require_fits_tables(self) -> None:
         """Raises UsageError for fingerprints that tables cannot hold."""
-        if self.bits != TABLE_BITS:
+        if self.fingerprint_bits != TABLE_BITS:
             raise UsageError(
                 f"tables hold fingerprints of {TABLE_BITS} bits, not {self.bits}: use dedup or fingerprint"
             )
@@ -128,16 +186,25 @@ class Profile:
     def require(self, given: Mapping[str, object]) -> None:
         """Raises ProfileMismatch where a parameter that was given differs from this profile's."""
         stored = self.parameters()
+        wanted = {**given, "bands": self._named_bands(given["bands"])} if "bands" in given else given
         differences = [
             f"{name} is {_described(stored[name])}, not {_described(value)}"
-            for name, value in given.items()
-            if _described(stored[name]) != _described(value)
+            if name in stored
+            else f"{name} does not apply to {self._kind}"
+            for name, value in wanted.items()
+            if name not in stored or _described(stored[name]) != _described(value)
         ]
         if differences:
             raise ProfileMismatch(
                 f"the store's profile differs from what was asked for: {'; '.join(differences)}. "
                 "Leave the option out to use the store's, or create another store."
             )
+
+    def _named_bands(self, name: object) -> object:
+        """The bands that `auto` stands for here, or the name itself."""
+        if name != AUTO or self.threshold is None:
+            return name
+        return bands_for(self.threshold, self.slots).name
 
 
 def make_profile(given: Mapping[str, object], preset: str = "default") -> Profile:
@@ -251,7 +318,7 @@ def read_profile(store: Store) -> StoredProfile:
     known = {field.name for field in fields(Profile)}
     parameters = {name: value for name, value in record.items() if name in known}
     parameters["stop_words"] = frozenset(record["stop_words"])
-    parameters["idf"] = _read_idf(store, record["idf"])
+    parameters["idf"] = _read_idf(store, record.get("idf"))
     return StoredProfile(Profile(**parameters), record["probes"], record["software"])
 
 
@@ -277,3 +344,91 @@ def _source(table: IdfTable) -> str:
 
 def _versions(software: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in sorted(software.items()))
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """What differs between schemes.
+
+    defaults: of the parameters that apply to it alone, or whose default is its own; complete: fills in
+    what follows from others, and raises UsageError where they do not go together.
+    """
+
+    defaults: Mapping[str, object]
+    complete: Callable[[Profile], None]
+    filing: Callable[[Profile], Filing]
+    printing: Callable[[Profile], Printing]
+
+
+def _complete_simhash(profile: Profile) -> None:
+    if profile.bits not in BITS:
+        raise UsageError(f"fingerprints of {profile.bits} bits: use 64 or 128")
+    require_within_guarantee(profile.k, profile.drawers)
+    if profile.top is not None and profile.top < profile.min_features:
+        raise UsageError(
+            f"top {profile.top} with a minimum of {profile.min_features} features would reject every text"
+        )
+    if profile.weights != "count" and profile.idf is None:
+        object.__setattr__(profile, "idf", jieba_table())
+    _ = profile.form
+
+
+def _simhash_filing(profile: Profile) -> Filing:
+    return SimHashFiling(profile.drawers, profile.k, profile.form)
+
+
+def _simhash_printing(profile: Profile) -> Printing:
+    if profile.form is None:
+        return simhash_alone
+    return SimHashVerified(profile.form, Extractor(FeatureOptions(kind=VERIFIED_BY), TABLE_BITS))
+
+
+def _complete_minhash(profile: Profile) -> None:
+    form = SketchForm(profile.slots, profile.sketch_bits)
+    if not 0 < profile.threshold <= 1:
+        raise UsageError(f"a threshold of {profile.threshold}: use a Jaccard similarity above 0, up to 1")
+    if profile.bands == AUTO:
+        object.__setattr__(profile, "bands", bands_for(profile.threshold, profile.slots).name)
+    chosen = bands(profile.bands)
+    if chosen.slots > form.slots:
+        raise UsageError(f"bands {chosen.name} take {chosen.slots} slots, and there are {form.slots}")
+    if chosen.rows * form.bits < _BAND_BITS:
+        raise UsageError(
+            f"bands {chosen.name} of slots of {form.bits} bits tell too little apart: use longer bands, or "
+            "more sketch_bits"
+        )
+
+
+def _minhash_filing(profile: Profile) -> Filing:
+    return MinHashFiling(
+        bands(profile.bands), SketchForm(profile.slots, profile.sketch_bits), profile.threshold
+    )
+
+
+def _minhash_printing(profile: Profile) -> Printing:
+    return MinHash(SketchForm(profile.slots, profile.sketch_bits))
+
+
+SCHEMES: Mapping[str, Scheme] = {
+    "simhash": Scheme(
+        {
+            "bits": 64,
+            "layout": "5x2",
+            "k": 3,
+            "features": "words",
+            "weights": "count",
+            "top": None,
+            "idf": None,
+            "verify": False,
+        },
+        _complete_simhash,
+        _simhash_filing,
+        _simhash_printing,
+    ),
+    "minhash": Scheme(
+        {"features": "chars:3", "slots": 128, "sketch_bits": 8, "bands": "20x6", "threshold": 0.8},
+        _complete_minhash,
+        _minhash_filing,
+        _minhash_printing,
+    ),
+}

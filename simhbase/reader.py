@@ -1,18 +1,22 @@
-"""Fingerprints -> drawers -> candidates -> matches; one read of the drawers for a whole batch."""
+"""Fingerprints -> drawers -> candidates -> matches: one read of the drawers for a whole batch, and one of
+the sketches where matches are judged by them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import isnan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase import records
-from simhbase.hamming import distance
-from simhbase.layout import Layout, require_within_guarantee
+from simhbase.filing import Bounds, Distances, Filing
+from simhbase.minhash import SketchForm
 from simhbase.model import Lookup, Match
-from simhbase.rowkeys import PREFIX_BYTES, prefixes
+from simhbase.prints import Prints
+from simhbase.rowkeys import PREFIX_BYTES
+from simhbase.sketches import stored_sketches
 from simhbase.stores.base import DrawerRows, Store
 
 DRAWER_LIMIT = 10_000
@@ -25,14 +29,38 @@ MOST_LOOKS = 10  # where documents are moved faster than they are read, ever aga
 class Near:
     """Stored fingerprints near n queries.
 
-    query: int64 (m,) ascending; fingerprint: uint64 (m,); distance: uint8 (m,); every pair of query
-    and fingerprint once. truncated: bool (n,), true where a drawer was not read to its end.
+    query: int64 (m,) ascending; fingerprint: uint64 (m,); distance: (m,), by which matches are
+    ordered; similarity: float64 (m,), not a number where the sketch is lost, None where none are kept;
+    every pair of query and fingerprint once. truncated: bool (n,), true where a drawer was not read
+    to its end. undecided: bool (m,) or None, true where a fingerprint would have to be compared by its
+    sketch and has lost it: it is no match.
     """
 
     query: NDArray[np.int64]
     fingerprint: NDArray[np.uint64]
-    distance: NDArray[np.uint8]
+    distance: Distances
     truncated: NDArray[np.bool_]
+    similarity: NDArray[np.float64] | None = None
+    undecided: NDArray[np.bool_] | None = None
+
+    def decided(self) -> Near:
+        """Without those that are undecided."""
+        if self.undecided is None or not self.undecided.any():
+            return self
+        chosen = ~self.undecided
+        return Near(
+            self.query[chosen],
+            self.fingerprint[chosen],
+            self.distance[chosen],
+            self.truncated,
+            None if self.similarity is None else self.similarity[chosen],
+        )
+
+    def known_similarities(self) -> list[float | None]:
+        """The similarities, None where one is not known."""
+        if self.similarity is None:
+            return [None] * len(self.query)
+        return [None if isnan(value) else value for value in self.similarity.tolist()]
 
 
 @dataclass(frozen=True)
@@ -44,14 +72,15 @@ class Reader:
     """
 
     store: Store
-    layout: Layout
+    filing: Filing
     drawer_limit: int | None = DRAWER_LIMIT
     ids_limit: int = IDS_LIMIT
 
-    def find(self, fingerprints: NDArray[np.uint64], k: int) -> list[Lookup]:
-        """The documents within k bits of each of n fingerprints. Raises UsageError for a k above
-        the layout's guarantee."""
-        lookups, unlisted = self._find(fingerprints, k)
+    def find(self, prints: Prints, k: int | None = None, min_similarity: float | None = None) -> list[Lookup]:
+        """The documents near each of n texts; the bounds are the profile's where they are not given.
+        Raises UsageError for bounds that the scheme cannot keep or does not know."""
+        bounds = self.filing.bounds(k, min_similarity)
+        lookups, unlisted = self._find(prints, bounds)
         # A document that was moved between the two reads is missed: its old fingerprint was seen and
         # lists it no longer, its new one was not there yet. Only then can a second look differ; it
         # keeps this process's writers out, and others rarely move the same document twice.
@@ -60,7 +89,7 @@ class Reader:
             if not again:
                 break
             with self.store.exclusive():
-                second, still = self._find(fingerprints[again], k)
+                second, still = self._find(prints[again], bounds)
             for number, lookup in zip(again, second, strict=True):
                 lookups[number] = lookup
             seen = {again[number]: empty for number, empty in still.items()}
@@ -68,12 +97,10 @@ class Reader:
             unlisted = {number: empty for number, empty in seen.items() if empty != unlisted[number]}
         return lookups
 
-    def _find(
-        self, fingerprints: NDArray[np.uint64], k: int
-    ) -> tuple[list[Lookup], dict[int, frozenset[int]]]:
+    def _find(self, prints: Prints, bounds: Bounds) -> tuple[list[Lookup], dict[int, frozenset[int]]]:
         """The answers of one look, and for each query the near fingerprints without documents."""
-        near = self.near(fingerprints, k)
-        queries = fingerprints.tolist()
+        near = self._near(prints, bounds)
+        queries = prints.values.tolist()
         truncated = near.truncated.tolist()
         if not len(near.query):
             return [Lookup(query, (), cut) for query, cut in zip(queries, truncated, strict=True)], {}
@@ -84,30 +111,101 @@ class Reader:
         ]
         return lookups, {number: frozenset(empty) for number, empty in unlisted.items()}
 
-    def near(self, fingerprints: NDArray[np.uint64], k: int) -> Near:
-        """The fingerprints in the index within k bits of each of n; they may have no documents."""
-        require_within_guarantee(k, self.layout)
-        wanted = prefixes(fingerprints, self.layout)
-        if len(wanted) == 1:
-            return self._near_one(fingerprints, wanted[0], k)
-        distinct, drawer = _each_once(wanted)
-        rows = self.store.drawers.read(distinct, self.drawer_limit)
-        truncated = np.logical_or.reduce(rows.truncated[drawer], axis=1)
-        return _once(_within(fingerprints, k, rows, drawer, truncated))
+    def near(self, prints: Prints, bounds: Bounds) -> Near:
+        """The fingerprints in the index near each of n texts; they may have no documents."""
+        return self._near(prints, bounds).decided()
 
-    def _near_one(self, fingerprint: NDArray[np.uint64], wanted: NDArray[np.uint8], k: int) -> Near:
-        """The same for one query, which somebody is waiting for: its drawers differ by their flags,
-        and all that they hold is compared with it."""
+    def _near(self, prints: Prints, bounds: Bounds) -> Near:
+        wanted = self.filing.prefixes(prints)
+        if len(wanted) == 1:
+            near = self._near_one(prints.values, wanted[0], bounds.bits)
+        else:
+            distinct, drawer = _each_once(wanted)
+            rows = self.store.drawers.read(distinct, self.drawer_limit)
+            truncated = np.logical_or.reduce(rows.truncated[drawer], axis=1)
+            near = self._within(prints.values, bounds.bits, rows, drawer, truncated)
+        form = self.filing.form
+        return near if form is None else self._judged(prints, near, bounds, form)
+
+    def _near_one(self, fingerprint: NDArray[np.uint64], wanted: NDArray[np.uint8], most: int) -> Near:
+        """The same by bits for one query, which somebody is waiting for: its drawers differ by their
+        flags, and all that they hold is compared with it."""
         rows = self.store.drawers.read(wanted, self.drawer_limit)
-        distances = distance(rows.fingerprints, fingerprint)
-        near = np.flatnonzero(distances <= k)
+        distances = self.filing.bits_apart(rows.fingerprints, fingerprint)
+        near = np.flatnonzero(distances <= most)
         query = np.zeros(len(near), dtype=np.int64)
         truncated = np.logical_or.reduce(rows.truncated, keepdims=True)
         return _once(Near(query, rows.fingerprints[near], distances[near], truncated))
 
+    def _within(
+        self,
+        fingerprints: NDArray[np.uint64],
+        most: int,
+        rows: DrawerRows,
+        drawer: NDArray[np.int64],
+        truncated: NDArray[np.bool_],
+    ) -> Near:
+        """The rows within so many bits of each query.
+
+        drawer: int64 (n, tables), the drawers of each query. Hot drawers are many queries' at once, so
+        that all pairs of query and row would not fit in memory: queries go by lots of bounded size.
+        """
+        counts = np.diff(rows.offsets)[drawer]
+        ends = np.cumsum(np.add.reduce(counts, axis=1))
+        cuts = np.searchsorted(
+            ends, np.arange(LOT_ROWS, ends[-1] if len(ends) else 0, LOT_ROWS), side="right"
+        )
+        bounds = [0, *np.unique(cuts).tolist(), len(fingerprints)]
+        lots = []
+        for start, end in pairwise(bounds):
+            lot = counts[start:end].ravel()
+            query = np.repeat(np.arange(start, end), np.add.reduce(counts[start:end], axis=1))
+            behind = np.cumsum(lot) - lot
+            row = np.arange(len(query)) + np.repeat(rows.offsets[drawer[start:end].ravel()] - behind, lot)
+            candidates = rows.fingerprints[row]
+            distances = self.filing.bits_apart(candidates, fingerprints[query])
+            near = np.flatnonzero(distances <= most)
+            lots.append(_once(Near(query[near], candidates[near], distances[near], truncated)))
+        if len(lots) == 1:
+            return lots[0]
+        return Near(
+            np.concatenate([lot.query for lot in lots]),
+            np.concatenate([lot.fingerprint for lot in lots]),
+            np.concatenate([lot.distance for lot in lots]),
+            truncated,
+        )
+
+    def _judged(self, prints: Prints, near: Near, bounds: Bounds, form: SketchForm) -> Near:
+        """Those near ones whose sketches are near too, with what these tell."""
+        distinct, place = np.unique(near.fingerprint, return_inverse=True)
+        sketches, there = stored_sketches(self.store, distinct.tolist(), form)
+        unequal = form.unequal_among(prints.sketches, near.query, sketches, place)
+        known = there[place]
+        similarity = np.where(known, form.similarity(unequal), np.nan)
+        distance = self.filing.distances(near.distance, unequal)
+        if bounds.unequal is None:
+            return replace(near, distance=distance, similarity=similarity)
+        chosen = ~known | (unequal <= bounds.unequal)
+        return Near(
+            near.query[chosen],
+            near.fingerprint[chosen],
+            distance[chosen],
+            near.truncated,
+            similarity[chosen],
+            undecided=~known[chosen],
+        )
+
     def _documents(self, near: Near) -> tuple[dict[int, dict[str, Match]], set[int], dict[int, list[int]]]:
         """Per query its matches by id, nearest first; the queries whose ids were cut; per query the
-        near fingerprints that have no documents."""
+        near fingerprints that have no documents, or may have moved with their sketches."""
+        unlisted: dict[int, list[int]] = {}
+        if near.undecided is not None:
+            lost = near.undecided
+            for number, fingerprint in zip(
+                near.query[lost].tolist(), near.fingerprint[lost].tolist(), strict=True
+            ):
+                unlisted.setdefault(number, []).append(fingerprint)
+            near = near.decided()
         fingerprints = near.fingerprint.tolist()
         distinct = list(dict.fromkeys(fingerprints))
         scanned = self.store.records("fingerprints").scan(
@@ -116,9 +214,8 @@ class Reader:
         listings = dict(zip(distinct, scanned, strict=True))
         found: dict[int, dict[str, Match]] = {}
         more = set()
-        unlisted: dict[int, list[int]] = {}
-        for number, fingerprint, bits in zip(
-            near.query.tolist(), fingerprints, near.distance.tolist(), strict=True
+        for number, fingerprint, distance, similarity in zip(
+            near.query.tolist(), fingerprints, near.distance.tolist(), near.known_similarities(), strict=True
         ):
             rows = listings[fingerprint]
             if not rows:
@@ -127,7 +224,7 @@ class Reader:
                 more.add(number)
             matches = found.setdefault(number, {})
             for key, _ in rows[: self.ids_limit]:
-                match = Match(bits, records.listing_id(key), fingerprint)
+                match = Match(distance, records.listing_id(key), fingerprint, similarity)
                 # In the middle of a move a document is listed twice: its nearer fingerprint counts.
                 if match.id not in matches or match < matches[match.id]:
                     matches[match.id] = match
@@ -144,36 +241,11 @@ def _each_once(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np
     return flat[first], which.reshape(queries, tables)
 
 
-def _within(
-    fingerprints: NDArray[np.uint64],
-    k: int,
-    rows: DrawerRows,
-    drawer: NDArray[np.int64],
-    truncated: NDArray[np.bool_],
-) -> Near:
-    """The rows within k bits of each query, as often as its drawers hold them.
-
-    drawer: int64 (n, tables), the drawers of each query. Hot drawers are many queries' at once, so
-    that all pairs of query and row would not fit in memory: queries go by lots of bounded size.
-    """
-    counts = np.diff(rows.offsets)[drawer]
-    ends = np.cumsum(np.add.reduce(counts, axis=1))
-    cuts = np.searchsorted(ends, np.arange(LOT_ROWS, ends[-1] if len(ends) else 0, LOT_ROWS), side="right")
-    bounds = [0, *np.unique(cuts).tolist(), len(fingerprints)]
-    lots = []
-    for start, end in pairwise(bounds):
-        lot = counts[start:end].ravel()
-        query = np.repeat(np.arange(start, end), np.add.reduce(counts[start:end], axis=1))
-        behind = np.cumsum(lot) - lot
-        row = np.arange(len(query)) + np.repeat(rows.offsets[drawer[start:end].ravel()] - behind, lot)
-        candidates = rows.fingerprints[row]
-        distances = distance(candidates, fingerprints[query])
-        near = np.flatnonzero(distances <= k)
-        lots.append((query[near], candidates[near], distances[near]))
-    query, fingerprint, distances = (
-        lots[0] if len(lots) == 1 else tuple(map(np.concatenate, zip(*lots, strict=True)))
-    )
-    return Near(query, fingerprint, distances, truncated)
+def _or_none(near: Near) -> list[float | None]:
+    """The similarities, None where one is not known."""
+    if near.similarity is None:
+        return [None] * len(near.query)
+    return [None if isnan(value) else value for value in near.similarity.tolist()]
 
 
 def _once(near: Near) -> Near:

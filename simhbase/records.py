@@ -1,8 +1,11 @@
 """Byte formats of the documents and fingerprints tables. Examples: schema/format.md.
 
 documents:     mmh3.hash(id, seed 0) (4 bytes, unsigned) + id -> fingerprint (8), state (1),
-               time (8), then 8 bytes for each fingerprint that the document is being moved from
+               time (8), then 8 bytes for each fingerprint that the document is being moved from;
+               where the state has its highest bit set, first a sketch that is being written: its
+               length (2), then its bytes
 fingerprints:  fingerprint (8) + 01 + id -> time (8)
+               fingerprint (8) + 02 -> sketch
 Integers are big-endian, times milliseconds since 1970.
 """
 
@@ -18,10 +21,13 @@ from simhbase.errors import StoreFailed
 
 MAX_ID_BYTES = 1024
 DOCUMENT_MARK = b"\x01"
+SKETCH_MARK = b"\x02"
 _HEAD = struct.Struct(">QBq")
 _WORD = struct.Struct(">Q")
 _TIME = struct.Struct(">q")
 _HASH = struct.Struct(">I")
+_LENGTH = struct.Struct(">H")
+_WITH_SKETCH = 0x80  # in the state's byte
 
 
 class State(IntEnum):
@@ -36,18 +42,23 @@ class State(IntEnum):
 class Entry:
     """A row of the documents table: what is stored, or meant to be, under an id.
 
-    old: fingerprints that may still list the document, where a move has not been finished.
+    old: fingerprints that may still list the document, where a move has not been finished; sketch:
+    that of the fingerprint, until it is written.
     """
 
     fingerprint: int
     state: State
     time: int
     old: tuple[int, ...] = ()
+    sketch: bytes = b""
 
     def encode(self) -> bytes:
         """The row's value."""
-        head = _HEAD.pack(self.fingerprint, self.state, self.time)
-        return head + b"".join(map(_WORD.pack, self.old))
+        state, sketch = int(self.state), b""
+        if self.sketch:
+            state, sketch = state | _WITH_SKETCH, _LENGTH.pack(len(self.sketch)) + self.sketch
+        head = _HEAD.pack(self.fingerprint, state, self.time)
+        return head + sketch + b"".join(map(_WORD.pack, self.old))
 
     @staticmethod
     def decode(value: bytes) -> Entry:
@@ -63,8 +74,14 @@ class Entry:
     @staticmethod
     def _decode(value: bytes) -> Entry:
         fingerprint, state, time = _HEAD.unpack_from(value)
-        old = tuple(word for (word,) in _WORD.iter_unpack(value[_HEAD.size :]))
-        return Entry(fingerprint, State(state), time, old)
+        rest, sketch = value[_HEAD.size :], b""
+        if state & _WITH_SKETCH:
+            (size,) = _LENGTH.unpack_from(rest)
+            sketch, rest = rest[_LENGTH.size : _LENGTH.size + size], rest[_LENGTH.size + size :]
+            if not 0 < size == len(sketch):
+                raise ValueError("the sketch is cut")
+        old = tuple(word for (word,) in _WORD.iter_unpack(rest))
+        return Entry(fingerprint, State(state & ~_WITH_SKETCH), time, old, sketch)
 
 
 def document_key(document_id: str) -> bytes:
@@ -112,6 +129,19 @@ def parse_listing(key: bytes) -> tuple[int, str] | None:
         return None
     (fingerprint,) = _WORD.unpack_from(key)
     return None if id_problem(document) else (fingerprint, document)
+
+
+def sketch_key(fingerprint: int) -> bytes:
+    """The row that holds a fingerprint's sketch."""
+    return _WORD.pack(fingerprint) + SKETCH_MARK
+
+
+def sketched(key: bytes) -> int | None:
+    """The fingerprint of a row that holds a sketch, None for other rows."""
+    if key[_WORD.size :] != SKETCH_MARK:
+        return None
+    (fingerprint,) = _WORD.unpack_from(key)
+    return int(fingerprint)
 
 
 def listing_id(key: bytes) -> str:

@@ -142,6 +142,15 @@ def encode(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8
     return rows.view(np.uint8).reshape(*rows.shape, KEY_BYTES)
 
 
+def filed(segments: NDArray[np.uint32], fingerprints: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """The row keys of given segments: uint32 (n, tables), uint64 (n,) -> (n, tables, 13) uint8."""
+    rows = np.empty(segments.shape, dtype=_KEY)
+    rows["segment"] = segments
+    rows["flag"] = np.arange(1, segments.shape[1] + 1, dtype=np.uint8)
+    rows["fingerprint"] = fingerprints[:, np.newaxis]
+    return rows.view(np.uint8).reshape(*rows.shape, KEY_BYTES)
+
+
 def fingerprints_of(rows: bytes) -> NDArray[np.uint64]:
     """The fingerprints of n row keys, one behind the other: 13 n bytes -> uint64 (n,)."""
     first = PREFIX_BYTES if rows else 0

@@ -15,38 +15,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase import records
-from simhbase.layout import Layout
+from simhbase.filing import Filing
 from simhbase.model import AddReport, Rejected
+from simhbase.prints import Prints
 from simhbase.records import Entry, State
-from simhbase.rowkeys import encode
+from simhbase.rowkeys import fingerprints_of
+from simhbase.sketches import stored_sketches
 from simhbase.stores.base import Store
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes documents of one layout to one store."""
+    """Writes documents of one scheme to one store."""
 
     store: Store
-    layout: Layout
+    filing: Filing
 
-    def add(self, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> AddReport:
+    def add(self, ids: Sequence[str], prints: Prints) -> AddReport:
         """Stores n documents, or replaces them; ids that cannot be stored are rejected.
 
         A document that is stored with the same fingerprint already costs one read. All others are
         durable when this returns.
         """
-        wanted, rejected = _admit(ids, fingerprints.tolist())
+        wanted, rejected = _admit(ids, prints)
         with self.store.exclusive():
             found = self._entries(list(wanted))
+            settled = self._settled(wanted, found)
             now = _now()
             changed = {
-                document: _intent(fingerprint, found.get(document), now)
-                for document, fingerprint in wanted.items()
-                if not _is_settled(found.get(document), fingerprint)
+                document: _intent(wish, found.get(document), now)
+                for document, wish in wanted.items()
+                if document not in settled
             }
             self._carry_out(changed)
         known = [document for document in changed if document in found]
-        moved = sum(found[document].fingerprint != wanted[document] for document in known)
+        moved = sum(found[document].fingerprint != wanted[document].fingerprint for document in known)
         return AddReport(
             added=len(changed) - len(known),
             moved=moved,
@@ -84,20 +87,65 @@ class Writer:
             self.store.records("fingerprints").delete(keys)
             self.clear_drawers(sorted({fingerprint for _, fingerprint in listings}))
 
-    def clear_drawers(self, fingerprints: Sequence[int]) -> int:
-        """Removes from the index those of the fingerprints that have no documents; returns how many.
+    def clear_drawers(self, fingerprints: Sequence[int]) -> None:
+        """Removes those of the fingerprints that have no documents from the index, and their sketches.
 
         The moment is taken before the fingerprint is seen without documents: whoever lists one
         later puts its index rows later still, and they survive this removal.
         """
-        prefixes = list(map(records.listing_prefix, fingerprints))
         with self.store.exclusive():
             moment = self.store.moment()
-            left = self.store.records("fingerprints").scan(prefixes, limit=1)
-            empty = [fingerprint for fingerprint, rows in zip(fingerprints, left, strict=True) if not rows]
-            if empty:
-                self.store.drawers.remove(self._keys(empty), before=moment)
-        return len(empty)
+            empty = [fingerprint for fingerprint, listed in self._listed(fingerprints) if not listed]
+            if not empty:
+                return
+            prints = self._prints(empty, {})
+            if len(prints):
+                self.store.drawers.remove(self.filing.keys(prints), before=moment)
+                self._remove_sketches(prints)
+
+    def clear_rows(self, keys: NDArray[np.uint8]) -> None:
+        """Removes those of the index rows whose fingerprints have no documents: (n, 13) uint8."""
+        fingerprints = fingerprints_of(keys.tobytes()).tolist()
+        with self.store.exclusive():
+            moment = self.store.moment()
+            listed = dict(self._listed(sorted(set(fingerprints))))
+            empty = [not listed[fingerprint] for fingerprint in fingerprints]
+            if any(empty):
+                self.store.drawers.remove(keys[empty][:, np.newaxis], before=moment)
+
+    def _listed(self, fingerprints: Sequence[int]) -> list[tuple[int, bool]]:
+        """The fingerprints, each with whether it has documents."""
+        rows = self.store.records("fingerprints").scan(list(map(records.listing_prefix, fingerprints)), 1)
+        return [(fingerprint, bool(found)) for fingerprint, found in zip(fingerprints, rows, strict=True)]
+
+    def _remove_sketches(self, prints: Prints) -> None:
+        if self.filing.form is None:
+            return
+        table = self.store.records("fingerprints")
+        rows = _sketch_rows(prints)
+        table.delete([key for key, _ in rows])
+        # Where many processes write, one may have listed a document and written the sketch before it
+        # was deleted here: it is put back.
+        again = [
+            row for row, (_, listed) in zip(rows, self._listed(prints.values.tolist()), strict=True) if listed
+        ]
+        if again:
+            table.put(again)
+
+    def _settled(self, wanted: Mapping[str, Entry], found: Mapping[str, Entry]) -> set[str]:
+        """The documents that are stored as they are wanted."""
+        same = [
+            document
+            for document, wish in wanted.items()
+            if document in found
+            and found[document].state == State.STORED
+            and found[document].fingerprint == wish.fingerprint
+        ]
+        if self.filing.form is None or not same:
+            return set(same)
+        fingerprints = [wanted[document].fingerprint for document in same]
+        _, there = stored_sketches(self.store, fingerprints, self.filing.form)
+        return {document for document, sketched in zip(same, there.tolist(), strict=True) if sketched}
 
     def _entries(self, ids: Sequence[str]) -> dict[str, Entry]:
         """The rows of the documents among ids that have one."""
@@ -124,7 +172,7 @@ class Writer:
             + [(document, entry.fingerprint) for document, entry in deleted.items()]
         )
         settled = [
-            (records.document_key(document), replace(entry, state=State.STORED, old=()).encode())
+            (records.document_key(document), replace(entry, state=State.STORED, old=(), sketch=b"").encode())
             for document, entry in kept.items()
         ]
         if settled:
@@ -134,43 +182,58 @@ class Writer:
         self.store.sync()
 
     def _list(self, entries: Mapping[str, Entry]) -> None:
-        """Puts documents under their fingerprints, then the fingerprints into their drawers."""
+        """Puts documents under their fingerprints, with their sketches, then the fingerprints into
+        their drawers."""
         if not entries:
             return
+        sketches = {entry.fingerprint: entry.sketch for entry in entries.values() if entry.sketch}
         self.store.records("fingerprints").put(
             [
                 (records.listing_key(entry.fingerprint, document), records.encode_time(entry.time))
                 for document, entry in entries.items()
             ]
+            + [(records.sketch_key(fingerprint), sketch) for fingerprint, sketch in sketches.items()]
         )
-        self.store.drawers.add(
-            self._keys(list(dict.fromkeys(entry.fingerprint for entry in entries.values())))
-        )
+        distinct = list(dict.fromkeys(entry.fingerprint for entry in entries.values()))
+        self.store.drawers.add(self.filing.keys(self._prints(distinct, sketches)))
 
-    def _keys(self, fingerprints: Sequence[int]) -> NDArray[np.uint8]:
-        return encode(np.array(fingerprints, dtype=np.uint64), self.layout)
+    def _prints(self, fingerprints: Sequence[int], sketches: Mapping[int, bytes]) -> Prints:
+        """The fingerprints with their sketches: the given ones, the store's for the others; without
+        those whose sketch is lost."""
+        values = np.array(fingerprints, dtype=np.uint64)
+        form = self.filing.form
+        if form is None:
+            return Prints.bare(values)
+        found = np.empty((len(values), form.bytes), dtype=np.uint8)
+        given = np.array([fingerprint in sketches for fingerprint in fingerprints], dtype=np.bool_)
+        there = given.copy()
+        content = b"".join(sketches[fingerprint] for fingerprint in values[given].tolist())
+        found[given] = np.frombuffer(content, dtype=np.uint8).reshape(-1, form.bytes)
+        if not given.all():
+            found[~given], there[~given] = stored_sketches(self.store, values[~given].tolist(), form)
+        return Prints(values[there], found[there])
 
 
-def _admit(ids: Sequence[str], fingerprints: Sequence[int]) -> tuple[dict[str, int], list[Rejected]]:
-    """The documents that can be stored, and those that cannot."""
-    wanted: dict[str, int] = {}
+def _admit(ids: Sequence[str], prints: Prints) -> tuple[dict[str, Entry], list[Rejected]]:
+    """What is wanted of the documents that can be stored, and those that cannot."""
+    wanted: dict[str, Entry] = {}
     rejected = []
-    for document, fingerprint in zip(ids, fingerprints, strict=True):
+    for document, fingerprint, sketch in zip(ids, prints.values.tolist(), prints.sketch_bytes(), strict=True):
         problem = records.id_problem(document)
         if problem is None and document in wanted:
             problem = "the same id came earlier in the same call"
         if problem is None:
-            wanted[document] = fingerprint
+            wanted[document] = Entry(fingerprint, State.WRITING, 0, sketch=sketch)
         else:
             rejected.append(Rejected(document, problem))
     return wanted, rejected
 
 
-def _intent(fingerprint: int, found: Entry | None, now: int) -> Entry:
+def _intent(wish: Entry, found: Entry | None, now: int) -> Entry:
     """What to write for a document, given its row: all that it had before becomes old."""
     former = (found.fingerprint, *found.old) if found else ()
-    old = tuple(dict.fromkeys(value for value in former if value != fingerprint))
-    return Entry(fingerprint, State.WRITING, now, old)
+    old = tuple(dict.fromkeys(value for value in former if value != wish.fingerprint))
+    return replace(wish, time=now, old=old)
 
 
 def _unfinished(entry: Entry) -> Entry:
@@ -178,8 +241,9 @@ def _unfinished(entry: Entry) -> Entry:
     return entry if entry.state == State.DELETING else replace(entry, state=State.WRITING)
 
 
-def _is_settled(found: Entry | None, fingerprint: int) -> bool:
-    return found is not None and found.state == State.STORED and found.fingerprint == fingerprint
+def _sketch_rows(prints: Prints) -> list[tuple[bytes, bytes]]:
+    keys = map(records.sketch_key, prints.values.tolist())
+    return list(zip(keys, prints.sketch_bytes(), strict=True))
 
 
 def _now() -> int:

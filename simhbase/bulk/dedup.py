@@ -11,20 +11,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.layout import Layout
-from simhbase.pairs import Pairs, distances, distinct, pair_batches
+from simhbase.filing import Bounds, Distances, Filing
+from simhbase.pairs import Pairs, distances, distinct
+from simhbase.prints import Prints
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Connected components of documents within k bits of each other.
+    """Connected components of documents near each other.
 
     representative: int64 (n,), the group's first document in input order (a document alone: itself);
-    distance: uint8 (n,), to the representative. In a chain of near texts it may exceed k.
+    distance: (n,), to the representative, which in a chain of near texts may be far; similarity:
+    float64 (n,), to the representative, None where sketches do not tell it.
     """
 
     representative: NDArray[np.int64]
-    distance: NDArray[np.uint8]
+    distance: Distances
+    similarity: NDArray[np.float64] | None = None
 
     @property
     def unique(self) -> NDArray[np.bool_]:
@@ -38,18 +41,20 @@ class Groups:
         return len(np.unique(self.representative[~self.unique]))
 
 
-def groups(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None = None) -> Groups:
-    """Groups documents joined by chains of pairs within k: uint64 (n,) or (n, 2).
-
-    Raises UsageError as `pairs_within` does.
-    """
-    values = distinct(fingerprints)
+def groups(prints: Prints, filing: Filing, bounds: Bounds) -> Groups:
+    """Groups documents joined by chains of near pairs."""
+    values = distinct(prints.values)
     root = np.arange(len(values.values))
-    for pairs in pair_batches(values.values, k, layout):
+    for pairs in filing.pairs(prints[values.first], bounds):
         root = _united(root, pairs)
     representative = values.first[root[values.inverse]]
-    everyone = np.arange(len(fingerprints))
-    return Groups(representative, distances(fingerprints, everyone, representative))
+    everyone = np.arange(len(prints))
+    bits = distances(prints.values, everyone, representative)
+    form = filing.form
+    if form is None:
+        return Groups(representative, bits)
+    unequal = form.unequal_among(prints.sketches, everyone, prints.sketches, representative)
+    return Groups(representative, filing.distances(bits, unequal), form.similarity(unequal))
 
 
 def _united(root: NDArray[np.int64], pairs: Pairs) -> NDArray[np.int64]:

@@ -7,20 +7,22 @@ already costs a read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase import records
+from simhbase.filing import Bounds, Filing
 from simhbase.index import Index
-from simhbase.layout import Layout
 from simhbase.model import AddReport
-from simhbase.pairs import distinct, pairs_within
+from simhbase.pairs import Pairs, concatenated, distinct
+from simhbase.prints import Prints
 from simhbase.reader import DRAWER_LIMIT, Reader
 
 _FIRST_LISTING = 2  # documents read of a near fingerprint at first: the document's own, and another
 _LISTING_GROWTH = 8
+_Nearby = tuple[int, float | None, list[str]]  # distance and similarity of a fingerprint, its documents
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,6 +31,7 @@ class DuplicateOf:
 
     distance: int
     id: str
+    similarity: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +46,20 @@ class Loaded:
     report: AddReport
 
 
-def load_all(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> Loaded:
+def load_all(index: Index, ids: Sequence[str], prints: Prints) -> Loaded:
     """Stores n documents or replaces them; durable when it returns.
 
-    ids: valid and different; fingerprints: uint64 (n,). Nothing is a duplicate.
+    ids: valid and different. Nothing is a duplicate.
     """
-    return Loaded([None] * len(ids), index.add_fingerprints(ids, fingerprints))
+    return Loaded([None] * len(ids), index.add_prints(ids, prints))
 
 
-def load_unique(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> Loaded:
-    """Stores those of n documents, one after the other, that have no stored document within k.
+def load_unique(
+    index: Index, ids: Sequence[str], prints: Prints, min_similarity: float | None = None
+) -> Loaded:
+    """Stores those of n documents, one after the other, that have no stored document near.
 
-    ids: valid and different; fingerprints: uint64 (n,). A document that has one is a duplicate of
+    ids: valid and different; min_similarity: see Index.find. A document that has one is a duplicate of
     the nearest, and leaves the store as it was. A document that is stored
     already is replaced, and neither the old nor the new one is a duplicate of the other; once
     replaced, it counts with its new fingerprint alone. So the outcome is that of n calls with a
@@ -67,29 +72,31 @@ def load_unique(index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint6
     nothing near so far. (Its duplicates may then be said to be of another than the nearest one.)
     """
     with index.store.exclusive():
-        duplicates = _Selection(index, ids, fingerprints).run()
+        duplicates = _Selection(index, ids, prints, min_similarity).run()
         kept = [number for number, near in enumerate(duplicates) if near is None]
-        report = index.add_fingerprints([ids[number] for number in kept], fingerprints[kept])
+        report = index.add_prints([ids[number] for number in kept], prints[kept])
     return Loaded(duplicates, report)
 
 
 class _Selection:
     """The decisions about one batch, made in its order before any of it is written."""
 
-    def __init__(self, index: Index, ids: Sequence[str], fingerprints: NDArray[np.uint64]) -> None:
+    def __init__(
+        self, index: Index, ids: Sequence[str], prints: Prints, min_similarity: float | None
+    ) -> None:
         self._store = index.store
-        self._layout = index.profile.drawers
-        self._k = index.profile.k
+        self._filing = index.profile.filing
+        self._bounds = self._filing.bounds(None, min_similarity)
         self._ids = ids
-        self._fingerprints = fingerprints
+        self._prints = prints
         self._batch = frozenset(ids)
         self._kept: set[str] = set()
 
     def run(self) -> list[DuplicateOf | None]:
         """For each document the nearest one that it is a duplicate of, or None to keep it."""
-        stored = self._stored(self._fingerprints, DRAWER_LIMIT)
-        fellows = _Fellows(self._fingerprints, self._k, self._layout)
-        to_the_end: dict[int, list[tuple[int, list[str]]]] = {}
+        stored = self._stored(self._prints, DRAWER_LIMIT)
+        fellows = _Fellows(self._prints, self._filing, self._bounds)
+        to_the_end: dict[int, list[_Nearby]] = {}
         duplicates: list[DuplicateOf | None] = []
         for number, document in enumerate(self._ids):
             found = [*self._standing(document, stored.of(number)), *fellows.kept_near(number)]
@@ -119,26 +126,27 @@ class _Selection:
                 waiting.update(fellows.values_near(number))
         return numbers
 
-    def _read_to_the_end(self, numbers: Sequence[int]) -> dict[int, list[tuple[int, list[str]]]]:
+    def _read_to_the_end(self, numbers: list[int]) -> dict[int, list[_Nearby]]:
         """What is stored near some documents, as `_Stored.of`."""
-        stored = self._stored(self._fingerprints[numbers], drawer_limit=None)
+        stored = self._stored(self._prints[numbers], drawer_limit=None)
         return {number: list(stored.of(place)) for place, number in enumerate(numbers)}
 
-    def _standing(self, document: str, stored: Iterable[tuple[int, list[str]]]) -> Iterator[DuplicateOf]:
+    def _standing(self, document: str, stored: Iterable[_Nearby]) -> Iterator[DuplicateOf]:
         """The stored documents that a document is near, one a fingerprint; not those that this
         batch has replaced, and not itself."""
-        for distance, listed in stored:
+        for distance, similarity, listed in stored:
             for other in listed:
                 if other != document and other not in self._kept:
-                    yield DuplicateOf(distance, other)
+                    yield DuplicateOf(distance, other, similarity)
                     break
 
-    def _stored(self, fingerprints: NDArray[np.uint64], drawer_limit: int | None) -> _Stored:
-        near = Reader(self._store, self._layout, drawer_limit).near(fingerprints, self._k)
+    def _stored(self, prints: Prints, drawer_limit: int | None) -> _Stored:
+        near = Reader(self._store, self._filing, drawer_limit).near(prints, self._bounds)
         listings = self._listings(np.unique(near.fingerprint).tolist())
         return _Stored(
-            bounds=np.searchsorted(near.query, np.arange(len(fingerprints) + 1)).tolist(),
+            bounds=np.searchsorted(near.query, np.arange(len(prints) + 1)).tolist(),
             distances=near.distance.tolist(),
+            similarities=near.known_similarities(),
             listings=[listings[fingerprint] for fingerprint in near.fingerprint.tolist()],
             truncated=near.truncated.tolist(),
         )
@@ -167,13 +175,14 @@ class _Stored:
 
     bounds: list[int]
     distances: list[int]
+    similarities: list[float | None]
     listings: list[list[str]]
     truncated: list[bool]
 
-    def of(self, number: int) -> Iterator[tuple[int, list[str]]]:
-        """The distances and documents of the fingerprints near a document."""
+    def of(self, number: int) -> Iterator[_Nearby]:
+        """The distances, similarities and documents of the fingerprints near a document."""
         near = slice(self.bounds[number], self.bounds[number + 1])
-        return zip(self.distances[near], self.listings[near], strict=True)
+        return zip(self.distances[near], self.similarities[near], self.listings[near], strict=True)
 
 
 class _Fellows:
@@ -183,17 +192,21 @@ class _Fellows:
     most one document of each fingerprint is kept.
     """
 
-    def __init__(self, fingerprints: NDArray[np.uint64], k: int, layout: Layout) -> None:
-        values = distinct(fingerprints)
-        pairs = pairs_within(values.values, k, layout)
+    def __init__(self, prints: Prints, filing: Filing, bounds: Bounds) -> None:
+        values = distinct(prints.values)
+        firsts = prints[values.first]
+        pairs = concatenated(filing.pairs(firsts, bounds))
         left = np.concatenate([pairs.left, pairs.right])
         order = np.argsort(left, kind="stable")
         self._value: list[int] = values.inverse.tolist()
         self._bounds = np.searchsorted(left[order], np.arange(len(values.values) + 1)).tolist()
         self._mate = np.concatenate([pairs.right, pairs.left])[order]
         self._distance = np.concatenate([pairs.distance, pairs.distance])[order]
+        similarities = _similarities(firsts, filing, pairs)
+        self._similarity = None if similarities is None else np.tile(similarities, 2)[order]
         self._is_kept = np.zeros(len(values.values), dtype=np.bool_)
         self._keeper: dict[int, str] = {}
+        self._same = None if filing.form is None else 1.0  # a fingerprint has one sketch
 
     def value_of(self, number: int) -> int:
         """The number of a document's fingerprint among the different ones."""
@@ -214,12 +227,18 @@ class _Fellows:
         """The kept documents near a document."""
         value = self._value[number]
         if value in self._keeper:
-            yield DuplicateOf(0, self._keeper[value])
+            yield DuplicateOf(0, self._keeper[value], self._same)
         near = slice(self._bounds[value], self._bounds[value + 1])
         if near.start == near.stop:
             return
-        kept = self._is_kept[self._mate[near]]
-        for mate, distance in zip(
-            self._mate[near][kept].tolist(), self._distance[near][kept].tolist(), strict=True
-        ):
-            yield DuplicateOf(distance, self._keeper[mate])
+        kept = near.start + np.flatnonzero(self._is_kept[self._mate[near]])
+        for place in kept.tolist():
+            similarity = None if self._similarity is None else float(self._similarity[place])
+            yield DuplicateOf(int(self._distance[place]), self._keeper[int(self._mate[place])], similarity)
+
+
+def _similarities(prints: Prints, filing: Filing, pairs: Pairs) -> NDArray[np.float64] | None:
+    form = filing.form
+    if form is None:
+        return None
+    return form.similarity(form.unequal_among(prints.sketches, pairs.left, prints.sketches, pairs.right))

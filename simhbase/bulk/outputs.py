@@ -145,9 +145,19 @@ def unique_line(record: Record, fingerprint_bits: int = 64) -> bytes:
     return orjson.dumps({"id": record.id, "text": record.text})
 
 
-def duplicate_line(record_id: str, duplicate_of: str, distance: int) -> bytes:
-    """A line for --duplicates."""
-    return orjson.dumps({"id": record_id, "duplicate_of": duplicate_of, "distance": distance})
+def duplicate_line(
+    record_id: str, duplicate_of: str, distance: int, similarity: float | None = None
+) -> bytes:
+    """A line for --duplicates; with the similarity where it is known."""
+    line: dict[str, Any] = {"id": record_id, "duplicate_of": duplicate_of, "distance": distance}
+    if similarity is not None:
+        line["similarity"] = shown_similarity(similarity)
+    return orjson.dumps(line)
+
+
+def shown_similarity(value: float) -> float:
+    """A similarity in as many digits as mean something."""
+    return round(value, 4)
 
 
 def reject_line(reject: Reject) -> bytes:

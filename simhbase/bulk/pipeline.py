@@ -12,14 +12,14 @@ from math import prod
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simhbase.bulk.parser import Parser
 from simhbase.bulk.record import Chunk, Record, Reject, chunk_bytes
 from simhbase.bulk.seen import SeenIds
+from simhbase.fingerprinter import Fingerprinter
 from simhbase.parallel import map_in_order
+from simhbase.prints import Prints
 from simhbase.profile import Profile
-from simhbase.simhash import Fingerprinter
 
 Result = TypeVar("Result")
 
@@ -32,12 +32,12 @@ JOINED_BYTES = 8 << 20
 class Batch:
     """What became of the records of some chunks.
 
-    items: records that have a fingerprint, and rejects, in input order; fingerprints: uint64 (n,)
-    of the n records, or (n, 2) for 128 bits; parsed: how many of the items could be read at all.
+    items: records that have a fingerprint, and rejects, in input order; prints: those of the n
+    records; parsed: how many of the items could be read at all.
     """
 
     items: list[Record | Reject]
-    fingerprints: NDArray[np.uint64]
+    prints: Prints
     parsed: int
 
     @cached_property
@@ -53,7 +53,7 @@ class Batch:
     @property
     def bits(self) -> int:
         """Length of a fingerprint."""
-        return 64 * prod(self.fingerprints.shape[1:])
+        return 64 * prod(self.prints.values.shape[1:])
 
     @cached_property
     def ids(self) -> list[str]:
@@ -73,7 +73,7 @@ class Batch:
             for before, after in zip(self.items, items, strict=True)
             if isinstance(before, Record)
         ]
-        return Batch(items, self.fingerprints[first], self.parsed)
+        return Batch(items, self.prints[first], self.parsed)
 
 
 @dataclass(frozen=True)
@@ -100,19 +100,19 @@ class ChunkFingerprinter:
             for record, reason in zip(records, found.reasons, strict=True)
             if reason is not None
         }
-        return self._batch(parsed, records, found.values[found.accepted], rejects)
+        return self._batch(parsed, records, found.prints[found.accepted], rejects)
 
     def _batch(
         self,
         parsed: list[Record | Reject],
         records: list[Record],
-        fingerprints: NDArray[np.uint64],
+        prints: Prints,
         rejects: dict[int, Reject],
     ) -> Batch:
         items = [
             rejects.get(id(item)) or self.trim(item) if isinstance(item, Record) else item for item in parsed
         ]
-        return Batch(items, fingerprints, parsed=len(records))
+        return Batch(items, prints, parsed=len(records))
 
     @cached_property
     def _fingerprinter(self) -> Fingerprinter | None:
@@ -197,13 +197,13 @@ def joined(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
 def _join(batches: list[Batch]) -> Batch:
     return Batch(
         [item for batch in batches for item in batch.items],
-        np.concatenate([batch.fingerprints for batch in batches]),
+        Prints.joined(batch.prints for batch in batches),
         sum(batch.parsed for batch in batches),
     )
 
 
-def _prepared(records: list[Record], bits: int) -> NDArray[np.uint64]:
+def _prepared(records: list[Record], bits: int) -> Prints:
     """The fingerprints that records bring along."""
     digits = b"".join((record.fingerprint or 0).to_bytes(bits // 8) for record in records)
     words = np.frombuffer(digits, dtype=">u8").astype(np.uint64)
-    return words if bits == 64 else words.reshape(-1, 2)
+    return Prints.bare(words if bits == 64 else words.reshape(-1, 2))

@@ -58,4 +58,4 @@ def _one_pass(index: Index, writer: Writer | None) -> CheckReport:
             done += count
             advance(count, done)
 
-        return Checker(index.store, index.profile.drawers, writer, note).check()
+        return Checker(index.store, index.profile.filing, writer, note).check()

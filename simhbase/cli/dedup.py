@@ -13,7 +13,6 @@ from typing import Self
 import click
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from simhbase.bulk.dedup import Groups, groups
 from simhbase.bulk.outputs import OutputFile, duplicate_line, unique_line
@@ -22,11 +21,13 @@ from simhbase.bulk.pipeline import Batch, ChunkFingerprinter, without_content
 from simhbase.bulk.seen import SeenIds
 from simhbase.bulk.spool import Spool
 from simhbase.cli.inputs import UNIQUE_LINES, Inputs, input_options_with_fingerprints, output_option
-from simhbase.cli.options import ProfileOptions, profile_options_with_bits
+from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options_with_bits
 from simhbase.cli.output import Output, json_option
-from simhbase.layout import Layout, layout
-from simhbase.pairs import pair_batches
-from simhbase.profile import Profile
+from simhbase.errors import UsageError
+from simhbase.filing import Bounds, Filing, SimHashFiling
+from simhbase.pairs import default_layout
+from simhbase.prints import Prints
+from simhbase.profile import TABLE_BITS, Profile
 
 LINES_AT_ONCE = 4096
 
@@ -40,13 +41,19 @@ Examples:
 )
 @input_options_with_fingerprints
 @profile_options_with_bits
+@min_similarity_option
 @output_option(
     "--unique", "Write one document of each group, and those without any near one, here. " + UNIQUE_LINES
 )
 @output_option("--duplicates", "Write the others here, each with the one that stands for it.")
 @json_option
 def dedup(
-    inputs: Inputs, chosen: ProfileOptions, unique: Path | None, duplicates: Path | None, output: Output
+    inputs: Inputs,
+    chosen: ProfileOptions,
+    min_similarity: float | None,
+    unique: Path | None,
+    duplicates: Path | None,
+    output: Output,
 ) -> None:
     """Find the near duplicates within one corpus, without a store.
 
@@ -57,9 +64,11 @@ def dedup(
     """
     inputs.check_outputs(unique, duplicates)
     start = monotonic()
-    join = _Join.of(chosen)
-    options = replace(inputs.options, fingerprint_bits=join.profile.bits)
+    join = _Join.of(chosen, min_similarity)
+    options = replace(inputs.options, fingerprint_bits=join.profile.fingerprint_bits)
     prepared = options.fingerprint_field is not None
+    if prepared and join.profile.form is not None:
+        raise UsageError("--fingerprint-field: fingerprints have no sketches to compare by. Give the texts")
     work = ChunkFingerprinter(
         Parser(options), None if prepared else join.profile, inputs.whole if unique else without_content
     )
@@ -73,10 +82,11 @@ def dedup(
         batches = stack.enter_context(closing(inputs.each(work, inputs.or_stdin())))
         for batch in (batch.without_repeats(seen) for batch in batches):
             rejects.note(batch)
-            found.append(batch.fingerprints)
+            found.append(batch.prints)
             for file in files:
                 file.put_aside(batch)
-        grouped = groups(np.concatenate([join.nothing, *found]), join.k, join.layout)
+        prints = Prints.joined([join.nothing, *found])
+        grouped = groups(prints, join.filing(len(prints)), join.bounds)
         for file in files:
             file.write(grouped)
     kept = int(np.count_nonzero(grouped.unique))
@@ -97,27 +107,39 @@ def dedup(
 
 @dataclass(frozen=True)
 class _Join:
-    """What is near: how texts become fingerprints, and which of these are pairs."""
+    """What is near: how texts become fingerprints, and which of these are pairs.
+
+    any_layout: whether one is to be chosen that suits the number of documents.
+    """
 
     profile: Profile
-    k: int
-    layout: Layout | None
+    chosen: Filing
+    bounds: Bounds
+    any_layout: bool
 
     @classmethod
-    def of(cls, chosen: ProfileOptions) -> Self:
-        """Raises UsageError for a k that the layout does not guarantee, before anything is read."""
-        given = dict(chosen.given)
-        k = given.pop("k", Profile.k)
-        name = given.pop("layout", None)
+    def of(cls, options: ProfileOptions, min_similarity: float | None) -> Self:
+        """Raises UsageError for bounds that cannot be kept, before anything is read."""
+        given = dict(options.given)
+        any_layout = given.get("scheme", Profile.scheme) == "simhash" and "layout" not in given
+        if any_layout and "k" in given:
+            given["layout"] = default_layout(given["k"], 0, given.get("bits", TABLE_BITS)).name
         profile = ProfileOptions(given).profile()
-        join = cls(profile, k, layout(name, profile.bits) if name else None)
-        _ = pair_batches(join.nothing, k, join.layout)
-        return join
+        return cls(profile, profile.filing, profile.filing.bounds(None, min_similarity), any_layout)
+
+    def filing(self, n: int) -> Filing:
+        """How n fingerprints are filed."""
+        if not self.any_layout:
+            return self.chosen
+        k, bits = self.profile.k, self.profile.bits
+        return SimHashFiling(default_layout(k, n, bits), k, self.profile.form)
 
     @property
-    def nothing(self) -> NDArray[np.uint64]:
-        """The fingerprints of no documents."""
-        return np.zeros((0, 2) if self.profile.bits == 128 else 0, dtype=np.uint64)
+    def nothing(self) -> Prints:
+        """Those of no documents."""
+        values = np.zeros((0, 2) if self.profile.fingerprint_bits == 128 else 0, dtype=np.uint64)
+        form = self.profile.form
+        return Prints(values, np.zeros((0, form.bytes if form else 0), dtype=np.uint8))
 
 
 class _UniqueFile:
@@ -161,7 +183,8 @@ class _DuplicatesFile:
             if number in names:
                 names[number] = document
             elif number != first:
-                yield duplicate_line(document, names[first], distance)
+                similarity = None if grouped.similarity is None else float(grouped.similarity[number])
+                yield duplicate_line(document, names[first], distance, similarity)
 
 
 def _write(file: OutputFile, lines: Iterator[bytes]) -> None:

@@ -13,12 +13,13 @@ import numpy as np
 from simhbase.bulk.pipeline import Batch, without_content
 from simhbase.bulk.record import Record, Reject, SourceReject
 from simhbase.cli.inputs import Inputs, fingerprinting, input_options_with_fingerprints
-from simhbase.cli.options import converted, store_option
+from simhbase.cli.options import converted, min_similarity_option, store_option
 from simhbase.cli.output import Answer, Output, json_option
 from simhbase.cli.progress import progress_beside_results
 from simhbase.errors import UsageError
 from simhbase.index import Index, open_index
 from simhbase.model import Lookup
+from simhbase.prints import Prints
 from simhbase.reader import DRAWER_LIMIT, IDS_LIMIT
 from simhbase.records import id_problem
 
@@ -59,6 +60,7 @@ Examples:
 @click.option(
     "-k", "k", type=click.IntRange(min=0), help="Bits in which matches differ at most (the store's)."
 )
+@min_similarity_option
 @click.option(
     "--drawer-limit",
     callback=converted(_limit),
@@ -82,6 +84,7 @@ def find(
     ids: Sequence[str],
     fingerprints: Sequence[int],
     k: int | None,
+    min_similarity: float | None,
     drawer_limit: int | None,
     ids_limit: int,
     output: Output,
@@ -98,16 +101,35 @@ def find(
         inputs.noting_rejects() as rejects,
         open_index(url, access="read", drawer_limit=drawer_limit, ids_limit=ids_limit) as index,
     ):
-        for answered in _asked(index, texts, ids, fingerprints, k):
+        near = _Bounds(k, min_similarity)
+        for answered in _asked(index, texts, ids, fingerprints, near):
             output.lookups(answered.answers)
             rejects.note(answered)
         if paths:
             work = fingerprinting(inputs, index, without_content)
             with closing(inputs.each(work, paths, progress_beside_results)) as batches:
                 for batch in batches:
-                    output.lookups(_answers(index, batch, k))
+                    output.lookups(_answers(index, batch, near))
                     rejects.note(batch)
     rejects.end()
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """What counts as near, None: as the store's profile says."""
+
+    k: int | None
+    min_similarity: float | None
+
+    def of_fingerprints(self, index: Index, values: Sequence[int]) -> list[Lookup]:
+        """What is near fingerprints."""
+        return index.find_fingerprints(np.array(values, dtype=np.uint64), self.k, self.min_similarity)
+
+    def of_prints(self, index: Index, prints: Prints) -> list[Lookup]:
+        """What is near texts, or near the fingerprints that were given in their place."""
+        if not prints.sketches.shape[1]:
+            return index.find_fingerprints(prints.values, self.k, self.min_similarity)
+        return index.find_prints(prints, self.k, self.min_similarity)
 
 
 @dataclass(frozen=True)
@@ -131,23 +153,25 @@ class _Answered:
 
 
 def _asked(
-    index: Index, texts: Sequence[str], ids: Sequence[str], fingerprints: Sequence[int], k: int | None
+    index: Index, texts: Sequence[str], ids: Sequence[str], fingerprints: Sequence[int], near: _Bounds
 ) -> Iterator[_Answered]:
     if texts:
-        yield _Answered("--text", [(None, found) for found in index.find_many(texts, k)])
+        yield _Answered(
+            "--text", [(None, found) for found in index.find_many(texts, near.k, near.min_similarity)]
+        )
     if ids:
-        yield _Answered("--id", _by_id(index, ids, k))
+        yield _Answered("--id", _by_id(index, ids, near))
     if fingerprints:
-        found = index.find_fingerprints(np.array(fingerprints, dtype=np.uint64), k)
+        found = near.of_fingerprints(index, fingerprints)
         yield _Answered("--fingerprint", [(None, lookup) for lookup in found])
 
 
-def _by_id(index: Index, ids: Sequence[str], k: int | None) -> list[Answer]:
+def _by_id(index: Index, ids: Sequence[str], near: _Bounds) -> list[Answer]:
     storable = [document for document in ids if id_problem(document) is None]
     stored_under = dict(zip(storable, index.fingerprints(storable), strict=True))
     fingerprints = [stored_under.get(document) for document in ids]
     known = [fingerprint for fingerprint in fingerprints if fingerprint is not None]
-    found = iter(index.find_fingerprints(np.array(known, dtype=np.uint64), k))
+    found = iter(near.of_fingerprints(index, known))
     return [
         (
             document,
@@ -157,9 +181,9 @@ def _by_id(index: Index, ids: Sequence[str], k: int | None) -> list[Answer]:
     ]
 
 
-def _answers(index: Index, batch: Batch, k: int | None) -> list[Answer]:
+def _answers(index: Index, batch: Batch, near: _Bounds) -> list[Answer]:
     """An answer to each record, also to those that were rejected, in input order."""
-    found = iter(index.find_fingerprints(batch.fingerprints, k))
+    found = iter(near.of_prints(index, batch.prints))
     return [
         (item.id, next(found) if isinstance(item, Record) else Lookup(None, reason=item.reason))
         for item in batch.items

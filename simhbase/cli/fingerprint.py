@@ -58,6 +58,6 @@ def _stored_profile(url: str, chosen: ProfileOptions) -> Profile:
 
 def _digits(batch: Batch) -> Iterator[str]:
     """The fingerprints' hexadecimal digits."""
-    digits = batch.fingerprints.astype(">u8").tobytes().hex()
+    digits = batch.prints.values.astype(">u8").tobytes().hex()
     width = batch.bits // 4
     return (digits[start : start + width] for start in range(0, len(digits), width))

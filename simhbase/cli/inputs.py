@@ -22,8 +22,8 @@ from simhbase.cli.options import Command
 from simhbase.cli.output import message
 from simhbase.cli.progress import Watched, progress
 from simhbase.errors import BadInput, SimhbaseError, UsageError
+from simhbase.fingerprinter import Fingerprinter
 from simhbase.profile import Profile
-from simhbase.simhash import Fingerprinter
 
 SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects on stderr, without and with a file that lists them
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3

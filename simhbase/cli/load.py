@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Self
@@ -26,11 +27,11 @@ from simhbase.cli.inputs import (
     output_option,
 )
 from simhbase.cli.interrupt import interrupt_put_off
-from simhbase.cli.options import ProfileOptions, profile_options, store_option
+from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.errors import TablesMissing, UsageError
+from simhbase.fingerprinter import Fingerprinter
 from simhbase.index import Index, open_index
-from simhbase.simhash import Fingerprinter
 
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
 
@@ -49,8 +50,9 @@ Examples:
 @click.option(
     "--unique-only",
     is_flag=True,
-    help="Store a document only if none that is stored by then is within k bits of it.",
+    help="Store a document only if none that is stored by then is near it.",
 )
+@min_similarity_option
 @output_option("--unique", "With --unique-only: write the documents that were stored here. " + UNIQUE_LINES)
 @output_option("--duplicates", "With --unique-only: write what the others are duplicates of here.")
 @json_option
@@ -59,6 +61,7 @@ def load(
     url: str,
     chosen: ProfileOptions,
     unique_only: bool,
+    min_similarity: float | None,
     unique: Path | None,
     duplicates: Path | None,
     output: Output,
@@ -71,15 +74,19 @@ def load(
     """
     if (unique or duplicates) and not unique_only:
         raise UsageError("--unique and --duplicates say what --unique-only kept: they need it")
+    if min_similarity is not None and not unique_only:
+        raise UsageError("--min-similarity says what --unique-only takes for a duplicate: it needs it")
     inputs.check_outputs(unique, duplicates)
     start = monotonic()
     tally = _Tally()
     paths = inputs.or_stdin()
-    store = load_unique if unique_only else load_all
+    store = partial(load_unique, min_similarity=min_similarity) if unique_only else load_all
     trim = inputs.whole if unique else without_content
     seen = SeenIds()
     with (
-        _Target(url, chosen) as target,  # first: who does not get the store touches no file
+        _target(
+            inputs, url, chosen, min_similarity
+        ) as target,  # first: who does not get the store touches no file
         inputs.noting_rejects() as rejects,
         opened(unique) as unique_file,
         opened(duplicates) as duplicates_file,
@@ -91,7 +98,7 @@ def load(
             if not batch.records:
                 continue
             with interrupt_put_off():
-                done = store(target.make(), batch.ids, batch.fingerprints)
+                done = store(target.make(), batch.ids, batch.prints)
                 _write(unique_file, _unique_lines(batch.records, done.duplicate_of))
                 _write(duplicates_file, _duplicate_lines(batch.ids, done.duplicate_of))
                 tally.add(done)
@@ -150,6 +157,21 @@ class _Target:
             self._index.close()
 
 
+@contextmanager
+def _target(
+    inputs: Inputs, url: str, chosen: ProfileOptions, min_similarity: float | None
+) -> Iterator[_Target]:
+    """The store to load into. Raises UsageError for what it cannot take or compare by."""
+    with _Target(url, chosen) as target:
+        _ = target.profile.filing.bounds(None, min_similarity)
+        if inputs.options.fingerprint_field is not None and target.profile.form is not None:
+            raise UsageError(
+                "--fingerprint-field: the store keeps a sketch of each text, which fingerprints made "
+                "elsewhere do not have. Give the texts"
+            )
+        yield target
+
+
 @dataclass
 class _Tally:
     """What has been acknowledged so far."""
@@ -197,7 +219,7 @@ def _unique_lines(records: Sequence[Record], found: Sequence[DuplicateOf | None]
 
 def _duplicate_lines(ids: Sequence[str], found: Sequence[DuplicateOf | None]) -> Iterator[bytes]:
     return (
-        duplicate_line(document, near.id, near.distance)
+        duplicate_line(document, near.id, near.distance, near.similarity)
         for document, near in zip(ids, found, strict=True)
         if near
     )

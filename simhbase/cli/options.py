@@ -15,7 +15,8 @@ from simhbase.features import WEIGHTS, FeatureOptions
 from simhbase.idf import read_table
 from simhbase.index import Index, open_index
 from simhbase.layout import layout
-from simhbase.profile import BITS, PRESETS, Profile, make_profile
+from simhbase.minhash import BITS as SKETCH_BITS
+from simhbase.profile import BITS, PRESETS, SCHEMES, Profile, make_profile
 from simhbase.text import normalise
 
 DEFAULT_STORE = "rocksdb:simhbase.db"
@@ -80,6 +81,12 @@ class ProfileOptions:
         return index
 
 
+min_similarity_option = click.option(
+    "--min-similarity",
+    type=click.FloatRange(0, 1),
+    metavar="S",
+    help="Jaccard similarity of at least S, estimated by sketches (the store's, scheme minhash or --verify).",
+)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _PROFILE = {
     "preset": click.option(
@@ -87,6 +94,11 @@ _PROFILE = {
         type=click.Choice(list(PRESETS)),
         help="Parameters to start from: default (all words of two characters and more, by count) "
         "or classic (the 64 heaviest words by TF-IDF).",
+    ),
+    "scheme": click.option(
+        "--scheme",
+        type=click.Choice(list(SCHEMES)),
+        help="How near texts are found: simhash (default) or minhash.",
     ),
     "layout": click.option(
         "--layout",
@@ -99,7 +111,7 @@ _PROFILE = {
     "features": click.option(
         "--features",
         callback=converted(lambda kind: FeatureOptions(kind=kind).kind),
-        help="words (default), words:N or chars:N for N-grams.",
+        help="words (default of simhash), words:N or chars:N for N-grams (chars:3 of minhash).",
     ),
     "weights": click.option("--weights", type=click.Choice(WEIGHTS), help="What a word weighs (count)."),
     "top": click.option(
@@ -113,6 +125,35 @@ _PROFILE = {
         type=click.IntRange(min=1),
         metavar="N",
         help="Texts with fewer different features are rejected (2).",
+    ),
+    "bands": click.option(
+        "--bands",
+        metavar="BxR",
+        help="minhash: near texts agree in one of B bands of R slots (20x6); auto: by --threshold.",
+    ),
+    "threshold": click.option(
+        "--threshold",
+        type=click.FloatRange(0, 1, min_open=True),
+        metavar="S",
+        help="minhash: Jaccard similarity from which texts are near (0.8).",
+    ),
+    "verify": click.option(
+        "--verify",
+        flag_value=True,
+        default=None,
+        help="simhash: keep a sketch of each text, which tells how similar matches are.",
+    ),
+    "slots": click.option(
+        "--slots",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Slots of a sketch (minhash 128, --verify 256).",
+    ),
+    "sketch_bits": click.option(
+        "--sketch-bits",
+        type=click.Choice([str(bits) for bits in SKETCH_BITS]),
+        callback=converted(int),
+        help="Bits of a slot (minhash 8, --verify 2).",
     ),
     "idf": click.option("--idf", type=_FILE, help="A file of words and their IDF instead of jieba's."),
     "stop_words": click.option("--stop-words", type=_FILE, help="A file of words to leave out, one a line."),

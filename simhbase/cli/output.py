@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import click
 
-from simhbase.bulk.outputs import json_line
+from simhbase.bulk.outputs import json_line, shown_similarity
 from simhbase.cli.tabular import is_estimate, shown_estimate, table_lines
-from simhbase.model import Lookup
+from simhbase.model import Lookup, Match
 
 Answer = tuple[str | None, Lookup]
 
@@ -136,13 +136,15 @@ def _lookup(query: str | None, found: Lookup) -> dict[str, Any]:
     values: dict[str, Any] = {
         "id": query,
         "fingerprint": _digits(found.fingerprint),
-        "matches": [
-            {"id": match.id, "fingerprint": _digits(match.fingerprint), "distance": match.distance}
-            for match in found.matches
-        ],
+        "matches": list(map(_match, found.matches)),
         "truncated": found.truncated,
     }
     return values if found.reason is None else values | {"reason": found.reason}
+
+
+def _match(match: Match) -> dict[str, Any]:
+    values = {"id": match.id, "fingerprint": _digits(match.fingerprint), "distance": match.distance}
+    return values if match.similarity is None else values | {"similarity": shown_similarity(match.similarity)}
 
 
 def _digits(fingerprint: int | None) -> str | None:
@@ -159,7 +161,8 @@ def _lookup_lines(query: str | None, found: Lookup) -> Iterator[str]:
     more = ", and there may be more (truncated)" if found.truncated else ""
     yield f"{name}: {matches}{more}"
     for match in found.matches:
-        yield f"  {match.distance} bits  {_digits(match.fingerprint)}  {match.id}"
+        near = f"{match.distance} bits" if match.similarity is None else f"{match.similarity:.2f} similar"
+        yield f"  {near}  {_digits(match.fingerprint)}  {match.id}"
 
 
 def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:

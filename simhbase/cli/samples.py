@@ -13,6 +13,7 @@ from simhbase.bulk.seen import SeenIds
 from simhbase.cli.inputs import Inputs, Rejects
 from simhbase.errors import BadInput
 from simhbase.features import Extractor
+from simhbase.prints import Prints
 from simhbase.quality.jaccard import shingle_extractor
 from simhbase.quality.sample import Sample, Sampler, document_keys
 
@@ -29,7 +30,8 @@ class _ChunkKeys:
         """Parses a chunk and makes keys of its texts."""
         items = self.parser.parse(chunk)
         texts = [item.text or "" for item in items if isinstance(item, Record)]
-        return Batch(items, document_keys(self._extractor.extract(texts), self.seed), len(texts))
+        keys = document_keys(self._extractor.extract(texts), self.seed)
+        return Batch(items, Prints.bare(keys), len(texts))
 
     @cached_property
     def _extractor(self) -> Extractor:
@@ -43,7 +45,8 @@ def read_sample(inputs: Inputs, limit: int, seed: int, rejects: Rejects) -> Samp
     work = _ChunkKeys(Parser(inputs.options), seed)
     with closing(inputs.each(work, inputs.or_stdin())) as batches:
         for batch in (batch.without_repeats(seen) for batch in batches):
-            sampler.add(batch.ids, [record.text or "" for record in batch.records], batch.fingerprints)
+            texts = [record.text or "" for record in batch.records]
+            sampler.add(batch.ids, texts, batch.prints.values)
             rejects.note(batch)
     sample = sampler.sample()
     if not sample.read:

@@ -13,8 +13,10 @@ from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option
 from simhbase.cli.tables import sizes
 from simhbase.index import Index, open_index
+from simhbase.prints import Prints
 from simhbase.reader import DRAWER_LIMIT
-from simhbase.rowkeys import PREFIX_BYTES, prefixes
+from simhbase.rowkeys import PREFIX_BYTES
+from simhbase.sketches import stored_sketches
 
 COUNTS = ("documents", "fingerprints", "index_rows")
 
@@ -51,7 +53,19 @@ def stats(url: str, exact: bool, output: Output) -> None:
                 "profile": {
                     name: value
                     for name, value in index.profile.describe().items()
-                    if name in ("scheme", "bits", "layout", "k", "features", "weights", "top")
+                    if name
+                    in (
+                        "scheme",
+                        "bits",
+                        "layout",
+                        "k",
+                        "bands",
+                        "threshold",
+                        "slots",
+                        "features",
+                        "weights",
+                        "top",
+                    )
                 },
                 "drawers": _drawers(index),
             }
@@ -60,7 +74,7 @@ def stats(url: str, exact: bool, output: Output) -> None:
 
 def _estimated(index: Index) -> _Counts:
     rows = {name: size.rows for name, size in sizes(index.store)}
-    return _Counts(rows["documents"], round(rows["index"] / len(index.profile.drawers.tables)), rows["index"])
+    return _Counts(rows["documents"], round(rows["index"] / index.profile.filing.tables), rows["index"])
 
 
 def _counted(index: Index) -> _Counts:
@@ -85,7 +99,11 @@ def _drawers(index: Index) -> dict[str, Any]:
     firsts = index.store.records("fingerprints").scan([bytes([first]) for first in range(256)], limit=1)
     found = [int.from_bytes(key[:8]) for rows in firsts for key, _ in rows]
     fingerprints = np.array(found, dtype=np.uint64)
-    places = prefixes(fingerprints, index.profile.drawers).reshape(-1, PREFIX_BYTES)
+    prints, form = Prints.bare(fingerprints), index.profile.form
+    if form is not None:
+        sketches, there = stored_sketches(index.store, found, form)
+        prints = Prints(fingerprints, sketches)[there]
+    places = index.profile.filing.prefixes(prints).reshape(-1, PREFIX_BYTES)
     rows = index.store.drawers.read(places, DRAWER_LIMIT)
     lengths = np.diff(rows.offsets)
     return {

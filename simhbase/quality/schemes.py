@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.features import FeatureBatch
+from simhbase.fingerprinter import Fingerprints
 from simhbase.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
 from simhbase.minhash import Bands, SketchForm, bands
 from simhbase.pairs import Pairs, pair_batches
@@ -20,7 +21,6 @@ from simhbase.profile import Profile
 from simhbase.quality.found import Drawers, Found, drawers, sharing
 from simhbase.quality.join import SimilarPairs
 from simhbase.rowkeys import prefixes
-from simhbase.simhash import Fingerprints
 
 Parameters = Mapping[str, object]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import simhash
 
+from simhbase.fingerprinter import Fingerprinter
 from simhbase.parallel import map_in_order
 from simhbase.profile import Profile, make_profile
-from simhbase.simhash import Fingerprinter
 from tests import reference
 from tests.bench.report import Table, interleaved, peak_memory_mb
 

@@ -46,7 +46,7 @@ def start(*arguments: object, cwd: Path, **streams: object) -> subprocess.Popen[
 def content(path: Path) -> dict[str, int]:
     """What a store holds; nothing of it is half done."""
     with simhbase.open(f"rocksdb:{path}", access="read") as index:
-        assert not Checker(index.store, index.profile.drawers).check().problems
+        assert not Checker(index.store, index.profile.filing).check().problems
         return {
             document_id(key): Entry.decode(value).fingerprint
             for batch in index.store.records("documents").iterate()

@@ -8,7 +8,9 @@ import pytest
 
 from simhbase import records
 from simhbase.check import STRAY_LISTING, STRAY_ROW, UNREADABLE, WRONG_ROW, Checker
+from simhbase.filing import SimHashFiling
 from simhbase.layout import layout
+from simhbase.prints import Prints
 from simhbase.reader import Reader
 from simhbase.records import Entry, State
 from simhbase.rowkeys import encode
@@ -17,6 +19,7 @@ from simhbase.stores.base import Store
 from simhbase.writer import Writer
 
 LAYOUT = layout("5x2")
+FILING = SimHashFiling(LAYOUT, k=3)
 F, NEAR_F, FAR = 0x0123456789ABCDEF, 0x0123456789ABCDEE, 2**64 - 1
 
 
@@ -29,6 +32,10 @@ def store(request, tmp_path) -> Iterator[Store]:
 
 def as_array(*fingerprints: int) -> np.ndarray:
     return np.array(fingerprints, dtype=np.uint64)
+
+
+def prints(*fingerprints: int) -> Prints:
+    return Prints.bare(as_array(*fingerprints))
 
 
 class Watched:
@@ -64,28 +71,28 @@ def once(event: Callable[[], object]) -> Callable[[], object]:
 
 
 def test_a_document_that_moves_while_it_is_looked_up_is_found(store):
-    writer = Writer(store, LAYOUT)
-    writer.add(["x"], as_array(F))
-    moving = Watched(store, once(lambda: writer.add(["x"], as_array(NEAR_F))))
-    (lookup,) = Reader(moving, LAYOUT).find(as_array(F), 3)
+    writer = Writer(store, FILING)
+    writer.add(["x"], prints(F))
+    moving = Watched(store, once(lambda: writer.add(["x"], prints(NEAR_F))))
+    (lookup,) = Reader(moving, FILING).find(prints(F), 3)
     assert [(match.id, match.fingerprint) for match in lookup.matches] == [("x", NEAR_F)]
 
 
 def test_a_document_that_keeps_moving_is_found(store):
-    writer = Writer(store, LAYOUT)
-    writer.add(["x"], as_array(F))
+    writer = Writer(store, FILING)
+    writer.add(["x"], prints(F))
     stop = threading.Event()
 
     def move() -> None:
         while not stop.is_set():
             for fingerprint in (NEAR_F, F):
-                writer.add(["x"], as_array(fingerprint))
+                writer.add(["x"], prints(fingerprint))
 
     mover = threading.Thread(target=move)
     mover.start()
     try:
-        reader = Reader(store, LAYOUT)
-        assert all(reader.find(as_array(F), 3)[0].matches for _ in range(300))
+        reader = Reader(store, FILING)
+        assert all(reader.find(prints(F), 3)[0].matches for _ in range(300))
     finally:
         stop.set()
         mover.join()
@@ -94,24 +101,24 @@ def test_a_document_that_keeps_moving_is_found(store):
 def test_fingerprints_that_a_crash_left_without_documents_cost_one_more_look_and_match_nothing(store):
     store.drawers.add(encode(as_array(F, NEAR_F), LAYOUT))
     looks: list[None] = []
-    (lookup,) = Reader(Watched(store, lambda: looks.append(None)), LAYOUT).find(as_array(F), 3)
+    (lookup,) = Reader(Watched(store, lambda: looks.append(None)), FILING).find(prints(F), 3)
     assert lookup.matches == ()
     assert len(looks) == 2
 
 
 @pytest.mark.parametrize("query", [F, NEAR_F])
 def test_a_document_listed_twice_in_the_middle_of_a_move_counts_with_its_nearer_fingerprint(store, query):
-    Writer(store, LAYOUT).add(["x"], as_array(NEAR_F))
+    Writer(store, FILING).add(["x"], prints(NEAR_F))
     store.records("fingerprints").put([(records.listing_key(F, "x"), records.encode_time(0))])
     store.drawers.add(encode(as_array(F), LAYOUT))
-    (lookup,) = Reader(store, LAYOUT).find(as_array(query), 3)
+    (lookup,) = Reader(store, FILING).find(prints(query), 3)
     assert [(match.id, match.distance) for match in lookup.matches] == [("x", 0)]
 
 
 def test_what_is_added_while_a_repair_clears_drawers_stays(store):
     """F is about to be seen without documents; one is added under F; its drawers are cleared."""
     store.drawers.add(encode(as_array(F), LAYOUT))
-    adder = threading.Thread(target=lambda: Writer(store, LAYOUT).add(["y"], as_array(F)))
+    adder = threading.Thread(target=lambda: Writer(store, FILING).add(["y"], prints(F)))
     seen = threading.Event()
     remove = store.drawers.remove
 
@@ -122,12 +129,12 @@ def test_what_is_added_while_a_repair_clears_drawers_stays(store):
         remove(keys, before)
 
     store.drawers.remove = add_before_removal
-    Checker(store, LAYOUT, Writer(store, LAYOUT)).check()
+    Checker(store, FILING, Writer(store, FILING)).check()
     del store.drawers.remove
     adder.join()
     assert seen.is_set()
-    assert not Checker(store, LAYOUT).check().problems
-    assert Reader(store, LAYOUT).find(as_array(F), 0)[0].matches
+    assert not Checker(store, FILING).check().problems
+    assert Reader(store, FILING).find(prints(F), 0)[0].matches
 
 
 def add_wrong_rows(store: Store) -> None:
@@ -162,21 +169,21 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_each_damage_is_told_and_mended_and_nothing_else_is_touched(store, damage):
-    writer = Writer(store, LAYOUT)
-    writer.add(["good", "near"], as_array(F, NEAR_F))
-    before = Reader(store, LAYOUT).find(as_array(F), 3)
+    writer = Writer(store, FILING)
+    writer.add(["good", "near"], prints(F, NEAR_F))
+    before = Reader(store, FILING).find(prints(F), 3)
     do_damage, problems = DAMAGES[damage]
     do_damage(store)
-    assert Checker(store, LAYOUT).check().problems == problems
-    assert Checker(store, LAYOUT, writer).check().problems == problems
-    assert not Checker(store, LAYOUT).check().problems
-    assert Reader(store, LAYOUT).find(as_array(F), 3) == before
+    assert Checker(store, FILING).check().problems == problems
+    assert Checker(store, FILING, writer).check().problems == problems
+    assert not Checker(store, FILING).check().problems
+    assert Reader(store, FILING).find(prints(F), 3) == before
 
 
 def test_hot_drawers_are_compared_in_lots(store, monkeypatch):
-    stored = as_array(*range(64))  # all in the same drawers of six tables
-    Writer(store, LAYOUT).add([str(number) for number in range(64)], stored)
-    reader = Reader(store, LAYOUT)
+    stored = prints(*range(64))  # all in the same drawers of six tables
+    Writer(store, FILING).add([str(number) for number in range(64)], stored)
+    reader = Reader(store, FILING)
     whole = reader.find(stored, 3)
     monkeypatch.setattr("simhbase.reader.LOT_ROWS", 100)
     assert reader.find(stored, 3) == whole

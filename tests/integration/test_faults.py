@@ -8,7 +8,10 @@ import pytest
 
 from simhbase import records
 from simhbase.check import Checker
+from simhbase.filing import Filing, MinHashFiling, SimHashFiling
 from simhbase.layout import layout
+from simhbase.minhash import SketchForm, bands
+from simhbase.prints import Prints
 from simhbase.reader import Reader
 from simhbase.records import State
 from simhbase.stores import create_store
@@ -16,7 +19,12 @@ from simhbase.stores.base import Store
 from simhbase.writer import Writer
 from tests.content import content
 
-LAYOUT = layout("5x2")
+FORM = SketchForm(slots=32)
+SCHEMES = {
+    "simhash": SimHashFiling(layout("5x2"), k=3),
+    "simhash, verified": SimHashFiling(layout("5x2"), k=3, form=FORM),
+    "minhash": MinHashFiling(bands("4x8"), FORM, threshold=0.8),
+}
 F1, F2, F3, F4 = 0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFF, 0x8000000000000001, 0
 BEFORE = {"a": F1, "b": F1, "c": F2, "z": F4}
 
@@ -72,8 +80,17 @@ class Operation:
     after: dict[str, int]
 
 
+def prints(filing: Filing, *fingerprints: int) -> Prints:
+    """Fingerprints, each with a sketch of its own where the scheme keeps some."""
+    size = filing.form.bytes if filing.form else 0
+    sketches = [np.random.default_rng(value).integers(0, 256, size, np.uint8) for value in fingerprints]
+    return Prints(
+        np.array(fingerprints, dtype=np.uint64), np.array(sketches).reshape(len(fingerprints), size)
+    )
+
+
 def add(**documents: int) -> Callable[[Writer], object]:
-    return lambda writer: writer.add(list(documents), np.array(list(documents.values()), dtype=np.uint64))
+    return lambda writer: writer.add(list(documents), prints(writer.filing, *documents.values()))
 
 
 def delete(*ids: str) -> Callable[[Writer], object]:
@@ -99,6 +116,11 @@ OPERATIONS = [
 ]
 
 
+@pytest.fixture(params=SCHEMES)
+def filing(request) -> Filing:
+    return SCHEMES[request.param]
+
+
 @pytest.fixture(params=["memory", "rocksdb"])
 def new_store(request, tmp_path) -> Iterator[Callable[[], Store]]:
     opened = []
@@ -113,21 +135,23 @@ def new_store(request, tmp_path) -> Iterator[Callable[[], Store]]:
         store.close()
 
 
-def undisturbed(new_store: Callable[[], Store], documents: dict[str, int]) -> dict[str, object]:
+def undisturbed(
+    new_store: Callable[[], Store], filing: Filing, documents: dict[str, int]
+) -> dict[str, object]:
     store = new_store()
-    add(**documents)(Writer(store, LAYOUT))
+    add(**documents)(Writer(store, filing))
     return content(store)
 
 
 def stopped(
-    new_store: Callable[[], Store], operation: Operation, *, torn: bool
+    new_store: Callable[[], Store], filing: Filing, operation: Operation, *, torn: bool
 ) -> Iterator[tuple[Store, dict[str, object]]]:
     """Stores in which the operation stopped after 0, 1, 2 ... calls, with the rows it left."""
     for calls in range(100):
         store = new_store()
-        add(**BEFORE)(Writer(store, LAYOUT))
+        add(**BEFORE)(Writer(store, filing))
         try:
-            operation.run(Writer(Stopping(store, calls, torn=torn), LAYOUT))
+            operation.run(Writer(Stopping(store, calls, torn=torn), filing))
         except Crash:
             yield store, content(store)
         else:
@@ -136,9 +160,9 @@ def stopped(
     raise AssertionError("the operation never ends")
 
 
-def assert_lookups_are_right(store: Store, operation: Operation) -> None:
+def assert_lookups_are_right(store: Store, filing: Filing, operation: Operation) -> None:
     """What the operation leaves alone is found, what it changes is found as it was or as it will be."""
-    lookups = Reader(store, LAYOUT).find(np.array([F1, F2, F3, F4], dtype=np.uint64), 3)
+    lookups = Reader(store, filing).find(prints(filing, F1, F2, F3, F4))
     found = {(match.id, match.fingerprint) for lookup in lookups for match in lookup.matches}
     before, after = set(BEFORE.items()), set(operation.after.items())
     assert before & after <= found <= before | after
@@ -150,37 +174,37 @@ pytestmark = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operati
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["between calls", "within a call"])
-def test_repeating_a_stopped_operation_ends_as_if_it_had_not_stopped(new_store, operation, torn):
-    expected = undisturbed(new_store, operation.after)
-    for store, _ in stopped(new_store, operation, torn=torn):
-        assert_lookups_are_right(store, operation)
-        operation.run(Writer(store, LAYOUT))
+def test_repeating_a_stopped_operation_ends_as_if_it_had_not_stopped(new_store, filing, operation, torn):
+    expected = undisturbed(new_store, filing, operation.after)
+    for store, _ in stopped(new_store, filing, operation, torn=torn):
+        assert_lookups_are_right(store, filing, operation)
+        operation.run(Writer(store, filing))
         assert content(store) == expected
-        assert_lookups_are_right(store, operation)
+        assert_lookups_are_right(store, filing, operation)
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["between calls", "within a call"])
-def test_repair_finishes_a_stopped_operation(new_store, operation, torn):
+def test_repair_finishes_a_stopped_operation(new_store, filing, operation, torn):
     """Every document ends as it was, if its row had not been written yet, or as it was meant to be."""
-    for store, left in stopped(new_store, operation, torn=torn):
+    for store, left in stopped(new_store, filing, operation, torn=torn):
         meant = {
-            records.document_id(key): fingerprint
-            for key, (fingerprint, state, _) in left["documents"].items()
-            if state != State.DELETING
+            records.document_id(key): entry.fingerprint
+            for key, entry in left["documents"].items()
+            if entry.state != State.DELETING
         }
-        writer = Writer(store, LAYOUT)
-        Checker(store, LAYOUT, writer).check()
-        assert content(store) == undisturbed(new_store, meant)
-        assert not Checker(store, LAYOUT).check().problems
+        writer = Writer(store, filing)
+        Checker(store, filing, writer).check()
+        assert content(store) == undisturbed(new_store, filing, meant)
+        assert not Checker(store, filing).check().problems
 
 
-def test_any_other_operation_on_the_same_documents_finishes_a_stopped_one(new_store, operation):
+def test_any_other_operation_on_the_same_documents_finishes_a_stopped_one(new_store, filing, operation):
     ids = ["a", "b", "c", "d", "e"]
-    for store, _ in stopped(new_store, operation, torn=False):
-        writer = Writer(store, LAYOUT)
-        writer.add(ids, np.array([F4, F3, F4, F2, F2], dtype=np.uint64))
+    for store, _ in stopped(new_store, filing, operation, torn=False):
+        writer = Writer(store, filing)
+        writer.add(ids, prints(filing, F4, F3, F4, F2, F2))
         expected = {"a": F4, "b": F3, "c": F4, "d": F2, "e": F2, "z": F4}
-        assert content(store) == undisturbed(new_store, expected)
-    for store, _ in stopped(new_store, operation, torn=False):
-        Writer(store, LAYOUT).delete(ids)
-        assert content(store) == undisturbed(new_store, {"z": F4})
+        assert content(store) == undisturbed(new_store, filing, expected)
+    for store, _ in stopped(new_store, filing, operation, torn=False):
+        Writer(store, filing).delete(ids)
+        assert content(store) == undisturbed(new_store, filing, {"z": F4})

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from simhbase.errors import ReadOnly, StoreFailed
+from simhbase.filing import SimHashFiling
 from simhbase.layout import layout
+from simhbase.prints import Prints
 from simhbase.reader import Reader
 from simhbase.rowkeys import encode, prefixes
 from simhbase.stores import open_store
@@ -21,6 +23,7 @@ from tests.cluster import Cluster
 pytestmark = pytest.mark.hbase
 
 LAYOUT = layout("5x2")
+FILING = SimHashFiling(LAYOUT, k=3)
 F1 = 0x0123456789ABCDEF
 
 
@@ -62,7 +65,7 @@ def scanned(output: str) -> list[tuple[str, str, str]]:
 
 
 def test_rows_have_the_bytes_of_the_format(hbase, store):
-    Writer(store, LAYOUT).add(["a1"], np.array([F1], dtype=np.uint64))
+    Writer(store, FILING).add(["a1"], Prints.bare(np.array([F1], dtype=np.uint64)))
     tables = hbase.shell(
         "".join(f"scan 'alone_{name}'\n" for name in ("index", "fingerprints", "documents")) + "exit\n"
     )
@@ -153,15 +156,15 @@ def test_a_removal_spares_what_was_put_after_its_moment(store):
 
 
 def test_deleted_documents_can_be_added_again(store):
-    writer, reader = Writer(store, LAYOUT), Reader(store, LAYOUT)
-    fingerprints = np.arange(20, dtype=np.uint64) * np.uint64(0x0101010101010101)
+    writer, reader = Writer(store, FILING), Reader(store, FILING)
+    prints = Prints.bare(np.arange(20, dtype=np.uint64) * np.uint64(0x0101010101010101))
     ids = [f"d{number}" for number in range(20)]
     for _ in range(5):
-        writer.add(ids, fingerprints)
+        writer.add(ids, prints)
         assert writer.delete(ids) == 20
-        assert all(not lookup.matches for lookup in reader.find(fingerprints, 3))
-        writer.add(ids, fingerprints)
-        found = reader.find(fingerprints, 0)
+        assert all(not lookup.matches for lookup in reader.find(prints, 3))
+        writer.add(ids, prints)
+        found = reader.find(prints, 0)
         assert [[match.id for match in lookup.matches] for lookup in found] == [[name] for name in ids]
 
 

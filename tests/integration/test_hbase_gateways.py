@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from simhbase.errors import StoreUnreachable
+from simhbase.filing import SimHashFiling
 from simhbase.layout import layout
+from simhbase.prints import Prints
 from simhbase.reader import Reader
 from simhbase.rowkeys import encode, prefixes
 from simhbase.stores import open_store
@@ -23,6 +25,7 @@ from tests.relay import LOCALHOST, Relay
 pytestmark = pytest.mark.hbase
 
 LAYOUT = layout("5x2")
+FILING = SimHashFiling(LAYOUT, k=3)
 PREFIX = "relayed"
 ROWS = [(b"%04d" % number, b"value") for number in range(2_000)]
 KEYS = [key for key, _ in ROWS]
@@ -238,17 +241,17 @@ def test_a_document_that_moves_between_the_reads_of_two_drawers_is_found(relay, 
     # The first shares two blocks with the query in the last drawer alone, the second in the first one.
     query, old, new = 0, 1 << 63 | 1 << 50 | 1 << 37, 1 << 37 | 1 << 24 | 1 << 11
     with opened(relay, lanes=2) as reading, closing(open_store(hbase.url(PREFIX), "write")) as writing:
-        writer, reader = Writer(writing, LAYOUT), Reader(reading, LAYOUT)
-        reader.find(np.array([query], np.uint64), 3)
-        writer.add(["a"], np.array([old], np.uint64))
+        writer, reader = Writer(writing, FILING), Reader(reading, FILING)
+        reader.find(Prints.bare(np.array([query], np.uint64)), 3)
+        writer.add(["a"], Prints.bare(np.array([old], np.uint64)))
 
         def move() -> None:
             time.sleep(0.1)  # until the first lane has its answers
-            writer.add(["a"], np.array([new], np.uint64))
+            writer.add(["a"], Prints.bare(np.array([new], np.uint64)))
 
         relay.before("scannerGetList", lambda: None)
         relay.before("scannerGetList", move)  # of the second lane, which reads the last drawers
-        (lookup,) = reader.find(np.array([query], np.uint64), 3)
+        (lookup,) = reader.find(Prints.bare(np.array([query], np.uint64)), 3)
         assert [(match.id, match.fingerprint) for match in lookup.matches] == [("a", new)]
 
 

@@ -12,6 +12,7 @@ from simhbase import Document, Profile
 from simhbase.errors import ProfileMismatch, ReadOnly, TablesMissing, UsageError
 from simhbase.index import Index
 from simhbase.layout import layout
+from simhbase.prints import Prints
 from simhbase.reader import Reader
 from tests import reference
 
@@ -323,7 +324,7 @@ def test_the_reader_finds_the_same_whatever_the_batch():
     queries = stored ^ (np.uint64(1) << rng.integers(0, 64, 2_000, dtype=np.uint64))
     with simhbase.open("memory:", create=Profile()) as index:
         index.add_fingerprints([str(number) for number in range(2_000)], stored)
-        reader = Reader(index.store, layout("5x2"))
-        together = reader.find(queries, 3)
-        assert together == [reader.find(queries[i : i + 1], 3)[0] for i in range(2_000)]
+        reader = Reader(index.store, index.profile.filing)
+        together = reader.find(Prints.bare(queries), 3)
+        assert together == [reader.find(Prints.bare(queries[i : i + 1]), 3)[0] for i in range(2_000)]
         assert all(str(number) in ids(lookup) for number, lookup in enumerate(together))

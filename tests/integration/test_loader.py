@@ -18,6 +18,7 @@ from simhbase.bulk.loader import DuplicateOf, Loaded, load_all, load_unique
 from simhbase.check import Checker
 from simhbase.index import Index
 from simhbase.model import AddReport
+from simhbase.prints import Prints
 from simhbase.records import Entry, State, document_id
 
 Document = tuple[str, int]
@@ -66,13 +67,13 @@ def load(
     found = []
     while batch := list(islice(rest, size)):
         names, values = zip(*batch, strict=True)
-        found += store(index, names, np.array(values, dtype=np.uint64)).duplicate_of
+        found += store(index, names, Prints.bare(np.array(values, dtype=np.uint64))).duplicate_of
     return found
 
 
 def content(index: Index) -> dict[str, int]:
     """What is stored, and nothing half done."""
-    assert not Checker(index.store, index.profile.drawers).check().problems
+    assert not Checker(index.store, index.profile.filing).check().problems
     entries = {
         document_id(key): Entry.decode(value)
         for batch in index.store.records("documents").iterate()
@@ -148,9 +149,9 @@ def test_cut_drawers_of_a_batch_are_read_to_their_end_together(monkeypatch):
     limits = []
     near = loader.Reader.near
 
-    def near_and_note(reader, fingerprints, k):
-        limits.append((reader.drawer_limit, len(fingerprints)))
-        return near(reader, fingerprints, k)
+    def near_and_note(reader, prints, bounds):
+        limits.append((reader.drawer_limit, len(prints)))
+        return near(reader, prints, bounds)
 
     monkeypatch.setattr(loader.Reader, "near", near_and_note)
     monkeypatch.setattr(loader, "DRAWER_LIMIT", 1)
@@ -185,7 +186,7 @@ def test_a_load_tells_what_was_new_moved_or_unchanged(store, moved):
     }
     with index_with({"same": 0, "nearer": 0xFFFFFFFFFFFFFFFF, "other": 0xFFFFFFFFFFFFFFFF}) as index:
         values = np.array(list(documents.values()), dtype=np.uint64)
-        loaded = store(index, list(documents), values)
+        loaded = store(index, list(documents), Prints.bare(values))
     assert [near is None for near in loaded.duplicate_of] == [True, store is load_all, True, True]
     assert loaded.report == AddReport(added=1, moved=moved, unchanged=1)
 

@@ -6,6 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhbase.bulk.dedup import groups
+from simhbase.filing import Bounds, SimHashFiling
+from simhbase.pairs import default_layout
+from simhbase.prints import Prints
 
 BASE = 0x0123456789ABCDEF
 NONE = -1
@@ -58,7 +61,8 @@ def components(values: list[int], k: int, bits: int) -> list[int]:
 @pytest.mark.parametrize("bits", [64, 128])
 @given(values=shuffled_values(), k=st.integers(0, 4))
 def test_groups_are_the_connected_components_named_by_their_first_document(bits, values, k):
-    found = groups(as_array(values, bits), k)
+    layout = default_layout(k, len(values), bits)
+    found = groups(Prints.bare(as_array(values, bits)), SimHashFiling(layout, k), Bounds(k))
     assert found.representative.tolist() == components(values, k, bits)
     assert found.distance.tolist() == [
         apart(value, values[first], bits)

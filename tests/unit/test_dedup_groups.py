@@ -5,9 +5,16 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from simhbase.bulk.dedup import groups
+from simhbase.bulk.dedup import Groups, groups
 from simhbase.errors import UsageError
+from simhbase.filing import Bounds, SimHashFiling
 from simhbase.layout import layout
+from simhbase.pairs import default_layout
+from simhbase.prints import Prints
+
+
+def grouped(values: np.ndarray, k: int) -> Groups:
+    return groups(Prints.bare(values), SimHashFiling(default_layout(k, len(values)), k), Bounds(k))
 
 
 def chain(length):
@@ -16,7 +23,7 @@ def chain(length):
 
 
 def test_a_chain_is_one_group_whose_far_end_exceeds_k():
-    found = groups(chain(10), 1)
+    found = grouped(chain(10), 1)
     assert found.representative.tolist() == [0] * 11
     assert found.distance.tolist() == list(range(11))
     assert (found.unique.sum(), found.count) == (1, 1)
@@ -26,17 +33,17 @@ def test_a_long_chain_in_any_order_is_one_group_named_by_its_first():
     gray = np.arange(1 << 14, dtype=np.uint64)
     gray ^= gray >> np.uint64(1)  # neighbours differ in one bit
     values = np.random.default_rng(3).permutation(gray << np.uint64(20))
-    assert set(groups(values, 1).representative.tolist()) == {0}
+    assert set(grouped(values, 1).representative.tolist()) == {0}
 
 
 def test_documents_alone_are_their_own_representatives_and_no_group():
-    found = groups(np.array([0, 0xFFFF, 0xFFFF0000], dtype=np.uint64), 3)
+    found = grouped(np.array([0, 0xFFFF, 0xFFFF0000], dtype=np.uint64), 3)
     assert found.representative.tolist() == [0, 1, 2]
     assert (found.unique.tolist(), found.count) == ([True] * 3, 0)
 
 
 def test_groups_are_counted_where_they_have_two_documents_or_more():
-    found = groups(np.array([0, 1, 0xFFFF, 0xFFFE, 0xFFFF0000], dtype=np.uint64), 3)
+    found = grouped(np.array([0, 1, 0xFFFF, 0xFFFE, 0xFFFF0000], dtype=np.uint64), 3)
     assert found.count == 2
     assert found.unique.sum() == 3
 
@@ -45,17 +52,17 @@ def test_a_page_copied_a_hundred_thousand_times_costs_no_more_than_its_documents
     values = np.full(100_000, 0xABCD, dtype=np.uint64)
     values[7] = 0xABCC
     tracemalloc.start()
-    groups(values, 3)
+    grouped(values, 3)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 200 * len(values)
 
 
 def test_no_documents_give_empty_answers():
-    found = groups(np.empty(0, dtype=np.uint64), 3)
+    found = grouped(np.empty(0, dtype=np.uint64), 3)
     assert len(found.distance) == 0
 
 
 def test_a_layout_that_does_not_guarantee_k_is_refused():
     with pytest.raises(UsageError, match="within 3 bits"):
-        groups(np.zeros(3, dtype=np.uint64), 4, layout("5x2"))
+        groups(Prints.bare(np.zeros(3, dtype=np.uint64)), SimHashFiling(layout("5x2"), 3), Bounds(4))

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from simhbase import records
+from simhbase.filing import MinHashFiling
 from simhbase.layout import layout
+from simhbase.minhash import SketchForm, bands, fingerprints
+from simhbase.prints import Prints
 from simhbase.records import Entry, State
 from simhbase.rowkeys import encode
 
@@ -19,8 +22,7 @@ A1, OTHER = 0x0123456789ABCDEF, 0x8000000000000001
 
 
 def examples(title: str) -> list[str]:
-    (body,) = (body for found, body in BLOCKS if found == title)
-    return body.replace(" ", "").splitlines()
+    return "".join(body for found, body in BLOCKS if found == title).replace(" ", "").splitlines()
 
 
 def row(key: bytes, value: bytes) -> str:
@@ -35,6 +37,31 @@ def test_every_layout_has_its_example():
 def test_the_rows_of_the_index(name, fingerprint, body):
     keys = encode(np.array([int(fingerprint, 16)], np.uint64), layout(name))[0]
     assert body.replace(" ", "").splitlines() == [key.tobytes().hex() for key in keys]
+
+
+def test_the_rows_of_bands():
+    ((_, name, bits, digits, body),) = [
+        (*title.split(), body) for title, body in BLOCKS if title.startswith("minhash")
+    ]
+    sketch = np.frombuffer(bytes.fromhex(digits), np.uint8)[np.newaxis]
+    form = SketchForm(len(digits) * 4 // int(bits), int(bits))
+    keys = MinHashFiling(bands(name), form, 0.8).keys(Prints(fingerprints(sketch), sketch))[0]
+    assert body.replace(" ", "").splitlines() == [key.tobytes().hex() for key in keys]
+    words = [int.from_bytes(sketch[0, start : start + 8].tobytes()) for start in (0, 8)]
+    assert int(body.split()[2], 16) == chained(words)
+    assert [int(line.split()[0], 16) for line in body.splitlines()] == [
+        chained([word]) >> 32 for word in words
+    ]
+
+
+def chained(words: list[int]) -> int:
+    """The hash as the page defines it."""
+    state = 0x9E3779B97F4A7C15
+    for word in words:
+        state ^= word
+        for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53), (33, 1)):
+            state = (state ^ state >> shift) * factor % 2**64
+    return state
 
 
 def test_the_worked_segments():
@@ -54,6 +81,7 @@ def test_the_rows_of_documents():
     assert examples("documents") == [
         row(key, Entry(A1, State.STORED, TIME).encode()),
         row(key, Entry(A1, State.WRITING, TIME, (OTHER,)).encode()),
+        row(key, Entry(A1, State.WRITING, TIME, (OTHER,), b"\xa1\xb2\xc3").encode()),
     ]
 
 

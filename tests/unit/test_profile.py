@@ -8,6 +8,7 @@ import pytest
 
 from simhbase.errors import BadInput, ProfileMismatch, TablesMissing, UsageError
 from simhbase.idf import IdfTable
+from simhbase.minhash import bands
 from simhbase.profile import Profile, make_profile, probes, read_profile, write_profile
 from simhbase.stores import create_store
 
@@ -23,6 +24,47 @@ def test_a_profile_comes_back_as_it_was(store):
     profile = Profile(layout="6x3", k=2, features="chars:4", min_features=5, stop_words=frozenset("ab"))
     write_profile(store, profile)
     assert read_profile(store).profile == profile
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        Profile(verify=True, slots=128),
+        Profile(scheme="minhash"),
+        Profile(scheme="minhash", features="words:2", slots=64, sketch_bits=16, bands="8x8", threshold=0.9),
+    ],
+)
+def test_a_profile_with_sketches_comes_back_as_it_was(store, profile):
+    write_profile(store, profile)
+    assert read_profile(store).profile == profile
+    read_profile(store).check_pipeline(profile.fingerprinter())
+
+
+def test_a_profile_says_what_applies_to_its_scheme_alone():
+    assert {"k", "layout", "verify"} <= Profile().describe().keys()
+    assert not {"slots", "bands", "threshold"} & Profile().describe().keys()
+    described = Profile(scheme="minhash").describe()
+    assert not {"k", "layout", "bits", "weights", "top", "idf", "verify"} & described.keys()
+    assert (described["features"], described["slots"], described["bands"]) == ("chars:3", 128, "20x6")
+    with pytest.raises(ProfileMismatch, match="k does not apply to scheme minhash"):
+        Profile(scheme="minhash").require({"k": 3})
+
+
+def test_bands_are_chosen_for_the_threshold(store):
+    profile = Profile(scheme="minhash", bands="auto", threshold=0.7)
+    assert bands(profile.bands).meeting(0.7) >= 0.99
+    write_profile(store, profile)
+    read_profile(store).profile.require({"bands": "auto", "threshold": 0.7})
+    with pytest.raises(ProfileMismatch, match="bands is"):
+        read_profile(store).profile.require({"bands": "20x6"})
+
+
+def test_a_profile_that_was_stored_before_there_were_sketches_is_read(store):
+    write_profile(store, Profile())
+    record = orjson.loads(store.records("meta").get([b"profile"])[0])
+    del record["verify"]
+    store.records("meta").put([(b"profile", orjson.dumps(record))])
+    assert read_profile(store).profile == Profile()
 
 
 def test_tables_without_a_profile_count_as_missing(store):
@@ -147,6 +189,21 @@ def test_an_idf_beyond_all_measure_is_refused():
         {"min_features": 0},
         {"top": 1},
         {"layout": "99x1"},
+        {"scheme": "minhash", "k": 3},
+        {"scheme": "minhash", "layout": "5x2"},
+        {"scheme": "minhash", "bits": 64},
+        {"scheme": "minhash", "weights": "count"},
+        {"scheme": "minhash", "top": 64},
+        {"scheme": "minhash", "verify": True},
+        {"scheme": "minhash", "bands": "6"},
+        {"scheme": "minhash", "bands": "20x7"},
+        {"scheme": "minhash", "bands": "60x1"},
+        {"scheme": "minhash", "threshold": 0},
+        {"scheme": "minhash", "sketch_bits": 3},
+        {"bands": "20x6"},
+        {"threshold": 0.8},
+        {"slots": 128},
+        {"verify": True, "sketch_bits": 5},
     ],
 )
 def test_unknown_parameters_are_refused(given):

@@ -5,7 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhbase import records
+from simhbase.errors import StoreFailed
 from simhbase.records import Entry, State
+
+F = 0x0123456789ABCDEF
 
 UINT64 = st.integers(0, 2**64 - 1)
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100)
@@ -75,3 +78,19 @@ def test_ids_are_text_of_one_byte_to_one_kib(document, problem):
     found = records.id_problem(document)
     assert (found is None) == (problem is None)
     assert problem is None or problem in found
+
+
+def test_a_sketch_that_is_being_written_travels_with_the_entry():
+    entry = Entry(F, State.WRITING, 5, (1, 2), b"sketch")
+    assert Entry.decode(entry.encode()) == entry
+    value = Entry(F, State.WRITING, 5, (), b"sketch").encode()
+    for cut in range(18, len(value)):
+        with pytest.raises(StoreFailed):
+            Entry.decode(value[:cut])
+
+
+def test_rows_of_sketches_are_told_from_listings():
+    assert records.sketched(records.sketch_key(F)) == F
+    assert not records.is_listing(records.sketch_key(F))
+    for other in (records.listing_key(F, "\x02"), records.sketch_key(F) + b"x", b""):
+        assert records.sketched(other) is None

@@ -6,8 +6,9 @@ import pytest
 
 from simhbase.errors import NoFingerprint
 from simhbase.features import FeatureBatch, FeatureOptions
+from simhbase.fingerprinter import Fingerprinter, to_int
 from simhbase.idf import jieba_table
-from simhbase.simhash import Fingerprinter, simhash, to_int
+from simhbase.simhash import simhash
 from tests import reference
 
 

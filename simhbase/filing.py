@@ -1,0 +1,171 @@
+"""How fingerprints are filed in drawers, and which of those found there count as near: a class a scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase import hamming, rowkeys
+from simhbase.errors import UsageError
+from simhbase.layout import Layout, require_within_guarantee
+from simhbase.minhash import Bands, SketchForm
+from simhbase.pairs import Pairs, gathered, pair_batches, sharing_batches
+from simhbase.prints import Prints
+
+Distances = NDArray[np.uint8] | NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is near: at most `bits` between the fingerprints, and at most `unequal` slots between the
+    sketches (None: sketches decide nothing)."""
+
+    bits: int
+    unequal: int | None = None
+
+
+class Filing(Protocol):
+    """One scheme with its parameters."""
+
+    @property
+    def tables(self) -> int:
+        """In how many drawers a fingerprint is filed."""
+
+    @property
+    def form(self) -> SketchForm | None:
+        """What is kept of a text beside its fingerprint, None where nothing is."""
+
+    def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
+        """Bounds that a lookup asks for, the profile's for None. Raises UsageError for one that the
+        scheme cannot keep or does not know."""
+
+    def prefixes(self, prints: Prints) -> NDArray[np.uint8]:
+        """The drawers of n fingerprints: uint8 (n, tables, 5)."""
+
+    def keys(self, prints: Prints) -> NDArray[np.uint8]:
+        """Their rows there: uint8 (n, tables, 13)."""
+
+    def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
+        """What fingerprints alone tell of their distance, elementwise; nothing: 0."""
+
+    def distances(self, bits: Distances, unequal: NDArray[np.int64]) -> Distances:
+        """What matches are ordered by, of both measures."""
+
+    def pairs(self, prints: Prints, bounds: Bounds) -> Iterator[Pairs]:
+        """All near pairs among n, each once but in no order, in batches of bounded size."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimHashFiling:
+    """Blocks of the fingerprint name its drawers; near ones differ in few bits.
+
+    form: of the sketches that matches are verified by, if they are.
+    """
+
+    layout: Layout
+    k: int
+    form: SketchForm | None = None
+
+    @property
+    def tables(self) -> int:
+        """In how many drawers a fingerprint is filed."""
+        return len(self.layout.tables)
+
+    def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
+        """Raises UsageError for a k above the layout's guarantee, and for a similarity where nothing
+        tells it."""
+        k = self.k if k is None else k
+        require_within_guarantee(k, self.layout)
+        if min_similarity is None:
+            return Bounds(k)
+        if self.form is None:
+            raise UsageError(
+                "min_similarity: this index keeps no sketches to estimate similarities by. They are kept "
+                "where it is created with --verify, or with the scheme minhash"
+            )
+        return Bounds(k, self.form.most_unequal(_similarity(min_similarity)))
+
+    def prefixes(self, prints: Prints) -> NDArray[np.uint8]:
+        """The drawers of n fingerprints: uint8 (n, tables, 5)."""
+        return rowkeys.prefixes(prints.values, self.layout)
+
+    def keys(self, prints: Prints) -> NDArray[np.uint8]:
+        """Their rows there: uint8 (n, tables, 13)."""
+        return rowkeys.encode(prints.values, self.layout)
+
+    def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
+        """How many bits differ."""
+        return hamming.distance(a, b)
+
+    def distances(self, bits: Distances, unequal: NDArray[np.int64]) -> Distances:
+        """The bits."""
+        return bits
+
+    def pairs(self, prints: Prints, bounds: Bounds) -> Iterator[Pairs]:
+        """All near pairs among n, each once but in no order, in batches of bounded size."""
+        batches = pair_batches(prints.values, bounds.bits, self.layout)
+        if self.form is None or bounds.unequal is None:
+            return batches
+        form, most = self.form, bounds.unequal
+        return (
+            pairs.where(form.unequal_among(prints.sketches, pairs.left, prints.sketches, pairs.right) <= most)
+            for pairs in batches
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MinHashFiling:
+    """Bands of the sketch name the drawers; near ones have similar sketches."""
+
+    bands: Bands
+    form: SketchForm
+    threshold: float
+
+    @property
+    def tables(self) -> int:
+        """In how many drawers a fingerprint is filed."""
+        return self.bands.number
+
+    def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
+        """Raises UsageError for a k, which is of bits."""
+        if k is not None:
+            raise UsageError(f"k = {k}: scheme minhash compares by similarity, give min_similarity instead")
+        wanted = self.threshold if min_similarity is None else min_similarity
+        return Bounds(0, self.form.most_unequal(_similarity(wanted)))
+
+    def prefixes(self, prints: Prints) -> NDArray[np.uint8]:
+        """The drawers of n fingerprints: uint8 (n, tables, 5)."""
+        return self.keys(prints)[..., : rowkeys.PREFIX_BYTES]
+
+    def keys(self, prints: Prints) -> NDArray[np.uint8]:
+        """Their rows there: uint8 (n, tables, 13)."""
+        return rowkeys.filed(self.bands.segments(prints.sketches, self.form.bits), prints.values)
+
+    def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
+        """Nothing: fingerprints of similar texts have nothing in common."""
+        return np.zeros(np.broadcast_shapes(a.shape, b.shape), dtype=np.uint8)
+
+    def distances(self, bits: Distances, unequal: NDArray[np.int64]) -> Distances:
+        """The unequal slots."""
+        return unequal
+
+    def pairs(self, prints: Prints, bounds: Bounds) -> Iterator[Pairs]:
+        """All near pairs among n that share a band, each once but in no order, in batches of bounded
+        size."""
+        return gathered(self._judged(prints, bounds))
+
+    def _judged(self, prints: Prints, bounds: Bounds) -> Iterator[Pairs]:
+        for left, right in sharing_batches(self.bands.segments(prints.sketches, self.form.bits)):
+            unequal = self.form.unequal_among(prints.sketches, left, prints.sketches, right)
+            pairs = Pairs(left, right, unequal)
+            yield pairs if bounds.unequal is None else pairs.where(unequal <= bounds.unequal)
+
+
+def _similarity(value: float) -> float:
+    if not 0 <= value <= 1:
+        raise UsageError(f"a similarity of {value}: use 0 to 1")
+    return value

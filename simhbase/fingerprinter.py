@@ -1,0 +1,141 @@
+"""Texts -> what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase import minhash
+from simhbase.errors import NoFingerprint
+from simhbase.features import Extractor, FeatureBatch, FeatureOptions
+from simhbase.minhash import SketchForm
+from simhbase.prints import Prints
+from simhbase.simhash import simhash
+
+_TEXTS = 256
+
+Printing = Callable[[Sequence[str], FeatureBatch], Prints]
+
+
+def simhash_alone(texts: Sequence[str], batch: FeatureBatch) -> Prints:
+    """A SimHash of the features."""
+    return Prints.bare(simhash(batch))
+
+
+@dataclass(frozen=True)
+class SimHashVerified:
+    """A SimHash of the features, and a sketch of shingles of the same texts."""
+
+    form: SketchForm
+    shingles: Extractor
+
+    def __call__(self, texts: Sequence[str], batch: FeatureBatch) -> Prints:
+        """Sketches are all zero where a text has no shingle."""
+        return Prints(simhash(batch), self.form.sketches(self.shingles.extract(texts)))
+
+
+@dataclass(frozen=True)
+class MinHash:
+    """A sketch of the features, and its hash."""
+
+    form: SketchForm
+
+    def __call__(self, texts: Sequence[str], batch: FeatureBatch) -> Prints:
+        """Sketches are all zero where a text has no features."""
+        sketches = self.form.sketches(batch)
+        return Prints(minhash.fingerprints(sketches), sketches)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprints:
+    """What n texts have become: prints, zeros where `reasons` (n entries) says why a text has none."""
+
+    prints: Prints
+    reasons: list[str | None]
+
+    @property
+    def values(self) -> NDArray[np.uint64]:
+        """The fingerprints: uint64 (n,) for 64 bits, (n, 2) for 128."""
+        return self.prints.values
+
+    @property
+    def accepted(self) -> NDArray[np.bool_]:
+        """Which texts have a fingerprint: bool (n,)."""
+        return np.array([reason is None for reason in self.reasons], dtype=np.bool_)
+
+
+class Fingerprinter:
+    """Text -> fingerprint. Not shared between processes: each has its own cache of digests."""
+
+    def __init__(
+        self,
+        options: FeatureOptions,
+        bits: int = 64,
+        min_features: int = 2,
+        printing: Printing = simhash_alone,
+    ) -> None:
+        self.extractor = Extractor(options, bits)
+        self.bits = bits
+        self.min_features = min_features
+        self._printing = printing
+
+    def fingerprint(self, text: str) -> int:
+        """The fingerprint of one text. Raises NoFingerprint."""
+        result = self.fingerprint_many([text])
+        if result.reasons[0] is not None:
+            raise NoFingerprint(result.reasons[0])
+        return to_int(result.values[0])
+
+    def fingerprint_many(self, texts: Sequence[str]) -> Fingerprints:
+        """What n texts become."""
+        starts = range(0, len(texts), _TEXTS) or [0]  # of no texts there is one empty batch
+        parts = [self._batch(texts[start : start + _TEXTS]) for start in starts]
+        return Fingerprints(
+            Prints.joined(part.prints for part in parts),
+            [reason for part in parts for reason in part.reasons],
+        )
+
+    def _batch(self, texts: Sequence[str]) -> Fingerprints:
+        batch = self.extractor.extract(texts)
+        reasons = [
+            None if found >= self.min_features else self._reason(text, found)
+            for text, found in zip(texts, _distinct(batch, self.min_features), strict=True)
+        ]
+        prints = self._printing(texts, batch)
+        if prints.sketches.shape[1]:
+            for text in np.flatnonzero(~prints.sketches.any(axis=1)).tolist():
+                reasons[text] = reasons[text] or "the text is too short for a sketch"
+        without = [reason is not None for reason in reasons]
+        prints.values[without] = 0
+        prints.sketches[without] = 0
+        return Fingerprints(prints, reasons)
+
+    def _reason(self, text: str, found: int) -> str:
+        if not text.strip():
+            return "the text is empty"
+        features = self.extractor.options.kind
+        noun = "feature" if found == 1 else "features"
+        return f"the text has {found} distinct {noun} ({features}), at least {self.min_features} are needed"
+
+
+def to_int(value: NDArray[np.uint64] | np.uint64) -> int:
+    """One fingerprint, a uint64 or its two words, as a Python integer."""
+    number = 0
+    for word in np.atleast_1d(value).tolist():
+        number = number << 64 | word
+    return number
+
+
+def _distinct(batch: FeatureBatch, enough: int) -> list[int]:
+    """How many distinct features each text has, counted up to `enough` at least."""
+    words = batch.digests.view(np.uint64)[:, 0]
+    ends = np.cumsum(batch.counts)
+    found = []
+    for start, end in zip((ends - batch.counts).tolist(), ends.tolist(), strict=True):
+        # Nearly every text shows enough of them at once; only the others are counted whole.
+        distinct = len(set(words[start : min(end, start + 4 * enough)].tolist()))
+        found.append(distinct if distinct >= enough else len(set(words[start:end].tolist())))
+    return found

@@ -1,0 +1,110 @@
+"""The commands on stores that keep sketches."""
+
+import pytest
+
+from tests.command_line import documents, read_lines, result, run, texts
+
+STORE = ("--store", "rocksdb:store.db")
+MINHASH = ("--scheme", "minhash", "--bands", "20x6", "--threshold", "0.8")
+SCHEMES = pytest.mark.parametrize("scheme", [MINHASH, ("--verify",)], ids=["minhash", "verified"])
+
+
+def near(text: str) -> str:
+    return text.replace(text[100:102], "zz", 1)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """d0 to d3, of which d2 is nearly d0, and d3 is d1."""
+    first, second = texts(2)
+    return documents(tmp_path / "in.jsonl", [first, second, near(first), second])
+
+
+def test_a_minhash_store_from_its_creation_to_its_last_document(tmp_path, corpus):
+    created = result("tables", "create", *STORE, *MINHASH, cwd=tmp_path)["profile"]
+    assert (created["scheme"], created["bands"], created["threshold"]) == ("minhash", "20x6", 0.8)
+    assert "k" not in created
+    assert result("tables", "create", *STORE, cwd=tmp_path)["profile"] == created
+    assert result("load", *STORE, corpus, cwd=tmp_path)["loaded"] == 4
+    answers = result("find", *STORE, corpus, cwd=tmp_path)
+    assert [[match["id"] for match in answer["matches"]] for answer in answers] == [
+        ["d0", "d2"],
+        ["d1", "d3"],
+        ["d2", "d0"],
+        ["d1", "d3"],
+    ]
+    assert answers[0]["matches"][0]["similarity"] == 1
+    assert 0.9 < answers[0]["matches"][1]["similarity"] < 1
+    by_id = result("find", *STORE, "--id", "d0", "--min-similarity", "0.999", cwd=tmp_path)
+    assert [match["id"] for match in by_id["matches"]] == ["d0"]
+    by_fingerprint = result("find", *STORE, "--fingerprint", answers[0]["fingerprint"], cwd=tmp_path)
+    assert by_fingerprint["matches"] == answers[0]["matches"]
+    stats = result("stats", *STORE, "--exact", cwd=tmp_path)
+    assert (stats["documents"], stats["fingerprints"], stats["index_rows"]) == (4, 3, 60)
+    assert result("stats", *STORE, cwd=tmp_path)["drawers"]["largest_rows"] == 2
+    assert result("check", *STORE, cwd=tmp_path)["clean"]
+    assert result("tables", "check", *STORE, cwd=tmp_path)["same"]
+    printed = result("fingerprint", *STORE, corpus, cwd=tmp_path)
+    assert [row["fingerprint"] for row in printed] == [answer["fingerprint"] for answer in answers]
+    result("delete", *STORE, "d0", "d1", "d2", "d3", cwd=tmp_path)
+    assert result("stats", *STORE, "--exact", cwd=tmp_path)["index_rows"] == 0
+
+
+@SCHEMES
+def test_a_unique_load_tells_how_similar_duplicates_are(tmp_path, corpus, scheme):
+    files = ("--unique", "unique.jsonl", "--duplicates", "duplicates.jsonl")
+    bound = ("--min-similarity", "0.8")
+    report = result("load", *STORE, *scheme, "--unique-only", *bound, *files, corpus, cwd=tmp_path)
+    duplicates = {line["id"]: line for line in read_lines(tmp_path / "duplicates.jsonl")}
+    assert report["duplicates"] == len(duplicates) == 4 - len(read_lines(tmp_path / "unique.jsonl"))
+    assert (duplicates["d3"]["duplicate_of"], duplicates["d3"]["similarity"]) == ("d1", 1)
+    assert all(line["similarity"] >= 0.8 for line in duplicates.values())
+    assert scheme != MINHASH or duplicates["d2"]["duplicate_of"] == "d0"
+
+
+@SCHEMES
+def test_dedup_tells_how_similar_duplicates_are(tmp_path, corpus, scheme):
+    report = result("dedup", *scheme, "--duplicates", "duplicates.jsonl", corpus, cwd=tmp_path)
+    duplicates = {line["id"]: line for line in read_lines(tmp_path / "duplicates.jsonl")}
+    assert report["duplicates"] == len(duplicates)
+    assert duplicates["d3"] == {"id": "d3", "duplicate_of": "d1", "distance": 0, "similarity": 1}
+
+
+def test_people_read_how_similar_a_match_is(tmp_path, corpus):
+    result("load", *STORE, *MINHASH, corpus, cwd=tmp_path)
+    assert b"  1.00 similar  " in run("find", *STORE, "--id", "d0", cwd=tmp_path).stdout
+
+
+def test_auto_chooses_bands_and_can_be_repeated(tmp_path):
+    options = ("tables", "create", *STORE, "--scheme", "minhash", "--bands", "auto", "--threshold", "0.8")
+    first = result(*options, cwd=tmp_path)["profile"]["bands"]
+    assert result(*options, cwd=tmp_path)["profile"]["bands"] == first == "16x6"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("tables", "create", "--scheme", "minhash", "-k", "3"),
+        ("tables", "create", "--scheme", "minhash", "--layout", "5x2"),
+        ("tables", "create", "--bands", "20x6"),
+        ("tables", "create", "--scheme", "minhash", "--bands", "30x6"),
+        ("load", "--min-similarity", "0.8", "in.jsonl"),
+        ("load", "--unique-only", "--min-similarity", "0.8", "in.jsonl"),
+        ("load", "--scheme", "minhash", "--fingerprint-field", "f", "in.jsonl"),
+    ],
+)
+def test_options_that_do_not_apply_to_the_scheme_end_with_usage(tmp_path, corpus, arguments):
+    done = run(*arguments, *STORE, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr.decode()
+    assert not (tmp_path / "store.db").exists()
+    for options in (("--scheme", "minhash", "-k", "3"), ("--scheme", "minhash", "--fingerprint-field", "f")):
+        assert run("dedup", *options, corpus, cwd=tmp_path).returncode == 2
+
+
+def test_bounds_that_a_store_does_not_know_end_with_usage(tmp_path, corpus):
+    result("load", *STORE, corpus, cwd=tmp_path)
+    refused = run("find", *STORE, "--min-similarity", "0.8", "--id", "d0", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert b"--verify" in refused.stderr
+    result("load", "--store", "rocksdb:minhash.db", *MINHASH, corpus, cwd=tmp_path)
+    assert run("find", "--store", "rocksdb:minhash.db", "-k", "2", "--id", "d0", cwd=tmp_path).returncode == 2
