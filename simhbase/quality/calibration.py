@@ -82,13 +82,17 @@ class Figures:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Everything measured; `reached` says whether the recommendation reaches the goal."""
+    """Everything measured; `reached` says whether the recommendation reaches the goal.
+
+    beside: the best of the schemes that no store can be made with.
+    """
 
     sample: Sample
     goal: Goal
     truth: Truth
     figures: Sequence[Figures]
     recommended: Figures
+    beside: Figures
     reached: bool
 
     @property
@@ -115,8 +119,11 @@ def calibrate(sample: Sample, goal: Goal, processes: int, labels: Labels | None 
     sets = sets_of(shingles)
     truth = find_truth(sample, sets, goal, labelled_pairs(labels, sample, sets) if labels else None)
     figures = [measured(setting, truth, goal) for setting in settings(truth, shingles, processes)]
-    recommended = min(figures, key=lambda figure: _rank(figure, goal))
-    return Calibration(sample, goal, truth, figures, recommended, _reaches(recommended, goal))
+    recommended, beside = (
+        min((each for each in figures if creatable(each.setting) == can), key=lambda each: _rank(each, goal))
+        for can in (True, False)
+    )
+    return Calibration(sample, goal, truth, figures, recommended, beside, reaches(recommended, goal))
 
 
 def find_truth(sample: Sample, sets: ShingleSets, goal: Goal, labelled: SimilarPairs | None = None) -> Truth:
@@ -209,7 +216,8 @@ def creatable(setting: Setting) -> bool:
     return setting.scheme == "simhash"
 
 
-def _reaches(figures: Figures, goal: Goal) -> bool:
+def reaches(figures: Figures, goal: Goal) -> bool:
+    """Whether a setting reaches the goal."""
     return _nearness(figures, goal) >= 1
 
 
@@ -221,6 +229,5 @@ def _nearness(figures: Figures, goal: Goal) -> float:
     return min(1.0, recall / goal.recall, precision / goal.precision, read)
 
 
-def _rank(figures: Figures, goal: Goal) -> tuple[bool, float, int, float]:
-    nearness = _nearness(figures, goal)
-    return not creatable(figures.setting), -nearness, figures.cost.rows, figures.candidates
+def _rank(figures: Figures, goal: Goal) -> tuple[float, int, float]:
+    return -_nearness(figures, goal), figures.cost.rows, figures.candidates

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from simhbase.quality.calibration import Calibration, Figures, candidates_at
+from simhbase.quality.calibration import Calibration, Figures, candidates_at, reaches
 from simhbase.quality.estimates import Estimate
 from simhbase.quality.found import BINS
 from simhbase.quality.schemes import Parameters
@@ -72,7 +72,7 @@ def options_of(parameters: Parameters) -> str:
 
 
 def calibration_by_name(calibration: Calibration) -> Mapping[str, Any]:
-    """The whole calibration, the recommendation last."""
+    """The whole calibration, the recommendation last; before it what no store can be made with yet."""
     sample, goal, truth = calibration.sample, calibration.goal, calibration.truth
     best = calibration.recommended
     return {
@@ -88,6 +88,10 @@ def calibration_by_name(calibration: Calibration) -> Mapping[str, Any]:
         "settings": [figures_by_name(figures) for figures in calibration.figures],
         "layouts": [layout for figures in calibration.wider for layout in layouts_by_name(figures)],
         "goal": asdict(goal),
+        "beside": {
+            **figures_by_name(calibration.beside),
+            "reaches_goal": reaches(calibration.beside, goal),
+        },
         "recommended": {
             **figures_by_name(best),
             "reaches_goal": calibration.reached,

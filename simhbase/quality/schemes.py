@@ -27,6 +27,7 @@ Parameters = Mapping[str, object]
 MOST_BITS = 7
 SIMHASH_FEATURES: tuple[Parameters, ...] = (
     {},
+    {"min_length": 1},
     {"weights": "tfidf", "top": 64},
     {"features": "chars:3"},
     {"features": "words:2"},
@@ -206,5 +207,6 @@ def features_in_words(parameters: Parameters) -> str:
     kind = str(parameters.get("features", "words"))
     if kind != "words":
         return kind
+    short = ", also of 1 character" if parameters.get("min_length") == 1 else ""
     top = f", top {parameters['top']}" if "top" in parameters else ""
-    return f"words, {parameters.get('weights', 'count')}{top}"
+    return f"words{short}, {parameters.get('weights', 'count')}{top}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.bench.report import Table, render, to_json
 
-PARTS = ("fingerprints", "minhash", "store", "dedup", "quality")
+PARTS = ("fingerprints", "minhash", "store", "dedup", "stored", "quality")
 WITH_SERVERS = ("hbase",)
 HELP = f"of {', '.join(PARTS)}, which is all without any; and {', '.join(WITH_SERVERS)}, which starts servers"
 
@@ -31,7 +31,9 @@ def main() -> None:
     if options.json:
         options.json.write_bytes(to_json(tables))
     if options.markdown:
-        options.markdown.write_text(render(tables))
+        parts = " ".join(options.parts)
+        heading = f"# {(parts or 'all benchmarks').capitalize()}\n\nWritten by `scripts/bench {parts}`. "
+        options.markdown.write_text(heading + render(tables))
     else:
         print(render(tables))
 

@@ -1,4 +1,4 @@
-"""How much is found in real text: recall by similarity, precision, and templates matched.
+"""How much `find` reports of real text: recall by similarity, precision, and templates matched.
 
 Loads both archives of a Chinese television news programme with `simhbase load`, looks every item up
 again with `simhbase find`, and compares the pairs found with all pairs of Jaccard similarity >= 0.5

@@ -9,6 +9,8 @@ import pytest
 
 from simhbase.quality.jaccard import shingle_sets
 from simhbase.quality.join import similar_pairs
+from simhbase.quality.report import options_of
+from simhbase.quality.schemes import SIMHASH_FEATURES
 from tests.command_line import documents, result, run, texts
 from tests.near import versions
 
@@ -56,6 +58,18 @@ def test_following_the_recommendation_reaches_the_predicted_recall_on_the_other_
     assert reached["pairs"] == number
     predicted = recommended["recall"]["goal"]
     assert predicted["low"] <= reached["recall"]["all"]["value"] <= predicted["high"]
+
+
+@pytest.mark.parametrize("parameters", SIMHASH_FEATURES)
+def test_what_is_measured_can_be_created_with_the_options_that_are_printed(tmp_path, parameters):
+    options = shlex.split(options_of({**parameters, "k": 2, "layout": "4x2"}))
+    profile = result("tables", "create", *options, cwd=tmp_path)["profile"]
+    assert {**parameters, "k": 2, "layout": "4x2"}.items() <= profile.items()
+
+
+def test_what_no_store_can_be_made_with_is_measured_beside(calibration):
+    assert calibration["beside"]["scheme"] == "minhash"
+    assert calibration["beside"]["reaches_goal"]
 
 
 def test_recall_of_a_corpus_is_that_of_a_store_with_the_same_profile(halves, tmp_path):

@@ -1,0 +1,316 @@
+"""Every scheme on real texts, against all their near duplicates: recall, precision and price, plots, and
+the figures that the project wants to reach."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import orjson
+
+from simhbase.quality.calibration import Calibration, Figures, Goal, calibrate, candidates_at
+from simhbase.quality.estimates import Estimate
+from simhbase.quality.found import BINS, Found, Truth
+from simhbase.quality.jaccard import shingle_extractor, shingle_sets
+from simhbase.quality.labels import Labels, labelled_pairs, read_labels
+from simhbase.quality.plots import draw
+from simhbase.quality.report import bin_name, command, layouts_by_name
+from simhbase.quality.sample import Sample, Sampler, document_keys
+from simhbase.text import normalise
+from tests.bench.report import Cell, Table
+from tests.reference import DATA
+
+PLOTS = Path("docs", "plots")
+TARGET = 1_000_000  # documents that drawers are extrapolated to
+SMALL = 20_000  # texts of each corpus at a scale below 1, times the scale
+AT_ONCE = 1000
+RECOMMENDED = ("20x6", "similarity >= 0.7")
+STRICT = ("20x6", "similarity >= 0.8")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Files with the prefix of their ids; texts with fewer than `shortest` characters are left out."""
+
+    title: str
+    files: Mapping[str, str]
+    shortest: int = 0
+    labels: str | None = None
+    id_prefix: str = ""
+
+    def documents(self) -> Iterator[tuple[str, str]]:
+        """Ids and texts."""
+        for name, prefix in self.files.items():
+            with gzip.open(DATA / f"{name}.jsonl.gz") as lines:
+                for record in map(orjson.loads, lines):
+                    if not self.shortest or len(normalise(record["text"]).replace(" ", "")) >= self.shortest:
+                        yield prefix + record["id"], record["text"]
+
+
+CORPORA = {
+    "news": Corpus(
+        "two archives of Chinese television news",
+        {"xwlb_chinadata": "chinadata/", "xwlb_duckburn": "duckburn/"},
+        shortest=100,
+        labels="pairs_xwlb_templates.tsv",
+        id_prefix="chinadata/",
+    ),
+    "laws": Corpus("Chinese local laws", {"laws": ""}, labels="pairs_laws_labels.tsv"),
+    "docs": Corpus(
+        "English documentation in several versions",
+        {"versioned_docs_en": ""},
+        labels="pairs_vdocs_en_labels.tsv",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A corpus with its calibration, and the truth of its labels."""
+
+    corpus: Corpus
+    calibration: Calibration
+    labelled: Truth
+    plots: list[Path] = field(default_factory=list)
+
+    def figures(self, layout: str, near: str) -> Figures:
+        """Those of one setting of MinHash."""
+        (found,) = [
+            each
+            for each in self.calibration.figures
+            if (each.cost.layout, each.setting.decision) == (layout, near)
+        ]
+        return found
+
+    def of_labels(self, found: Found, low: float = 0.0) -> Estimate | None:
+        """The share of the labelled pairs from a similarity on that is found."""
+        return self.labelled.recall(found, low, 1.0)
+
+
+def measure(scale: float = 1.0) -> list[Table]:
+    """All tables; draws the plots into docs/plots."""
+    measured = {name: measured_corpus(name, corpus, scale) for name, corpus in CORPORA.items()}
+    tables = [goals(measured), defaults(measured["news"])]
+    for each in measured.values():
+        tables += [schemes(each), layouts(each)]
+    return tables
+
+
+def measured_corpus(name: str, corpus: Corpus, scale: float) -> Measured:
+    start = perf_counter()
+    limit = sys.maxsize if scale >= 1 else max(1, int(SMALL * scale))
+    sample = sampled(corpus.documents(), limit)
+    calibration = calibrate(sample, Goal(TARGET), len(os.sched_getaffinity(0)))
+    labels = known(read_labels(DATA / str(corpus.labels)), corpus.id_prefix, sample)
+    pairs = labelled_pairs(labels, sample, shingle_sets(sample.texts))
+    plots = draw(calibration, PLOTS / name)
+    print(f"{name}: {len(sample.texts):,} texts, {perf_counter() - start:.0f} s", file=sys.stderr)
+    return Measured(corpus, calibration, Truth(pairs, pairs, sample), plots)
+
+
+def sampled(documents: Iterable[tuple[str, str]], limit: int) -> Sample:
+    sampler = Sampler(limit)
+    extractor = shingle_extractor()
+    rest = iter(documents)
+    while some := [document for _, document in zip(range(AT_ONCE), rest, strict=False)]:
+        ids, texts = zip(*some, strict=True)
+        sampler.add(ids, texts, document_keys(extractor.extract(texts), 0))
+    return sampler.sample()
+
+
+def known(labels: Labels, prefix: str, sample: Sample) -> Labels:
+    """The pairs of which a sample has both, with the prefix put before their ids."""
+    pairs = [
+        (prefix + left, prefix + right)
+        for left, right in zip(labels.left, labels.right, strict=True)
+        if prefix + left in sample.places and prefix + right in sample.places
+    ]
+    return Labels(labels.source, [left for left, _ in pairs], [right for _, right in pairs], None)
+
+
+def schemes(measured: Measured) -> Table:
+    calibration = measured.calibration
+    goal = calibration.goal
+    label = "templates matched" if measured.corpus.shortest else "labelled pairs found"
+    return Table(
+        f"Schemes: {measured.corpus.title}",
+        [
+            "scheme",
+            "features",
+            "near",
+            "layout",
+            "rows",
+            "candidates",
+            "largest drawer",
+            *(f"recall {bin_name(*bounds)}" for bounds in BINS),
+            f"recall {goal.jaccard:g}-1",
+            "precision",
+            label,
+        ],
+        [_row(measured, figures) for figures in calibration.figures],
+        notes(measured, label),
+    )
+
+
+def notes(measured: Measured, label: str) -> list[str]:
+    """What the figures are of, what follows from them, and the plots."""
+    calibration = measured.calibration
+    sample, goal, best = calibration.sample, calibration.goal, calibration.recommended
+    similarity = calibration.truth.pairs.jaccard
+    counts = ", ".join(
+        f"{np.count_nonzero((similarity >= low) & ((similarity < high) | (high == 1.0))):,} of {low}-{high}"
+        for low, high in BINS
+    )
+    outcome = "reaches the goal" if calibration.reached else "comes nearest to the goal"
+    plots = [f"![{path.stem}]({path.relative_to(PLOTS.parent).as_posix()})" for path in measured.plots]
+    return [
+        f"{len(sample.texts):,} different texts ({sample.copies:,} copies are left out), with all their "
+        f"pairs by exact Jaccard similarity of character 3-shingles: {counts}. In per cent with 95 % "
+        f"intervals; a pair found is right if its similarity is {goal.right} or more. {label.capitalize()}: "
+        f"of {len(measured.labelled.pairs.left):,} pairs. Rows: of a document in the index; candidates: "
+        f"rows that a lookup reads among {TARGET:,} documents; largest drawer: its rows then. MinHash: "
+        "character 3-shingles, 128 slots of 8 bits, similarity as estimated from them.",
+        f"For recall {goal.recall:g} of pairs of {goal.jaccard:g} and more with precision "
+        f"{goal.precision:g}, `calibrate` recommends `{command(best)}`, which {outcome}.",
+        " ".join(plots),
+    ]
+
+
+def _row(measured: Measured, figures: Figures) -> list[Cell]:
+    return [
+        figures.setting.scheme,
+        figures.setting.features,
+        figures.setting.decision,
+        figures.cost.layout,
+        figures.cost.rows,
+        f"{figures.candidates:,.1f}",
+        round(figures.largest),
+        *map(shown, figures.by_bin),
+        shown(figures.recall),
+        shown(figures.precision),
+        shown(measured.of_labels(figures.setting.found)),
+    ]
+
+
+def layouts(measured: Measured) -> Table:
+    wider = measured.calibration.wider
+    rows: list[list[Cell]] = [
+        [
+            layout["near"],
+            layout["layout"],
+            layout["rows"],
+            f"{layout['candidates_per_million']:,.1f}",
+            layout["largest_drawer_per_million"],
+            shown(figures.recall),
+        ]
+        for figures in wider
+        for layout in layouts_by_name(figures)
+    ]
+    return Table(
+        f"Wider search: {measured.corpus.title}",
+        ["near", "layout", "rows", "candidates per million", "largest drawer per million", "recall 0.8-1"],
+        rows,
+        [
+            f"SimHash of {wider[0].setting.features}. NxM: N blocks, every M of them; all layouts of one k "
+            "find the same pairs, they differ in what a document and a lookup cost."
+        ],
+    )
+
+
+def goals(measured: Mapping[str, Measured]) -> Table:
+    """The figures to reach, from the settings above."""
+    news, laws, docs = (measured[name] for name in ("news", "laws", "docs"))
+    verified, strict = news.figures(*RECOMMENDED), news.figures(*STRICT)
+    by_bin = dict(zip(BINS, verified.by_bin, strict=True))
+    best = max(
+        (each for each in news.calibration.figures if each.setting.decision == "k = 3"),
+        key=lambda each: each.recall.value if each.recall else 0.0,
+    )
+    name = f"SimHash of {best.setting.features}, k = 3"
+    of_best = dict(zip(BINS, best.by_bin, strict=True))
+    templates = news.of_labels(verified.setting.found), news.of_labels(strict.setting.found)
+    lost = value(verified.recall) - value(strict.recall)
+    rows = [
+        at_least("news: MinHash 20x6 verified at 0.7, recall of 0.8 and more", verified.recall, 0.99),
+        at_least("the same, recall of 0.75-0.8", by_bin[0.75, 0.8], 0.9),
+        at_least("the same, precision", verified.precision, 0.97),
+        at_least(f"news: {name}, recall of 0.8-0.9", of_best[0.8, 0.9], 0.55),
+        at_least("the same, recall of 0.9 and more", of_best[0.9, 1.0], 0.84),
+        at_most("templates matched by MinHash 20x6 verified at 0.7", templates[0], 0.08),
+        at_most(f"the same at 0.8 (which costs {100 * lost:.1f} % of recall)", templates[1], 0.03),
+        at_least(
+            "documentation: MinHash 20x6 verified at 0.7, recall of labelled pairs of 0.8 and more",
+            docs.of_labels(docs.figures(*RECOMMENDED).setting.found, 0.8),
+            0.95,
+        ),
+        at_least("laws: the same", laws.of_labels(laws.figures(*RECOMMENDED).setting.found, 0.8), 1.0),
+    ]
+    return Table("Figures to reach", ["what", "goal", "measured", "reached"], rows)
+
+
+def defaults(news: Measured) -> Table:
+    """What the figures say about the defaults."""
+    by_name = {
+        (each.setting.features, each.setting.decision): each
+        for each in news.calibration.figures
+        if each.setting.scheme == "simhash"
+    }
+
+    def said(features: str, k: int) -> str:
+        figures = by_name[features, f"k = {k}"]
+        return f"{features}, k = {k}: recall {shown(figures.recall)}, precision {shown(figures.precision)}"
+
+    words = "words, count"
+    others = [features for features, decision in by_name if decision == "k = 3" and features != words]
+    verified, narrow = news.figures(*RECOMMENDED), news.figures("16x8", RECOMMENDED[1])
+    layouts = by_name[words, "k = 3"].setting
+    read = {
+        name: candidates_at(layouts.cost(name), layouts.found.n, TARGET) for name in ("4x1", "5x2", "6x3")
+    }
+    rows: list[list[Cell]] = [
+        [
+            "scheme",
+            "simhash",
+            f"the fewest rows, and no sketch to store ({said(words, 3)}). Where recall counts: MinHash 16x8 "
+            f"verified at 0.7, recall {shown(narrow.recall)}, precision {shown(narrow.precision)}; 20x6, "
+            f"recall {shown(verified.recall)}, precision {shown(verified.precision)}",
+        ],
+        ["features", words, "; ".join(said(features, 3) for features in others)],
+        [
+            "k",
+            3,
+            "a wider search finds more, and more that is wrong: "
+            + "; ".join(said(words, k) for k in (2, 3, 5, 7)),
+        ],
+        [
+            "layout",
+            "5x2",
+            "rows read a lookup among a million: "
+            + ", ".join(f"{name} {rows:,.1f}" for name, rows in read.items()),
+        ],
+    ]
+    return Table("The defaults, by news pairs of 0.8 and more", ["parameter", "default", "measured"], rows)
+
+
+def at_least(what: str, found: Estimate | None, goal: float) -> list[Cell]:
+    return [what, f">= {100 * goal:g} %", shown(found), "yes" if value(found) >= goal else "no"]
+
+
+def at_most(what: str, found: Estimate | None, goal: float) -> list[Cell]:
+    return [what, f"<= {100 * goal:g} %", shown(found), "yes" if found and found.value <= goal else "no"]
+
+
+def value(estimate: Estimate | None) -> float:
+    return 0.0 if estimate is None else estimate.value
+
+
+def shown(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "none"
+    return f"{100 * estimate.value:.1f} ({100 * estimate.low:.0f}-{100 * estimate.high:.0f})"
