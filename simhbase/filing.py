@@ -43,6 +43,10 @@ class Filing(Protocol):
         """Bounds that a lookup asks for, the profile's for None. Raises UsageError for one that the
         scheme cannot keep or does not know."""
 
+    def loose_bounds(self, similarity: float) -> Bounds:
+        """Bounds for what is then compared exactly: those that nearly all texts of this similarity
+        keep which the scheme could find at all. Raises UsageError for one outside 0 to 1."""
+
     def prefixes(self, prints: Prints) -> NDArray[np.uint8]:
         """The drawers of n fingerprints: uint8 (n, tables, 5)."""
 
@@ -88,6 +92,11 @@ class SimHashFiling:
                 "where it is created with --verify, or with the scheme minhash"
             )
         return Bounds(k, self.form.most_unequal(_similarity(min_similarity)))
+
+    def loose_bounds(self, similarity: float) -> Bounds:
+        """The bits alone."""
+        _ = _similarity(similarity)
+        return Bounds(self.k)
 
     def prefixes(self, prints: Prints) -> NDArray[np.uint8]:
         """The drawers of n fingerprints: uint8 (n, tables, 5)."""
@@ -136,6 +145,11 @@ class MinHashFiling:
             raise UsageError(f"k = {k}: scheme minhash compares by similarity, give min_similarity instead")
         wanted = self.threshold if min_similarity is None else min_similarity
         return Bounds(0, self.form.most_unequal(_similarity(wanted)))
+
+    def loose_bounds(self, similarity: float) -> Bounds:
+        """Four standard errors of the estimate below."""
+        margin = 2 / self.form.slots**0.5  # of sqrt(J (1 - J) / slots), at most
+        return self.bounds(None, max(0.0, _similarity(similarity) - margin))
 
     def prefixes(self, prints: Prints) -> NDArray[np.uint8]:
         """The drawers of n fingerprints: uint8 (n, tables, 5)."""

@@ -169,12 +169,13 @@ class Profile:
             "hash": self.feature_options.hash,
             "tokenizer": self.tokenizer,
             "normalisation": NORMALISATION,
-            **({"permutations": PERMUTATIONS, "shingles": self._shingles} if self.form else {}),
+            **({"permutations": PERMUTATIONS, "shingles": self.shingles.kind} if self.form else {}),
         }
 
     @property
-    def _shingles(self) -> str:
-        return VERIFIED_BY if self.verify else self.features
+    def shingles(self) -> FeatureOptions:
+        """The features whose sets tell how similar texts are."""
+        return SCHEMES[self.scheme].shingles(self)
 
     def require_fits_tables(self) -> None:
         """Raises UsageError for fingerprints that tables cannot hold."""
@@ -358,6 +359,7 @@ class Scheme:
     complete: Callable[[Profile], None]
     filing: Callable[[Profile], Filing]
     printing: Callable[[Profile], Printing]
+    shingles: Callable[[Profile], FeatureOptions]
 
 
 def _complete_simhash(profile: Profile) -> None:
@@ -380,7 +382,7 @@ def _simhash_filing(profile: Profile) -> Filing:
 def _simhash_printing(profile: Profile) -> Printing:
     if profile.form is None:
         return simhash_alone
-    return SimHashVerified(profile.form, Extractor(FeatureOptions(kind=VERIFIED_BY), TABLE_BITS))
+    return SimHashVerified(profile.form, Extractor(profile.shingles, TABLE_BITS))
 
 
 def _complete_minhash(profile: Profile) -> None:
@@ -424,11 +426,13 @@ SCHEMES: Mapping[str, Scheme] = {
         _complete_simhash,
         _simhash_filing,
         _simhash_printing,
+        lambda profile: FeatureOptions(kind=VERIFIED_BY),
     ),
     "minhash": Scheme(
         {"features": "chars:3", "slots": 128, "sketch_bits": 8, "bands": "20x6", "threshold": 0.8},
         _complete_minhash,
         _minhash_filing,
         _minhash_printing,
+        lambda profile: profile.feature_options,
     ),
 }

@@ -6,6 +6,7 @@ than two different ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ class Groups:
 
     representative: int64 (n,), the group's first document in input order (a document alone: itself);
     distance: (n,), to the representative, which in a chain of near texts may be far; similarity:
-    float64 (n,), to the representative, None where sketches do not tell it.
+    float64 (n,), to the representative, None where nothing tells it.
     """
 
     representative: NDArray[np.int64]
@@ -41,20 +42,45 @@ class Groups:
         return len(np.unique(self.representative[~self.unique]))
 
 
-def groups(prints: Prints, filing: Filing, bounds: Bounds) -> Groups:
-    """Groups documents joined by chains of near pairs."""
+@dataclass(frozen=True)
+class Exact:
+    """What near documents must also be: similar, told of pairs of documents by more than their prints.
+
+    similarity: positions int64 (m,) twice -> float64 (m,).
+    """
+
+    least: float
+    similarity: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+
+
+def groups(prints: Prints, filing: Filing, bounds: Bounds, exact: Exact | None = None) -> Groups:
+    """Groups documents joined by chains of near pairs. Those of the same fingerprint are equal, and
+    the first of them is compared with others."""
     values = distinct(prints.values)
     root = np.arange(len(values.values))
     for pairs in filing.pairs(prints[values.first], bounds):
+        if exact is not None:
+            similar = exact.similarity(values.first[pairs.left], values.first[pairs.right]) >= exact.least
+            pairs = pairs.where(similar)
         root = _united(root, pairs)
     representative = values.first[root[values.inverse]]
     everyone = np.arange(len(prints))
-    bits = distances(prints.values, everyone, representative)
-    form = filing.form
-    if form is None:
-        return Groups(representative, bits)
-    unequal = form.unequal_among(prints.sketches, everyone, prints.sketches, representative)
-    return Groups(representative, filing.distances(bits, unequal), form.similarity(unequal))
+    distance: Distances = distances(prints.values, everyone, representative)
+    similarity = None
+    if filing.form is not None:
+        unequal = filing.form.unequal_among(prints.sketches, everyone, prints.sketches, representative)
+        distance, similarity = filing.distances(distance, unequal), filing.form.similarity(unequal)
+    if exact is not None:
+        similarity = _exactly(representative, exact)
+    return Groups(representative, distance, similarity)
+
+
+def _exactly(representative: NDArray[np.int64], exact: Exact) -> NDArray[np.float64]:
+    """The similarity of each document to its representative."""
+    similarity = np.ones(len(representative))
+    others = np.flatnonzero(representative != np.arange(len(representative)))
+    similarity[others] = exact.similarity(others, representative[others])
+    return similarity
 
 
 def _united(root: NDArray[np.int64], pairs: Pairs) -> NDArray[np.int64]:

@@ -145,6 +145,11 @@ class WithPrefixedId:
         return replace(record, json=line)
 
 
+def text_alone(record: Record) -> Record:
+    """The record without the line it came from."""
+    return replace(record, json=None)
+
+
 def without_content(record: Record) -> Record:
     """The record without its text, and without the line it came from."""
     return Record(record.source, record.line, record.id, fingerprint=record.fingerprint)

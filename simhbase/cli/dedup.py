@@ -7,29 +7,35 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import compress, islice
 from pathlib import Path
+from tempfile import gettempdir
 from time import monotonic
 from typing import Self
 
 import click
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
-from simhbase.bulk.dedup import Groups, groups
+from simhbase.bulk.dedup import Exact, Groups, groups
 from simhbase.bulk.outputs import OutputFile, duplicate_line, unique_line
 from simhbase.bulk.parser import Parser
-from simhbase.bulk.pipeline import Batch, ChunkFingerprinter, without_content
+from simhbase.bulk.pipeline import Batch, ChunkFingerprinter, text_alone, without_content
 from simhbase.bulk.seen import SeenIds
 from simhbase.bulk.spool import Spool
+from simhbase.bulk.texts import Texts
 from simhbase.cli.inputs import UNIQUE_LINES, Inputs, input_options_with_fingerprints, output_option
 from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options_with_bits
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
+from simhbase.features import Extractor
 from simhbase.filing import Bounds, Filing, SimHashFiling
 from simhbase.pairs import default_layout
 from simhbase.prints import Prints
 from simhbase.profile import TABLE_BITS, Profile
+from simhbase.quality.jaccard import jaccard, sets_of
 
 LINES_AT_ONCE = 4096
+PAIRS_AT_ONCE = 4096  # compared exactly: the shingles of twice as many texts are in memory
 
 
 @click.command(
@@ -41,7 +47,10 @@ Examples:
 )
 @input_options_with_fingerprints
 @profile_options_with_bits
-@min_similarity_option
+@min_similarity_option(
+    "What shares less of its shingles is not near: Jaccard similarity, counted exactly in all that the "
+    "fingerprints find."
+)
 @output_option(
     "--unique", "Write one document of each group, and those without any near one, here. " + UNIQUE_LINES
 )
@@ -59,19 +68,20 @@ def dedup(
 
     Documents that are joined by a chain of near ones are a group; its first one in input order
     stands for it, and may be more than k bits from others. All pairs within any k are found: a
-    layout is chosen for it unless --layout names one. Fingerprints are kept in memory, and what
-    --unique and --duplicates may write on disk beside them, as large as the input unpacked.
+    layout is chosen for it unless --layout names one. With --min-similarity near documents must also
+    share so much of their shingles, counted exactly. Fingerprints are kept in memory, and what
+    --unique and --duplicates may write on disk beside them, as large as the input unpacked; the texts
+    for --min-similarity in the folder for temporary files.
     """
     inputs.check_outputs(unique, duplicates)
     start = monotonic()
     join = _Join.of(chosen, min_similarity)
     options = replace(inputs.options, fingerprint_bits=join.profile.fingerprint_bits)
     prepared = options.fingerprint_field is not None
-    if prepared and join.profile.form is not None:
-        raise UsageError("--fingerprint-field: fingerprints have no sketches to compare by. Give the texts")
-    work = ChunkFingerprinter(
-        Parser(options), None if prepared else join.profile, inputs.whole if unique else without_content
-    )
+    if prepared and (join.profile.form is not None or min_similarity is not None):
+        raise UsageError("--fingerprint-field: fingerprints do not tell similarities. Give the texts")
+    trim = inputs.whole if unique else without_content if min_similarity is None else text_alone
+    work = ChunkFingerprinter(Parser(options), None if prepared else join.profile, trim)
     seen = SeenIds()
     found = []
     with ExitStack() as stack:
@@ -79,14 +89,17 @@ def dedup(
         files = [
             kind(stack, path) for kind, path in ((_UniqueFile, unique), (_DuplicatesFile, duplicates)) if path
         ]
+        exact = None if min_similarity is None else _ExactSimilarity(stack, join.profile, min_similarity)
         batches = stack.enter_context(closing(inputs.each(work, inputs.or_stdin())))
         for batch in (batch.without_repeats(seen) for batch in batches):
             rejects.note(batch)
             found.append(batch.prints)
-            for file in files:
-                file.put_aside(batch)
+            for file in (*files, exact):
+                if file:
+                    file.put_aside(batch)
         prints = Prints.joined([join.nothing, *found])
-        grouped = groups(prints, join.filing(len(prints)), join.bounds)
+        required = Exact(exact.least, exact.similarity) if exact else None
+        grouped = groups(prints, join.filing(len(prints)), join.bounds, required)
         for file in files:
             file.write(grouped)
     kept = int(np.count_nonzero(grouped.unique))
@@ -125,7 +138,9 @@ class _Join:
         if any_layout and "k" in given:
             given["layout"] = default_layout(given["k"], 0, given.get("bits", TABLE_BITS)).name
         profile = ProfileOptions(given).profile()
-        return cls(profile, profile.filing, profile.filing.bounds(None, min_similarity), any_layout)
+        filing = profile.filing
+        bounds = filing.bounds(None, None) if min_similarity is None else filing.loose_bounds(min_similarity)
+        return cls(profile, filing, bounds, any_layout)
 
     def filing(self, n: int) -> Filing:
         """How n fingerprints are filed."""
@@ -140,6 +155,29 @@ class _Join:
         values = np.zeros((0, 2) if self.profile.fingerprint_bits == 128 else 0, dtype=np.uint64)
         form = self.profile.form
         return Prints(values, np.zeros((0, form.bytes if form else 0), dtype=np.uint8))
+
+
+class _ExactSimilarity:
+    """Counts the shingles that texts share; keeps every text until it is known which ones are near."""
+
+    def __init__(self, stack: ExitStack, profile: Profile, least: float) -> None:
+        self.least = least
+        self._texts = stack.enter_context(Texts(Path(gettempdir())))
+        self._extractor = Extractor(profile.shingles, TABLE_BITS)
+
+    def put_aside(self, batch: Batch) -> None:
+        """Takes the next records."""
+        self._texts.add(record.text or "" for record in batch.records)
+
+    def similarity(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The Jaccard similarity of m pairs of texts: positions int64 (m,) -> float64 (m,)."""
+        found = np.empty(len(left))
+        for start in range(0, len(left), PAIRS_AT_ONCE):
+            lot = slice(start, start + PAIRS_AT_ONCE)
+            wanted, places = np.unique([left[lot], right[lot]], return_inverse=True)
+            sets = sets_of(self._extractor.extract(self._texts.read(wanted.tolist())))
+            found[lot] = jaccard(sets, *places.reshape(2, -1))
+        return found
 
 
 class _UniqueFile:

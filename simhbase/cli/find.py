@@ -60,7 +60,10 @@ Examples:
 @click.option(
     "-k", "k", type=click.IntRange(min=0), help="Bits in which matches differ at most (the store's)."
 )
-@min_similarity_option
+@min_similarity_option(
+    "Jaccard similarity of matches at least, estimated by sketches: of stores with the scheme minhash (by "
+    "default their threshold) or --verify."
+)
 @click.option(
     "--drawer-limit",
     callback=converted(_limit),

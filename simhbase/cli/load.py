@@ -52,7 +52,10 @@ Examples:
     is_flag=True,
     help="Store a document only if none that is stored by then is near it.",
 )
-@min_similarity_option
+@min_similarity_option(
+    "With --unique-only: what is less similar is no duplicate. Estimated by sketches: of stores with the "
+    "scheme minhash (by default their threshold) or --verify."
+)
 @output_option("--unique", "With --unique-only: write the documents that were stored here. " + UNIQUE_LINES)
 @output_option("--duplicates", "With --unique-only: write what the others are duplicates of here.")
 @json_option

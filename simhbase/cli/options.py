@@ -81,12 +81,11 @@ class ProfileOptions:
         return index
 
 
-min_similarity_option = click.option(
-    "--min-similarity",
-    type=click.FloatRange(0, 1),
-    metavar="S",
-    help="Jaccard similarity of at least S, estimated by sketches (the store's, scheme minhash or --verify).",
-)
+def min_similarity_option(text: str) -> Callable[[Command], Command]:
+    """Adds `--min-similarity`, a Jaccard similarity; the command's help says of what."""
+    return click.option("--min-similarity", type=click.FloatRange(0, 1), metavar="S", help=text)
+
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _PROFILE = {
     "preset": click.option(

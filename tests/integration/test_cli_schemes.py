@@ -1,5 +1,7 @@
 """The commands on stores that keep sketches."""
 
+import random
+
 import pytest
 
 from tests.command_line import documents, read_lines, result, run, texts
@@ -68,6 +70,25 @@ def test_dedup_tells_how_similar_duplicates_are(tmp_path, corpus, scheme):
     duplicates = {line["id"]: line for line in read_lines(tmp_path / "duplicates.jsonl")}
     assert report["duplicates"] == len(duplicates)
     assert duplicates["d3"] == {"id": "d3", "duplicate_of": "d1", "distance": 0, "similarity": 1}
+
+
+@pytest.mark.parametrize("scheme", [("-k", "24"), ("--scheme", "minhash")], ids=["simhash", "minhash"])
+def test_dedup_counts_the_shingles_that_near_texts_share(tmp_path, scheme):
+    chance = random.Random(3)
+    letters = "".join(chr(chance.randrange(0x4E00, 0x9FA5)) for _ in range(400))
+    contents = [
+        letters[:kept] + letters[kept:].translate(dict.fromkeys(range(19968, 40870), "x"))
+        for kept in (400, 380, 300)
+    ]
+    corpus = documents(tmp_path / "in.jsonl", [*contents, contents[2]])
+    sets = [{text[start : start + 3] for start in range(398)} for text in contents]
+    shared = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+    for least, duplicates in ((shared, ["d1", "d3"]), (shared + 1e-9, ["d3"])):
+        files = ("--duplicates", "duplicates.jsonl", "--min-similarity", repr(least))
+        result("dedup", *scheme, *files, corpus, cwd=tmp_path)
+        lines = read_lines(tmp_path / "duplicates.jsonl")
+        assert [line["id"] for line in lines] == duplicates
+        assert [line["similarity"] for line in lines] == [round(shared, 4), 1][-len(lines) :]
 
 
 def test_people_read_how_similar_a_match_is(tmp_path, corpus):
