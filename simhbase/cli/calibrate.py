@@ -127,7 +127,7 @@ def calibrate(
             draw(found, folder)
         output.summary(calibration_by_name(found))
         if not found.reached:
-            message("no store that can be made reaches the goal: what is recommended comes nearest to it")
+            message("nothing that was measured reaches the goal: what is recommended comes nearest to it")
         rejects.end()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simhbase.cli.inputs import Inputs, input_options
-from simhbase.cli.options import ProfileOptions, profile_options, store_option
+from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.cli.samples import read_sample
 from simhbase.errors import UsageError
@@ -28,6 +28,7 @@ Examples:
 @input_options
 @store_option
 @profile_options
+@min_similarity_option
 @click.option(
     "--pairs",
     "file",
@@ -45,7 +46,13 @@ Examples:
 )
 @json_option
 def evaluate(
-    inputs: Inputs, url: str, chosen: ProfileOptions, file: Path, right: float, output: Output
+    inputs: Inputs,
+    url: str,
+    chosen: ProfileOptions,
+    min_similarity: float | None,
+    file: Path,
+    right: float,
+    output: Output,
 ) -> None:
     """Measure recall and precision against given pairs.
 
@@ -57,21 +64,25 @@ def evaluate(
     inputs.check_outputs()
     labels = read_labels(file)
     if not inputs.paths:
-        output.summary(_of_store(url, chosen, labels, right).by_name())
+        output.summary(_of_store(url, chosen, min_similarity, labels, right).by_name())
         return
     profile = chosen.profile()
+    _ = profile.filing.bounds(None, min_similarity)  # refuses it before anything is read
     with inputs.noting_rejects() as rejects:
         sample = read_sample(inputs, sys.maxsize, 0, rejects)
-        output.summary(evaluate_corpus(sample, labels, profile, right, inputs.processes).by_name())
+        found = evaluate_corpus(sample, labels, profile, min_similarity, right, inputs.processes)
+        output.summary(found.by_name())
         if sample.copies:
             message(f"{sample.copies:,} documents are copies of others: pairs of equal texts are left out")
         rejects.end()
 
 
-def _of_store(url: str, chosen: ProfileOptions, labels: Labels, right: float) -> Evaluation:
+def _of_store(
+    url: str, chosen: ProfileOptions, min_similarity: float | None, labels: Labels, right: float
+) -> Evaluation:
     given = dict(chosen.given)
     k = given.pop("k", None)
     if given:
         raise UsageError(f"a store has its profile: leave out {', '.join(given)}, or name files to compare")
     with open_index(url, access="read") as index:
-        return evaluate_store(index, labels, k, right)
+        return evaluate_store(index, labels, k, min_similarity, right)

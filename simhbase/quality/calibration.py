@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simhbase.errors import BadInput, UsageError
-from simhbase.features import FeatureBatch
 from simhbase.profile import Profile
 from simhbase.quality.estimates import Estimate
 from simhbase.quality.found import BINS, Truth
-from simhbase.quality.jaccard import ShingleSets, sets_of, shingle_extractor
+from simhbase.quality.jaccard import ShingleSets, shingle_sets
 from simhbase.quality.join import SimilarPairs, similar_pairs
 from simhbase.quality.labels import Labels, labelled_pairs
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import (
+    MINHASH,
     MOST_BITS,
     SIMHASH_FEATURES,
     Cost,
@@ -82,17 +82,13 @@ class Figures:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Everything measured; `reached` says whether the recommendation reaches the goal.
-
-    beside: the best of the schemes that no store can be made with.
-    """
+    """Everything measured; `reached` says whether the recommendation reaches the goal."""
 
     sample: Sample
     goal: Goal
     truth: Truth
     figures: Sequence[Figures]
     recommended: Figures
-    beside: Figures
     reached: bool
 
     @property
@@ -115,15 +111,11 @@ def calibrate(sample: Sample, goal: Goal, processes: int, labels: Labels | None 
     labels: the pairs to find; without them all pairs that are similar enough. Raises BadInput where the
     sample is too small, has no near duplicates or too few to tell, and for labels of unknown ids.
     """
-    shingles = shingle_extractor().extract(sample.texts)
-    sets = sets_of(shingles)
+    sets = shingle_sets(sample.texts)
     truth = find_truth(sample, sets, goal, labelled_pairs(labels, sample, sets) if labels else None)
-    figures = [measured(setting, truth, goal) for setting in settings(truth, shingles, processes)]
-    recommended, beside = (
-        min((each for each in figures if creatable(each.setting) == can), key=lambda each: _rank(each, goal))
-        for can in (True, False)
-    )
-    return Calibration(sample, goal, truth, figures, recommended, beside, reaches(recommended, goal))
+    figures = [measured(setting, truth, goal) for setting in settings(truth, processes)]
+    recommended = min(figures, key=lambda each: _rank(each, goal))
+    return Calibration(sample, goal, truth, figures, recommended, _reaches(recommended, goal))
 
 
 def find_truth(sample: Sample, sets: ShingleSets, goal: Goal, labelled: SimilarPairs | None = None) -> Truth:
@@ -171,16 +163,16 @@ def _too_few_pairs(truth: Truth, wanted: int, goal: Goal) -> str:
     )
 
 
-def settings(truth: Truth, shingles: FeatureBatch, processes: int) -> list[Setting]:
-    """All schemes that are compared; shingles: the sample's."""
+def settings(truth: Truth, processes: int) -> list[Setting]:
+    """All schemes that are compared, on the texts of the truth's sample."""
     profiles = [Profile(**parameters) for parameters in SIMHASH_FEATURES]  # type: ignore[arg-type]
-    prints = fingerprint_texts(truth.sample.texts, profiles, processes)
+    *of_simhash, of_minhash = fingerprint_texts(truth.sample.texts, [*profiles, MINHASH], processes)
     compared = [
         setting
-        for of_features, parameters in zip(prints, SIMHASH_FEATURES, strict=True)
-        for setting in simhash_settings(of_features, parameters, truth.pairs)
+        for printed, parameters in zip(of_simhash, SIMHASH_FEATURES, strict=True)
+        for setting in simhash_settings(printed, parameters, truth.pairs)
     ]
-    return [*compared, *minhash_settings(shingles, {"features": "chars:3"}, truth.pairs)]
+    return [*compared, *minhash_settings(of_minhash, truth.pairs)]
 
 
 def measured(setting: Setting, truth: Truth, goal: Goal) -> Figures:
@@ -211,13 +203,7 @@ def candidates_at(cost: Cost, n: int, documents: int) -> float:
     return cost.drawers.unrelated * documents / n + cost.drawers.related
 
 
-def creatable(setting: Setting) -> bool:
-    """Whether a store can be made with it."""
-    return setting.scheme == "simhash"
-
-
-def reaches(figures: Figures, goal: Goal) -> bool:
-    """Whether a setting reaches the goal."""
+def _reaches(figures: Figures, goal: Goal) -> bool:
     return _nearness(figures, goal) >= 1
 
 

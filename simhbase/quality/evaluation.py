@@ -18,7 +18,7 @@ from simhbase.quality.join import SimilarPairs
 from simhbase.quality.labels import Labels, labelled_pairs
 from simhbase.quality.report import bin_name, share
 from simhbase.quality.sample import Sample
-from simhbase.quality.schemes import fingerprint_texts, near_fingerprints
+from simhbase.quality.schemes import fingerprint_texts, near_under
 
 BINS = ((0.0, 0.5), (0.5, 0.6), (0.6, 0.7), (0.7, 0.75), (0.75, 0.8), (0.8, 0.9), (0.9, 1.0))
 _AT_ONCE = 1000  # lookups in one read
@@ -52,14 +52,16 @@ class Evaluation:
         }
 
 
-def evaluate_store(index: Index, labels: Labels, k: int | None, right: float) -> Evaluation:
+def evaluate_store(
+    index: Index, labels: Labels, k: int | None, min_similarity: float | None, right: float
+) -> Evaluation:
     """Looks every document that the labels name up in a store. Raises BadInput for ids not stored.
 
     What is found beside the given pairs is not judged: nobody knows whether it is right.
     """
     sample = Sample.of_all(labels.ids)
     pairs = _given_pairs(labels, sample)
-    found, truncated = _looked_up(index, sample, k)
+    found, truncated = _looked_up(index, sample, k, min_similarity)
     judged = found.where(
         Found(found.n, pairs.left, pairs.right, pairs.jaccard).places(found.left, found.right) >= 0
     )
@@ -68,14 +70,19 @@ def evaluate_store(index: Index, labels: Labels, k: int | None, right: float) ->
 
 
 def evaluate_corpus(
-    sample: Sample, labels: Labels, profile: Profile, right: float, processes: int
+    sample: Sample,
+    labels: Labels,
+    profile: Profile,
+    min_similarity: float | None,
+    right: float,
+    processes: int,
 ) -> Evaluation:
     """Compares the texts of a corpus with each other. What is found is right if its exact Jaccard
     similarity says so. Raises BadInput for ids that the corpus does not have."""
     labels.places(sample)
     sets = shingle_sets(sample.texts)
-    (prints,) = fingerprint_texts(sample.texts, [profile], processes)
-    found = near_fingerprints(prints, profile.k)
+    (printed,) = fingerprint_texts(sample.texts, [profile], processes)
+    found = near_under(profile, printed, min_similarity)
     exact = SimilarPairs(found.left, found.right, jaccard(sets, found.left, found.right))
     truth = Truth(labelled_pairs(labels, sample, sets), exact.of_at_least(right), sample)
     return _evaluation(truth, found, found, has_similarity=True)
@@ -102,7 +109,9 @@ def _given_pairs(labels: Labels, sample: Sample) -> SimilarPairs:
     return SimilarPairs(pairs[:, 0], pairs[:, 1], similarity[first])
 
 
-def _looked_up(index: Index, sample: Sample, k: int | None) -> tuple[Found, int]:
+def _looked_up(
+    index: Index, sample: Sample, k: int | None, min_similarity: float | None
+) -> tuple[Found, int]:
     """The pairs of these documents that a store finds, and how many lookups were truncated."""
     ids = list(sample.places)
     stored = index.fingerprints(ids)
@@ -117,7 +126,7 @@ def _looked_up(index: Index, sample: Sample, k: int | None) -> tuple[Found, int]
     pairs: dict[tuple[int, int], float] = {}
     truncated = 0
     for start in range(0, len(ids), _AT_ONCE):
-        lookups = index.find_fingerprints(fingerprints[start : start + _AT_ONCE], k)
+        lookups = index.find_fingerprints(fingerprints[start : start + _AT_ONCE], k, min_similarity)
         for place, lookup in enumerate(lookups, start):
             truncated += lookup.truncated
             others = ((sample.places.get(match.id), match.distance) for match in lookup.matches)

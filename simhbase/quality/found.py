@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from simhbase.errors import BadInput
 from simhbase.quality.estimates import Estimate, clusters, estimate
-from simhbase.quality.jaccard import lots, ranges
 from simhbase.quality.join import SimilarPairs
 from simhbase.quality.sample import Sample
 
 BINS = ((0.7, 0.75), (0.75, 0.8), (0.8, 0.9), (0.9, 1.0))
 MOST_PAIRS = 20_000_000
-_LOT = 1 << 22
 
 Numbers = NDArray[np.int64]
 
@@ -83,20 +81,6 @@ def drawers(keys: Iterable[NDArray[np.uint64]], left: Numbers, right: Numbers) -
         related += 2 * int(np.count_nonzero(table[left] == table[right]))
         largest = max(largest, int(sizes.max(initial=0)))
     return Drawers((met - related) / max(n, 1), related / max(n, 1), largest)
-
-
-def sharing(keys: Sequence[NDArray[np.uint64]]) -> Iterable[tuple[Numbers, Numbers]]:
-    """Pairs of texts that share a drawer of any table, in lots, each pair as often as it does: keys,
-    uint64 (n,) of each table; left < right."""
-    for table in keys:
-        order = np.argsort(table, kind="stable")
-        ascending = table[order]
-        last = np.searchsorted(ascending, ascending, side="right")
-        counts = last - np.arange(len(table)) - 1
-        for lot in lots(counts, _LOT):
-            first = np.repeat(np.arange(lot.start, lot.stop), counts[lot])
-            second = ranges(np.arange(lot.start, lot.stop) + 1, counts[lot])
-            yield order[first], order[second]
 
 
 @dataclass(frozen=True)

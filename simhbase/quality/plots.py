@@ -13,6 +13,7 @@ from simhbase.minhash import bands
 from simhbase.quality.calibration import Calibration, Figures
 from simhbase.quality.estimates import Estimate
 from simhbase.quality.found import Found
+from simhbase.quality.schemes import MINHASH_THRESHOLDS
 
 try:
     from matplotlib import rcParams
@@ -81,8 +82,8 @@ def _recall_and_precision(axes: Axes, calibration: Calibration) -> None:
 
 def _s_curves(axes: Axes, calibration: Calibration) -> None:
     """What bands should find, as lines, and what they and the best SimHash did find, as points."""
-    found = [each for each in calibration.figures if not each.setting.parameters.get("min_similarity")]
-    of_bands = [each for each in found if each.setting.scheme == "minhash"]
+    least = min(MINHASH_THRESHOLDS)
+    of_bands = [each for each in calibration.figures if each.setting.parameters.get("threshold") == least]
     for number, each in enumerate(of_bands):
         name = each.cost.layout
         axes.plot(_STEPS, [bands(name).meeting(step) for step in _STEPS], color=f"C{number}", label=name)

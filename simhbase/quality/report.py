@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from simhbase.quality.calibration import Calibration, Figures, candidates_at, reaches
+from simhbase.quality.calibration import Calibration, Figures, candidates_at
 from simhbase.quality.estimates import Estimate
 from simhbase.quality.found import BINS
 from simhbase.quality.schemes import Parameters
 
 _PER = 1_000_000
 _OPTIONS = {"k": "-k"}
+_DRAWERS = {"simhash": "layout", "minhash": "bands"}
 
 
 def share(estimate: Estimate | None) -> dict[str, float] | None:
@@ -60,7 +61,8 @@ def layouts_by_name(figures: Figures) -> list[dict[str, Any]]:
 
 def command(figures: Figures) -> str:
     """What to type to create a store with a setting."""
-    options = options_of({**figures.setting.parameters, "layout": figures.cost.layout})
+    drawers = _DRAWERS[figures.setting.scheme]
+    options = options_of({**figures.setting.parameters, drawers: figures.cost.layout})
     return f"simhbase tables create {options}"
 
 
@@ -72,7 +74,7 @@ def options_of(parameters: Parameters) -> str:
 
 
 def calibration_by_name(calibration: Calibration) -> Mapping[str, Any]:
-    """The whole calibration, the recommendation last; before it what no store can be made with yet."""
+    """The whole calibration, the recommendation last."""
     sample, goal, truth = calibration.sample, calibration.goal, calibration.truth
     best = calibration.recommended
     return {
@@ -88,10 +90,6 @@ def calibration_by_name(calibration: Calibration) -> Mapping[str, Any]:
         "settings": [figures_by_name(figures) for figures in calibration.figures],
         "layouts": [layout for figures in calibration.wider for layout in layouts_by_name(figures)],
         "goal": asdict(goal),
-        "beside": {
-            **figures_by_name(calibration.beside),
-            "reaches_goal": reaches(calibration.beside, goal),
-        },
         "recommended": {
             **figures_by_name(best),
             "reaches_goal": calibration.reached,

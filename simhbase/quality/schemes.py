@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -11,16 +11,16 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.features import FeatureBatch
+from simhbase.filing import Distances, Filing, MinHashFiling, SimHashFiling
 from simhbase.fingerprinter import Fingerprints
 from simhbase.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
-from simhbase.minhash import Bands, SketchForm, bands
+from simhbase.minhash import SketchForm, bands
 from simhbase.pairs import Pairs, pair_batches
 from simhbase.parallel import map_in_order
+from simhbase.prints import Prints
 from simhbase.profile import Profile
-from simhbase.quality.found import Drawers, Found, drawers, sharing
+from simhbase.quality.found import Drawers, Found, drawers
 from simhbase.quality.join import SimilarPairs
-from simhbase.rowkeys import prefixes
 
 Parameters = Mapping[str, object]
 
@@ -33,7 +33,9 @@ SIMHASH_FEATURES: tuple[Parameters, ...] = (
     {"features": "words:2"},
 )
 MINHASH_BANDS = ("16x8", "20x6", "25x5", "32x4")
-MINHASH_THRESHOLDS = (0.0, 0.65, 0.7, 0.75, 0.8)
+SKETCH = SketchForm()
+MINHASH = Profile(scheme="minhash", slots=SKETCH.slots, sketch_bits=SKETCH.bits)
+MINHASH_THRESHOLDS = (0.5, 0.65, 0.7, 0.75, 0.8)
 _TEXTS = 256  # sent to a worker at once
 
 
@@ -65,12 +67,26 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Prints:
-    """Fingerprints of those of n texts that have one: texts int64 (m,), values uint64 (m,)."""
+class Printed:
+    """What was made of those of n texts that have a fingerprint: texts int64 (m,), and their m prints."""
 
     n: int
     texts: NDArray[np.int64]
-    values: NDArray[np.uint64]
+    prints: Prints
+
+    def found(self, pairs: Iterable[Pairs], score: Callable[[Distances], NDArray[np.float64]]) -> Found:
+        """Pairs of prints as pairs of texts; score makes one of a distance."""
+        return Found.gathered(
+            self.n, ((self.texts[lot.left], self.texts[lot.right], score(lot.distance)) for lot in pairs)
+        )
+
+    def positions(self, near: SimilarPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Pairs of texts as pairs of prints; those of a text without are left out."""
+        position = np.full(self.n, -1)
+        position[self.texts] = np.arange(len(self.texts))
+        left, right = position[near.left], position[near.right]
+        there = (left >= 0) & (right >= 0)
+        return left[there], right[there]
 
 
 @dataclass(frozen=True)
@@ -87,24 +103,23 @@ class _Fingerprinting:
         return [profile.fingerprinter().fingerprint_many for profile in self.profiles]
 
 
-def fingerprint_texts(texts: Sequence[str], profiles: Sequence[Profile], processes: int) -> list[Prints]:
-    """The fingerprints of n texts under each profile."""
+def fingerprint_texts(texts: Sequence[str], profiles: Sequence[Profile], processes: int) -> list[Printed]:
+    """What n texts, of which there is one at least, become under each profile."""
     lots = [texts[start : start + _TEXTS] for start in range(0, len(texts), _TEXTS)]
     with closing(map_in_order(_Fingerprinting(profiles), lots, processes)) as results:
         by_lot = list(results)
     return [_joined(len(texts), [of_lot[number] for of_lot in by_lot]) for number in range(len(profiles))]
 
 
-def _joined(n: int, parts: Sequence[Fingerprints]) -> Prints:
-    accepted = np.concatenate([np.empty(0, np.bool_), *(part.accepted for part in parts)])
-    values = np.concatenate([np.empty(0, np.uint64), *(part.values for part in parts)])
-    return Prints(n, np.flatnonzero(accepted), values[accepted])
+def _joined(n: int, parts: Sequence[Fingerprints]) -> Printed:
+    accepted = np.concatenate([part.accepted for part in parts])
+    return Printed(n, np.flatnonzero(accepted), Prints.joined(part.prints for part in parts)[accepted])
 
 
-def simhash_settings(prints: Prints, parameters: Parameters, near: SimilarPairs) -> Iterator[Setting]:
+def simhash_settings(printed: Printed, parameters: Parameters, near: SimilarPairs) -> Iterator[Setting]:
     """SimHash with these parameters at every k up to MOST_BITS; near: the near duplicates, see Drawers."""
-    found = near_fingerprints(prints, MOST_BITS)
-    cost = cache(lambda name: _cost(prints, layout(name), near))
+    found = printed.found(pair_batches(printed.prints.values, MOST_BITS), _bits)
+    cost = cache(lambda name: _cost(printed, SimHashFiling(layout(name), 0), name, near))
     for k in range(MOST_BITS + 1):
         yield Setting(
             "simhash",
@@ -117,13 +132,42 @@ def simhash_settings(prints: Prints, parameters: Parameters, near: SimilarPairs)
         )
 
 
-def near_fingerprints(prints: Prints, k: int) -> Found:
-    """All pairs of texts within k bits; the score is the distance."""
+def minhash_settings(printed: Printed, near: SimilarPairs) -> Iterator[Setting]:
+    """MinHash with several bands, and the thresholds that decide about what shares one."""
+    for name in MINHASH_BANDS:
+        filing = MinHashFiling(bands(name), SKETCH, min(MINHASH_THRESHOLDS))
+        found = printed.found(filing.pairs(printed.prints, filing.bounds(None, None)), _similarity)
+        cost = _cost(printed, filing, name, near)
+        for threshold in MINHASH_THRESHOLDS:
+            yield Setting(
+                "minhash",
+                MINHASH.features,
+                f"similarity >= {threshold}",
+                {"scheme": "minhash", "threshold": threshold},
+                found.where(found.score >= threshold),
+                [name],
+                {name: cost}.__getitem__,
+            )
 
-    def part(pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        return prints.texts[pairs.left], prints.texts[pairs.right], pairs.distance.astype(np.float64)
 
-    return Found.gathered(prints.n, map(part, pair_batches(prints.values, k)))
+def near_under(profile: Profile, printed: Printed, min_similarity: float | None) -> Found:
+    """All pairs that a store with this profile would find. Raises UsageError for a similarity where
+    nothing tells it."""
+    filing = profile.filing
+    return printed.found(filing.pairs(printed.prints, filing.bounds(None, min_similarity)), _bits)
+
+
+def _bits(distances: Distances) -> NDArray[np.float64]:
+    return distances.astype(np.float64)
+
+
+def _similarity(unequal: Distances) -> NDArray[np.float64]:
+    return SKETCH.similarity(unequal.astype(np.int64))
+
+
+def _cost(printed: Printed, filing: Filing, name: str, near: SimilarPairs) -> Cost:
+    segments = filing.prefixes(printed.prints)[..., :4].copy().view(">u4")[..., 0].astype(np.uint64)
+    return Cost(name, filing.tables, drawers(segments.T, *printed.positions(near)))
 
 
 def layouts_reaching(k: int) -> list[Layout]:
@@ -139,67 +183,6 @@ def layouts_reaching(k: int) -> list[Layout]:
         if min(sum(run.width for run in table) for table in choice.tables) >= SEGMENT_BITS:
             break
     return found
-
-
-def _cost(prints: Prints, choice: Layout, near: SimilarPairs) -> Cost:
-    segments = prefixes(prints.values, choice)[..., :4].copy().view(">u4")[..., 0].astype(np.uint64)
-    return Cost(
-        choice.name, len(choice.tables), drawers(segments.T, *_positions(prints.n, prints.texts, near))
-    )
-
-
-def _positions(
-    n: int, texts: NDArray[np.int64], near: SimilarPairs
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of n texts as pairs of positions in `texts`; those with another text are left out."""
-    position = np.full(n, -1)
-    position[texts] = np.arange(len(texts))
-    left, right = position[near.left], position[near.right]
-    there = (left >= 0) & (right >= 0)
-    return left[there], right[there]
-
-
-def minhash_settings(shingles: FeatureBatch, parameters: Parameters, near: SimilarPairs) -> Iterator[Setting]:
-    """MinHash of these shingles with several bands, and the thresholds that verify what they find."""
-    form = SketchForm()
-    texts = np.flatnonzero(shingles.counts)
-    sketches = form.sketches(shingles)[texts]
-    for name in MINHASH_BANDS:
-        keys = list(_band_keys(bands(name), sketches, form))
-        found = _near_sketches(len(shingles.counts), texts, sketches, keys, form)
-        cost = Cost(name, len(keys), drawers(keys, *_positions(len(shingles.counts), texts, near)))
-        for threshold in MINHASH_THRESHOLDS:
-            yield Setting(
-                "minhash",
-                features_in_words(parameters),
-                f"similarity >= {threshold}" if threshold else "any band",
-                {**parameters, "min_similarity": threshold},
-                found.where(found.score >= threshold),
-                [name],
-                {name: cost}.__getitem__,
-            )
-
-
-def _band_keys(of: Bands, sketches: NDArray[np.uint8], form: SketchForm) -> Iterator[NDArray[np.uint64]]:
-    for band in of.segments(sketches, form.bits).T:
-        yield band.astype(np.uint64)
-
-
-def _near_sketches(
-    n: int,
-    texts: NDArray[np.int64],
-    sketches: NDArray[np.uint8],
-    keys: Sequence[NDArray[np.uint64]],
-    form: SketchForm,
-) -> Found:
-    """All pairs of texts that share a band; the score is their estimated similarity."""
-    met = [np.empty(0, np.int64)]
-    for left, right in sharing(keys):
-        met.append(np.unique(left * len(texts) + right))
-    pairs = np.unique(np.concatenate(met))
-    left, right = pairs // max(len(texts), 1), pairs % max(len(texts), 1)
-    similarity = form.similarity(form.unequal(sketches[left], sketches[right]))
-    return Found.gathered(n, [(texts[left], texts[right], similarity)])
 
 
 def features_in_words(parameters: Parameters) -> str:

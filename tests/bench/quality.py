@@ -175,7 +175,7 @@ def notes(measured: Measured, label: str) -> list[str]:
         f"intervals; a pair found is right if its similarity is {goal.right} or more. {label.capitalize()}: "
         f"of {len(measured.labelled.pairs.left):,} pairs. Rows: of a document in the index; candidates: "
         f"rows that a lookup reads among {TARGET:,} documents; largest drawer: its rows then. MinHash: "
-        "character 3-shingles, 128 slots of 8 bits, similarity as estimated from them.",
+        "128 slots of 8 bits, similarity as estimated from them.",
         f"For recall {goal.recall:g} of pairs of {goal.jaccard:g} and more with precision "
         f"{goal.precision:g}, `calibrate` recommends `{command(best)}`, which {outcome}.",
         " ".join(plots),
