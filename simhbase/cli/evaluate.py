@@ -28,7 +28,10 @@ Examples:
 @input_options
 @store_option
 @profile_options
-@min_similarity_option
+@min_similarity_option(
+    "Count only what has a Jaccard similarity of at least S, as its sketches estimate it "
+    "(scheme minhash, or --verify)."
+)
 @click.option(
     "--pairs",
     "file",
