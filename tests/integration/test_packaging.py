@@ -18,7 +18,9 @@ def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def test_the_wheel_holds_the_package_whole(wheel_files: set[str]) -> None:
-    package = [path for path in (ROOT / "simhbase").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    package = [
+        path for path in (ROOT / "simhbase").rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
     assert {str(path.relative_to(ROOT)) for path in package} - wheel_files == set()
     assert {"simhbase/py.typed", "simhbase/probes.json"} <= wheel_files
 
