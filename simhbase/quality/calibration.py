@@ -9,7 +9,7 @@ import numpy as np
 
 from simhbase.errors import BadInput, UsageError
 from simhbase.profile import Profile
-from simhbase.quality.estimates import Estimate
+from simhbase.quality.estimates import Estimate, clusters
 from simhbase.quality.found import BINS, Truth
 from simhbase.quality.jaccard import ShingleSets, shingle_sets
 from simhbase.quality.join import SimilarPairs, similar_pairs
@@ -27,7 +27,7 @@ from simhbase.quality.schemes import (
 )
 
 LEAST_TEXTS = 100
-LEAST_PAIRS = 20
+LEAST_GROUPS = 20  # pairs of one group are found all or none
 WIDER = range(4, MOST_BITS + 1)
 
 
@@ -132,9 +132,10 @@ def find_truth(sample: Sample, sets: ShingleSets, goal: Goal, labelled: SimilarP
         if labelled is None
         else Truth(labelled, right.and_also(labelled), sample)
     )
-    wanted = int(np.count_nonzero(truth.pairs.jaccard >= goal.jaccard))
-    if wanted < LEAST_PAIRS:
-        raise BadInput(_too_few_pairs(truth, wanted, goal))
+    wanted = truth.pairs.of_at_least(goal.jaccard)
+    groups = len(np.unique(clusters(len(sample.texts), wanted.left, wanted.right)[wanted.left]))
+    if groups < LEAST_GROUPS:
+        raise BadInput(_too_few_groups(truth, len(wanted.left), groups, goal))
     return truth
 
 
@@ -152,14 +153,15 @@ def _too_few_texts(sample: Sample) -> str:
     )
 
 
-def _too_few_pairs(truth: Truth, wanted: int, goal: Goal) -> str:
-    found = f"{wanted:,} pair{'s' * (wanted != 1)}" if wanted else "no pair"
+def _too_few_groups(truth: Truth, pairs: int, groups: int, goal: Goal) -> str:
+    found = f"{pairs:,} pair{'s' * (pairs != 1)}" if pairs else "no pair"
     highest = f" (the most similar pair: {truth.pairs.jaccard.max():.2f})" if len(truth.pairs.left) else ""
+    within = f", in {groups} group{'s' * (groups != 1)} of near duplicates" if pairs else ""
     sample = "" if truth.sample.is_whole else "a larger --sample or "
     return (
         f"{found} of Jaccard similarity {goal.jaccard} or more{highest} among {len(truth.sample.texts):,} "
-        f"different texts: at least {LEAST_PAIRS} are needed to recommend anything. Either the corpus has "
-        f"hardly any near duplicates, or what you look for is less alike: take {sample}a lower --jaccard"
+        f"different texts{within}: at least {LEAST_GROUPS} groups are needed to recommend anything. Either "
+        f"the corpus has hardly any, or what you look for is less alike: take {sample}a lower --jaccard"
     )
 
 

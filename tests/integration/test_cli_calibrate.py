@@ -153,6 +153,7 @@ def test_plots_are_drawn_and_are_the_same_each_time(halves, tmp_path):
         (["always the same text"] * 200, "all 200 documents have the same text"),
         (texts(200), "no pair of Jaccard similarity 0.8 or more"),
         ([*texts(200), *(text[:-9] for text in texts(3))], "3 pairs of Jaccard similarity 0.8 or more"),
+        ([f"{texts(1)[0]} number {number}" for number in range(200)], "in 1 group of near duplicates"),
     ],
 )
 def test_a_corpus_that_tells_nothing_gets_no_recommendation(tmp_path, contents, message):
@@ -161,6 +162,23 @@ def test_a_corpus_that_tells_nothing_gets_no_recommendation(tmp_path, contents, 
     assert done.returncode == 1
     assert message in done.stderr.decode()
     assert not done.stdout
+
+
+def test_texts_without_words_are_measured_by_their_characters(tmp_path):
+    chance = np.random.default_rng(0)
+    marks = ["".join(chance.choice(list("!?.,;:-+*/"), 200)) for _ in range(100)]
+    path = documents(tmp_path / "corpus.jsonl", [text for mark in marks for text in (mark, f"{mark}!?")])
+    found = result("calibrate", "--processes", 1, path, cwd=tmp_path)
+    by_words = [each for each in found["settings"] if each["features"] == "words, count"]
+    assert all(each["recall"]["goal"]["value"] == 0 for each in by_words)
+    assert found["recommended"]["features"] == "chars:3"
+
+
+def test_labels_need_the_whole_corpus(halves, tmp_path):
+    pairs, _ = truth(halves[0], 0.8)
+    done = run("calibrate", "--labels", pairs, "--sample", 100, halves[0], cwd=tmp_path)
+    assert done.returncode == 1
+    assert "take them all (--sample 600)" in done.stderr.decode()
 
 
 def test_binary_files_are_no_corpus(tmp_path):
