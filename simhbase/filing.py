@@ -67,7 +67,8 @@ class Filing(Protocol):
 class SimHashFiling:
     """Blocks of the fingerprint name its drawers; near ones differ in few bits.
 
-    form: of the sketches that matches are verified by, if they are.
+    form: of the sketches that matches are verified by, if they are. Documents of one fingerprint share
+    the sketch that was written last.
     """
 
     layout: Layout

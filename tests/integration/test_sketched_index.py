@@ -11,7 +11,9 @@ from simhbase.bulk.dedup import groups
 from simhbase.bulk.loader import load_unique
 from simhbase.check import STRAY_ROW, STRAY_SKETCH, UNSKETCHED, WRONG_ROW, Checker
 from simhbase.errors import ProfileMismatch, UsageError
+from simhbase.fingerprinter import Fingerprinter
 from simhbase.index import Index
+from simhbase.parallel import map_in_order
 from simhbase.prints import Prints
 from simhbase.reader import Reader
 from simhbase.records import listing_key, sketch_key
@@ -297,6 +299,29 @@ def test_a_document_that_moves_while_it_is_looked_up_is_found():
 
         (lookup,) = Reader(Moving(), MINHASH.filing).find(old)
         assert [(match.id, match.fingerprint) for match in lookup.matches] == [("x", int(new.values[0]))]
+
+
+_fingerprinter: Fingerprinter
+
+
+def prepare() -> None:
+    global _fingerprinter
+    _fingerprinter = MINHASH.fingerprinter()
+
+
+def make_prints(some: list[str]) -> Prints:
+    return _fingerprinter.fingerprint_many(some).prints
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("size", [1, 8, 100])
+def test_prints_depend_on_no_number_of_processes_and_no_batch_size(processes, size):
+    contents = texts(16)
+    batches = [contents[start : start + size] for start in range(0, len(contents), size)]
+    made = Prints.joined(map_in_order(make_prints, batches, processes, prepare))
+    expected = MINHASH.fingerprinter().fingerprint_many(contents).prints
+    assert np.array_equal(made.values, expected.values)
+    assert np.array_equal(made.sketches, expected.sketches)
 
 
 def test_rows_of_a_text_carry_its_fingerprint_and_the_number_of_each_band():
