@@ -106,7 +106,7 @@ class Calibration:
 
 def calibrate(sample: Sample, goal: Goal, processes: int, labels: Labels | None = None) -> Calibration:
     """Measures every scheme on a sample and recommends the one that reaches the goal with the fewest
-    rows a document, or comes nearest to it.
+    rows a document (of several the one that reads, then errs, least), or comes nearest to it.
 
     labels: the pairs to find; without them all pairs that are similar enough. Raises BadInput where the
     sample is too small, has no near duplicates or too few to tell, and for labels of unknown ids.
@@ -217,5 +217,6 @@ def _nearness(figures: Figures, goal: Goal) -> float:
     return min(1.0, recall / goal.recall, precision / goal.precision, read)
 
 
-def _rank(figures: Figures, goal: Goal) -> tuple[float, int, float]:
-    return -_nearness(figures, goal), figures.cost.rows, figures.candidates
+def _rank(figures: Figures, goal: Goal) -> tuple[float, int, float, float]:
+    shares = (share.value for share in (figures.recall, figures.precision) if share)
+    return -_nearness(figures, goal), figures.cost.rows, figures.candidates, -sum(shares)

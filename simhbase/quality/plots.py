@@ -131,10 +131,10 @@ def _distances(axes: Axes, calibration: Calibration) -> None:
         [found.score[is_right], found.score[~is_right]],
         bins=edges.tolist(),
         weights=[weights[is_right], weights[~is_right]],
-        label=["duplicates", "others"],
+        label=[f"duplicates ({calibration.goal.right:g} and more)", "others"],
     )
     axes.set(
-        title=f"Pairs by distance: {widest.features} (duplicates: {calibration.goal.right:g} and more)",
+        title=f"Pairs by distance: SimHash of {widest.features}",
         xlabel="bits in which the fingerprints differ",
         ylabel="pairs in the corpus",
     )
