@@ -11,6 +11,7 @@ from pathlib import Path
 
 from simhbase.bulk.formats import EXTENSIONS, Source, format_of
 from simhbase.bulk.record import Format, SourceReject
+from simhbase.stores import is_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ def expand(given: str, file_format: Format | None) -> Iterator[Found | SourceRej
 
     A folder stands for the files below it that are not hidden (their names, and those of the folders
     they are in, do not begin with a dot) and whose names tell a format, or for all of them where
-    `file_format` does. A file that is named is taken whatever its name, also if it does not exist.
+    `file_format` does; the files of an embedded store are left out. A file that is named is taken
+    whatever its name, also if it does not exist.
     SourceRejects stand for what names nothing.
     """
     if has_magic(given) and not os.path.lexists(given):
@@ -66,7 +68,9 @@ def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | Source
     failures: list[OSError] = []
     empty = True
     for place, subfolders, names in os.walk(folder, onerror=failures.append):
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        subfolders[:] = sorted(
+            name for name in subfolders if not name.startswith(".") and not is_store(Path(place, name))
+        )
         for name in sorted(names):
             if not name.startswith(".") and (file_format or format_of(name)):
                 path = Path(place, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from simhbase.errors import UsageError
@@ -34,6 +35,11 @@ def droppable(url: str) -> list[str]:
     """The names of what `drop_store` would delete: of a store, or of the half of one that a creation
     left which was interrupted. Raises TablesMissing where there is nothing."""
     return _backend(url).droppable(url)  # type: ignore[no-any-return]  # a module is untyped
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder holds an embedded store, so that its files are nobody's input."""
+    return _backend("rocksdb:").is_store(folder)  # type: ignore[no-any-return]  # a module is untyped
 
 
 def location(url: str) -> str:

@@ -93,7 +93,7 @@ def drop_store(url: str) -> None:
 
 def droppable(url: str) -> list[str]:
     """The name of what `drop_store` would delete. Raises TablesMissing."""
-    if not _is_ours(_path(url)):
+    if not is_store(_path(url)):
         raise _nothing_there(url)
     return [url]
 
@@ -102,7 +102,8 @@ def _path(url: str) -> Path:
     path = location(url)
     if not path:
         raise UsageError(f"no store {url!r}: name its folder, as in rocksdb:simhbase.db")
-    return Path(path).absolute()  # a change of the working folder moves no store
+    # A shell leaves the tilde behind a scheme as it is; a change of the working folder moves no store.
+    return Path(path).expanduser().absolute()
 
 
 def _require(url: str, path: Path) -> None:
@@ -119,7 +120,8 @@ def _nothing_there(url: str) -> TablesMissing:
     return TablesMissing(f"{url}: no store is there; simhbase load or simhbase tables create make one")
 
 
-def _is_ours(path: Path) -> bool:
+def is_store(path: Path) -> bool:
+    """Whether a folder holds a store, or what an interrupted creation left of one."""
     # An interrupted creation leaves the second before any other file.
     return any((path / name).exists() for name in ("CURRENT", "rocksdict-config.json"))
 
@@ -127,7 +129,7 @@ def _is_ours(path: Path) -> bool:
 def _make_folder(url: str, path: Path) -> None:
     """Raises UsageError where a store's files would be scattered among others."""
     with _Failures("creating", url):
-        if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_ours(path))):
+        if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not is_store(path))):
             raise UsageError(f"{url}: the path holds something else, give the store a folder of its own")
         path.mkdir(parents=True, exist_ok=True)
         # RocksDB syncs what is in its folder, not the folder's own name.

@@ -57,6 +57,19 @@ def test_the_store_is_simhbase_db_in_the_working_folder_unless_told_otherwise(tm
     assert (tmp_path / "third.db").is_dir()
 
 
+def test_a_store_in_the_folder_that_is_loaded_is_no_input(tmp_path):
+    documents(tmp_path / "a.jsonl", [NEWS])
+    result("load", ".", cwd=tmp_path)
+    again = result("load", ".", cwd=tmp_path)
+    assert (again["documents"], again["unchanged"]) == (1, 1)
+
+
+def test_a_tilde_in_the_url_of_a_store_is_the_home_folder(tmp_path):
+    documents(tmp_path / "a.jsonl", [NEWS])
+    result("load", "a.jsonl", "--store", "rocksdb:~/s.db", cwd=tmp_path, HOME=str(tmp_path / "home"))
+    assert (tmp_path / "home" / "s.db").is_dir()
+
+
 def test_matches_come_nearest_first_then_by_id(tmp_path):
     load(tmp_path, {"c": 0b1, "b": 0b1, "a": 0b111, "far": FAR, "q": 0}, *STORE)
     answer = result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
