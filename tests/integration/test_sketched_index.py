@@ -47,8 +47,10 @@ def jaccard(a: str, b: str) -> float:
     return len(shingles(a) & shingles(b)) / len(shingles(a) | shingles(b))
 
 
-@pytest.fixture(params=["memory", "rocksdb"])
+@pytest.fixture(params=["memory", "rocksdb", pytest.param("hbase", marks=pytest.mark.hbase)])
 def url(request, tmp_path) -> str:
+    if request.param == "hbase":
+        return request.getfixturevalue("hbase").empty_store("sketched")
     return "memory:" if request.param == "memory" else f"rocksdb:{tmp_path}/store"
 
 
