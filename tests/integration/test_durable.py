@@ -7,11 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from simhbase.filing import SimHashFiling
 from simhbase.layout import layout
+from simhbase.prints import Prints
 from simhbase.profile import Profile, write_profile
 from simhbase.stores import create_store
 from simhbase.writer import Writer
 
+FILING = SimHashFiling(layout("5x2"), k=3)
 WRITES = ("put", "delete", "add", "remove", "compare_and_set", "increment", "sync")
 
 
@@ -34,7 +37,7 @@ class Noting:
 
 def add(store: object, **documents: int) -> object:
     values = np.array(list(documents.values()), dtype=np.uint64)
-    return Writer(store, layout("5x2")).add(list(documents), values)
+    return Writer(store, FILING).add(list(documents), Prints.bare(values))
 
 
 @pytest.mark.parametrize(
@@ -43,8 +46,8 @@ def add(store: object, **documents: int) -> object:
         lambda store: write_profile(store, Profile()),
         lambda store: add(store, new=1),
         lambda store: add(store, there=1),
-        lambda store: Writer(store, layout("5x2")).delete(["there"]),
-        lambda store: Writer(store, layout("5x2")).finish(["there"]),
+        lambda store: Writer(store, FILING).delete(["there"]),
+        lambda store: Writer(store, FILING).finish(["there"]),
     ],
     ids=["a profile", "a new document", "a moved document", "a deletion", "a repair"],
 )
