@@ -1,9 +1,13 @@
 import os
+import signal
 
 import pytest
 from hypothesis import settings
 
 from tests.cluster import Cluster, Starting
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and children would inherit that from us.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadline, the same examples each run
     settings.register_profile("simhbase", deadline=None)
