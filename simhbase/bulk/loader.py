@@ -102,7 +102,8 @@ class _Selection:
             found = [*self._standing(document, stored.of(number)), *fellows.kept_near(number)]
             if not found and stored.truncated[number]:
                 if number not in to_the_end:
-                    to_the_end |= self._read_to_the_end(self._open(number, stored, fellows))
+                    cut = [each for each in self._open(number, stored, fellows) if each not in to_the_end]
+                    to_the_end |= self._read_to_the_end(cut)
                 found = list(self._standing(document, to_the_end[number]))
             if not found:
                 self._kept.add(document)

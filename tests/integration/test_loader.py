@@ -169,6 +169,31 @@ def test_cut_drawers_of_a_batch_are_read_to_their_end_together(monkeypatch):
     assert limits == [everything, (None, 8)], "one read for all that were cut, without their copies"
 
 
+def test_no_document_is_read_to_the_end_twice(monkeypatch):
+    """A document that is near an open one waits for it, and is read later: alone."""
+    read = []
+    near = loader.Reader.near
+
+    def near_and_note(reader, prints, bounds):
+        if reader.drawer_limit is None:
+            read.append(prints.values.tolist())
+        return near(reader, prints, bounds)
+
+    monkeypatch.setattr(loader.Reader, "near", near_and_note)
+    monkeypatch.setattr(loader, "DRAWER_LIMIT", 1)
+    in_front = [number * (1 << 51 | 1 << 25 | 1 << 12 | 1) for number in range(4)]
+    hidden = [value | 0b11111 << 46 for value in in_front]  # second in every drawer but those of its own
+    stored = {f"s{number}": value for number, value in enumerate(in_front + hidden)}
+    near_each_other = [hidden[0] ^ 1 << bit for bit in (40, 41, 42)]
+    alone = [value ^ 1 << 40 for value in hidden[1:]]
+    documents = [(f"d{number}", value) for number, value in enumerate(near_each_other + alone)]
+    expected = one_by_one(dict(stored), documents)
+    with index_with(stored) as index:
+        assert load(index, documents, len(documents), load_unique) == expected
+    first, second, third = near_each_other
+    assert read == [[first, *alone], [second], [third]]
+
+
 @given(stores, loads, batch_sizes)
 def test_a_load_of_all_replaces_what_is_stored(stored, documents, size):
     with index_with(stored) as index:
