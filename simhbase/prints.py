@@ -39,9 +39,7 @@ class Prints:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(
-        self, chosen: slice | NDArray[np.bool_] | NDArray[np.int64] | list[int] | list[bool]
-    ) -> Self:
+    def __getitem__(self, chosen: Chosen) -> Self:
         return type(self)(self.values[chosen], self.sketches[chosen])
 
     def sketch_bytes(self) -> list[bytes]:

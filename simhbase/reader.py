@@ -241,13 +241,6 @@ def _each_once(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np
     return flat[first], which.reshape(queries, tables)
 
 
-def _or_none(near: Near) -> list[float | None]:
-    """The similarities, None where one is not known."""
-    if near.similarity is None:
-        return [None] * len(near.query)
-    return [None if isnan(value) else value for value in near.similarity.tolist()]
-
-
 def _once(near: Near) -> Near:
     """Every fingerprint once a query: the same one comes back from several drawers."""
     if len(near.query) < 2:
