@@ -73,10 +73,12 @@ def test_putting_rows_of_the_index(rows):
     )
 
 
-@given(st.lists(KEYS, max_size=5))
-def test_deleting_rows(keys):
+@given(st.lists(KEYS, max_size=5), st.integers(0, 2**63 - 1))
+def test_deleting_rows_up_to_a_time(keys, timestamp):
     batches = mutations(keys, isDelete=True)
-    assert TABLE.delete(keys) == request("mutateRows", tableName=NAME, rowBatches=batches, attributes={})
+    assert TABLE.delete(keys, timestamp) == request(
+        "mutateRowsTs", tableName=NAME, rowBatches=batches, timestamp=timestamp, attributes={}
+    )
 
 
 @given(INDEX_KEYS, st.integers(0, 2**63 - 1))
