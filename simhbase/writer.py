@@ -23,6 +23,8 @@ from simhbase.rowkeys import fingerprints_of
 from simhbase.sketches import stored_sketches
 from simhbase.stores.base import Store
 
+Wish = tuple[int, bytes]  # a document's fingerprint and sketch
+
 
 @dataclass(frozen=True)
 class Writer:
@@ -43,13 +45,13 @@ class Writer:
             settled = self._settled(wanted, found)
             now = _now()
             changed = {
-                document: _intent(wish, found.get(document), now)
-                for document, wish in wanted.items()
+                document: _intent(fingerprint, sketch, found.get(document), now)
+                for document, (fingerprint, sketch) in wanted.items()
                 if document not in settled
             }
             self._carry_out(changed)
         known = [document for document in changed if document in found]
-        moved = sum(found[document].fingerprint != wanted[document].fingerprint for document in known)
+        moved = sum(found[document].fingerprint != changed[document].fingerprint for document in known)
         return AddReport(
             added=len(changed) - len(known),
             moved=moved,
@@ -132,18 +134,16 @@ class Writer:
         if again:
             table.put(again)
 
-    def _settled(self, wanted: Mapping[str, Entry], found: Mapping[str, Entry]) -> set[str]:
+    def _settled(self, wanted: Mapping[str, Wish], found: Mapping[str, Entry]) -> set[str]:
         """The documents that are stored as they are wanted."""
         same = [
             document
-            for document, wish in wanted.items()
-            if document in found
-            and found[document].state == State.STORED
-            and found[document].fingerprint == wish.fingerprint
+            for document, entry in found.items()
+            if entry.state == State.STORED and entry.fingerprint == wanted[document][0]
         ]
         if self.filing.form is None or not same:
             return set(same)
-        fingerprints = [wanted[document].fingerprint for document in same]
+        fingerprints = [found[document].fingerprint for document in same]
         _, there = stored_sketches(self.store, fingerprints, self.filing.form)
         return {document for document, sketched in zip(same, there.tolist(), strict=True) if sketched}
 
@@ -172,7 +172,7 @@ class Writer:
             + [(document, entry.fingerprint) for document, entry in deleted.items()]
         )
         settled = [
-            (records.document_key(document), replace(entry, state=State.STORED, old=(), sketch=b"").encode())
+            (records.document_key(document), Entry(entry.fingerprint, State.STORED, entry.time).encode())
             for document, entry in kept.items()
         ]
         if settled:
@@ -214,26 +214,26 @@ class Writer:
         return Prints(values[there], found[there])
 
 
-def _admit(ids: Sequence[str], prints: Prints) -> tuple[dict[str, Entry], list[Rejected]]:
+def _admit(ids: Sequence[str], prints: Prints) -> tuple[dict[str, Wish], list[Rejected]]:
     """What is wanted of the documents that can be stored, and those that cannot."""
-    wanted: dict[str, Entry] = {}
+    wanted: dict[str, Wish] = {}
     rejected = []
     for document, fingerprint, sketch in zip(ids, prints.values.tolist(), prints.sketch_bytes(), strict=True):
         problem = records.id_problem(document)
         if problem is None and document in wanted:
             problem = "the same id came earlier in the same call"
         if problem is None:
-            wanted[document] = Entry(fingerprint, State.WRITING, 0, sketch=sketch)
+            wanted[document] = fingerprint, sketch
         else:
             rejected.append(Rejected(document, problem))
     return wanted, rejected
 
 
-def _intent(wish: Entry, found: Entry | None, now: int) -> Entry:
+def _intent(fingerprint: int, sketch: bytes, found: Entry | None, now: int) -> Entry:
     """What to write for a document, given its row: all that it had before becomes old."""
     former = (found.fingerprint, *found.old) if found else ()
-    old = tuple(dict.fromkeys(value for value in former if value != wish.fingerprint))
-    return replace(wish, time=now, old=old)
+    old = tuple(dict.fromkeys(value for value in former if value != fingerprint))
+    return Entry(fingerprint, State.WRITING, now, old, sketch)
 
 
 def _unfinished(entry: Entry) -> Entry:
