@@ -36,8 +36,8 @@ class Writer:
     def add(self, ids: Sequence[str], prints: Prints) -> AddReport:
         """Stores n documents, or replaces them; ids that cannot be stored are rejected.
 
-        A document that is stored with the same fingerprint already costs one read. All others are
-        durable when this returns.
+        A document that is stored with the same fingerprint and sketch already costs a read of each.
+        All others are durable when this returns.
         """
         wanted, rejected = _admit(ids, prints)
         with self.store.exclusive():
@@ -143,9 +143,9 @@ class Writer:
         ]
         if self.filing.form is None or not same:
             return set(same)
-        fingerprints = [found[document].fingerprint for document in same]
-        _, there = stored_sketches(self.store, fingerprints, self.filing.form)
-        return {document for document, sketched in zip(same, there.tolist(), strict=True) if sketched}
+        fingerprints, sketches = zip(*map(wanted.__getitem__, same), strict=True)
+        rows = self.store.records("fingerprints").get(list(map(records.sketch_key, fingerprints)))
+        return {document for document, sketch, row in zip(same, sketches, rows, strict=True) if sketch == row}
 
     def _entries(self, ids: Sequence[str]) -> dict[str, Entry]:
         """The rows of the documents among ids that have one."""

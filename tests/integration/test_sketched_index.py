@@ -104,6 +104,15 @@ def test_documents_are_moved_and_deleted_with_their_rows_and_sketches(url, profi
         assert rows_of(index) == (0, 0, 0)
 
 
+def test_a_text_that_is_replaced_by_its_words_in_another_order_is_found_by_the_new_one(url):
+    words = [a + b for a in "abcdefghij" for b in "klmnopqrst"]
+    old, new = " ".join(words), " ".join(reversed(words))
+    with simhbase.open(url, create=VERIFIED) as index:
+        index.add([Document("x", old)])
+        assert index.add([Document("x", new)]).unchanged == 1, "the fingerprint is the same"
+        assert found(index.find(new, min_similarity=0.95)) == ["x"]
+
+
 def rows_of(index: Index) -> tuple[int, int, int]:
     tables = (index.store.records("documents"), index.store.records("fingerprints"), index.store.drawers)
     documents, fingerprints, index_rows = (sum(map(len, table.iterate())) for table in tables)
