@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.filing import Bounds, Distances, Filing
-from simhbase.pairs import Pairs, distances, distinct
+from simhbase.pairs import distances, distinct, united
 from simhbase.prints import Prints
 
 
@@ -62,7 +62,7 @@ def groups(prints: Prints, filing: Filing, bounds: Bounds, exact: Exact | None =
         if exact is not None:
             similar = exact.similarity(values.first[pairs.left], values.first[pairs.right]) >= exact.least
             pairs = pairs.where(similar)
-        root = _united(root, pairs)
+        root = united(root, pairs.left, pairs.right)
     representative = values.first[root[values.inverse]]
     everyone = np.arange(len(prints))
     distance: Distances = distances(prints.values, everyone, representative)
@@ -81,21 +81,3 @@ def _exactly(representative: NDArray[np.int64], exact: Exact) -> NDArray[np.floa
     others = np.flatnonzero(representative != np.arange(len(representative)))
     similarity[others] = exact.similarity(others, representative[others])
     return similarity
-
-
-def _united(root: NDArray[np.int64], pairs: Pairs) -> NDArray[np.int64]:
-    """Joins sets, each of which is named by its least member: root int64 (n,) says by which.
-
-    Each round hangs the larger root of every pair under the least it meets, then shortens the
-    paths until all members point at their root again (the vectorised form of union-find: Shiloach
-    and Vishkin, An O(log n) parallel connectivity algorithm, 1982).
-    """
-    left, right = root[pairs.left], root[pairs.right]
-    while len(apart := np.flatnonzero(left != right)):
-        left, right = left[apart], right[apart]
-        root = root.copy()
-        np.minimum.at(root, np.maximum(left, right), np.minimum(left, right))
-        while not np.array_equal(root, shorter := root[root]):
-            root = shorter
-        left, right = root[left], root[right]
-    return root

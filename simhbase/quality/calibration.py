@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simhbase.errors import BadInput, UsageError
+from simhbase.pairs import united
 from simhbase.profile import Profile
-from simhbase.quality.estimates import Estimate, clusters
+from simhbase.quality.estimates import Estimate
 from simhbase.quality.found import BINS, Truth
 from simhbase.quality.jaccard import ShingleSets, shingle_sets
 from simhbase.quality.join import SimilarPairs, similar_pairs
@@ -133,7 +134,8 @@ def find_truth(sample: Sample, sets: ShingleSets, goal: Goal, labelled: SimilarP
         else Truth(labelled, right.and_also(labelled), sample)
     )
     wanted = truth.pairs.of_at_least(goal.jaccard)
-    groups = len(np.unique(clusters(len(sample.texts), wanted.left, wanted.right)[wanted.left]))
+    group = united(np.arange(len(sample.texts)), wanted.left, wanted.right)
+    groups = len(np.unique(group[wanted.left]))
     if groups < LEAST_GROUPS:
         raise BadInput(_too_few_groups(truth, len(wanted.left), groups, goal))
     return truth

@@ -45,23 +45,3 @@ def estimate(
     return Estimate(
         value, max(0.0, min(centre - margin, value)), min(1.0, max(centre + margin, value)), len(hits)
     )
-
-
-def clusters(n: int, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The connected component of each of n texts, named by its least member: int64 (n,).
-
-    left, right: int64 (m,), the pairs that join them. Each round gives both ends of a pair the lesser
-    name of the two and then every text the name of the one it is named by.
-    """
-    names = np.arange(n)
-    while True:
-        lesser = names.copy()
-        least = np.minimum(names[left], names[right])
-        np.minimum.at(lesser, left, least)
-        np.minimum.at(lesser, right, least)
-        np.minimum.at(lesser, names[left], least)
-        np.minimum.at(lesser, names[right], least)
-        lesser = lesser[lesser]
-        if np.array_equal(lesser, names):
-            return names
-        names = lesser

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import BadInput
-from simhbase.quality.estimates import Estimate, clusters, estimate
+from simhbase.pairs import united
+from simhbase.quality.estimates import Estimate, estimate
 from simhbase.quality.join import SimilarPairs
 from simhbase.quality.sample import Sample
 
@@ -111,4 +112,5 @@ class Truth:
     def _share(self, hits: NDArray[np.bool_], left: Numbers, right: Numbers) -> Estimate | None:
         """Of m pairs; each counts for the pairs of the corpus that it stands for."""
         weights = 1 / self.sample.probability(left, right)
-        return estimate(hits, clusters(len(self.sample.texts), left, right)[left], weights)
+        clusters = united(np.arange(len(self.sample.texts)), left, right)[left]
+        return estimate(hits, clusters, weights)

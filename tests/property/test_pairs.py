@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from simhbase.layout import layout
-from simhbase.pairs import default_layout, distances, distinct, pair_batches, pairs_within
+from simhbase.pairs import default_layout, distances, distinct, pair_batches, pairs_within, united
 
 LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "3x1", "7x3", "8x2"]
 
@@ -109,3 +109,18 @@ def test_batches_hold_every_pair_once(data):
     batches = list(pair_batches(fingerprints, 3))
     rows = [row for batch in batches for row in as_rows(batch)]
     assert sorted(rows) == brute_force(fingerprints, 3)
+
+
+@given(
+    st.integers(1, 30).flatmap(
+        lambda n: st.tuples(st.just(n), st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))))
+    )
+)
+def test_united_sets_are_connected_components_named_by_their_least_member(graph):
+    n, edges = graph
+    expected = list(range(n))
+    for _ in range(n):
+        for one, other in edges:
+            expected[one] = expected[other] = min(expected[one], expected[other])
+    left, right = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    assert united(np.arange(n), left, right).tolist() == expected

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.quality.estimates import clusters, estimate
+from simhbase.quality.estimates import estimate
 
 
 def share(hits: list[bool], names: list[int] | None = None, weights: list[float] | None = None):
@@ -46,18 +46,3 @@ def test_an_interval_holds_its_value_and_lies_within_0_and_1(observed):
     hits, names, weights = map(list, zip(*observed, strict=True))
     found = share(hits, names, weights)
     assert 0 <= found.low <= found.value <= found.high <= 1 + 1e-12
-
-
-@given(
-    st.integers(1, 30).flatmap(
-        lambda n: st.tuples(st.just(n), st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))))
-    )
-)
-def test_clusters_are_connected_components_named_by_their_least_member(graph):
-    n, edges = graph
-    expected = list(range(n))
-    for _ in range(n):
-        for one, other in edges:
-            expected[one] = expected[other] = min(expected[one], expected[other])
-    left, right = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    assert clusters(n, left, right).tolist() == expected
