@@ -1,18 +1,19 @@
 """Fingerprints -> drawers -> candidates -> matches: one read of the drawers for a whole batch, and one of
-the sketches where matches are judged by them."""
+the sketches where matches are judged by them (or a few, where drawers are hot)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isnan
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase import records
 from simhbase.filing import Bounds, Distances, Filing
-from simhbase.minhash import SketchForm
 from simhbase.model import Lookup, Match
 from simhbase.prints import Prints
 from simhbase.rowkeys import PREFIX_BYTES
@@ -23,6 +24,7 @@ DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
 LOT_ROWS = 1 << 20  # rows compared at once
 MOST_LOOKS = 10  # where documents are moved faster than they are read, ever again
+Value = TypeVar("Value", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,11 @@ class Reader:
     def _near(self, prints: Prints, bounds: Bounds) -> Near:
         wanted = self.filing.prefixes(prints)
         if len(wanted) == 1:
-            near = self._near_one(prints.values, wanted[0], bounds.bits)
-        else:
-            distinct, drawer = _each_once(wanted)
-            rows = self.store.drawers.read(distinct, self.drawer_limit)
-            truncated = np.logical_or.reduce(rows.truncated[drawer], axis=1)
-            near = self._within(prints.values, bounds.bits, rows, drawer, truncated)
-        form = self.filing.form
-        return near if form is None else self._judged(prints, near, bounds, form)
+            return self._judged(prints, self._near_one(prints.values, wanted[0], bounds.bits), bounds)
+        distinct, drawer = _each_once(wanted)
+        rows = self.store.drawers.read(distinct, self.drawer_limit)
+        lots = self._within(prints.values, bounds.bits, rows, drawer)
+        return _joined([self._judged(prints, lot, bounds) for lot in lots])
 
     def _near_one(self, fingerprint: NDArray[np.uint64], wanted: NDArray[np.uint8], most: int) -> Near:
         """The same by bits for one query, which somebody is waiting for: its drawers differ by their
@@ -143,20 +142,19 @@ class Reader:
         most: int,
         rows: DrawerRows,
         drawer: NDArray[np.int64],
-        truncated: NDArray[np.bool_],
-    ) -> Near:
+    ) -> Iterator[Near]:
         """The rows within so many bits of each query.
 
         drawer: int64 (n, tables), the drawers of each query. Hot drawers are many queries' at once, so
         that all pairs of query and row would not fit in memory: queries go by lots of bounded size.
         """
+        truncated = np.logical_or.reduce(rows.truncated[drawer], axis=1)
         counts = np.diff(rows.offsets)[drawer]
         ends = np.cumsum(np.add.reduce(counts, axis=1))
         cuts = np.searchsorted(
             ends, np.arange(LOT_ROWS, ends[-1] if len(ends) else 0, LOT_ROWS), side="right"
         )
         bounds = [0, *np.unique(cuts).tolist(), len(fingerprints)]
-        lots = []
         for start, end in pairwise(bounds):
             lot = counts[start:end].ravel()
             query = np.repeat(np.arange(start, end), np.add.reduce(counts[start:end], axis=1))
@@ -165,18 +163,13 @@ class Reader:
             candidates = rows.fingerprints[row]
             distances = self.filing.bits_apart(candidates, fingerprints[query])
             near = np.flatnonzero(distances <= most)
-            lots.append(_once(Near(query[near], candidates[near], distances[near], truncated)))
-        if len(lots) == 1:
-            return lots[0]
-        return Near(
-            np.concatenate([lot.query for lot in lots]),
-            np.concatenate([lot.fingerprint for lot in lots]),
-            np.concatenate([lot.distance for lot in lots]),
-            truncated,
-        )
+            yield _once(Near(query[near], candidates[near], distances[near], truncated))
 
-    def _judged(self, prints: Prints, near: Near, bounds: Bounds, form: SketchForm) -> Near:
-        """Those near ones whose sketches are near too, with what these tell."""
+    def _judged(self, prints: Prints, near: Near, bounds: Bounds) -> Near:
+        """Those near ones whose sketches, where any are kept, are near too, with what these tell."""
+        form = self.filing.form
+        if form is None:
+            return near
         distinct, place = np.unique(near.fingerprint, return_inverse=True)
         sketches, there = stored_sketches(self.store, distinct.tolist(), form)
         unequal = form.unequal_among(prints.sketches, near.query, sketches, place)
@@ -239,6 +232,25 @@ def _each_once(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np
     words[:, :PREFIX_BYTES] = flat
     _, first, which = np.unique(words.view(np.uint64)[:, 0], return_index=True, return_inverse=True)
     return flat[first], which.reshape(queries, tables)
+
+
+def _joined(lots: list[Near]) -> Near:
+    """What was found for all lots of queries, of which there is at least one."""
+    if len(lots) == 1:
+        return lots[0]
+    return Near(
+        np.concatenate([lot.query for lot in lots]),
+        np.concatenate([lot.fingerprint for lot in lots]),
+        np.concatenate([lot.distance for lot in lots]),
+        lots[0].truncated,
+        _concatenated([lot.similarity for lot in lots]),
+        _concatenated([lot.undecided for lot in lots]),
+    )
+
+
+def _concatenated(parts: list[NDArray[Value] | None]) -> NDArray[Value] | None:
+    there = [part for part in parts if part is not None]
+    return np.concatenate(there) if there else None
 
 
 def _once(near: Near) -> Near:

@@ -1,12 +1,13 @@
 """Indexes that keep sketches: scheme minhash, and simhash with verification."""
 
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import simhbase
-from simhbase import Document, Profile
+from simhbase import Document, Profile, minhash
 from simhbase.bulk.dedup import groups
 from simhbase.bulk.loader import load_unique
 from simhbase.check import STRAY_ROW, STRAY_SKETCH, UNSKETCHED, WRONG_ROW, Checker
@@ -89,6 +90,25 @@ def test_a_verified_match_tells_its_similarity_and_can_be_asked_for_one(url):
         for name, text in some.items():
             wanted = [match for match in lookups[name].matches if match.similarity >= 0.9]
             assert list(index.find(text, min_similarity=0.9).matches) == wanted
+
+
+def test_hot_drawers_are_judged_in_lots(monkeypatch):
+    sketches = np.random.default_rng(0).integers(0, 256, (400, MINHASH.form.bytes), dtype=np.uint8)
+    sketches[:, :6] = 7  # a band that all have in common
+    sketches[1::2, 6:60] = sketches[::2, 6:60]  # and others by twos
+    prints = Prints(minhash.fingerprints(sketches), sketches)
+    with simhbase.open("memory:", create=MINHASH) as index:
+        index.add_prints([str(number) for number in range(400)], prints)
+        whole = index.find_prints(prints, min_similarity=0.4)
+        monkeypatch.setattr("simhbase.reader.LOT_ROWS", 1000)
+        tracemalloc.start()
+        try:
+            assert index.find_prints(prints, min_similarity=0.4) == whole
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert [len(lookup.matches) for lookup in whole] == [2] * 400
+    assert peak < 400 * 400 * 20, "the pairs that share a drawer would take more"
 
 
 @PROFILES
