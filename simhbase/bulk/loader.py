@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase import records
+from simhbase import minhash, records
 from simhbase.filing import Bounds, Filing
 from simhbase.index import Index
 from simhbase.model import AddReport
@@ -189,12 +189,12 @@ class _Stored:
 class _Fellows:
     """The documents of a batch that are near each other, and which of them have been kept.
 
-    Different fingerprints only are joined, so that many copies of a page cost no more than one; at
-    most one document of each fingerprint is kept.
+    Different prints only are joined, so that many copies of a page cost no more than one; at most one
+    document of each is kept.
     """
 
     def __init__(self, prints: Prints, filing: Filing, bounds: Bounds) -> None:
-        values = distinct(prints.values)
+        values = distinct(_identities(prints, filing))
         firsts = prints[values.first]
         pairs = concatenated(filing.pairs(firsts, bounds))
         left = np.concatenate([pairs.left, pairs.right])
@@ -207,14 +207,14 @@ class _Fellows:
         self._similarity = None if similarities is None else np.tile(similarities, 2)[order]
         self._is_kept = np.zeros(len(values.values), dtype=np.bool_)
         self._keeper: dict[int, str] = {}
-        self._same = None if filing.form is None else 1.0  # a fingerprint has one sketch
+        self._same = None if filing.form is None else 1.0
 
     def value_of(self, number: int) -> int:
-        """The number of a document's fingerprint among the different ones."""
+        """The number of a document's print among the different ones."""
         return self._value[number]
 
     def values_near(self, number: int) -> list[int]:
-        """The numbers of the fingerprints near a document's, its own among them."""
+        """The numbers of the prints near a document's, its own among them."""
         value = self._value[number]
         return [value, *self._mate[self._bounds[value] : self._bounds[value + 1]].tolist()]
 
@@ -236,6 +236,14 @@ class _Fellows:
         for place in kept.tolist():
             similarity = None if self._similarity is None else float(self._similarity[place])
             yield DuplicateOf(int(self._distance[place]), self._keeper[int(self._mate[place])], similarity)
+
+
+def _identities(prints: Prints, filing: Filing) -> NDArray[np.uint64]:
+    """Equal for equal prints: uint64 (n,), or (n, 2) where texts of one fingerprint may differ in their
+    sketches."""
+    if filing.form is None:
+        return prints.values
+    return np.column_stack([prints.values, minhash.fingerprints(prints.sketches)])
 
 
 def _similarities(prints: Prints, filing: Filing, pairs: Pairs) -> NDArray[np.float64] | None:

@@ -22,6 +22,8 @@ from simhbase.rowkeys import decode
 from tests import reference
 
 MINHASH, VERIFIED = Profile(scheme="minhash"), Profile(verify=True, k=3)
+WORDS = [a + b for a in "abcdefghij" for b in "klmnopqrst"]
+IN_TWO_ORDERS = [" ".join(WORDS), " ".join(reversed(WORDS))]  # SimHash does not see it, shingles do
 PROFILES = pytest.mark.parametrize("profile", [MINHASH, VERIFIED], ids=["minhash", "verified"])
 
 
@@ -125,8 +127,7 @@ def test_documents_are_moved_and_deleted_with_their_rows_and_sketches(url, profi
 
 
 def test_a_text_that_is_replaced_by_its_words_in_another_order_is_found_by_the_new_one(url):
-    words = [a + b for a in "abcdefghij" for b in "klmnopqrst"]
-    old, new = " ".join(words), " ".join(reversed(words))
+    old, new = IN_TWO_ORDERS
     with simhbase.open(url, create=VERIFIED) as index:
         index.add([Document("x", old)])
         assert index.add([Document("x", new)]).unchanged == 1, "the fingerprint is the same"
@@ -212,6 +213,20 @@ def test_a_unique_load_keeps_what_one_text_after_the_other_would(size):
         assert loaded == kept
         assert 12 <= len(kept) < len(documents)
         assert not Checker(index.store, MINHASH.filing).check().problems
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_unique_load_keeps_texts_of_one_fingerprint_that_are_not_similar(size):
+    with simhbase.open("memory:", create=VERIFIED) as index:
+        prints = index.fingerprinter.fingerprint_many(IN_TWO_ORDERS).prints
+        assert prints.values[0] == prints.values[1]
+        duplicates = []
+        for start in range(0, 2, size):
+            part = slice(start, start + size)
+            duplicates += load_unique(index, ["a", "b"][part], prints[part], 0.9).duplicate_of
+        assert duplicates == [None, None]
+        (again,) = load_unique(index, ["c"], prints[1:], 0.9).duplicate_of
+        assert (again.distance, again.similarity) == (0, 1)
 
 
 def test_groups_are_the_components_of_the_similar_pairs():
