@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -181,6 +182,6 @@ class MinHashFiling:
 
 
 def _similarity(value: float) -> float:
-    if not 0 <= value <= 1:
-        raise UsageError(f"a similarity of {value}: use 0 to 1")
+    if not isinstance(value, Real) or not 0 <= value <= 1:
+        raise UsageError(f"a similarity of {value!r}: use 0 to 1")
     return value

@@ -194,9 +194,9 @@ def pack(signatures: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
     """
     if bits >= 8:
         return signatures.astype(f">u{bits // 8}").view(np.uint8)
-    in_byte = (
-        (signatures & np.uint32((1 << bits) - 1)).astype(np.uint8).reshape(len(signatures), -1, 8 // bits)
-    )
+    n, slots = signatures.shape
+    low = (signatures & np.uint32((1 << bits) - 1)).astype(np.uint8)
+    in_byte = low.reshape(n, slots * bits // 8, 8 // bits)
     packed: NDArray[np.uint8] = np.bitwise_or.reduce(in_byte << _shifts(bits), axis=2)
     return packed
 
@@ -206,7 +206,7 @@ def unpack(sketches: NDArray[np.uint8], bits: int) -> NDArray[np.unsignedinteger
     if bits >= 8:
         return np.ascontiguousarray(sketches).view(f">u{bits // 8}")
     slots = sketches[:, :, np.newaxis] >> _shifts(bits) & np.uint8((1 << bits) - 1)
-    return slots.reshape(len(sketches), -1)
+    return slots.reshape(len(sketches), sketches.shape[1] * 8 // bits)
 
 
 def _shifts(bits: int) -> NDArray[np.uint8]:

@@ -14,6 +14,7 @@ from simhbase.check import STRAY_ROW, STRAY_SKETCH, UNSKETCHED, WRONG_ROW, Check
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprinter import Fingerprinter
 from simhbase.index import Index
+from simhbase.model import AddReport
 from simhbase.parallel import map_in_order
 from simhbase.prints import Prints
 from simhbase.reader import Reader
@@ -168,6 +169,8 @@ def test_a_similarity_cannot_be_asked_of_an_index_without_sketches_nor_bits_of_m
             index.find("some text or other", k=3)
         with pytest.raises(UsageError, match="use 0 to 1"):
             index.find("some text or other", min_similarity=1.5)
+        with pytest.raises(UsageError, match=r"'0\.5': use 0 to 1"):
+            index.find("some text or other", min_similarity="0.5")
 
 
 def test_a_pipeline_that_makes_other_sketches_is_refused(monkeypatch, tmp_path):
@@ -178,6 +181,15 @@ def test_a_pipeline_that_makes_other_sketches_is_refused(monkeypatch, tmp_path):
         pytest.raises(ProfileMismatch, match="fixed text 1"),
     ):
         _ = index.fingerprinter
+
+
+@pytest.mark.parametrize(
+    "profile", [MINHASH, VERIFIED, Profile(scheme="minhash", sketch_bits=4)], ids=["8", "2", "4"]
+)
+def test_no_texts_are_no_error(profile):
+    with simhbase.open("memory:", create=profile) as index:
+        assert (index.add([]), index.find_many([]), index.find_fingerprints([])) == (AddReport(), [], [])
+        assert [lookup.reason for lookup in index.find_many([""])] == ["the text is empty"]
 
 
 def near_corpus() -> list[Document]:
