@@ -132,6 +132,9 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
         names = list(map(options.decode, header.cells))
         id_column = None if options.id_field is None else _column(names, options.id_field, "--id-field")
         content_column = _column(names, options.content_field, options.content_option)
+        value_column = (
+            None if options.value_field is None else _column(names, options.value_field, "--representative")
+        )
     except BadInput as error:
         yield SourceReject(source.name, header.line, None, f"in the header: {error}")
         return
@@ -143,7 +146,8 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
             yield Reject(source.name, row.line, None, reason)
         else:
             row_id = f"{source.id}:{row.line}" if id_column is None else row.cells[id_column]
-            yield Raw(source.name, row.line, row_id, row.cells[content_column])
+            value = None if value_column is None else row.cells[value_column]
+            yield Raw(source.name, row.line, row_id, row.cells[content_column], value)
 
 
 def _column(names: list[str], wanted: str, option: str) -> int:

@@ -146,12 +146,19 @@ def unique_line(record: Record, fingerprint_bits: int = 64) -> bytes:
 
 
 def duplicate_line(
-    record_id: str, duplicate_of: str, distance: int, similarity: float | None = None
+    record_id: str,
+    duplicate_of: str,
+    distance: int,
+    similarity: float | None = None,
+    group: str | None = None,
 ) -> bytes:
-    """A line for --duplicates; with the similarity where it is known."""
+    """A line for --duplicates; with the similarity where it is known, and the id of a group where there
+    are some."""
     line: dict[str, Any] = {"id": record_id, "duplicate_of": duplicate_of, "distance": distance}
     if similarity is not None:
         line["similarity"] = shown_similarity(similarity)
+    if group is not None:
+        line["group"] = group
     return orjson.dumps(line)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from simhbase.bulk.preference import Value
 from simhbase.bulk.record import Chunk, InputOptions, Raw, Record, Reject
 from simhbase.errors import BadInput
 from simhbase.records import id_problem
@@ -42,9 +43,11 @@ class Parser:
                 fields = _json_object(json)
                 record_id = self._id(self._json_id(raw, fields))
                 content = _field(fields, self.options.content_field, self.options.content_option)
-                return self._record(raw, record_id, content, json.strip().encode())
+                value = None if self.options.value_field is None else fields.get(self.options.value_field)
+                return self._record(raw, record_id, content, json.strip().encode(), value)
             record_id = self._id(raw.id if isinstance(raw.id, str) else self.options.decode(raw.id))
-            return self._record(raw, record_id, self.options.decode(raw.data), None)
+            value = None if raw.value is None else self.options.decode(raw.value)
+            return self._record(raw, record_id, self.options.decode(raw.data), None, value)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
 
@@ -65,15 +68,26 @@ class Parser:
             raise BadInput(problem)
         return record_id
 
-    def _record(self, raw: Raw, record_id: str, content: Any, json: bytes | None) -> Record:
+    def _value(self, value: Any) -> Value | None:
+        if isinstance(value, (bool, list, dict)):
+            raise BadInput(
+                f"field {self.options.value_field!r} is {_TYPE_NAMES[type(value)]}: "
+                "--representative compares texts or numbers"
+            )
+        known: Value | None = None if value == "" else value
+        return known
+
+    def _record(self, raw: Raw, record_id: str, content: Any, json: bytes | None, value: Any) -> Record:
         if not isinstance(content, str):
             raise BadInput(
                 f"field {self.options.content_field!r} is {_TYPE_NAMES[type(content)]}, not a text"
             )
         if self.options.fingerprint_field is None:
-            return Record(raw.source, raw.line, record_id, text=content, json=json)
+            return Record(raw.source, raw.line, record_id, text=content, json=json, value=self._value(value))
         fingerprint = _fingerprint(content, self.options.fingerprint_bits)
-        return Record(raw.source, raw.line, record_id, fingerprint=fingerprint, json=json)
+        return Record(
+            raw.source, raw.line, record_id, fingerprint=fingerprint, json=json, value=self._value(value)
+        )
 
 
 def _json_object(json: str) -> dict[str, Any]:

@@ -150,9 +150,22 @@ def text_alone(record: Record) -> Record:
     return replace(record, json=None)
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What another trim leaves of a record, with the length of its text as its value. Cheap to send to
+    another process.
+    """
+
+    trim: Callable[[Record], Record]
+
+    def __call__(self, record: Record) -> Record:
+        """The same record with less of it."""
+        return replace(self.trim(record), value=len(record.text or ""))
+
+
 def without_content(record: Record) -> Record:
     """The record without its text, and without the line it came from."""
-    return Record(record.source, record.line, record.id, fingerprint=record.fingerprint)
+    return Record(record.source, record.line, record.id, fingerprint=record.fingerprint, value=record.value)
 
 
 def in_workers(

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
+from simhbase.bulk.preference import Value
 from simhbase.errors import BadInput, UsageError
 from simhbase.text import decode
 
@@ -26,7 +27,8 @@ class InputOptions:
     source and line; with a fingerprint_field they have a fingerprint (hexadecimal,
     `fingerprint_bits` long) in place of a text. id_prefix is put before every id. encoding is one of
     Python's, or auto (UTF-8, or else GB18030). delimiter is that of csv, by default a comma. A record
-    of more than max_record_bytes is rejected.
+    of more than max_record_bytes is rejected. value_field names one more field or column, that documents
+    are preferred by.
 
     Raises UsageError for options out of their range.
     """
@@ -40,6 +42,7 @@ class InputOptions:
     encoding: str = "utf-8"
     delimiter: str = ","
     max_record_bytes: int = MAX_RECORD_BYTES
+    value_field: str | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -96,13 +99,14 @@ class Raw(NamedTuple):
 
     line: where it begins, from 1. id: as bytes where the file holds it, as text where it comes from
     the file's name, None for a JSON object, which has it in its data. data: the bytes of the text or
-    fingerprint, or the JSON object.
+    fingerprint, or the JSON object. value: the cell of the value_field, if a row has one.
     """
 
     source: str
     line: int
     id: bytes | str | None
     data: bytes
+    value: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,8 @@ class Record:
     """A document of a source, with a text or, where fingerprints are read, a fingerprint.
 
     json: the JSON line it came from, in UTF-8 and without the line break (see WithPrefixedId for
-    one with an id prefix); None in other formats.
+    one with an id prefix); None in other formats. value: what the document is preferred by, if it has
+    that.
     """
 
     source: str
@@ -119,6 +124,7 @@ class Record:
     text: str | None = None
     fingerprint: int | None = None
     json: bytes | None = None
+    value: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import compress, islice
@@ -16,17 +16,19 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from simhbase.bulk.dedup import Exact, Groups, groups
+from simhbase.bulk.dedup import Exact, Groups, groups, stars
 from simhbase.bulk.outputs import OutputFile, duplicate_line, unique_line
 from simhbase.bulk.parser import Parser
-from simhbase.bulk.pipeline import Batch, ChunkFingerprinter, text_alone, without_content
+from simhbase.bulk.pipeline import Batch, ChunkFingerprinter, Measured, text_alone, without_content
+from simhbase.bulk.preference import Preference, Value, preference, text_among_numbers
+from simhbase.bulk.record import InputOptions, Record
 from simhbase.bulk.seen import SeenIds
 from simhbase.bulk.spool import Spool
 from simhbase.bulk.texts import Texts
 from simhbase.cli.inputs import UNIQUE_LINES, Inputs, input_options_with_fingerprints, output_option
-from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options_with_bits
-from simhbase.cli.output import Output, json_option
-from simhbase.errors import UsageError
+from simhbase.cli.options import ProfileOptions, converted, min_similarity_option, profile_options_with_bits
+from simhbase.cli.output import Output, json_option, message
+from simhbase.errors import BadInput, UsageError
 from simhbase.features import Extractor
 from simhbase.filing import Bounds, Filing, SimHashFiling
 from simhbase.pairs import default_layout
@@ -42,6 +44,7 @@ PAIRS_AT_ONCE = 4096  # compared exactly: the shingles of twice as many texts ar
     epilog="""\b
 Examples:
   simhbase dedup --unique unique.jsonl --duplicates duplicates.jsonl corpus.jsonl.gz
+  simhbase dedup --representative -date --no-chains --duplicates duplicates.jsonl corpus.jsonl.gz
   simhbase dedup --bits 128 -k 6 --json 'parts/*.jsonl.zst'
 """
 )
@@ -51,36 +54,70 @@ Examples:
     "What shares less of its shingles is not near: Jaccard similarity, counted exactly in all that the "
     "fingerprints find."
 )
+@click.option(
+    "--representative",
+    "preferred",
+    default="first",
+    show_default=True,
+    metavar="first|longest|FIELD|-FIELD",
+    callback=converted(preference),
+    help="Which one stands for a group: the first in input order, the one with the longest text, or with the "
+    "greatest (-FIELD: least) value of a JSON field or CSV column. Values are compared as numbers where all "
+    "are, else as texts. Of equal ones the first stands, and those without a value come last.",
+)
+@click.option(
+    "--chains/--no-chains",
+    default=True,
+    show_default=True,
+    help="A group is all that a chain of near ones joins, or the one that stands for it and what is near to "
+    "that one.",
+)
 @output_option(
     "--unique", "Write one document of each group, and those without any near one, here. " + UNIQUE_LINES
 )
-@output_option("--duplicates", "Write the others here, each with the one that stands for it.")
+@output_option("--duplicates", "Write the others here, each with the one that stands for it and its group.")
 @json_option
 def dedup(
     inputs: Inputs,
     chosen: ProfileOptions,
     min_similarity: float | None,
+    preferred: Preference | None,
+    chains: bool,
     unique: Path | None,
     duplicates: Path | None,
     output: Output,
 ) -> None:
     """Find the near duplicates within one corpus, without a store.
 
-    Documents that are joined by a chain of near ones are a group; its first one in input order
-    stands for it, and may be more than k bits from others. All pairs within any k are found: a
-    layout is chosen for it unless --layout names one. With --min-similarity near documents must also
-    share so much of their shingles, counted exactly. Fingerprints are kept in memory, and what
-    --unique and --duplicates may write on disk beside them, as large as the input unpacked; the texts
-    for --min-similarity in the folder for temporary files.
+    Documents that are joined by a chain of near ones are a group; its first one in input order, or
+    that of --representative, stands for it, and may be more than k bits from others. With --no-chains
+    the first of all leads a group of those near it, the first of the rest the next, and so on. All
+    pairs within any k are found: a layout is chosen for it unless --layout names one. With
+    --min-similarity near documents must also share so much of their shingles, counted exactly.
+    Fingerprints and the values of --representative are kept in memory, and what --unique and
+    --duplicates may write on disk beside them, as large as the input unpacked; the texts for
+    --min-similarity in the folder for temporary files.
+
+    A group is named by the id of its first document, whichever stands for it. So it keeps its name when
+    documents are added behind the others; where these join two groups, the earlier name stays. Only with
+    --no-chains and another --representative than first, an added one that leads may take documents
+    out of their group.
     """
     inputs.check_outputs(unique, duplicates)
     start = monotonic()
     join = _Join.of(chosen, min_similarity)
-    options = replace(inputs.options, fingerprint_bits=join.profile.fingerprint_bits)
+    values = None if preferred is None else _Values(preferred, inputs.options)
+    options = replace(
+        inputs.options,
+        fingerprint_bits=join.profile.fingerprint_bits,
+        value_field=None if preferred is None else preferred.field,
+    )
+    inputs = replace(inputs, options=options)
     prepared = options.fingerprint_field is not None
     if prepared and (join.profile.form is not None or min_similarity is not None):
         raise UsageError("--fingerprint-field: fingerprints do not tell similarities. Give the texts")
     trim = inputs.whole if unique else without_content if min_similarity is None else text_alone
+    trim = values.noted(trim) if values else trim
     work = ChunkFingerprinter(Parser(options), None if prepared else join.profile, trim)
     seen = SeenIds()
     found = []
@@ -94,12 +131,14 @@ def dedup(
         for batch in (batch.without_repeats(seen) for batch in batches):
             rejects.note(batch)
             found.append(batch.prints)
-            for file in (*files, exact):
+            for file in (*files, exact, values):
                 if file:
                     file.put_aside(batch)
         prints = Prints.joined([join.nothing, *found])
         required = Exact(exact.least, exact.similarity) if exact else None
-        grouped = groups(prints, join.filing(len(prints)), join.bounds, required)
+        order = values.order() if values else None
+        grouping = groups if chains else stars
+        grouped = grouping(prints, join.filing(len(prints)), join.bounds, required, order)
         for file in files:
             file.write(grouped)
     kept = int(np.count_nonzero(grouped.unique))
@@ -180,6 +219,37 @@ class _ExactSimilarity:
         return found
 
 
+class _Values:
+    """Keeps what documents are preferred by. Raises UsageError where the inputs have no such thing."""
+
+    def __init__(self, preferred: Preference, options: InputOptions) -> None:
+        if preferred.field is None and options.fingerprint_field is not None:
+            raise UsageError("--representative longest: fingerprints have no length. Give the texts")
+        if preferred.field is not None and options.format in ("text", "lines"):
+            raise UsageError(f"--representative: documents of --format {options.format} have no fields")
+        self._preferred = preferred
+        self._values: list[Value | None] = []
+
+    def noted(self, trim: Callable[[Record], Record]) -> Callable[[Record], Record]:
+        """The same trim, which leaves a record its value."""
+        return Measured(trim) if self._preferred.field is None else trim
+
+    def put_aside(self, batch: Batch) -> None:
+        """Takes the next records."""
+        self._values += [record.value for record in batch.records]
+
+    def order(self) -> NDArray[np.int64]:
+        """The documents, the most preferred first. Raises BadInput where none has a value."""
+        field = self._preferred.field
+        if self._values and all(value is None for value in self._values):
+            raise BadInput(f"--representative: no document has anything in a field {field!r}")
+        if text := text_among_numbers(self._values):
+            message(
+                f"--representative: {field!r} is compared as text: {text[:40]!r} is no number, others are"
+            )
+        return self._preferred.order(self._values)
+
+
 class _UniqueFile:
     """Writes --unique; keeps every record until it is known which ones are."""
 
@@ -212,17 +282,24 @@ class _DuplicatesFile:
         _write(self._file, self._lines(grouped))
 
     def _lines(self, grouped: Groups) -> Iterator[bytes]:
-        wanted = np.unique(grouped.representative[~grouped.unique])
-        names: dict[int, str] = dict.fromkeys(wanted.tolist(), "")
-        ids = map(orjson.loads, self._spool.lines())
-        for number, (document, first, distance) in enumerate(
-            zip(ids, grouped.representative.tolist(), grouped.distance.tolist(), strict=True)
+        others = np.flatnonzero(~grouped.unique)
+        representative, group = grouped.representative[others], grouped.first[others]
+        names = self._ids(np.concatenate([representative, group]), len(grouped.unique))
+        ids = map(orjson.loads, compress(self._spool.lines(), (~grouped.unique).tolist()))
+        distance, similarity = grouped.distance[others].tolist(), [None] * len(others)
+        if grouped.similarity is not None:
+            similarity = grouped.similarity[others].tolist()
+        for each, by, far, similar, first in zip(
+            ids, representative.tolist(), distance, similarity, group.tolist(), strict=True
         ):
-            if number in names:
-                names[number] = document
-            elif number != first:
-                similarity = None if grouped.similarity is None else float(grouped.similarity[number])
-                yield duplicate_line(document, names[first], distance, similarity)
+            yield duplicate_line(each, names[by], far, similar, names[first])
+
+    def _ids(self, wanted: NDArray[np.int64], n: int) -> dict[int, str]:
+        """The ids of some of n documents."""
+        chosen = np.zeros(n, dtype=np.bool_)
+        chosen[wanted] = True
+        ids = map(orjson.loads, compress(self._spool.lines(), chosen.tolist()))
+        return dict(zip(np.flatnonzero(chosen).tolist(), ids, strict=True))
 
 
 def _write(file: OutputFile, lines: Iterator[bytes]) -> None:

@@ -220,10 +220,11 @@ def test_the_files_of_a_run_with_an_id_prefix_name_documents_alike(tmp_path):
     records = [{"id": 1, "title": "新", "text": one}, {"id": 2, "text": one}, {"id": 3, "text": other}]
     write_lines(tmp_path / "a.jsonl", records)
     files = ("--id-prefix", "p/", "--unique", "u.jsonl", "--duplicates", "d.jsonl")
-    for command in (("load", "--unique-only", *STORE), ("dedup",)):
+    for command, named in (("load", "--unique-only", *STORE), {}), (("dedup",), {"group": "p/1"}):
         result(*command, *files, "a.jsonl", cwd=tmp_path)
         assert read_lines(tmp_path / "u.jsonl") == [records[0] | {"id": "p/1"}, records[2] | {"id": "p/3"}]
-        assert read_lines(tmp_path / "d.jsonl") == [{"id": "p/2", "duplicate_of": "p/1", "distance": 0}]
+        duplicate = {"id": "p/2", "duplicate_of": "p/1", "distance": 0}
+        assert read_lines(tmp_path / "d.jsonl") == [duplicate | named]
 
 
 @pytest.mark.parametrize("option", ["--unique", "--duplicates"])
@@ -351,10 +352,78 @@ def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
     assert report == {"documents": 6, "unique": 3, "duplicates": 3, "groups": 2, "rejected": 0}
     assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == ["a", "far", "alone"]
     assert read_lines(tmp_path / "d.jsonl") == [
-        {"id": "b", "duplicate_of": "a", "distance": 3},
-        {"id": "c", "duplicate_of": "a", "distance": 6},
-        {"id": "far2", "duplicate_of": "far", "distance": 0},
+        {"id": "b", "duplicate_of": "a", "distance": 3, "group": "a"},
+        {"id": "c", "duplicate_of": "a", "distance": 6, "group": "a"},
+        {"id": "far2", "duplicate_of": "far", "distance": 0, "group": "far"},
     ]
+
+
+CHAIN = [
+    {"id": "a", "f": f"{0:016x}", "n": 9, "when": "2020-02-01"},
+    {"id": "b", "f": f"{0b111:016x}", "n": 10, "when": "2021-01-01"},
+    {"id": "c", "f": f"{0b111111:016x}", "n": 2.5, "when": "2019-05-05"},
+    {"id": "d", "f": f"{0b111111111:016x}", "n": None},
+]  # each near the next
+
+
+@pytest.mark.parametrize(
+    ("options", "duplicate_of"),
+    [
+        ((), {"b": "a", "c": "a", "d": "a"}),
+        (("--representative", "n"), {"a": "b", "c": "b", "d": "b"}),
+        (("--representative", "-n"), {"a": "c", "b": "c", "d": "c"}),
+        (("--representative", "when"), {"a": "b", "c": "b", "d": "b"}),
+        (("--representative", "-when"), {"a": "c", "b": "c", "d": "c"}),
+        (("--no-chains",), {"b": "a", "d": "c"}),
+        (("--no-chains", "--representative", "n"), {"a": "b", "c": "b"}),
+        (("--no-chains", "--representative", "-when"), {"b": "c", "d": "c"}),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_dedup_takes_the_representative_asked_for_and_limits_chains(tmp_path, suffix, options, duplicate_of):
+    file = write_lines(tmp_path / "p.jsonl", CHAIN)
+    if suffix == "csv":
+        file = tmp_path / "p.csv"
+        rows = [["" if value is None else str(value) for value in row.values()] for row in CHAIN]
+        file.write_text("\n".join(map(",".join, [["id", "f", "n", "when"], *rows[:3], [*rows[3], ""]])))
+    files = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--fingerprint-field", "f")
+    result("dedup", *files, *options, file, cwd=tmp_path)
+    found = {line["id"]: line for line in read_lines(tmp_path / "d.jsonl")}
+    assert {name: line["duplicate_of"] for name, line in found.items()} == duplicate_of
+    assert all(line["group"] == min({name, *_members(found, line)}) for name, line in found.items())
+    kept = [record["id"] for record in read_lines(tmp_path / "u.jsonl")]
+    assert kept == [record["id"] for record in CHAIN if record["id"] not in duplicate_of]
+
+
+def _members(found, line):
+    others = (name for name, other in found.items() if other["duplicate_of"] == line["duplicate_of"])
+    return {line["duplicate_of"], *others}
+
+
+@pytest.mark.parametrize("scheme", [(), ("--min-similarity", "0.5"), ("--scheme", "minhash")])
+def test_dedup_keeps_the_longest_text_of_a_group(tmp_path, scheme):
+    one, other = texts(2, words=300)
+    file = documents(tmp_path / "a.jsonl", [one, other, f"{one} more", one])
+    files = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--representative", "longest")
+    result("dedup", *files, *scheme, file, cwd=tmp_path)
+    assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == ["d1", "d2"]
+    lines = read_lines(tmp_path / "d.jsonl")
+    assert [(line["id"], line["duplicate_of"], line["group"]) for line in lines] == [
+        ("d0", "d2", "d0"),
+        ("d3", "d2", "d0"),
+    ]
+
+
+def test_groups_keep_their_names_when_a_longer_document_is_added(tmp_path):
+    one = texts(1, words=300)[0]
+    options = ("--duplicates", "d.jsonl", "--representative", "longest")
+    named = []
+    for contents in ([one, one], [one, one, f"{one} more"]):
+        file = documents(tmp_path / "a.jsonl", contents)
+        result("dedup", *options, file, cwd=tmp_path)
+        line = {line["id"]: line for line in read_lines(tmp_path / "d.jsonl")}["d1"]
+        named.append((line["duplicate_of"], line["group"]))
+    assert named == [("d0", "d0"), ("d2", "d0")]
 
 
 def test_dedup_says_how_to_see_the_duplicates_to_people_who_did_not_ask(tmp_path):
@@ -381,7 +450,7 @@ def test_dedup_reads_a_pipe_once_and_writes_all_its_files(tmp_path):
     report = result("dedup", *options, cwd=tmp_path, stdin=lines.encode(), exit_code=3)
     assert (report["documents"], report["unique"], report["duplicates"], report["rejected"]) == (4, 2, 1, 1)
     assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == [0, 1]
-    assert read_lines(tmp_path / "d.jsonl") == [{"id": "2", "duplicate_of": "0", "distance": 0}]
+    assert read_lines(tmp_path / "d.jsonl") == [{"id": "2", "duplicate_of": "0", "distance": 0, "group": "0"}]
     assert read_lines(tmp_path / "r.jsonl") == [
         {"source": "stdin", "line": 4, "id": "3", "reason": "the text is empty"}
     ]

@@ -69,7 +69,8 @@ def test_dedup_tells_how_similar_duplicates_are(tmp_path, corpus, scheme):
     report = result("dedup", *scheme, "--duplicates", "duplicates.jsonl", corpus, cwd=tmp_path)
     duplicates = {line["id"]: line for line in read_lines(tmp_path / "duplicates.jsonl")}
     assert report["duplicates"] == len(duplicates)
-    assert duplicates["d3"] == {"id": "d3", "duplicate_of": "d1", "distance": 0, "similarity": 1}
+    line = {"id": "d3", "duplicate_of": "d1", "distance": 0, "similarity": 1, "group": "d1"}
+    assert duplicates["d3"] == line
 
 
 @pytest.mark.parametrize("scheme", [("-k", "24"), ("--scheme", "minhash")], ids=["simhash", "minhash"])

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.bulk.dedup import groups
+from simhbase.bulk.dedup import Exact, Groups, groups, stars
 from simhbase.filing import Bounds, SimHashFiling
-from simhbase.pairs import default_layout
+from simhbase.pairs import Pairs, default_layout
 from simhbase.prints import Prints
 
 BASE = 0x0123456789ABCDEF
@@ -68,3 +71,104 @@ def test_groups_are_the_connected_components_named_by_their_first_document(bits,
         apart(value, values[first], bits)
         for value, first in zip(values, found.representative.tolist(), strict=True)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class OnePairAtATime(SimHashFiling):
+    """Finds the same pairs in as many batches, the last one first."""
+
+    def pairs(self, prints: Prints, bounds: Bounds) -> Iterator[Pairs]:
+        for batch in SimHashFiling.pairs(self, prints, bounds):
+            for place in reversed(range(len(batch.left))):
+                yield batch.where(np.arange(len(batch.left)) == place)
+
+
+def grouped(grouping, values: list[int], k: int, order=None, kind=SimHashFiling, exact=None) -> Groups:
+    order = None if order is None else np.array(order, dtype=np.int64)
+    filing = kind(default_layout(k, len(values)), k)
+    return grouping(Prints.bare(as_array(values, 64)), filing, Bounds(k), exact, order)
+
+
+def ordered_values():
+    """Values, and their positions in an order of preference."""
+    return shuffled_values().flatmap(
+        lambda values: st.tuples(st.just(values), st.permutations(range(len(values))))
+    )
+
+
+def stars_one_by_one(values: list[int], k: int, order: list[int]) -> list[int]:
+    representative: list[int] = [NONE] * len(values)
+    for leader in order:
+        if representative[leader] == NONE:
+            for other, value in enumerate(values):
+                if representative[other] == NONE and apart(value, values[leader], 64) <= k:
+                    representative[other] = leader
+    return representative
+
+
+@given(ordered=ordered_values(), k=st.integers(0, 4))
+def test_the_most_preferred_of_a_chain_stands_for_it(ordered, k):
+    values, order = ordered
+    chains = components(values, k, 64)
+    best = {chains[document]: document for document in reversed(order)}
+    found = grouped(groups, values, k, order)
+    assert found.representative.tolist() == [best[chain] for chain in chains]
+    assert found.first.tolist() == chains
+
+
+@given(ordered=ordered_values(), k=st.integers(0, 4))
+def test_the_best_document_left_leads_all_that_are_near_it_and_left(ordered, k):
+    values, order = ordered
+    found = grouped(stars, values, k, order)
+    assert found.representative.tolist() == stars_one_by_one(values, k, order)
+    assert found.distance.max() <= k
+
+
+@pytest.mark.parametrize("grouping", [groups, stars])
+@given(ordered=ordered_values(), k=st.integers(0, 4))
+def test_each_group_has_one_representative_and_the_name_of_its_first_document(grouping, ordered, k):
+    values, order = ordered
+    found = grouped(grouping, values, k, order)
+    for representative in set(found.representative.tolist()):
+        members = np.flatnonzero(found.representative == representative)
+        assert representative in members
+        assert set(found.first[members].tolist()) == {members[0]}
+
+
+@pytest.mark.parametrize("grouping", [groups, stars])
+@given(ordered=ordered_values(), k=st.integers(0, 4))
+def test_groups_do_not_depend_on_the_batches_that_pairs_come_in(grouping, ordered, k):
+    values, order = ordered
+    one, other = (grouped(grouping, values, k, order, kind) for kind in (SimHashFiling, OnePairAtATime))
+    assert one.representative.tolist() == other.representative.tolist()
+
+
+@given(ordered=ordered_values(), k=st.integers(0, 4), data=st.data())
+def test_added_documents_only_merge_groups_and_the_earliest_name_stays(ordered, k, data):
+    values, order = ordered
+    n = data.draw(st.integers(1, len(values)))
+    before = grouped(groups, values[:n], k).first
+    after = grouped(groups, values, k, order).first[:n]
+    for name in np.unique(after):
+        merged = before[after == name]
+        assert name == merged.min()
+        assert np.isin(before, merged).sum() == len(merged)
+
+
+@given(values=shuffled_values(), k=st.integers(0, 4), data=st.data())
+def test_added_documents_change_nothing_for_those_near_the_first_of_their_group(values, k, data):
+    n = data.draw(st.integers(1, len(values)))
+    after = grouped(stars, values, k).representative[:n]
+    assert grouped(stars, values[:n], k).representative.tolist() == after.tolist()
+
+
+@given(ordered=ordered_values(), k=st.integers(0, 4), data=st.data())
+def test_all_are_as_similar_to_who_leads_them_as_asked_for(ordered, k, data):
+    values, order = ordered
+    kinds = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values))))
+    exact = Exact(0.5, lambda left, right: (kinds[left] == kinds[right]).astype(np.float64))
+    found = grouped(stars, values, k, order, exact=exact)
+    assert (kinds == kinds[found.representative]).all()
+    assert (found.similarity == 1).all()
+    assert found.unique[found.representative].all()
+    assert found.distance.max() <= k
