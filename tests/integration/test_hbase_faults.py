@@ -185,6 +185,7 @@ def hanging(cluster: Cluster, name: str) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.full
 def test_a_gateway_that_hangs_is_left_for_another(cluster, url, tmp_path, report):
     with Load(url, tmp_path, adding) as load:
         load.go_on(STEPS)
@@ -214,6 +215,7 @@ def test_a_write_leaves_a_gateway_that_hangs_for_another(cluster, url):
         documents.delete([b"key"])
 
 
+@pytest.mark.full
 def test_commands_say_that_the_cluster_is_down_and_an_open_index_works_when_it_is_up_again(
     cluster, url, tmp_path
 ):
