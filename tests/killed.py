@@ -39,6 +39,7 @@ class Fuse:
 
 if __name__ == "__main__":
     fuse = Fuse(int(sys.argv[1]), float(sys.argv[2]))
+    # A method is replaced, which mypy never allows.
     Connection.send = lambda *arguments: fuse.send(*arguments)  # type: ignore[method-assign]
     sys.argv[1:3] = []
     try:

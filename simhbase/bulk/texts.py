@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
@@ -33,7 +34,8 @@ class Texts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        with suppress(OSError):  # what a full disk left unwritten is tried again, and wanted by nobody
+            self._file.close()
 
     def add(self, texts: Iterable[str]) -> None:
         """Puts texts behind those that are there."""

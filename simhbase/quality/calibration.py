@@ -169,6 +169,7 @@ def _too_few_groups(truth: Truth, pairs: int, groups: int, goal: Goal) -> str:
 
 def settings(truth: Truth, processes: int) -> list[Setting]:
     """All schemes that are compared, on the texts of the truth's sample."""
+    # Profile checks the types itself.
     profiles = [Profile(**parameters) for parameters in SIMHASH_FEATURES]  # type: ignore[arg-type]
     *of_simhash, of_minhash = fingerprint_texts(truth.sample.texts, [*profiles, MINHASH], processes)
     compared = [

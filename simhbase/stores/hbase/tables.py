@@ -207,6 +207,7 @@ class HBaseRecords:
 
 def _tasks(request: Callable[[T], Request], parts: Iterable[T]) -> list[Task[Any]]:
     """A task for each part; the requests are made when they are sent."""
+    # mypy infers no type for a lambda with a default.
     return [lambda part=part: ask(request(part)) for part in parts]  # type: ignore[misc]
 
 
