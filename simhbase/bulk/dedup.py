@@ -1,7 +1,7 @@
 """Groups of near duplicates within one array of fingerprints: chains of near ones, or stars.
 
-Only distinct fingerprints are joined, so that a page copied a hundred thousand times costs no more
-than two different ones.
+Only distinct fingerprints or texts are joined, so that a page copied a hundred thousand times costs no
+more than two different ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.filing import Bounds, Distances, Filing
-from simhbase.pairs import Pairs, distances, distinct, united
+from simhbase.pairs import Distinct, Pairs, distances, distinct, united
 from simhbase.prints import Prints
 
 PAIRS_AT_ONCE = 1 << 16
@@ -52,107 +52,100 @@ class Groups:
 
 @dataclass(frozen=True)
 class Exact:
-    """What near documents must also be: similar, told of pairs of documents by more than their prints.
+    """What near documents must also be: similar, told of n texts by more than their prints.
 
-    similarity: positions int64 (m,) twice -> float64 (m,).
+    texts: uint64 (n, 2), the same of two documents where their texts are; similarity: positions int64
+    (m,) twice -> float64 (m,).
     """
 
     least: float
+    texts: NDArray[np.uint64]
     similarity: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 
 
-def groups(
-    prints: Prints,
-    filing: Filing,
-    bounds: Bounds,
-    exact: Exact | None = None,
-    order: NDArray[np.int64] | None = None,
-) -> Groups:
+@dataclass(frozen=True)
+class Compared:
+    """n documents, and what is near among them: what their prints find within the bounds, and is similar
+    where that is told exactly."""
+
+    prints: Prints
+    filing: Filing
+    bounds: Bounds
+    exact: Exact | None = None
+
+    def distinct(self, documents: NDArray[np.int64]) -> Distinct:
+        """Those of m documents that are to be compared: of the same ones the first."""
+        # Of one fingerprint there are different texts, which tell more of their similarity.
+        same = self.prints.values if self.exact is None else self.exact.texts
+        return distinct(same[documents])
+
+    def candidates(self, documents: NDArray[np.int64]) -> Iterator[Pairs]:
+        """Pairs of positions in `documents` (m,) that the prints find."""
+        return self.filing.pairs(self.prints[documents], self.bounds)
+
+    def near(self, documents: NDArray[np.int64], candidates: Pairs) -> Pairs:
+        """Those of the candidates that are near."""
+        if self.exact is None:
+            return candidates
+        similarity = self.exact.similarity(documents[candidates.left], documents[candidates.right])
+        return candidates.where(similarity >= self.exact.least)
+
+    def grouped(self, representative: NDArray[np.int64]) -> Groups:
+        """Groups with what is known of each document and its representative."""
+        everyone, form = np.arange(len(self.prints)), self.filing.form
+        distance: Distances = distances(self.prints.values, everyone, representative)
+        similarity = None
+        if form is not None:
+            sketches = self.prints.sketches
+            unequal = form.unequal_among(sketches, everyone, sketches, representative)
+            distance, similarity = self.filing.distances(distance, unequal), form.similarity(unequal)
+        if self.exact is not None:
+            similarity = np.ones(len(everyone))
+            others = np.flatnonzero((self.exact.texts != self.exact.texts[representative]).any(axis=1))
+            similarity[others] = self.exact.similarity(others, representative[others])
+        return Groups(representative, distance, similarity)
+
+
+def groups(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
     """Groups documents joined by chains of near pairs: connected components. Those of the same
-    fingerprint are equal, and the first of them is compared with others.
+    fingerprint are equal, or those of the same text where similarity is told exactly.
 
     order: int64 (n,), the documents from the one that stands for others first to the one that does so
     last; None for input order. It does not change who is in a group. Documents added behind others only
     ever merge groups, so that the first of each keeps naming it or yields to an earlier one.
     """
-    values = distinct(prints.values)
+    values = compared.distinct(np.arange(len(compared.prints)))
     root = np.arange(len(values.values))
-    for pairs in _near_pairs(prints, values.first, filing, bounds, exact):
-        root = united(root, pairs.left, pairs.right)
+    for pairs in compared.candidates(values.first):
+        apart = pairs.where(root[pairs.left] != root[pairs.right])
+        near = compared.near(values.first, apart)
+        root = united(root, near.left, near.right)
     representative = values.first[root[values.inverse]]
     if order is not None:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         representative = order[_least_of(representative, rank)]
-    similarity = None
-    if exact is not None:
-        similarity = _exactly(np.arange(len(prints)), representative, exact)
-    return _grouped(prints, filing, representative, similarity)
+    return compared.grouped(representative)
 
 
-def stars(
-    prints: Prints,
-    filing: Filing,
-    bounds: Bounds,
-    exact: Exact | None = None,
-    order: NDArray[np.int64] | None = None,
-) -> Groups:
+def stars(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
     """Groups documents around those that stand for them: each is near its own. The first in `order` (see
     `groups`) that is not yet in a group leads the next, with all that are near it and in none.
 
     In input order documents added behind others change nothing for these. In another one that leads
-    takes those near it out of their groups. Takes 8 bytes for each near pair of different fingerprints,
-    and as many again while they are gathered.
+    takes those near it out of their groups. Takes 8 bytes for each near pair of different fingerprints
+    (or texts), and as many again while they are gathered.
     """
-    representative = np.arange(len(prints))
-    rest = representative.copy() if order is None else order
-    if exact is None:
-        representative[rest] = _leaders(rest, prints, filing, bounds, exact)
-        return _grouped(prints, filing, representative, None)
-    similarity = np.ones(len(prints))
-    while len(rest):  # texts of one fingerprint need not be similar: those that are not try again
-        representative[rest] = _leaders(rest, prints, filing, bounds, exact)
-        similarity[rest] = _exactly(rest, representative[rest], exact)
-        rest = rest[similarity[rest] < exact.least]
-    return _grouped(prints, filing, representative, similarity)
-
-
-def _grouped(
-    prints: Prints,
-    filing: Filing,
-    representative: NDArray[np.int64],
-    exactly: NDArray[np.float64] | None,
-) -> Groups:
-    """Groups with what is known of each document and its representative."""
-    everyone = np.arange(len(prints))
-    distance: Distances = distances(prints.values, everyone, representative)
-    similarity = None
-    if filing.form is not None:
-        unequal = filing.form.unequal_among(prints.sketches, everyone, prints.sketches, representative)
-        distance, similarity = filing.distances(distance, unequal), filing.form.similarity(unequal)
-    return Groups(representative, distance, similarity if exactly is None else exactly)
-
-
-def _near_pairs(
-    prints: Prints, documents: NDArray[np.int64], filing: Filing, bounds: Bounds, exact: Exact | None
-) -> Iterator[Pairs]:
-    """Pairs of positions in `documents` (m,) of those that are near."""
-    for pairs in filing.pairs(prints[documents], bounds):
-        if exact is None:
-            yield pairs
-        else:
-            similarity = exact.similarity(documents[pairs.left], documents[pairs.right])
-            yield pairs.where(similarity >= exact.least)
-
-
-def _exactly(
-    documents: NDArray[np.int64], representative: NDArray[np.int64], exact: Exact
-) -> NDArray[np.float64]:
-    """The similarity of each of m documents to its representative."""
-    similarity = np.ones(len(documents))
-    others = np.flatnonzero(representative != documents)
-    similarity[others] = exact.similarity(documents[others], representative[others])
-    return similarity
+    order = np.arange(len(compared.prints)) if order is None else order
+    values = compared.distinct(order)
+    documents = order[values.first]
+    near = (compared.near(documents, pairs) for pairs in compared.candidates(documents))
+    keys = np.concatenate([np.empty(0, dtype=np.uint64), *map(_keys, near)])
+    keys.sort()
+    leader = _first_free(len(documents), keys)
+    representative = np.empty_like(order)
+    representative[order] = documents[leader[values.inverse]]
+    return compared.grouped(representative)
 
 
 def _least_of(group: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -160,20 +153,6 @@ def _least_of(group: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np
     least = np.full(len(group), np.iinfo(np.int64).max)
     np.minimum.at(least, group, values)
     return least[group]
-
-
-def _leaders(
-    order: NDArray[np.int64], prints: Prints, filing: Filing, bounds: Bounds, exact: Exact | None
-) -> NDArray[np.int64]:
-    """Who leads each of the documents of `order` (m,), which comes first where several could."""
-    values = distinct(prints.values[order])
-    documents = order[values.first]
-    none = np.empty(0, dtype=np.uint64)
-    near = _near_pairs(prints, documents, filing, bounds, exact)
-    keys = np.concatenate([none, *map(_keys, near)])
-    keys.sort()
-    leader = _first_free(len(documents), keys)
-    return documents[leader[values.inverse]]
 
 
 def _keys(pairs: Pairs) -> NDArray[np.uint64]:

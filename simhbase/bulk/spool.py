@@ -1,8 +1,10 @@
-"""Lines put aside on disk until it is known which of them are wanted."""
+"""What is put aside on disk until it is known which of it is wanted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -13,16 +15,20 @@ from simhbase.errors import SimhbaseError
 
 
 class Spool:
-    """Lines in a file without a name, which is gone with the process.
+    """Byte strings, numbered from 0 in the order they came in, of which any can be read again.
 
-    It lies in the folder that the output goes to, so that only one place needs the room.
-    Raises SimhbaseError naming the folder where it cannot be written.
+    They lie in a file without a name, which is gone with the process; each takes 8 bytes of memory.
+    Raises SimhbaseError naming the folder where it cannot be written or read.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
+        self._ends = array("Q", [0])
         with self._failing_clearly():
             self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # closed by __exit__
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
 
     def __enter__(self) -> Self:
         return self
@@ -33,21 +39,27 @@ class Spool:
         with suppress(OSError):  # what a full disk left unwritten is tried again, and wanted by nobody
             self._file.close()
 
-    def write(self, lines: Iterable[bytes]) -> None:
-        """Appends lines, given without their line breaks."""
+    def put_aside(self, values: Iterable[bytes]) -> None:
+        """Puts more behind those that are there."""
+        values = list(values)
         with self._failing_clearly():
-            self._file.writelines(line + b"\n" for line in lines)
+            self._file.write(b"".join(values))
             self._file.flush()
+        for value in values:
+            self._ends.append(self._ends[-1] + len(value))
 
-    def lines(self) -> Iterator[bytes]:
-        """All of them from the first on, without their line breaks."""
+    def read(self, numbers: Sequence[int]) -> list[bytes]:
+        """Those of these numbers."""
         with self._failing_clearly():
-            self._file.seek(0)
-        return (line.removesuffix(b"\n") for line in self._file)
+            return [self._read(number) for number in numbers]
+
+    def _read(self, number: int) -> bytes:
+        start, end = self._ends[number], self._ends[number + 1]
+        return os.pread(self._file.fileno(), end - start, start)
 
     @contextmanager
     def _failing_clearly(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise SimhbaseError(f"cannot put lines aside in {self._folder}: {error.strerror}") from error
+            raise SimhbaseError(f"cannot put documents aside in {self._folder}: {error.strerror}") from error

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
-from itertools import compress, islice
+from dataclasses import replace
 from pathlib import Path
-from tempfile import gettempdir
 from time import monotonic
-from typing import Self
 
 import click
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
-from simhbase.bulk.dedup import Exact, Groups, groups, stars
+from simhbase.bulk.dedup import Compared, Groups, groups, stars
 from simhbase.bulk.outputs import OutputFile, duplicate_line, unique_line
 from simhbase.bulk.parser import Parser
 from simhbase.bulk.pipeline import Batch, ChunkFingerprinter, Measured, text_alone, without_content
@@ -24,20 +20,14 @@ from simhbase.bulk.preference import Preference, Value, preference, text_among_n
 from simhbase.bulk.record import InputOptions, Record
 from simhbase.bulk.seen import SeenIds
 from simhbase.bulk.spool import Spool
-from simhbase.bulk.texts import Texts
+from simhbase.cli.comparing import ComparedTexts, Comparison
 from simhbase.cli.inputs import UNIQUE_LINES, Inputs, input_options_with_fingerprints, output_option
 from simhbase.cli.options import ProfileOptions, converted, min_similarity_option, profile_options_with_bits
 from simhbase.cli.output import Output, json_option, message
 from simhbase.errors import BadInput, UsageError
-from simhbase.features import Extractor
-from simhbase.filing import Bounds, Filing, SimHashFiling
-from simhbase.pairs import default_layout
 from simhbase.prints import Prints
-from simhbase.profile import TABLE_BITS, Profile
-from simhbase.quality.jaccard import jaccard, sets_of
 
 LINES_AT_ONCE = 4096
-PAIRS_AT_ONCE = 4096  # compared exactly: the shingles of twice as many texts are in memory
 
 
 @click.command(
@@ -105,20 +95,20 @@ def dedup(
     """
     inputs.check_outputs(unique, duplicates)
     start = monotonic()
-    join = _Join.of(chosen, min_similarity)
+    comparison = Comparison.of(chosen, min_similarity)
     values = None if preferred is None else _Values(preferred, inputs.options)
     options = replace(
         inputs.options,
-        fingerprint_bits=join.profile.fingerprint_bits,
+        fingerprint_bits=comparison.profile.fingerprint_bits,
         value_field=None if preferred is None else preferred.field,
     )
     inputs = replace(inputs, options=options)
     prepared = options.fingerprint_field is not None
-    if prepared and (join.profile.form is not None or min_similarity is not None):
+    if prepared and (comparison.profile.form is not None or min_similarity is not None):
         raise UsageError("--fingerprint-field: fingerprints do not tell similarities. Give the texts")
     trim = inputs.whole if unique else without_content if min_similarity is None else text_alone
     trim = values.noted(trim) if values else trim
-    work = ChunkFingerprinter(Parser(options), None if prepared else join.profile, trim)
+    work = ChunkFingerprinter(Parser(options), None if prepared else comparison.profile, trim)
     seen = SeenIds()
     found = []
     with ExitStack() as stack:
@@ -126,7 +116,9 @@ def dedup(
         files = [
             kind(stack, path) for kind, path in ((_UniqueFile, unique), (_DuplicatesFile, duplicates)) if path
         ]
-        exact = None if min_similarity is None else _ExactSimilarity(stack, join.profile, min_similarity)
+        exact = None
+        if min_similarity is not None:
+            exact = stack.enter_context(ComparedTexts(comparison.profile, min_similarity))
         batches = stack.enter_context(closing(inputs.each(work, inputs.or_stdin())))
         for batch in (batch.without_repeats(seen) for batch in batches):
             rejects.note(batch)
@@ -134,11 +126,11 @@ def dedup(
             for file in (*files, exact, values):
                 if file:
                     file.put_aside(batch)
-        prints = Prints.joined([join.nothing, *found])
-        required = Exact(exact.least, exact.similarity) if exact else None
-        order = values.order() if values else None
-        grouping = groups if chains else stars
-        grouped = grouping(prints, join.filing(len(prints)), join.bounds, required, order)
+        prints = Prints.joined([comparison.nothing, *found])
+        compared = Compared(
+            prints, comparison.filing(len(prints)), comparison.bounds, exact.exact() if exact else None
+        )
+        grouped = (groups if chains else stars)(compared, values.order() if values else None)
         for file in files:
             file.write(grouped)
     kept = int(np.count_nonzero(grouped.unique))
@@ -155,68 +147,6 @@ def dedup(
     if kept < len(grouped.unique) and not files:
         output.hint("to see them: --duplicates FILE lists the duplicates, --unique FILE the other documents")
     rejects.end()
-
-
-@dataclass(frozen=True)
-class _Join:
-    """What is near: how texts become fingerprints, and which of these are pairs.
-
-    any_layout: whether one is to be chosen that suits the number of documents.
-    """
-
-    profile: Profile
-    chosen: Filing
-    bounds: Bounds
-    any_layout: bool
-
-    @classmethod
-    def of(cls, options: ProfileOptions, min_similarity: float | None) -> Self:
-        """Raises UsageError for bounds that cannot be kept, before anything is read."""
-        given = dict(options.given)
-        any_layout = given.get("scheme", Profile.scheme) == "simhash" and "layout" not in given
-        if any_layout and "k" in given:
-            given["layout"] = default_layout(given["k"], 0, given.get("bits", TABLE_BITS)).name
-        profile = ProfileOptions(given).profile()
-        filing = profile.filing
-        bounds = filing.bounds(None, None) if min_similarity is None else filing.loose_bounds(min_similarity)
-        return cls(profile, filing, bounds, any_layout)
-
-    def filing(self, n: int) -> Filing:
-        """How n fingerprints are filed."""
-        if not self.any_layout:
-            return self.chosen
-        k, bits = self.profile.k, self.profile.bits
-        return SimHashFiling(default_layout(k, n, bits), k, self.profile.form)
-
-    @property
-    def nothing(self) -> Prints:
-        """Those of no documents."""
-        values = np.zeros((0, 2) if self.profile.fingerprint_bits == 128 else 0, dtype=np.uint64)
-        form = self.profile.form
-        return Prints(values, np.zeros((0, form.bytes if form else 0), dtype=np.uint8))
-
-
-class _ExactSimilarity:
-    """Counts the shingles that texts share; keeps every text until it is known which ones are near."""
-
-    def __init__(self, stack: ExitStack, profile: Profile, least: float) -> None:
-        self.least = least
-        self._texts = stack.enter_context(Texts(Path(gettempdir())))
-        self._extractor = Extractor(profile.shingles, TABLE_BITS)
-
-    def put_aside(self, batch: Batch) -> None:
-        """Takes the next records."""
-        self._texts.add(record.text or "" for record in batch.records)
-
-    def similarity(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The Jaccard similarity of m pairs of texts: positions int64 (m,) -> float64 (m,)."""
-        found = np.empty(len(left))
-        for start in range(0, len(left), PAIRS_AT_ONCE):
-            lot = slice(start, start + PAIRS_AT_ONCE)
-            wanted, places = np.unique([left[lot], right[lot]], return_inverse=True)
-            sets = sets_of(self._extractor.extract(self._texts.read(wanted.tolist())))
-            found[lot] = jaccard(sets, *places.reshape(2, -1))
-        return found
 
 
 class _Values:
@@ -259,11 +189,12 @@ class _UniqueFile:
 
     def put_aside(self, batch: Batch) -> None:
         """Takes the next records."""
-        self._spool.write(unique_line(record, batch.bits) for record in batch.records)
+        self._spool.put_aside(unique_line(record, batch.bits) for record in batch.records)
 
     def write(self, grouped: Groups) -> None:
         """Writes those that stand for themselves."""
-        _write(self._file, compress(self._spool.lines(), grouped.unique.tolist()))
+        for lot in _lots(grouped.unique):
+            self._file.write(self._spool.read(lot.tolist()))
 
 
 class _DuplicatesFile:
@@ -275,33 +206,25 @@ class _DuplicatesFile:
 
     def put_aside(self, batch: Batch) -> None:
         """Takes the next records."""
-        self._spool.write(map(orjson.dumps, batch.ids))
+        self._spool.put_aside(each.encode() for each in batch.ids)
 
     def write(self, grouped: Groups) -> None:
         """Writes those that do not stand for themselves, each with the one that does."""
-        _write(self._file, self._lines(grouped))
+        first = grouped.first
+        for lot in _lots(~grouped.unique):
+            similarity = [None] * len(lot) if grouped.similarity is None else grouped.similarity[lot].tolist()
+            names = (self._ids(documents) for documents in (lot, grouped.representative[lot], first[lot]))
+            lines = zip(*names, grouped.distance[lot].tolist(), similarity, strict=True)
+            self._file.write(
+                duplicate_line(each, by, far, similar, group) for each, by, group, far, similar in lines
+            )
 
-    def _lines(self, grouped: Groups) -> Iterator[bytes]:
-        others = np.flatnonzero(~grouped.unique)
-        representative, group = grouped.representative[others], grouped.first[others]
-        names = self._ids(np.concatenate([representative, group]), len(grouped.unique))
-        ids = map(orjson.loads, compress(self._spool.lines(), (~grouped.unique).tolist()))
-        distance, similarity = grouped.distance[others].tolist(), [None] * len(others)
-        if grouped.similarity is not None:
-            similarity = grouped.similarity[others].tolist()
-        for each, by, far, similar, first in zip(
-            ids, representative.tolist(), distance, similarity, group.tolist(), strict=True
-        ):
-            yield duplicate_line(each, names[by], far, similar, names[first])
-
-    def _ids(self, wanted: NDArray[np.int64], n: int) -> dict[int, str]:
-        """The ids of some of n documents."""
-        chosen = np.zeros(n, dtype=np.bool_)
-        chosen[wanted] = True
-        ids = map(orjson.loads, compress(self._spool.lines(), chosen.tolist()))
-        return dict(zip(np.flatnonzero(chosen).tolist(), ids, strict=True))
+    def _ids(self, documents: NDArray[np.int64]) -> list[str]:
+        return [each.decode() for each in self._spool.read(documents.tolist())]
 
 
-def _write(file: OutputFile, lines: Iterator[bytes]) -> None:
-    while some := list(islice(lines, LINES_AT_ONCE)):
-        file.write(some)
+def _lots(chosen: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
+    """The positions of the chosen among n documents, so many at a time as are written together."""
+    positions = np.flatnonzero(chosen)
+    for start in range(0, len(positions), LINES_AT_ONCE):
+        yield positions[start : start + LINES_AT_ONCE]

@@ -329,7 +329,7 @@ def test_an_output_file_that_cannot_be_written_is_named(tmp_path, option):
     full = run_with_small_files("dedup", "a.jsonl", option, "out.jsonl", cwd=tmp_path, largest=1)
     assert full.returncode == 1
     told = full.stderr.decode()
-    assert "out.jsonl" in told or f"cannot put lines aside in {tmp_path}" in told
+    assert "out.jsonl" in told or f"cannot put documents aside in {tmp_path}" in told
     assert "Traceback" not in told
     assert not (tmp_path / "out.jsonl").exists()
 

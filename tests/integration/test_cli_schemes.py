@@ -92,6 +92,20 @@ def test_dedup_counts_the_shingles_that_near_texts_share(tmp_path, scheme):
         assert [line["similarity"] for line in lines] == [round(shared, 4), 1][-len(lines) :]
 
 
+@pytest.mark.parametrize("chains", ["--chains", "--no-chains"])
+def test_texts_of_one_fingerprint_are_near_where_they_share_enough_shingles(tmp_path, chains):
+    words = texts(1)[0].split()
+    backwards = " ".join(reversed(words))  # the same SimHash
+    contents = [" ".join(words), backwards, backwards.replace(" ", "  "), backwards]
+    file = documents(tmp_path / "in.jsonl", contents)
+    files = (chains, "--duplicates", "duplicates.jsonl", "--min-similarity", "0.8")
+    for verified in ((), ("--verify",)):
+        assert result("dedup", *verified, *files, file, cwd=tmp_path)["unique"] == 2
+        lines = read_lines(tmp_path / "duplicates.jsonl")
+        assert [(line["id"], line["duplicate_of"]) for line in lines] == [("d2", "d1"), ("d3", "d1")]
+        assert [line["similarity"] for line in lines] == [1, 1]
+
+
 def test_people_read_how_similar_a_match_is(tmp_path, corpus):
     result("load", *STORE, *MINHASH, corpus, cwd=tmp_path)
     assert b"  1.00 similar  " in run("find", *STORE, "--id", "d0", cwd=tmp_path).stdout

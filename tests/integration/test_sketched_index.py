@@ -8,7 +8,7 @@ import pytest
 
 import simhbase
 from simhbase import Document, Profile, minhash
-from simhbase.bulk.dedup import groups
+from simhbase.bulk.dedup import Compared, groups
 from simhbase.bulk.loader import load_unique
 from simhbase.check import STRAY_ROW, STRAY_SKETCH, UNSKETCHED, WRONG_ROW, Checker
 from simhbase.errors import ProfileMismatch, UsageError
@@ -260,7 +260,7 @@ def test_groups_are_the_components_of_the_similar_pairs():
     for _ in range(n):
         for a, b in pairs:
             representative[a] = representative[b] = min(representative[a], representative[b])
-    result = groups(prints, filing, bounds)
+    result = groups(Compared(prints, filing, bounds))
     assert result.representative.tolist() == representative
     assert (result.similarity[result.unique] == 1).all()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.bulk.dedup import Exact, Groups, groups, stars
+from simhbase.bulk.dedup import Compared, Exact, Groups, groups, stars
 from simhbase.filing import Bounds, SimHashFiling
 from simhbase.pairs import Pairs, default_layout
 from simhbase.prints import Prints
@@ -65,7 +65,7 @@ def components(values: list[int], k: int, bits: int) -> list[int]:
 @given(values=shuffled_values(), k=st.integers(0, 4))
 def test_groups_are_the_connected_components_named_by_their_first_document(bits, values, k):
     layout = default_layout(k, len(values), bits)
-    found = groups(Prints.bare(as_array(values, bits)), SimHashFiling(layout, k), Bounds(k))
+    found = groups(Compared(Prints.bare(as_array(values, bits)), SimHashFiling(layout, k), Bounds(k)))
     assert found.representative.tolist() == components(values, k, bits)
     assert found.distance.tolist() == [
         apart(value, values[first], bits)
@@ -86,7 +86,7 @@ class OnePairAtATime(SimHashFiling):
 def grouped(grouping, values: list[int], k: int, order=None, kind=SimHashFiling, exact=None) -> Groups:
     order = None if order is None else np.array(order, dtype=np.int64)
     filing = kind(default_layout(k, len(values)), k)
-    return grouping(Prints.bare(as_array(values, 64)), filing, Bounds(k), exact, order)
+    return grouping(Compared(Prints.bare(as_array(values, 64)), filing, Bounds(k), exact), order)
 
 
 def ordered_values():
@@ -162,13 +162,40 @@ def test_added_documents_change_nothing_for_those_near_the_first_of_their_group(
     assert grouped(stars, values[:n], k).representative.tolist() == after.tolist()
 
 
+def kinds_of(values: list[int]):
+    """Of each value a kind: documents of one kind are similar, as those of one text are."""
+    return st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values)).map(np.array)
+
+
+def exact_of(values: list[int], kinds) -> Exact:
+    texts = np.stack([np.array(values, dtype=np.uint64), kinds.astype(np.uint64)], axis=1)
+    return Exact(0.5, texts, lambda left, right: (kinds[left] == kinds[right]).astype(np.float64))
+
+
+@pytest.mark.parametrize("kind", [SimHashFiling, OnePairAtATime])
+@given(values=shuffled_values(), k=st.integers(0, 4), data=st.data())
+def test_chains_of_similar_documents_are_groups_whatever_else_has_their_fingerprints(kind, values, k, data):
+    kinds = data.draw(kinds_of(values))
+    expected = [NONE] * len(values)
+    for each in set(kinds.tolist()):
+        (chosen,) = np.nonzero(kinds == each)
+        inside = components([values[place] for place in chosen], k, 64)
+        for place, first in zip(chosen, inside, strict=True):
+            expected[place] = chosen[first]
+    found = grouped(groups, values, k, kind=kind, exact=exact_of(values, kinds))
+    assert found.representative.tolist() == expected
+
+
 @given(ordered=ordered_values(), k=st.integers(0, 4), data=st.data())
-def test_all_are_as_similar_to_who_leads_them_as_asked_for(ordered, k, data):
+def test_the_best_document_left_leads_all_that_are_similar_to_it_and_left(ordered, k, data):
     values, order = ordered
-    kinds = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values))))
-    exact = Exact(0.5, lambda left, right: (kinds[left] == kinds[right]).astype(np.float64))
-    found = grouped(stars, values, k, order, exact=exact)
-    assert (kinds == kinds[found.representative]).all()
+    kinds = data.draw(kinds_of(values))
+    found = grouped(stars, values, k, order, exact=exact_of(values, kinds))
+    representative = np.full(len(values), NONE)
+    for leader in order:
+        for other, value in enumerate(values):
+            near = apart(value, values[leader], 64) <= k and kinds[other] == kinds[leader]
+            if representative[leader] in (NONE, leader) and representative[other] == NONE and near:
+                representative[other] = leader
+    assert found.representative.tolist() == representative.tolist()
     assert (found.similarity == 1).all()
-    assert found.unique[found.representative].all()
-    assert found.distance.max() <= k

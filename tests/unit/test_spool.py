@@ -2,14 +2,14 @@ import os
 
 import pytest
 
-from simhbase.bulk.texts import Texts
+from simhbase.bulk.spool import Spool
 from simhbase.errors import SimhbaseError
 
 
 def add_to_what_refuses_it(folder):
-    with Texts(folder) as texts:
-        os.close(texts._file.fileno())  # refuses what is written to it, as a full disk does
-        texts.add(["text"])
+    with Spool(folder) as spool:
+        os.close(spool._file.fileno())  # refuses what is written to it, as a full disk does
+        spool.put_aside([b"text"])
 
 
 def test_what_could_not_be_written_is_told_once_and_clearly(tmp_path):
