@@ -151,6 +151,12 @@ def filed(segments: NDArray[np.uint32], fingerprints: NDArray[np.uint64]) -> NDA
     return rows.view(np.uint8).reshape(*rows.shape, KEY_BYTES)
 
 
+def segments_of(prefixes: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """The segments in prefixes of drawers: uint8 (n, tables, 5) -> uint32 (n, tables)."""
+    segments = np.ascontiguousarray(prefixes[..., :4]).view(_KEY["segment"])
+    return segments[..., 0].astype(np.uint32)
+
+
 def fingerprints_of(rows: bytes) -> NDArray[np.uint64]:
     """The fingerprints of n row keys, one behind the other: 13 n bytes -> uint64 (n,)."""
     first = PREFIX_BYTES if rows else 0

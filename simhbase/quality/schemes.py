@@ -21,6 +21,7 @@ from simhbase.prints import Prints
 from simhbase.profile import Profile
 from simhbase.quality.found import Drawers, Found, drawers
 from simhbase.quality.join import SimilarPairs
+from simhbase.rowkeys import segments_of
 
 Parameters = Mapping[str, object]
 
@@ -166,7 +167,7 @@ def _similarity(unequal: Distances) -> NDArray[np.float64]:
 
 
 def _cost(printed: Printed, filing: Filing, name: str, near: SimilarPairs) -> Cost:
-    segments = filing.prefixes(printed.prints)[..., :4].copy().view(">u4")[..., 0].astype(np.uint64)
+    segments = segments_of(filing.prefixes(printed.prints)).astype(np.uint64)
     return Cost(name, filing.tables, drawers(segments.T, *printed.positions(near)))
 
 

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhbase.bulk import filed
+from simhbase.bulk.filed import Filed
+from simhbase.filing import Bounds, MinHashFiling, SimHashFiling
+from simhbase.minhash import SketchForm, bands
+from simhbase.pairs import default_layout
+from simhbase.prints import Prints
+
+WORDS = st.integers(0, 2**64 - 1)
+
+
+def near_values():
+    """Values within a few bits of a few others."""
+    masks = st.sets(st.integers(0, 63), max_size=5).map(lambda bits: sum(1 << bit for bit in bits))
+    return st.lists(WORDS, min_size=1, max_size=3).flatmap(
+        lambda centres: st.lists(
+            st.builds(lambda centre, mask: centre ^ mask, st.sampled_from(centres), masks), max_size=30
+        )
+    )
+
+
+@pytest.fixture(params=[1 << 20, 3], ids=["one lot", "many lots"])
+def lot_rows(request, monkeypatch):
+    monkeypatch.setattr(filed, "LOT_ROWS", request.param)
+    monkeypatch.setattr(filed, "FILED_AT_ONCE", request.param)
+
+
+@pytest.mark.usefixtures("lot_rows")
+@given(values=near_values(), k=st.integers(0, 5), most=st.integers(1, 4), data=st.data())
+def test_every_query_has_the_documents_within_k_bits(values, k, most, data):
+    n = data.draw(st.integers(0, len(values)))
+    stored, queries = values[:n], values[n:] + values[:2]
+    expected = {}
+    truncated = set()
+    for query, value in enumerate(queries):
+        taken: dict[int, int] = {}
+        for document, other in enumerate(stored):
+            if (value ^ other).bit_count() <= k:
+                taken[other] = taken.get(other, 0) + 1
+                if taken[other] <= most:
+                    expected[query, document] = (value ^ other).bit_count()
+                else:
+                    truncated.add(query)
+    documents = Filed(Prints.bare(np.array(stored, dtype=np.uint64)), SimHashFiling(default_layout(k, 0), k))
+    found, cut = {}, set()
+    for hits in documents.near(Prints.bare(np.array(queries, dtype=np.uint64)), Bounds(k), most):
+        pairs = list(zip(hits.query.tolist(), hits.document.tolist(), strict=True))
+        assert not found.keys() & set(pairs)
+        found |= dict(zip(pairs, hits.distance.tolist(), strict=True))
+        cut |= set(hits.truncated.tolist())
+        assert hits.fingerprint.tolist() == [stored[document] for document in hits.document.tolist()]
+    assert found == expected
+    assert cut == truncated
+
+
+@pytest.mark.parametrize("unequal", [None, 2])
+@given(data=st.data())
+def test_sketches_that_share_a_band_are_judged(unequal, data):
+    slots = st.lists(st.integers(0, 2), min_size=8, max_size=8)
+    sketches = np.array(data.draw(st.lists(slots, min_size=1, max_size=20)), dtype=np.uint8)
+    values = np.array([int.from_bytes(row.tobytes()) for row in sketches], dtype=np.uint64)
+    prints = Prints(values, sketches)
+    filing = MinHashFiling(bands("4x2"), SketchForm(8, 8), 0.5)
+    expected = {
+        (query, document): int(np.count_nonzero(a != b))
+        for query, a in enumerate(sketches)
+        for document, b in enumerate(sketches)
+        if (a == b).reshape(4, 2).all(axis=1).any()
+        and (unequal is None or np.count_nonzero(a != b) <= unequal)
+    }
+    (hits,) = Filed(prints, filing).near(prints, Bounds(0, unequal), len(values))
+    pairs = zip(hits.query.tolist(), hits.document.tolist(), strict=True)
+    assert dict(zip(pairs, hits.distance.tolist(), strict=True)) == expected
