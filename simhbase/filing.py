@@ -68,13 +68,15 @@ class Filing(Protocol):
 class SimHashFiling:
     """Blocks of the fingerprint name its drawers; near ones differ in few bits.
 
-    form: of the sketches that matches are verified by, if they are. Documents of one fingerprint share
+    form: of the sketches that matches are verified by, if they are; threshold: the similarity that these
+    then have to show unless another is asked for. Documents of one fingerprint share
     the sketch that was written last.
     """
 
     layout: Layout
     k: int
     form: SketchForm | None = None
+    threshold: float | None = None
 
     @property
     def tables(self) -> int:
@@ -86,6 +88,7 @@ class SimHashFiling:
         tells it."""
         k = self.k if k is None else k
         require_within_guarantee(k, self.layout)
+        min_similarity = self.threshold if min_similarity is None else min_similarity
         if min_similarity is None:
             return Bounds(k)
         if self.form is None:

@@ -42,7 +42,7 @@ _IDF_KEY = b"idf/"
 _IDF_PIECE = 1 << 20  # HBase refuses cells over 10 MiB
 
 
-VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2}
+VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2, "threshold": None}
 VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 AUTO = "auto"
@@ -56,6 +56,7 @@ class Profile:
     """Parameters of an index; see FeatureOptions for those of the features.
 
     k: the distance that lookups use unless told otherwise, at most the layout's guarantee;
+    threshold: the similarity that they ask for unless told otherwise, with verification None for any;
     min_features: a text with fewer distinct features has no fingerprint; idf: a user's table, or
     None for jieba's where the weights need one; tokenizer: what cuts text into words, with its version.
     That is a note about this machine or the store's creator: profiles that differ in nothing else are
@@ -373,10 +374,17 @@ def _complete_simhash(profile: Profile) -> None:
     if profile.weights != "count" and profile.idf is None:
         object.__setattr__(profile, "idf", jieba_table())
     _ = profile.form
+    if profile.threshold is not None:
+        _require_similarity(profile.threshold)
+
+
+def _require_similarity(threshold: float) -> None:
+    if not 0 < threshold <= 1:
+        raise UsageError(f"a threshold of {threshold}: use a Jaccard similarity above 0, up to 1")
 
 
 def _simhash_filing(profile: Profile) -> Filing:
-    return SimHashFiling(profile.drawers, profile.k, profile.form)
+    return SimHashFiling(profile.drawers, profile.k, profile.form, profile.threshold)
 
 
 def _simhash_printing(profile: Profile) -> Printing:
@@ -387,8 +395,7 @@ def _simhash_printing(profile: Profile) -> Printing:
 
 def _complete_minhash(profile: Profile) -> None:
     form = SketchForm(profile.slots, profile.sketch_bits)
-    if not 0 < profile.threshold <= 1:
-        raise UsageError(f"a threshold of {profile.threshold}: use a Jaccard similarity above 0, up to 1")
+    _require_similarity(profile.threshold)
     if profile.bands == AUTO:
         object.__setattr__(profile, "bands", bands_for(profile.threshold, profile.slots).name)
     chosen = bands(profile.bands)

@@ -109,8 +109,8 @@ def calibrate(
 
     Finds all near duplicates in a sample by their exact Jaccard similarity (of character 3-shingles),
     which needs no labels, then measures how many of them each scheme finds, how much of what it finds
-    is right, and what it costs. Ends with the line to type next. Shares are per cent, with their 95 %
-    intervals.
+    is right, and what it costs. Verified is SimHash with matches judged by sketches (--verify). Ends
+    with the line to type next. Shares are per cent, with their 95 % intervals.
     """
     inputs.check_outputs()
     # What is impossible is refused before anything is read.

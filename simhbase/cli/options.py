@@ -134,7 +134,7 @@ _PROFILE = {
         "--threshold",
         type=click.FloatRange(0, 1, min_open=True),
         metavar="S",
-        help="minhash: Jaccard similarity from which texts are near (0.8).",
+        help="Jaccard similarity from which texts are near (minhash 0.8, --verify none).",
     ),
     "verify": click.option(
         "--verify",

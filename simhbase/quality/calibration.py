@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -20,11 +21,13 @@ from simhbase.quality.schemes import (
     MINHASH,
     MOST_BITS,
     SIMHASH_FEATURES,
+    VERIFIED_FEATURES,
     Cost,
     Setting,
     fingerprint_texts,
     minhash_settings,
     simhash_settings,
+    verified_settings,
 )
 
 LEAST_TEXTS = 100
@@ -169,15 +172,17 @@ def _too_few_groups(truth: Truth, pairs: int, groups: int, goal: Goal) -> str:
 
 def settings(truth: Truth, processes: int) -> list[Setting]:
     """All schemes that are compared, on the texts of the truth's sample."""
-    # Profile checks the types itself.
-    profiles = [Profile(**parameters) for parameters in SIMHASH_FEATURES]  # type: ignore[arg-type]
-    *of_simhash, of_minhash = fingerprint_texts(truth.sample.texts, [*profiles, MINHASH], processes)
-    compared = [
-        setting
-        for printed, parameters in zip(of_simhash, SIMHASH_FEATURES, strict=True)
-        for setting in simhash_settings(printed, parameters, truth.pairs)
+    profiles = [
+        Profile(**parameters, verify=parameters in VERIFIED_FEATURES)  # type: ignore[arg-type]  # it checks
+        for parameters in SIMHASH_FEATURES
     ]
-    return [*compared, *minhash_settings(of_minhash, truth.pairs)]
+    *of_simhash, of_minhash = fingerprint_texts(truth.sample.texts, [*profiles, MINHASH], processes)
+    plain = [
+        list(simhash_settings(printed, parameters, truth.pairs))
+        for printed, parameters in zip(of_simhash, SIMHASH_FEATURES, strict=True)
+    ]
+    verified = map(verified_settings, of_simhash, plain[: len(VERIFIED_FEATURES)])
+    return [*chain.from_iterable([*plain, *verified]), *minhash_settings(of_minhash, truth.pairs)]
 
 
 def measured(setting: Setting, truth: Truth, goal: Goal) -> Figures:

@@ -13,7 +13,7 @@ from simhbase.quality.schemes import Parameters
 
 _PER = 1_000_000
 _OPTIONS = {"k": "-k"}
-_DRAWERS = {"simhash": "layout", "minhash": "bands"}
+_DRAWERS = {"simhash": "layout", "verified": "layout", "minhash": "bands"}
 
 
 def share(estimate: Estimate | None) -> dict[str, float] | None:
@@ -68,9 +68,12 @@ def command(figures: Figures) -> str:
 
 def options_of(parameters: Parameters) -> str:
     """Parameters of a profile as options of the command line."""
-    return " ".join(
-        f"{_OPTIONS.get(name, '--' + name.replace('_', '-'))} {value}" for name, value in parameters.items()
-    )
+    return " ".join(_option(name, value) for name, value in parameters.items())
+
+
+def _option(name: str, value: object) -> str:
+    option = _OPTIONS.get(name, "--" + name.replace("_", "-"))
+    return option if value is True else f"{option} {value}"
 
 
 def calibration_by_name(calibration: Calibration) -> Mapping[str, Any]:

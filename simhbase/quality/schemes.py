@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import islice
 from math import comb
 
 import numpy as np
@@ -33,6 +34,10 @@ SIMHASH_FEATURES: tuple[Parameters, ...] = (
     {"features": "chars:3"},
     {"features": "words:2"},
 )
+VERIFIED_FEATURES = SIMHASH_FEATURES[:2]
+VERIFIED_THRESHOLDS = (0.65, 0.7, 0.75)
+_VERIFIED = Profile(verify=True)
+VERIFIED_FROM = 3  # bits: what is nearer is right nearly always
 MINHASH_BANDS = ("16x8", "20x6", "25x5", "32x4")
 SKETCH = SketchForm()
 MINHASH = Profile(scheme="minhash", slots=SKETCH.slots, sketch_bits=SKETCH.bits)
@@ -54,6 +59,7 @@ class Setting:
     """One scheme with all its parameters but the layout: `layouts` names those that serve, fewest rows
     first, and `cost` measures one (and remembers it).
 
+    scheme: as in a profile, and verified for simhash with matches judged by their sketches;
     features and decision say in words what is compared and what counts as near; parameters are those
     of a profile that differ from its defaults.
     """
@@ -81,13 +87,23 @@ class Printed:
             self.n, ((self.texts[lot.left], self.texts[lot.right], score(lot.distance)) for lot in pairs)
         )
 
+    def similarity(self, found: Found, form: SketchForm) -> NDArray[np.float64]:
+        """What the sketches tell of pairs of texts that were found: float64 (m,)."""
+        left, right = self._position[found.left], self._position[found.right]
+        return form.similarity(form.unequal_among(self.prints.sketches, left, self.prints.sketches, right))
+
     def positions(self, near: SimilarPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Pairs of texts as pairs of prints; those of a text without are left out."""
-        position = np.full(self.n, -1)
-        position[self.texts] = np.arange(len(self.texts))
-        left, right = position[near.left], position[near.right]
+        left, right = self._position[near.left], self._position[near.right]
         there = (left >= 0) & (right >= 0)
         return left[there], right[there]
+
+    @cached_property
+    def _position(self) -> NDArray[np.int64]:
+        """Of each text the position of its print, -1 of those without."""
+        position = np.full(self.n, -1)
+        position[self.texts] = np.arange(len(self.texts))
+        return position
 
 
 @dataclass(frozen=True)
@@ -131,6 +147,21 @@ def simhash_settings(printed: Printed, parameters: Parameters, near: SimilarPair
             [choice.name for choice in layouts_reaching(k)],
             cost,
         )
+
+
+def verified_settings(printed: Printed, simhash: Sequence[Setting]) -> Iterator[Setting]:
+    """The same settings, one for each k from 0 on, with what they find judged by the sketches."""
+    widest = simhash[-1].found
+    similarity = printed.similarity(widest, SketchForm(_VERIFIED.slots, _VERIFIED.sketch_bits))
+    for k, each in islice(enumerate(simhash), VERIFIED_FROM, None):
+        for threshold in VERIFIED_THRESHOLDS:
+            yield replace(
+                each,
+                scheme="verified",
+                decision=f"{each.decision}, similarity >= {threshold}",
+                parameters={**each.parameters, "verify": True, "threshold": threshold},
+                found=widest.where((widest.score <= k) & (similarity >= threshold)),
+            )
 
 
 def minhash_settings(printed: Printed, near: SimilarPairs) -> Iterator[Setting]:

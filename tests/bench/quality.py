@@ -31,6 +31,7 @@ TARGET = 1_000_000  # documents that drawers are extrapolated to
 SMALL = 20_000  # texts of each corpus at a scale below 1, times the scale
 AT_ONCE = 1000
 RECOMMENDED = ("20x6", "similarity >= 0.7")
+VERIFIED = ", similarity >= 0.7"
 STRICT = ("20x6", "similarity >= 0.8")
 
 
@@ -175,7 +176,8 @@ def notes(measured: Measured, label: str) -> list[str]:
         f"intervals; a pair found is right if its similarity is {goal.right} or more. {label.capitalize()}: "
         f"of {len(measured.labelled.pairs.left):,} pairs. Rows: of a document in the index; candidates: "
         f"rows that a lookup reads among {TARGET:,} documents; largest drawer: its rows then. MinHash: "
-        "128 slots of 8 bits, similarity as estimated from them.",
+        "128 slots of 8 bits, similarity as estimated from them; verified: SimHash, and similarity as "
+        "estimated from a sketch of 256 slots of 2 bits.",
         f"For recall {goal.recall:g} of pairs of {goal.jaccard:g} and more with precision "
         f"{goal.precision:g}, `calibrate` recommends `{command(best)}`, which {outcome}.",
         " ".join(plots),
@@ -256,17 +258,14 @@ def goals(measured: Mapping[str, Measured]) -> Table:
 
 def defaults(news: Measured) -> Table:
     """What the figures say about the defaults."""
-    by_name = {
-        (each.setting.features, each.setting.decision): each
-        for each in news.calibration.figures
-        if each.setting.scheme == "simhash"
-    }
+    by_name = {(each.setting.features, each.setting.decision): each for each in news.calibration.figures}
 
-    def said(features: str, k: int) -> str:
-        figures = by_name[features, f"k = {k}"]
-        return f"{features}, k = {k}: recall {shown(figures.recall)}, precision {shown(figures.precision)}"
+    def said(features: str, k: int, judged: str = "") -> str:
+        near = f"k = {k}{judged}"
+        figures = by_name[features, near]
+        return f"{features}, {near}: recall {shown(figures.recall)}, precision {shown(figures.precision)}"
 
-    words = "words, count"
+    words, all_words = "words, count", "words, also of 1 character, count"
     others = [features for features, decision in by_name if decision == "k = 3" and features != words]
     verified, narrow = news.figures(*RECOMMENDED), news.figures("16x8", RECOMMENDED[1])
     layouts = by_name[words, "k = 3"].setting
@@ -287,6 +286,12 @@ def defaults(news: Measured) -> Table:
             3,
             "a wider search finds more, and more that is wrong: "
             + "; ".join(said(words, k) for k in (2, 3, 5, 7)),
+        ],
+        [
+            "verify",
+            "no",
+            "at k = 3 nearly all is right as it is, and a sketch takes 64 bytes; a wider search needs it: "
+            + "; ".join(f"{said(all_words, k)}, {said(all_words, k, VERIFIED)}" for k in (3, 5, 6, 7)),
         ],
         [
             "layout",

@@ -60,7 +60,33 @@ def test_following_the_recommendation_reaches_the_predicted_recall_on_the_other_
     assert predicted["low"] <= reached["recall"]["all"]["value"] <= predicted["high"]
 
 
-@pytest.mark.parametrize("parameters", SIMHASH_FEATURES)
+def test_following_a_verified_recommendation_reaches_the_predicted_recall_and_threshold(halves, tmp_path):
+    goal = ["--recall", 0.7, "--precision", 0.99, "--processes", 1]
+    recommended = result("calibrate", *goal, halves[0], cwd=tmp_path)["recommended"]
+    assert recommended["scheme"] == "verified"
+    assert recommended["reaches_goal"]
+    command = shlex.split(recommended["command"])
+    assert run(*command[1:], cwd=tmp_path).returncode == 0
+    result("load", halves[1], cwd=tmp_path)
+    pairs, _ = truth(halves[1], 0.8)
+    reached = result("evaluate", "--pairs", pairs, cwd=tmp_path)
+    predicted = recommended["recall"]["goal"]
+    assert predicted["low"] <= reached["recall"]["all"]["value"] <= predicted["high"]
+    threshold = float(command[command.index("--threshold") + 1])
+    matches = [match for answer in result("find", halves[1], cwd=tmp_path) for match in answer["matches"]]
+    loose = [
+        match
+        for answer in result("find", "--min-similarity", 0, halves[1], cwd=tmp_path)
+        for match in answer["matches"]
+    ]
+    assert [match for match in loose if match["similarity"] >= threshold] == matches
+    assert len(matches) < len(loose)
+
+
+VERIFIED = {"min_length": 1, "verify": True, "threshold": 0.7}
+
+
+@pytest.mark.parametrize("parameters", [*SIMHASH_FEATURES, VERIFIED])
 def test_what_is_measured_can_be_created_with_the_options_that_are_printed(tmp_path, parameters):
     options = shlex.split(options_of({**parameters, "k": 2, "layout": "4x2"}))
     profile = result("tables", "create", *options, cwd=tmp_path)["profile"]
@@ -135,6 +161,16 @@ def test_labels_take_the_place_of_the_exact_join(halves, calibration, tmp_path):
     pairs, _ = truth(halves[0], 0.65)
     labelled = result("calibrate", *GOAL, "--labels", pairs, halves[0], cwd=tmp_path)
     assert labelled["settings"] == calibration["settings"]
+
+
+def test_verification_costs_recall_below_its_threshold_alone_and_takes_out_what_is_wrong(calibration):
+    by_name = {(each["features"], each["near"]): each for each in calibration["settings"]}
+    plain = by_name["words, count", "k = 7"]
+    verified = by_name["words, count", "k = 7, similarity >= 0.7"]
+    assert plain["precision"]["value"] < verified["precision"]["value"]
+    assert plain["recall"]["0.9-1"] == verified["recall"]["0.9-1"]
+    assert plain["recall"]["0.7-0.75"]["value"] > verified["recall"]["0.7-0.75"]["value"]
+    assert (plain["layout"], plain["candidates"]) == (verified["layout"], verified["candidates"])
 
 
 def test_plots_are_drawn_and_are_the_same_each_time(halves, tmp_path):

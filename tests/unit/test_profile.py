@@ -30,6 +30,7 @@ def test_a_profile_comes_back_as_it_was(store):
     "profile",
     [
         Profile(verify=True, slots=128),
+        Profile(verify=True, threshold=0.7),
         Profile(scheme="minhash"),
         Profile(scheme="minhash", features="words:2", slots=64, sketch_bits=16, bands="8x8", threshold=0.9),
     ],
@@ -204,6 +205,7 @@ def test_an_idf_beyond_all_measure_is_refused():
         {"threshold": 0.8},
         {"slots": 128},
         {"verify": True, "sketch_bits": 5},
+        {"verify": True, "threshold": 1.5},
     ],
 )
 def test_unknown_parameters_are_refused(given):
