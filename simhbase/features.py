@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import log2
 
 import mmh3
 import numpy as np
@@ -37,6 +38,18 @@ _BREAK = "\n"  # no token, and jieba never joins across it
 
 _CODE_POINT_BITS = 21
 _WINDOWS = 1 << 16  # n-grams hashed at once: their arrays stay in the cache
+# Two changed characters leave a sentence of 17 with 12 of 20 pairs in common, but 9 of 21 triples; pairs
+# alone do not tell long texts of one subject or template apart. docs/quality.md has both measured.
+_PAIRS_UP_TO = 32  # characters
+_TRIPLES_FROM = 128
+# By length, of 256, falling with its logarithm: one character more in a hundred always costs as much.
+_SHARES_OF_PAIRS = np.array(
+    [
+        round(256 * min(1.0, log2(_TRIPLES_FROM / max(length, 1)) / log2(_TRIPLES_FROM / _PAIRS_UP_TO)))
+        for length in range(_TRIPLES_FROM + 1)
+    ],
+    dtype=np.uint64,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +64,28 @@ class FeatureBatch:
     counts: NDArray[np.int64]
     weights: NDArray[np.int64] | None = None
 
+    def distinct(self, enough: int) -> list[int]:
+        """How many distinct features each text has (by their first 64 bits), counted up to `enough` at
+        least."""
+        words = self.digests.view(np.uint64)[:, 0]
+        ends = np.cumsum(self.counts)
+        found = []
+        for start, end in zip((ends - self.counts).tolist(), ends.tolist(), strict=True):
+            # Nearly every text shows enough of them at once; only the others are counted whole.
+            distinct = len(set(words[start : min(end, start + 4 * enough)].tolist()))
+            found.append(distinct if distinct >= enough else len(set(words[start:end].tolist())))
+        return found
+
 
 @dataclass(frozen=True)
 class FeatureOptions:
     """Which features a text has, and what each weighs.
 
-    kind: "words", "words:N" (N-grams of words) or "chars:N" (N-grams of characters, white space
-    left out); weights: "count" (occurrences), "tfidf" (count x IDF) or "levels" (TF-IDF as five
-    integers, 5 for the heaviest fifth of the scale); top: only the N heaviest, ties by the token's
-    bytes; min_length: shorter words (in characters) do not count; stop_words: neither do these.
+    kind: "words", "words:N" (N-grams of words), "chars:N" (N-grams of characters, white space
+    left out) or "chars:auto" (pairs of characters of short texts, triples of long ones); weights:
+    "count" (occurrences), "tfidf" (count x IDF) or "levels" (TF-IDF as five integers, 5 for the
+    heaviest fifth of the scale); top: only the N heaviest, ties by the token's bytes; min_length:
+    shorter words (in characters) do not count; stop_words: neither do these.
     """
 
     kind: str = "words"
@@ -71,8 +97,10 @@ class FeatureOptions:
 
     def __post_init__(self) -> None:
         """Raises UsageError for options that do not go together."""
-        if not re.fullmatch(r"words|words:[1-9]|chars:[1-9]", self.kind):
-            raise UsageError(f"no features {self.kind!r}: use words, words:N or chars:N with N from 1 to 9")
+        if not re.fullmatch(r"words|(words|chars):[1-9]|chars:auto", self.kind):
+            raise UsageError(
+                f"no features {self.kind!r}: use words, words:N or chars:N with N from 1 to 9, or chars:auto"
+            )
         if self.weights not in WEIGHTS:
             raise UsageError(f"no weights {self.weights!r}: use {', '.join(WEIGHTS)}")
         if self.kind != "words" and (self.weights != "count" or self.top is not None):
@@ -120,6 +148,8 @@ class Extractor:
     def extract(self) -> Callable[[Sequence[str]], FeatureBatch]:
         """texts -> FeatureBatch, by the kind of features."""
         kind, _, size = self.options.kind.partition(":")
+        if size == "auto":
+            return lambda texts: _pairs_and_triples(texts, self._bytes // 8)
         if kind == "chars":
             return lambda texts: _character_ngrams(texts, int(size), self._bytes // 8)
         if size:
@@ -203,11 +233,55 @@ class _DigestCache(dict[str, bytes]):
 
 def _character_ngrams(texts: Sequence[str], size: int, words: int) -> FeatureBatch:
     """N-grams of the characters of normalised texts without white space."""
-    bare = ["".join([normalise(piece).replace(" ", "") for piece in pieces(text)]) for text in texts]
+    return _ngrams_of_bare([_bare(text) for text in texts], size, words)
+
+
+def _bare(text: str) -> str:
+    return "".join([normalise(piece).replace(" ", "") for piece in pieces(text)])
+
+
+def _ngrams_of_bare(bare: Sequence[str], size: int, words: int) -> FeatureBatch:
     counts = np.array([len(text) for text in bare], dtype=np.int64)
     encoded = "".join(bare).encode("utf-32-le", "surrogatepass")
     points = np.frombuffer(encoded, dtype="<u4")
     return _ngrams([points] * words, counts, size, _CODE_POINT_BITS)
+
+
+def _pairs_and_triples(texts: Sequence[str], words: int) -> FeatureBatch:
+    """Pairs of characters of short texts, triples of long ones, and of a text between the two a share of
+    both that follows from its length.
+
+    Which ones are taken depends on their digests, so that texts of nearly one length take nearly the
+    same of what they have in common (consistent sampling), and no length parts near texts.
+    """
+    bare = [_bare(text) for text in texts]
+    lengths = np.array([len(text) for text in bare], dtype=np.int64)
+    shares = _shares_of_pairs(lengths)
+    triples = _ngrams_of_bare(bare, 3, words)
+    with_pairs = np.flatnonzero(shares)
+    if not len(with_pairs):
+        return triples
+    pairs = _ngrams_of_bare([bare[text] for text in with_pairs.tolist()], 2, words)
+    of_pairs = np.repeat(with_pairs, pairs.counts)
+    of_triples = np.repeat(np.arange(len(bare)), triples.counts)
+    pairs_taken = _draws(pairs.digests) < shares[of_pairs]
+    triples_taken = _draws(triples.digests) >= shares[of_triples]
+    owners = np.concatenate([of_pairs[pairs_taken], of_triples[triples_taken]])
+    digests = np.concatenate([pairs.digests[pairs_taken], triples.digests[triples_taken]])
+    counts = np.bincount(owners, minlength=len(bare)).astype(np.int64)
+    return FeatureBatch(digests[np.argsort(owners, kind="stable")], counts)
+
+
+def _draws(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """A number of 0 to 255 for each of m digests, which says nothing about any one of its bits."""
+    first = np.ascontiguousarray(digests).view(">u8")[:, 0].astype(np.uint64)
+    return (first * np.uint64(GOLDEN)) >> np.uint64(56)
+
+
+def _shares_of_pairs(lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Of the pairs of characters of n texts how many of 256 are taken: uint64 (n,)."""
+    shares: NDArray[np.uint64] = _SHARES_OF_PAIRS[np.minimum(lengths, _TRIPLES_FROM)]
+    return shares
 
 
 def _ngrams(

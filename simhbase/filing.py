@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 from typing import Protocol
 
@@ -13,20 +14,51 @@ from numpy.typing import NDArray
 from simhbase import hamming, rowkeys
 from simhbase.errors import UsageError
 from simhbase.layout import Layout, require_within_guarantee
-from simhbase.minhash import Bands, SketchForm
+from simhbase.minhash import COUNTED, Bands, SketchForm
 from simhbase.pairs import Pairs, gathered, pair_batches, sharing_batches
 from simhbase.prints import Prints
 
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 
+AUTO = "auto"
+LEAST_THRESHOLD = 0.5
+_MOST_THRESHOLD = 0.7  # triples of long texts: docs/quality.md
+_AT_A_FEATURE = 4.0
+
+
+def threshold_of(features: int) -> float:
+    """The similarity from which texts are near of which the shorter has so many features (`chars:auto`):
+    0.75 - 4 / features, from 0.5 up to 0.7.
+
+    Two changed characters change four pairs, so they leave a similarity of about 1 - 8 / features. The
+    rule keeps below that where it is above 0.5, by two standard errors of sketches of 128 slots at least.
+    It rises slowly, so that no length parts near texts; docs/quality.md has it beside fixed thresholds.
+    """
+    rising = _MOST_THRESHOLD + _AT_A_FEATURE / COUNTED - _AT_A_FEATURE / max(features, 1)
+    return min(_MOST_THRESHOLD, max(LEAST_THRESHOLD, rising))
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """What is near: at most `bits` between the fingerprints, and at most `unequal` slots between the
-    sketches (None: sketches decide nothing)."""
+    sketches. None: sketches decide nothing; an array, int64 (COUNTED + 1,), says how many by the number
+    of features of the text that has fewer."""
 
     bits: int
-    unequal: int | None = None
+    unequal: int | NDArray[np.int64] | None = None
+
+    def most_unequal(
+        self,
+        form: SketchForm,
+        a: NDArray[np.uint8],
+        left: NDArray[np.int64],
+        b: NDArray[np.uint8],
+        right: NDArray[np.int64],
+    ) -> int | NDArray[np.int64]:
+        """How many slots may differ between the sketches a at left (m,) and b at right (m,)."""
+        if not isinstance(self.unequal, np.ndarray):
+            return form.slots if self.unequal is None else self.unequal
+        return self.unequal[np.minimum(form.features(a)[left], form.features(b)[right])]
 
 
 class Filing(Protocol):
@@ -124,20 +156,24 @@ class SimHashFiling:
         batches = pair_batches(prints.values, bounds.bits, self.layout)
         if self.form is None or bounds.unequal is None:
             return batches
-        form, most = self.form, bounds.unequal
+        form = self.form
         return (
-            pairs.where(form.unequal_among(prints.sketches, pairs.left, prints.sketches, pairs.right) <= most)
+            pairs.where(form.unequal_among(*compared) <= bounds.most_unequal(form, *compared))
             for pairs in batches
+            for compared in [(prints.sketches, pairs.left, prints.sketches, pairs.right)]
         )
 
 
 @dataclass(frozen=True, slots=True)
 class MinHashFiling:
-    """Bands of the sketch name the drawers; near ones have similar sketches."""
+    """Bands of the sketch name the drawers; near ones have similar sketches.
+
+    threshold: how similar, or AUTO for what `threshold_of` says, where sketches tell the features.
+    """
 
     bands: Bands
     form: SketchForm
-    threshold: float
+    threshold: float | str
 
     @property
     def tables(self) -> int:
@@ -149,6 +185,8 @@ class MinHashFiling:
         if k is not None:
             raise UsageError(f"k = {k}: scheme minhash compares by similarity, give min_similarity instead")
         wanted = self.threshold if min_similarity is None else min_similarity
+        if min_similarity is None and self.threshold == AUTO:
+            return Bounds(0, _most_unequal_by_features(self.form))
         return Bounds(0, self.form.most_unequal(_similarity(wanted)))
 
     def loose_bounds(self, similarity: float) -> Bounds:
@@ -162,7 +200,7 @@ class MinHashFiling:
 
     def keys(self, prints: Prints) -> NDArray[np.uint8]:
         """Their rows there: uint8 (n, tables, 13)."""
-        return rowkeys.filed(self.bands.segments(prints.sketches, self.form.bits), prints.values)
+        return rowkeys.filed(self._segments(prints), prints.values)
 
     def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
         """Nothing: fingerprints of similar texts have nothing in common."""
@@ -178,13 +216,21 @@ class MinHashFiling:
         return gathered(self._judged(prints, bounds))
 
     def _judged(self, prints: Prints, bounds: Bounds) -> Iterator[Pairs]:
-        for left, right in sharing_batches(self.bands.segments(prints.sketches, self.form.bits)):
-            unequal = self.form.unequal_among(prints.sketches, left, prints.sketches, right)
-            pairs = Pairs(left, right, unequal)
-            yield pairs if bounds.unequal is None else pairs.where(unequal <= bounds.unequal)
+        for left, right in sharing_batches(self._segments(prints)):
+            compared = prints.sketches, left, prints.sketches, right
+            unequal = self.form.unequal_among(*compared)
+            yield Pairs(left, right, unequal).where(unequal <= bounds.most_unequal(self.form, *compared))
+
+    def _segments(self, prints: Prints) -> NDArray[np.uint32]:
+        return self.bands.segments(self.form.slots_of(prints.sketches), self.form.bits)
 
 
-def _similarity(value: float) -> float:
-    if not isinstance(value, Real) or not 0 <= value <= 1:
+@lru_cache
+def _most_unequal_by_features(form: SketchForm) -> NDArray[np.int64]:
+    return np.array([form.most_unequal(threshold_of(features)) for features in range(COUNTED + 1)])
+
+
+def _similarity(value: float | str) -> float:
+    if isinstance(value, str) or not isinstance(value, Real) or not 0 <= value <= 1:
         raise UsageError(f"a similarity of {value!r}: use 0 to 1")
     return value

@@ -102,7 +102,7 @@ class Fingerprinter:
         batch = self.extractor.extract(texts)
         reasons = [
             None if found >= self.min_features else self._reason(text, found)
-            for text, found in zip(texts, _distinct(batch, self.min_features), strict=True)
+            for text, found in zip(texts, batch.distinct(self.min_features), strict=True)
         ]
         prints = self._printing(texts, batch)
         if prints.sketches.shape[1]:
@@ -127,15 +127,3 @@ def to_int(value: NDArray[np.uint64] | np.uint64) -> int:
     for word in np.atleast_1d(value).tolist():
         number = number << 64 | word
     return number
-
-
-def _distinct(batch: FeatureBatch, enough: int) -> list[int]:
-    """How many distinct features each text has, counted up to `enough` at least."""
-    words = batch.digests.view(np.uint64)[:, 0]
-    ends = np.cumsum(batch.counts)
-    found = []
-    for start, end in zip((ends - batch.counts).tolist(), ends.tolist(), strict=True):
-        # Nearly every text shows enough of them at once; only the others are counted whole.
-        distinct = len(set(words[start : min(end, start + 4 * enough)].tolist()))
-        found.append(distinct if distinct >= enough else len(set(words[start:end].tolist())))
-    return found

@@ -36,6 +36,7 @@ from simhbase.mixing import GOLDEN, fmix32, fmix64
 SLOTS = 128
 BITS = (1, 2, 4, 8, 16, 32)
 RECALL = 0.99
+COUNTED = 80  # features from which on it makes no difference how many there are
 
 _MOST_SLOTS = 4096
 _CACHED = 1 << 14  # shingles hashed at once: 64 KiB, which stay in the cache
@@ -49,7 +50,8 @@ Minima = Callable[
 
 @dataclass(frozen=True, slots=True)
 class SketchForm:
-    """How a text's shingles become its sketch: `slots` values of `bits` bits each.
+    """How a text's shingles become its sketch: `slots` values of `bits` bits each; `sized`: a last byte
+    tells how many different features the text has, COUNTED for more.
 
     Raises UsageError for bits other than 1, 2, 4, 8, 16 and 32, and for slots that do not fill bytes.
     """
@@ -57,6 +59,7 @@ class SketchForm:
     slots: int = SLOTS
     bits: int = 8
     seed: int = 0
+    sized: bool = False
 
     def __post_init__(self) -> None:
         if self.bits not in BITS:
@@ -69,11 +72,28 @@ class SketchForm:
     @property
     def bytes(self) -> int:
         """Size of a sketch."""
+        return self.signature_bytes + self.sized
+
+    @property
+    def signature_bytes(self) -> int:
+        """Size of its slots."""
         return self.slots * self.bits // 8
 
     def sketches(self, batch: FeatureBatch) -> NDArray[np.uint8]:
         """The sketches of n texts: uint8 (n, bytes). A text without features has no meaningful one."""
-        return pack(signatures(batch, self.slots, self.seed), self.bits)
+        packed = pack(signatures(batch, self.slots, self.seed), self.bits)
+        if not self.sized:
+            return packed
+        counts = np.minimum(batch.distinct(COUNTED), COUNTED).astype(np.uint8)
+        return np.column_stack([packed, counts])
+
+    def slots_of(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The packed slots of sketches: uint8 (n, bytes) -> uint8 (n, signature_bytes)."""
+        return sketches[:, : self.signature_bytes]
+
+    def features(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """How many features texts have, of sketches that tell it: uint8 (n, bytes) -> uint8 (n,)."""
+        return np.minimum(sketches[:, -1], np.uint8(COUNTED))  # no damaged byte tells of more
 
     def unequal(self, a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int64]:
         """How many slots differ, sketch by sketch: two times uint8 (n, bytes) -> int64 (n,)."""
@@ -89,6 +109,7 @@ class SketchForm:
     ) -> NDArray[np.int64]:
         """The same for chosen pairs: of the sketches a at left (m,) and b at right (m,) -> int64 (m,)."""
         counts = np.empty(len(left), dtype=np.int64)
+        a, b = self.slots_of(a), self.slots_of(b)
         for start in range(0, len(left), _COMPARED):
             part = slice(start, start + _COMPARED)
             differ = unpack(a[left[part]], self.bits) != unpack(b[right[part]], self.bits)

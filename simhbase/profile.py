@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
 from simhbase.errors import ProfileMismatch, TablesMissing, UsageError
 from simhbase.features import Extractor, FeatureOptions
-from simhbase.filing import Filing, MinHashFiling, SimHashFiling
+from simhbase.filing import AUTO, LEAST_THRESHOLD, Filing, MinHashFiling, SimHashFiling
 from simhbase.fingerprinter import Fingerprinter, MinHash, Printing, SimHashVerified, simhash_alone, to_int
 from simhbase.idf import JIEBA, IdfTable, jieba_table
 from simhbase.layout import Layout, layout, require_within_guarantee
-from simhbase.minhash import SketchForm, bands, bands_for
+from simhbase.minhash import Bands, SketchForm, bands, bands_for
 from simhbase.stores.base import Store
 from simhbase.text import normalise
 
@@ -33,9 +33,12 @@ BITS = (64, 128)
 TABLE_BITS = 64
 NORMALISATION = "nfkc-lower-space"
 TOKENIZER = "rjieba"
+# What threshold auto is made for: 32 bands of 4 slots find what it keeps of short texts (docs/quality.md).
+ALL_LENGTHS: Mapping[str, object] = {"features": "chars:auto", "bands": "32x4"}
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "default": {},
     "classic": {"weights": "tfidf", "top": 64},
+    "short": {"scheme": "minhash", "threshold": AUTO, **ALL_LENGTHS},
 }
 _PROFILE_KEY = b"profile"
 _IDF_KEY = b"idf/"
@@ -45,7 +48,6 @@ _IDF_PIECE = 1 << 20  # HBase refuses cells over 10 MiB
 VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2, "threshold": None}
 VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
-AUTO = "auto"
 _BAND_BITS = 16  # fewer name too few drawers to tell texts apart
 _COMMON = frozenset(["scheme", "features", "min_length", "min_features", "stop_words", "tokenizer"])
 _ITS_SCHEMES: Any = None  # the default is the scheme's; None stays where the parameter does not apply
@@ -56,9 +58,10 @@ class Profile:
     """Parameters of an index; see FeatureOptions for those of the features.
 
     k: the distance that lookups use unless told otherwise, at most the layout's guarantee;
-    threshold: the similarity that they ask for unless told otherwise, with verification None for any;
-    min_features: a text with fewer distinct features has no fingerprint; idf: a user's table, or
-    None for jieba's where the weights need one; tokenizer: what cuts text into words, with its version.
+    threshold: the similarity that they ask for unless told otherwise, with verification None for any,
+    with minhash AUTO for what `threshold_of` says; min_features: a text with fewer distinct features has
+    no fingerprint; idf: a user's table, or None for jieba's where the weights need one; tokenizer: what
+    cuts text into words, with its version.
     That is a note about this machine or the store's creator: profiles that differ in nothing else are
     the same, and the fixed texts tell whether two versions cut alike.
     """
@@ -78,7 +81,7 @@ class Profile:
     slots: int = _ITS_SCHEMES
     sketch_bits: int = _ITS_SCHEMES
     bands: str = _ITS_SCHEMES
-    threshold: float = _ITS_SCHEMES
+    threshold: float | str = _ITS_SCHEMES
     tokenizer: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -86,6 +89,8 @@ class Profile:
         if self.scheme not in SCHEMES:
             raise UsageError(f"no scheme {self.scheme!r}: use {', '.join(SCHEMES)}")
         scheme = SCHEMES[self.scheme]
+        if self.threshold == AUTO and self.scheme == "minhash":
+            self._fill(ALL_LENGTHS)
         self._fill(scheme.defaults)
         if self.verify:
             self._fill(VERIFICATION)
@@ -131,7 +136,7 @@ class Profile:
     @property
     def form(self) -> SketchForm | None:
         """What is kept of a text beside its fingerprint."""
-        return SketchForm(self.slots, self.sketch_bits) if self.slots else None
+        return _sketch_form(self) if self.slots else None
 
     @property
     def filing(self) -> Filing:
@@ -206,7 +211,7 @@ class Profile:
         """The bands that `auto` stands for here, or the name itself."""
         if name != AUTO or self.threshold is None:
             return name
-        return bands_for(self.threshold, self.slots).name
+        return _bands_for(self).name
 
 
 def make_profile(given: Mapping[str, object], preset: str = "default") -> Profile:
@@ -378,13 +383,16 @@ def _complete_simhash(profile: Profile) -> None:
         _require_similarity(profile.threshold)
 
 
-def _require_similarity(threshold: float) -> None:
-    if not 0 < threshold <= 1:
-        raise UsageError(f"a threshold of {threshold}: use a Jaccard similarity above 0, up to 1")
+def _require_similarity(threshold: float | str) -> None:
+    if isinstance(threshold, str) or not 0 < threshold <= 1:
+        raise UsageError(
+            f"a threshold of {threshold}: use a Jaccard similarity above 0, up to 1, or {AUTO} with scheme "
+            "minhash"
+        )
 
 
 def _simhash_filing(profile: Profile) -> Filing:
-    return SimHashFiling(profile.drawers, profile.k, profile.form, profile.threshold)
+    return SimHashFiling(profile.drawers, profile.k, profile.form, cast("float | None", profile.threshold))
 
 
 def _simhash_printing(profile: Profile) -> Printing:
@@ -394,10 +402,16 @@ def _simhash_printing(profile: Profile) -> Printing:
 
 
 def _complete_minhash(profile: Profile) -> None:
-    form = SketchForm(profile.slots, profile.sketch_bits)
-    _require_similarity(profile.threshold)
+    form = _sketch_form(profile)
+    if profile.threshold != AUTO:
+        _require_similarity(profile.threshold)
+    elif profile.features != ALL_LENGTHS["features"]:
+        raise UsageError(
+            f"threshold {AUTO} goes with features {ALL_LENGTHS['features']}, not {profile.features}: it says "
+            "how similar texts are near by how many of those they have"
+        )
     if profile.bands == AUTO:
-        object.__setattr__(profile, "bands", bands_for(profile.threshold, profile.slots).name)
+        object.__setattr__(profile, "bands", _bands_for(profile).name)
     chosen = bands(profile.bands)
     if chosen.slots > form.slots:
         raise UsageError(f"bands {chosen.name} take {chosen.slots} slots, and there are {form.slots}")
@@ -408,14 +422,22 @@ def _complete_minhash(profile: Profile) -> None:
         )
 
 
+def _sketch_form(profile: Profile) -> SketchForm:
+    return SketchForm(profile.slots, profile.sketch_bits, sized=profile.threshold == AUTO)
+
+
+def _bands_for(profile: Profile) -> Bands:
+    """The bands that find what is near by the threshold, by its least value where there are several."""
+    least = LEAST_THRESHOLD if isinstance(profile.threshold, str) else profile.threshold
+    return bands_for(least, profile.slots)
+
+
 def _minhash_filing(profile: Profile) -> Filing:
-    return MinHashFiling(
-        bands(profile.bands), SketchForm(profile.slots, profile.sketch_bits), profile.threshold
-    )
+    return MinHashFiling(bands(profile.bands), _sketch_form(profile), profile.threshold)
 
 
 def _minhash_printing(profile: Profile) -> Printing:
-    return MinHash(SketchForm(profile.slots, profile.sketch_bits))
+    return MinHash(_sketch_form(profile))
 
 
 SCHEMES: Mapping[str, Scheme] = {

@@ -172,13 +172,14 @@ class Reader:
             return near
         distinct, place = np.unique(near.fingerprint, return_inverse=True)
         sketches, there = stored_sketches(self.store, distinct.tolist(), form)
-        unequal = form.unequal_among(prints.sketches, near.query, sketches, place)
+        compared = prints.sketches, near.query, sketches, place
+        unequal = form.unequal_among(*compared)
         known = there[place]
         similarity = np.where(known, form.similarity(unequal), np.nan)
         distance = self.filing.distances(near.distance, unequal)
         if bounds.unequal is None:
             return replace(near, distance=distance, similarity=similarity)
-        chosen = ~known | (unequal <= bounds.unequal)
+        chosen = ~known | (unequal <= bounds.most_unequal(form, *compared))
         return Near(
             near.query[chosen],
             near.fingerprint[chosen],

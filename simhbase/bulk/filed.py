@@ -98,10 +98,12 @@ class Filed:
         new = np.ones(len(order), dtype=np.bool_)
         new[1:] = (np.diff(query) != 0) | (np.diff(member) != 0)
         query, member, bits = query[new], member[new], bits[new]
-        if self._filing.form is None:
+        form = self._filing.form
+        if form is None:
             return query, member, bits
-        unequal = self._filing.form.unequal_among(prints.sketches, query, self._prints.sketches, member)
-        similar = np.ones(len(query), dtype=np.bool_) if bounds.unequal is None else unequal <= bounds.unequal
+        compared = prints.sketches, query, self._prints.sketches, member
+        unequal = form.unequal_among(*compared)
+        similar = unequal <= bounds.most_unequal(form, *compared)
         distance = self._filing.distances(bits, unequal)
         return query[similar], member[similar], distance[similar]
 

@@ -20,6 +20,7 @@ from simhbase.bulk.spool import Spool
 from simhbase.cli.comparing import ComparedTexts, Comparison
 from simhbase.cli.inputs import FAILED, Inputs, Rejects, fingerprinting
 from simhbase.cli.options import ProfileOptions
+from simhbase.filing import AUTO
 from simhbase.fingerprinter import Fingerprinter
 from simhbase.model import Lookup, Match
 from simhbase.prints import Prints
@@ -53,7 +54,10 @@ class Corpus(AbstractContextManager["Corpus"]):
         """An empty one. Raises UsageError for what does not go together."""
         comparison = Comparison.of(chosen, min_similarity)
         if min_similarity is None and comparison.profile.form is not None:
-            min_similarity = comparison.profile.threshold or 0.0
+            threshold = comparison.profile.threshold or 0.0
+            if threshold == AUTO:  # the sketches decide, as only they tell how many features texts have
+                return cls(comparison, 0.0, ids_limit)
+            min_similarity = float(threshold)
             comparison = Comparison.of(chosen, min_similarity)
         return cls(comparison, min_similarity, ids_limit)
 

@@ -12,6 +12,7 @@ import click
 
 from simhbase.errors import BadInput, TablesMissing, UsageError
 from simhbase.features import WEIGHTS, FeatureOptions
+from simhbase.filing import AUTO
 from simhbase.idf import read_table
 from simhbase.index import Index, open_index
 from simhbase.layout import layout
@@ -86,13 +87,21 @@ def min_similarity_option(text: str) -> Callable[[Command], Command]:
     return click.option("--min-similarity", type=click.FloatRange(0, 1), metavar="S", help=text)
 
 
+class _Threshold(click.FloatRange):
+    """A similarity, or auto."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == AUTO else super().convert(value, param, ctx)
+
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _PROFILE = {
     "preset": click.option(
         "--preset",
         type=click.Choice(list(PRESETS)),
-        help="Parameters to start from: default (all words of two characters and more, by count) "
-        "or classic (the 64 heaviest words by TF-IDF).",
+        help="Parameters to start from: default (all words of two characters and more, by count), "
+        "classic (the 64 heaviest words by TF-IDF) or short (texts of 140 characters and fewer, alone or "
+        "among longer ones).",
     ),
     "scheme": click.option(
         "--scheme",
@@ -110,7 +119,8 @@ _PROFILE = {
     "features": click.option(
         "--features",
         callback=converted(lambda kind: FeatureOptions(kind=kind).kind),
-        help="words (default of simhash), words:N or chars:N for N-grams (chars:3 of minhash).",
+        help="words (default of simhash), words:N or chars:N for N-grams (chars:3 of minhash), or "
+        "chars:auto for pairs of characters of short texts and triples of long ones.",
     ),
     "weights": click.option("--weights", type=click.Choice(WEIGHTS), help="What a word weighs (count)."),
     "top": click.option(
@@ -132,9 +142,10 @@ _PROFILE = {
     ),
     "threshold": click.option(
         "--threshold",
-        type=click.FloatRange(0, 1, min_open=True),
+        type=_Threshold(0, 1, min_open=True),
         metavar="S",
-        help="Jaccard similarity from which texts are near (minhash 0.8, --verify none).",
+        help="Jaccard similarity from which texts are near (minhash 0.8, --verify none); auto: minhash, less "
+        "for shorter texts.",
     ),
     "verify": click.option(
         "--verify",
@@ -202,9 +213,10 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _preset_parameters(preset: str) -> dict[str, Any]:
-    """What a preset says about every parameter that any preset sets."""
-    profile = make_profile({}, preset)
-    return {name: getattr(profile, name) for parameters in PRESETS.values() for name in parameters}
+    """What a preset says about every parameter that any preset sets and its scheme has."""
+    parameters = make_profile({}, preset).parameters()
+    names = {name for each in PRESETS.values() for name in each}
+    return {name: parameters[name] for name in parameters if name in names}
 
 
 def _read_words(path: Path) -> frozenset[str]:

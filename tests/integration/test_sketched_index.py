@@ -23,9 +23,12 @@ from simhbase.rowkeys import decode
 from tests import reference
 
 MINHASH, VERIFIED = Profile(scheme="minhash"), Profile(verify=True, k=3)
+BY_LENGTH = Profile(scheme="minhash", threshold="auto")
 WORDS = [a + b for a in "abcdefghij" for b in "klmnopqrst"]
 IN_TWO_ORDERS = [" ".join(WORDS), " ".join(reversed(WORDS))]  # SimHash does not see it, shingles do
-PROFILES = pytest.mark.parametrize("profile", [MINHASH, VERIFIED], ids=["minhash", "verified"])
+PROFILES = pytest.mark.parametrize(
+    "profile", [MINHASH, VERIFIED, BY_LENGTH], ids=["minhash", "verified", "by length"]
+)
 
 
 def texts(count: int, seed: int = 0, length: int = 400) -> list[str]:
@@ -184,7 +187,9 @@ def test_a_pipeline_that_makes_other_sketches_is_refused(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "profile", [MINHASH, VERIFIED, Profile(scheme="minhash", sketch_bits=4)], ids=["8", "2", "4"]
+    "profile",
+    [MINHASH, VERIFIED, Profile(scheme="minhash", sketch_bits=4), BY_LENGTH],
+    ids=["8", "2", "4", "by length"],
 )
 def test_no_texts_are_no_error(profile):
     with simhbase.open("memory:", create=profile) as index:

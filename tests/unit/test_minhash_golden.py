@@ -15,7 +15,7 @@ from simhbase.minhash import bands, fingerprints, minima, pack, signatures
 from simhbase.profile import probes
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "minhash.json"
-FEATURES = ("chars:3", "words:2")
+FEATURES = ("chars:3", "words:2", "chars:auto")
 BITS = (1, 8)
 BANDS = ("20x6", "16x8")
 

@@ -33,6 +33,8 @@ def test_a_profile_comes_back_as_it_was(store):
         Profile(verify=True, threshold=0.7),
         Profile(scheme="minhash"),
         Profile(scheme="minhash", features="words:2", slots=64, sketch_bits=16, bands="8x8", threshold=0.9),
+        make_profile({}, "short"),
+        Profile(scheme="minhash", features="chars:auto", threshold=0.7),
     ],
 )
 def test_a_profile_with_sketches_comes_back_as_it_was(store, profile):
@@ -58,6 +60,32 @@ def test_bands_are_chosen_for_the_threshold(store):
     read_profile(store).profile.require({"bands": "auto", "threshold": 0.7})
     with pytest.raises(ProfileMismatch, match="bands is"):
         read_profile(store).profile.require({"bands": "20x6"})
+
+
+def test_the_threshold_auto_brings_the_features_and_bands_that_it_is_made_for(store):
+    profile = Profile(scheme="minhash", threshold="auto")
+    assert profile == make_profile({}, "short")
+    described = profile.describe()
+    assert (described["threshold"], described["features"], described["bands"]) == (
+        "auto",
+        "chars:auto",
+        "32x4",
+    )
+    write_profile(store, profile)
+    stored = read_profile(store).profile
+    stored.require({"threshold": "auto", "scheme": "minhash"})
+    with pytest.raises(ProfileMismatch, match=r"threshold is auto, not 0\.7"):
+        stored.require({"threshold": 0.7})
+    with pytest.raises(ProfileMismatch, match=r"threshold is 0\.8, not auto"):
+        Profile(scheme="minhash").require({"threshold": "auto"})
+
+
+def test_bands_are_chosen_for_the_least_threshold_of_auto():
+    profile = Profile(scheme="minhash", bands="auto", threshold="auto")
+    assert bands(profile.bands).meeting(0.5) >= 0.99
+    profile.require({"bands": "auto"})
+    assert make_profile({"bands": "42x3", "slots": 256}, "short").threshold == "auto"
+    assert make_profile({"threshold": 0.6}, "short").features == "chars:auto"
 
 
 def test_a_profile_that_was_stored_before_there_were_sketches_is_read(store):
@@ -200,6 +228,11 @@ def test_an_idf_beyond_all_measure_is_refused():
         {"scheme": "minhash", "bands": "20x7"},
         {"scheme": "minhash", "bands": "60x1"},
         {"scheme": "minhash", "threshold": 0},
+        {"scheme": "minhash", "threshold": "low"},
+        {"scheme": "minhash", "threshold": "auto", "features": "chars:3"},
+        {"scheme": "minhash", "threshold": "auto", "features": "words:2"},
+        {"threshold": "auto"},
+        {"verify": True, "threshold": "auto"},
         {"scheme": "minhash", "sketch_bits": 3},
         {"bands": "20x6"},
         {"threshold": 0.8},

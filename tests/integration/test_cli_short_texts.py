@@ -1,0 +1,79 @@
+"""Short texts from the creation of a store for them to their duplicates."""
+
+import pytest
+
+from tests.command_line import documents, read_lines, result, run
+from tests.short import sentence_pairs
+
+STORE = ("--store", "rocksdb:store.db")
+FOUND = 0.94  # of the 37 pairs of sentences 36 are
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Sentences, and behind them those that differ in two characters."""
+    pairs = sentence_pairs()
+    return documents(tmp_path / "in.jsonl", [left for left, _ in pairs] + [right for _, right in pairs])
+
+
+def expected(pairs: int) -> dict[str, str]:
+    return {f"d{number + pairs}": f"d{number}" for number in range(pairs)}
+
+
+def test_a_store_for_short_texts_finds_sentences_that_differ_in_two_characters(tmp_path, corpus):
+    created = result("tables", "create", "--preset", "short", *STORE, cwd=tmp_path)["profile"]
+    assert (created["scheme"], created["features"], created["threshold"]) == ("minhash", "chars:auto", "auto")
+    assert result("load", *STORE, "--preset", "short", corpus, cwd=tmp_path)["loaded"] == 74
+    mates = expected(37)
+    mates |= {right: left for left, right in mates.items()}
+    answers = result("find", *STORE, corpus, cwd=tmp_path)
+    others = {
+        answer["id"]: [match["id"] for match in answer["matches"] if match["id"] != answer["id"]]
+        for answer in answers
+    }
+    assert all(found in ([], [mates[name]]) for name, found in others.items())
+    assert sum(map(len, others.values())) >= FOUND * 74
+    by_id = result("find", *STORE, "--id", "d0", cwd=tmp_path)
+    assert by_id["matches"] == answers[0]["matches"]
+    by_fingerprint = result("find", *STORE, "--fingerprint", answers[0]["fingerprint"], cwd=tmp_path)
+    assert by_fingerprint["matches"] == answers[0]["matches"]
+    strict = result("find", *STORE, "--min-similarity", "0.8", corpus, cwd=tmp_path)
+    assert sum(len(answer["matches"]) for answer in strict) < 74 + 5
+    assert result("check", *STORE, cwd=tmp_path)["clean"]
+    assert result("tables", "check", *STORE, cwd=tmp_path)["same"]
+
+
+def test_duplicates_among_short_texts_are_found_without_a_store_too(tmp_path, corpus):
+    result("dedup", "--preset", "short", "--duplicates", "duplicates.jsonl", corpus, cwd=tmp_path)
+    duplicates = {line["id"]: line["duplicate_of"] for line in read_lines(tmp_path / "duplicates.jsonl")}
+    assert duplicates.items() <= expected(37).items()
+    assert len(duplicates) >= FOUND * 37
+    unique = ("--unique-only", "--duplicates", "of_load.jsonl")
+    result("load", "--preset", "short", *unique, *STORE, corpus, cwd=tmp_path)
+    loaded = {line["id"]: line["duplicate_of"] for line in read_lines(tmp_path / "of_load.jsonl")}
+    assert loaded == duplicates
+    answers = result("find", "--preset", "short", "--against", corpus, corpus, cwd=tmp_path)
+    against = {
+        (answer["id"], match["id"])
+        for answer in answers
+        for match in answer["matches"]
+        if int(match["id"][1:]) < int(answer["id"][1:])
+    }
+    assert against == duplicates.items()
+
+
+def test_what_does_not_go_with_the_threshold_auto_ends_with_usage(tmp_path, corpus):
+    for options in (
+        ("--threshold", "auto"),
+        ("--preset", "short", "-k", "3"),
+        ("--preset", "short", "--features", "chars:3"),
+        ("--preset", "short", "--scheme", "simhash"),
+        ("--scheme", "minhash", "--threshold", "automatic"),
+    ):
+        done = run("tables", "create", *options, *STORE, cwd=tmp_path)
+        assert done.returncode == 2, options
+        assert not (tmp_path / "store.db").exists()
+    result("tables", "create", "--preset", "short", *STORE, cwd=tmp_path)
+    done = run("load", *STORE, "--threshold", "0.7", corpus, cwd=tmp_path)
+    assert done.returncode == 12
+    assert b"threshold is auto, not 0.7" in done.stderr

@@ -1,0 +1,99 @@
+"""What is near among short texts, and that no length parts near texts."""
+
+import pytest
+
+from simhbase.filing import MinHashFiling, threshold_of
+from simhbase.minhash import COUNTED, SketchForm
+from simhbase.profile import make_profile
+from tests.short import near_pairs, sentence_pairs
+
+SHORT = make_profile({}, "short")
+
+
+def found(pairs: list[tuple[str, str]]) -> set[tuple[int, int]]:
+    """The pairs of positions that are near, of all the left texts with all the right ones behind them."""
+    texts = [left for left, _ in pairs] + [right for _, right in pairs]
+    prints = SHORT.fingerprinter().fingerprint_many(texts).prints
+    batches = SHORT.filing.pairs(prints, SHORT.filing.bounds(None, None))
+    return {pair for batch in batches for pair in zip(batch.left.tolist(), batch.right.tolist(), strict=True)}
+
+
+def characters_in_common(left: str, right: str) -> float:
+    return len(set(left) & set(right)) / len(set(left) | set(right))
+
+
+def test_the_written_sentences_are_of_about_17_characters_and_differ_in_two():
+    pairs = sentence_pairs()
+    assert len({sentence for pair in pairs for sentence in pair}) == 2 * len(pairs) > 60
+    for left, right in pairs:
+        assert 16 <= len(left) == len(right) <= 18
+        assert sum(a != b for a, b in zip(left, right, strict=True)) == 2
+
+
+def test_written_sentences_of_different_pairs_have_little_in_common():
+    pairs = sentence_pairs()
+    assert all(
+        characters_in_common(one, other) < 0.4
+        for number, pair in enumerate(pairs)
+        for others in pairs[:number]
+        for one in pair
+        for other in others
+    )
+
+
+def test_sentences_that_differ_in_two_characters_are_found_and_no_others():
+    pairs = sentence_pairs()
+    near = found(pairs)
+    assert near <= {(number, number + len(pairs)) for number in range(len(pairs))}
+    assert len(near) / len(pairs) >= 0.94  # 36 of 37 are
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+@pytest.mark.parametrize("length", [*range(18, 40), *range(40, 200, 8), 127, 129])
+def test_texts_that_differ_in_two_characters_are_found_at_every_length(length, longer):
+    count = 50
+    near = found(near_pairs(count, length, longer))
+    assert near <= {(number, number + count) for number in range(count)}
+    assert len(near) >= 0.85 * count
+
+
+@pytest.mark.parametrize("length", [40, 100, 127, 129, 400])
+def test_texts_of_one_subject_are_not_near_for_being_short(length):
+    pairs = near_pairs(50, length, changed=length // 5)
+    assert not found(pairs)
+
+
+def test_the_threshold_rises_with_the_features_and_nowhere_at_once():
+    thresholds = [threshold_of(features) for features in range(2 * COUNTED)]
+    assert thresholds == sorted(thresholds)
+    assert (thresholds[0], thresholds[16], thresholds[-1]) == (0.5, 0.5, 0.7)
+    assert threshold_of(COUNTED - 1) < threshold_of(COUNTED) == 0.7
+    form = SHORT.form
+    most = SHORT.filing.bounds(None, None).unequal
+    assert max(most[:-1] - most[1:]) <= 0.02 * form.slots
+    assert most[0] == form.most_unequal(0.5)
+    assert most[-1] == form.most_unequal(0.7)
+
+
+def test_a_similarity_that_is_asked_for_counts_for_texts_of_all_lengths():
+    filing = SHORT.filing
+    assert filing.bounds(None, 0.6).unequal == SHORT.form.most_unequal(0.6)
+    assert filing.loose_bounds(0.6).unequal > filing.bounds(None, 0.6).unequal
+
+
+def test_a_sketch_tells_how_many_features_its_text_has():
+    form = SHORT.form
+    assert form.bytes == form.signature_bytes + 1 == SketchForm().bytes + 1
+    texts = [
+        "abc",
+        "abcabcabc",
+        "今天下午三点我们在图书馆门口见面吧",
+        "".join(map(chr, range(0x4E00, 0x4F00))),
+    ]
+    prints = SHORT.fingerprinter().fingerprint_many(texts).prints
+    assert form.features(prints.sketches).tolist() == [2, 3, 16, COUNTED]
+    damaged = prints.sketches.copy()
+    damaged[:, -1] = 255
+    assert form.features(damaged).max() == COUNTED
+    plain = MinHashFiling(SHORT.filing.bands, SketchForm(), 0.5)
+    assert (plain.bands.segments(form.slots_of(prints.sketches), 8) == SHORT.filing._segments(prints)).all()
