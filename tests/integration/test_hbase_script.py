@@ -1,6 +1,7 @@
 """scripts/hbase, with a real HBase: what starts, what a kill leaves, and what a person is told."""
 
 import json
+import os
 import runpy
 import signal
 import socket
@@ -260,6 +261,30 @@ def test_an_interrupted_start_leaves_no_process_behind(tmp_path: Path) -> None:
         starting.stderr.read()
     assert starting.returncode == 130
     assert instance.processes() == []
+
+
+def test_an_interrupt_that_strikes_in_a_destructor_is_not_lost(tmp_path: Path) -> None:
+    # Python prints an exception that is raised there, and goes on.
+    (tmp_path / "sitecustomize.py").write_text("""
+import os, signal, subprocess
+
+destroy = subprocess.Popen.__del__
+
+def interrupt_and_destroy(self):
+    if any("-Dsimhbase.process=" in str(argument) for argument in self.args):
+        os.kill(os.getpid(), signal.SIGINT)
+    destroy(self)
+
+subprocess.Popen.__del__ = interrupt_and_destroy
+""")
+    instance = Instance(tmp_path / "hbase")
+    try:
+        done = instance.run("up", env=os.environ | {"PYTHONPATH": str(tmp_path)})
+        assert "Exception ignored" in done.stderr
+        assert done.returncode == 130
+        assert instance.processes() == []
+    finally:
+        instance.run("down")
 
 
 def test_what_maven_could_not_do_is_shown(tmp_path: Path) -> None:
