@@ -3,12 +3,10 @@
 import json
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from signal import SIGINT
-from subprocess import PIPE, STDOUT, Popen
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any
 
@@ -80,31 +78,15 @@ class Cluster:
         return url
 
 
-class Starting:
-    """An HBase that starts while other things are done; in a new folder where none is given."""
-
-    def __init__(self, folder: str | None, mode: str) -> None:
-        self._made = None if folder else TemporaryDirectory(prefix="simhbase-")
-        self._cluster = Cluster(Path(folder or self._made.name))
-        self._was_up = self._cluster.is_up()
-        self._up = Popen(self._cluster.command("up", mode), stdout=PIPE, stderr=STDOUT, text=True)
-
-    @cached_property
-    def _output(self) -> str:
-        return self._up.communicate()[0]
-
-    def wait(self) -> Cluster:
-        """Returns when it is up."""
-        output = self._output
-        assert self._up.returncode == 0, output
-        return self._cluster
-
-    def end(self) -> None:
-        """Stops it, unless it was up before."""
-        if self._up.poll() is None:
-            self._up.send_signal(SIGINT)
-        _ = self._output
-        if not self._was_up:
-            self._cluster.run("down")
-        if self._made is not None:
-            self._made.cleanup()
+@contextmanager
+def started(folder: str | None, mode: str) -> Iterator[Cluster]:
+    """An HBase, in a new folder where none is given; it goes on running if it was up before."""
+    with nullcontext(folder) if folder else TemporaryDirectory(prefix="simhbase-") as place:
+        cluster = Cluster(Path(place))
+        was_up = cluster.is_up()
+        cluster.run("up", mode)
+        try:
+            yield cluster
+        finally:
+            if not was_up:
+                cluster.run("down")

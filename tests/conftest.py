@@ -1,10 +1,12 @@
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 from hypothesis import settings
 
-from tests.cluster import Cluster, Starting
+from tests.cluster import Cluster, started
 
 # A shell starts what it runs in the background with Ctrl-C ignored, and children would inherit that from us.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -13,12 +15,9 @@ if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadlin
     settings.register_profile("simhbase", deadline=None)
     settings.load_profile("simhbase")
 
-# Marks of tests that run only if their option is given, in the order in which they run: HBase starts
-# while the tests before them run.
+# Marks of tests that run only if their option is given, in the order in which they run.
 MARKS = ("full", "hbase", "hbase_cluster")
 MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster"}
-LEFT_OUT = pytest.StashKey[dict[str, int]]()
-STARTED = pytest.StashKey[dict[str, Starting]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,49 +45,54 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """One process runs all tests on one HBase, and starts it."""
+    for mark in MODES:
+        if item.get_closest_marker(mark):
+            item.add_marker(pytest.mark.xdist_group(mark))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    config.stash[LEFT_OUT] = {}
-    for mark in MARKS:
-        if not config.getoption(option(mark)):
-            left_out = [item for item in items if item.get_closest_marker(mark)]
-            items[:] = [item for item in items if item not in left_out]
-            config.hook.pytest_deselected(items=left_out)
-            config.stash[LEFT_OUT][mark] = len(left_out)
+    for mark in left_out(config):
+        marked = [item for item in items if item.get_closest_marker(mark)]
+        items[:] = [item for item in items if item not in marked]
+        config.hook.pytest_deselected(items=marked)
     items.sort(key=lambda item: [item.get_closest_marker(mark) is not None for mark in reversed(MODES)])
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    needs_hbase = any(item.get_closest_marker("hbase") for item in session.items)
-    if needs_hbase and not session.config.getoption("collectonly"):
-        start(session.config, "hbase")
+def left_out(config: pytest.Config) -> list[str]:
+    """The marks of tests that do not run."""
+    return [mark for mark in MARKS if not config.getoption(option(mark))]
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    return [
-        f"{number} tests marked {mark} are left out; {option(mark)} runs them"
-        for mark, number in config.stash.get(LEFT_OUT, {}).items()
-        if number
-    ]
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [f"tests marked {mark} are left out; {option(mark)} runs them" for mark in left_out(config)]
 
 
-def start(config: pytest.Config, mark: str) -> Starting:
-    """The HBase for the tests with a mark: the first call starts it, the end of the session stops it."""
-    started = config.stash.setdefault(STARTED, {})
-    if mark not in started:
-        started[mark] = Starting(os.environ.get(variable(mark)), MODES[mark])
-        config.add_cleanup(started[mark].end)
-    return started[mark]
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have measured."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "call":
+                for name, value in report.user_properties:
+                    terminalreporter.write_line(f"{name}: {value}")
 
 
 @pytest.fixture(scope="session")
-def hbase(pytestconfig: pytest.Config) -> Cluster:
+def hbase() -> Iterator[Cluster]:
     """One standalone HBase for all tests; where it does not start they fail."""
-    return start(pytestconfig, "hbase").wait()
+    with running("hbase") as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
-def hbase_cluster(pytestconfig: pytest.Config) -> Cluster:
+def hbase_cluster() -> Iterator[Cluster]:
     """The same with every process of its own: 3 region servers, 2 gateways. A test that kills some of
     them brings them back with `hbase_cluster.run("up")`."""
-    return start(pytestconfig, "hbase_cluster").wait()
+    with running("hbase_cluster") as cluster:
+        yield cluster
+
+
+def running(mark: str) -> AbstractContextManager[Cluster]:
+    """The HBase for the tests with a mark."""
+    return started(os.environ.get(variable(mark)), MODES[mark])

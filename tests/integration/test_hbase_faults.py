@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import happybase
@@ -73,25 +73,15 @@ def kill(cluster: Cluster, names: Sequence[str]) -> None:
 
 
 @pytest.fixture
-def report(
-    pytestconfig: pytest.Config,
-    capsys: pytest.CaptureFixture[str],
-    record_property: Callable[[str, object], None],
-) -> Report:
-    """Says how long a fault was felt, on the terminal and, for the record, in pytest's cache and in the
-    XML of --junit-xml."""
-    cache = pytestconfig.cache
-    assert cache is not None
+def report(record_property: Callable[[str, object], None]) -> Report:
+    """Says how long a fault was felt, in pytest's summary and in the XML of --junit-xml."""
 
     def note(fault: str, stalls: Stalls) -> None:
-        record_property(fault, asdict(stalls))
-        cache.set("hbase/stalls", cache.get("hbase/stalls", {}) | {fault: asdict(stalls)})
-        with capsys.disabled():
-            print(
-                f"\n{fault}: steps of writers took up to {stalls.longest_write:.1f} s (usually "
-                f"{stalls.usual_write:.2f}), lookups {stalls.longest_lookup:.1f} s "
-                f"({stalls.usual_lookup:.2f})"
-            )
+        record_property(
+            fault,
+            f"steps of writers took up to {stalls.longest_write:.1f} s (usually {stalls.usual_write:.2f}), "
+            f"lookups {stalls.longest_lookup:.1f} s ({stalls.usual_lookup:.2f})",
+        )
 
     return note
 
@@ -201,7 +191,7 @@ def test_a_gateway_that_hangs_is_left_for_another(cluster, url, tmp_path, report
 
 def mend(url: str) -> None:
     with open_index(url) as index:
-        Checker(index.store, PROFILE.drawers, index.writer).check()
+        Checker(index.store, PROFILE.filing, index.writer).check()
 
 
 def test_a_write_leaves_a_gateway_that_hangs_for_another(cluster, url):
