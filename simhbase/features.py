@@ -21,6 +21,7 @@ import regex
 import rjieba
 from numpy.typing import NDArray
 
+from simhbase.boilerplate import Boilerplate
 from simhbase.errors import UsageError
 from simhbase.idf import SCALE, IdfTable
 from simhbase.mixing import GOLDEN, fmix64
@@ -85,7 +86,8 @@ class FeatureOptions:
     left out) or "chars:auto" (pairs of characters of short texts, triples of long ones); weights:
     "count" (occurrences), "tfidf" (count x IDF) or "levels" (TF-IDF as five integers, 5 for the
     heaviest fifth of the scale); top: only the N heaviest, ties by the token's bytes; min_length:
-    shorter words (in characters) do not count; stop_words: neither do these.
+    shorter words (in characters) do not count; stop_words: neither do these; boilerplate: is left out
+    before anything else.
     """
 
     kind: str = "words"
@@ -94,6 +96,7 @@ class FeatureOptions:
     min_length: int = 2
     stop_words: frozenset[str] = frozenset()
     idf: IdfTable | None = None
+    boilerplate: Boilerplate | None = None
 
     def __post_init__(self) -> None:
         """Raises UsageError for options that do not go together."""
@@ -147,6 +150,10 @@ class Extractor:
     @cached_property
     def extract(self) -> Callable[[Sequence[str]], FeatureBatch]:
         """texts -> FeatureBatch, by the kind of features."""
+        by_kind, boilerplate = self._by_kind(), self.options.boilerplate
+        return by_kind if boilerplate is None else lambda texts: by_kind(boilerplate.strip(texts))
+
+    def _by_kind(self) -> Callable[[Sequence[str]], FeatureBatch]:
         kind, _, size = self.options.kind.partition(":")
         if size == "auto":
             return lambda texts: _pairs_and_triples(texts, self._bytes // 8)

@@ -107,7 +107,9 @@ class Fingerprinter:
         prints = self._printing(texts, batch)
         if prints.sketches.shape[1]:
             for text in np.flatnonzero(~prints.sketches.any(axis=1)).tolist():
-                reasons[text] = reasons[text] or "the text is too short for a sketch"
+                reasons[text] = (
+                    reasons[text] or f"the text is too short for a sketch{self._without(texts[text])}"
+                )
         without = [reason is not None for reason in reasons]
         prints.values[without] = 0
         prints.sketches[without] = 0
@@ -116,9 +118,20 @@ class Fingerprinter:
     def _reason(self, text: str, found: int) -> str:
         if not text.strip():
             return "the text is empty"
+        without = self._without(text)
+        if without and not found:
+            return "the text is nothing but boilerplate"
         features = self.extractor.options.kind
         noun = "feature" if found == 1 else "features"
-        return f"the text has {found} distinct {noun} ({features}), at least {self.min_features} are needed"
+        return (
+            f"the text has {found} distinct {noun} ({features}){without}, at least {self.min_features} are "
+            "needed"
+        )
+
+    def _without(self, text: str) -> str:
+        """What to say of a text that has boilerplate."""
+        boilerplate = self.extractor.options.boilerplate
+        return " without its boilerplate" if boilerplate and boilerplate.strip([text]) != [text] else ""
 
 
 def to_int(value: NDArray[np.uint64] | np.uint64) -> int:

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import orjson
 
+from simhbase.boilerplate import Boilerplate
 from simhbase.errors import ProfileMismatch, TablesMissing, UsageError
 from simhbase.features import Extractor, FeatureOptions
 from simhbase.filing import AUTO, LEAST_THRESHOLD, Filing, MinHashFiling, SimHashFiling
@@ -42,14 +43,17 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 }
 _PROFILE_KEY = b"profile"
 _IDF_KEY = b"idf/"
-_IDF_PIECE = 1 << 20  # HBase refuses cells over 10 MiB
+_BOILERPLATE_KEY = b"boilerplate/"
+_PIECE = 1 << 20  # HBase refuses cells over 10 MiB
 
 
 VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2, "threshold": None}
 VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 _BAND_BITS = 16  # fewer name too few drawers to tell texts apart
-_COMMON = frozenset(["scheme", "features", "min_length", "min_features", "stop_words", "tokenizer"])
+_COMMON = frozenset(
+    ["scheme", "features", "min_length", "min_features", "stop_words", "boilerplate", "tokenizer"]
+)
 _ITS_SCHEMES: Any = None  # the default is the scheme's; None stays where the parameter does not apply
 
 
@@ -60,8 +64,8 @@ class Profile:
     k: the distance that lookups use unless told otherwise, at most the layout's guarantee;
     threshold: the similarity that they ask for unless told otherwise, with verification None for any,
     with minhash AUTO for what `threshold_of` says; min_features: a text with fewer distinct features has
-    no fingerprint; idf: a user's table, or None for jieba's where the weights need one; tokenizer: what
-    cuts text into words, with its version.
+    no fingerprint; boilerplate: is left out of texts; idf: a user's table, or None for jieba's where the
+    weights need one; tokenizer: what cuts text into words, with its version.
     That is a note about this machine or the store's creator: profiles that differ in nothing else are
     the same, and the fixed texts tell whether two versions cut alike.
     """
@@ -76,6 +80,7 @@ class Profile:
     min_length: int = 2
     min_features: int = 2
     stop_words: frozenset[str] = frozenset()
+    boilerplate: Boilerplate | None = None
     idf: IdfTable | None = None
     verify: bool = _ITS_SCHEMES
     slots: int = _ITS_SCHEMES
@@ -153,6 +158,7 @@ class Profile:
             min_length=self.min_length,
             stop_words=self.stop_words,
             idf=self.idf,
+            boilerplate=self.boilerplate,
         )
 
     def fingerprinter(self) -> Fingerprinter:
@@ -225,6 +231,8 @@ def _described(value: object) -> object:
     """A parameter as a JSON value."""
     if isinstance(value, IdfTable):
         return {"source": _source(value), "digest": value.digest}
+    if isinstance(value, Boilerplate):
+        return {"lines": value.count("line"), "phrases": value.count("phrase"), "digest": value.digest}
     return sorted(value) if isinstance(value, frozenset) else value
 
 
@@ -259,7 +267,9 @@ def write_profile(store: Store, profile: Profile) -> None:
         read_profile(store).profile.require(profile.parameters())
         return
     if profile.idf is not None and _source(profile.idf) != JIEBA:
-        meta.put(_idf_pieces(profile.idf))
+        meta.put(_pieces(_IDF_KEY, profile.idf))
+    if profile.boilerplate is not None:
+        meta.put(_pieces(_BOILERPLATE_KEY, profile.boilerplate))
     record = {
         "format": FORMAT,
         **profile.describe(),
@@ -272,18 +282,24 @@ def write_profile(store: Store, profile: Profile) -> None:
     store.sync()
 
 
-def _idf_pieces(table: IdfTable) -> list[tuple[bytes, bytes]]:
-    """The rows of a user's table. Its digest is in their keys: creators of different profiles never
+def _pieces(kind: bytes, file: IdfTable | Boilerplate) -> list[tuple[bytes, bytes]]:
+    """The rows of a user's file. Its digest is in their keys: creators of different profiles never
     touch each other's."""
-    packed = zlib.compress(table.content)
+    packed = zlib.compress(file.content)
     return [
-        (_idf_prefix(table.digest) + b"%06d" % number, packed[start : start + _IDF_PIECE])
-        for number, start in enumerate(range(0, len(packed), _IDF_PIECE))
+        (_prefix(kind, file.digest) + b"%06d" % number, packed[start : start + _PIECE])
+        for number, start in enumerate(range(0, len(packed), _PIECE))
     ]
 
 
-def _idf_prefix(digest: str) -> bytes:
-    return _IDF_KEY + digest.encode() + b"/"
+def _prefix(kind: bytes, digest: str) -> bytes:
+    return kind + digest.encode() + b"/"
+
+
+def _read_pieces(store: Store, kind: bytes, digest: str) -> bytes:
+    """The content of a user's file."""
+    (pieces,) = store.records("meta").scan([_prefix(kind, digest)], limit=1_000_000)
+    return zlib.decompress(b"".join(piece for _, piece in pieces))
 
 
 @dataclass(frozen=True)
@@ -326,6 +342,7 @@ def read_profile(store: Store) -> StoredProfile:
     parameters = {name: value for name, value in record.items() if name in known}
     parameters["stop_words"] = frozenset(record["stop_words"])
     parameters["idf"] = _read_idf(store, record.get("idf"))
+    parameters["boilerplate"] = _read_boilerplate(store, record.get("boilerplate"))
     return StoredProfile(Profile(**parameters), record["probes"], record["software"])
 
 
@@ -335,14 +352,19 @@ def _read_idf(store: Store, stored: Mapping[str, str] | None) -> IdfTable | None
     if stored["source"] == JIEBA:
         table = jieba_table()
     else:
-        (pieces,) = store.records("meta").scan([_idf_prefix(stored["digest"])], limit=1_000_000)
-        table = IdfTable("the store's IDF table", zlib.decompress(b"".join(piece for _, piece in pieces)))
+        table = IdfTable("the store's IDF table", _read_pieces(store, _IDF_KEY, stored["digest"]))
     if table.digest != stored["digest"]:
         raise ProfileMismatch(
             f"the store was made with an IDF table of SHA-256 {stored['digest'][:16]}..., and {table.name} "
             f"here has {table.digest[:16]}...: install the versions of the store"
         )
     return table
+
+
+def _read_boilerplate(store: Store, stored: Mapping[str, str] | None) -> Boilerplate | None:
+    if stored is None:
+        return None
+    return Boilerplate("the store's boilerplate", _read_pieces(store, _BOILERPLATE_KEY, stored["digest"]))
 
 
 def _source(table: IdfTable) -> str:
@@ -455,7 +477,7 @@ SCHEMES: Mapping[str, Scheme] = {
         _complete_simhash,
         _simhash_filing,
         _simhash_printing,
-        lambda profile: FeatureOptions(kind=VERIFIED_BY),
+        lambda profile: FeatureOptions(kind=VERIFIED_BY, boilerplate=profile.boilerplate),
     ),
     "minhash": Scheme(
         {"features": "chars:3", "slots": 128, "sketch_bits": 8, "bands": "20x6", "threshold": 0.8},

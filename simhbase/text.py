@@ -33,11 +33,16 @@ _MARK = "\u200b"
 
 def normalise(text: str) -> str:
     """NFKC, lower case, every run of white space one space, none at the ends. Idempotent."""
+    return " ".join(fold(text).split())
+
+
+def fold(text: str) -> str:
+    """NFKC and lower case, with the white space that it has."""
     composed = _nfkc(text)
     lower = composed.lower()
     if lower != composed:
         lower = _nfkc(lower)  # a capital and its accent may compose in lower case only: ẗ, ǰ
-    return " ".join(lower.split())
+    return lower
 
 
 def _nfkc(text: str) -> str:

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 
+from simhbase.boilerplate import WINDOW, Boilerplate, render
+from simhbase.bulk.boilerplate import (
+    LEAST_DOCUMENTS,
+    Candidates,
+    ChunkCandidates,
+    ChunkCoverage,
+    ChunkSlots,
+    Coverage,
+    Slots,
+    least_documents,
+)
 from simhbase.bulk.frequencies import ChunkFrequencies
 from simhbase.bulk.outputs import OutputFile
 from simhbase.bulk.parser import Parser
-from simhbase.cli.inputs import Inputs, text_options
+from simhbase.bulk.record import Chunk
+from simhbase.bulk.sources import STDIN
+from simhbase.cli.inputs import AnyOutcome, Inputs, Rejects, output_option, text_options
 from simhbase.cli.output import Output, json_option
-from simhbase.errors import BadInput
+from simhbase.errors import BadInput, UsageError
 from simhbase.idf import render_table
+
+SHOWN = 10
 
 
 @click.command(
@@ -22,48 +39,136 @@ from simhbase.idf import render_table
 Examples:
   simhbase idf -o news.idf news.jsonl.gz
   simhbase load --weights tfidf --idf news.idf news.jsonl.gz
+  simhbase idf --boilerplate news.boilerplate news.jsonl.gz
+  simhbase load --boilerplate news.boilerplate news.jsonl.gz
 """
 )
 @text_options
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The IDF file.",
-)
+@click.option("-o", "--output", "file", type=click.Path(dir_okay=False, path_type=Path), help="The IDF file.")
 @click.option(
     "--min-documents",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Leave out words of fewer documents.",
+    help="Leave words of fewer documents out of the IDF file.",
+)
+@output_option("--boilerplate", "Learn lines and phrases that many documents have, and write them here.")
+@click.option(
+    "--boilerplate-share",
+    "share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.01,
+    show_default=True,
+    metavar="S",
+    help=f"Of the different texts, in at least {LEAST_DOCUMENTS}.",
 )
 @json_option
-def idf(inputs: Inputs, file: Path, min_documents: int, output: Output) -> None:
-    """Build an IDF file from a corpus.
+def idf(
+    inputs: Inputs,
+    file: Path | None,
+    min_documents: int,
+    boilerplate: Path | None,
+    share: float,
+    output: Output,
+) -> None:
+    """Learn from a corpus: an IDF file, its boilerplate.
 
-    Its texts need no ids.
+    Its texts need no ids. For boilerplate they are read three times: to find what may be frequent, to
+    count that exactly, and to measure what it covers. Look at the file: what was learnt is text, and
+    lines can be taken away or added.
     """
-    inputs.check_outputs(file)
+    if not (file or boilerplate):
+        raise UsageError("nothing to write: name an IDF file (-o), a file of --boilerplate, or both")
+    inputs.check_outputs(file, boilerplate)
     paths = inputs.or_stdin()
+    if boilerplate:
+        _require_rereadable(paths)
+    summary: dict[str, Any] = {}
+    with inputs.noting_rejects() as rejects:
+        passes = _Passes(inputs, paths, rejects)
+        if file:
+            summary |= _write_idf(passes, file, min_documents)
+        if boilerplate:
+            summary |= _write_boilerplate(passes, boilerplate, share)
+    output.summary(summary | {"rejected": rejects.count})
+    rejects.end()
+
+
+class _Passes:
+    """Reads the same documents any number of times; their rejects are noted once."""
+
+    def __init__(self, inputs: Inputs, paths: Sequence[str], rejects: Rejects) -> None:
+        self.parser = Parser(inputs.options)
+        self._inputs = inputs
+        self._paths = paths
+        self._rejects: Rejects | None = rejects
+
+    def each(self, work: Callable[[Chunk], AnyOutcome]) -> Iterator[AnyOutcome]:
+        """What work makes of each chunk."""
+        with closing(self._inputs.each(work, self._paths)) as outcomes:
+            for outcome in outcomes:
+                yield outcome
+                if self._rejects:
+                    self._rejects.note(outcome)
+        self._rejects = None
+
+
+def _require_rereadable(paths: Sequence[str]) -> None:
+    for path in paths:
+        if path == STDIN or Path(path).is_fifo() or Path(path).is_char_device():
+            raise UsageError(
+                f"--boilerplate reads its input three times, and {path!r} can be read once: "
+                "write it to a file"
+            )
+
+
+def _write_idf(passes: _Passes, file: Path, least: int) -> dict[str, Any]:
+    """Counts the documents of each word. Raises BadInput where that leaves nothing to write."""
     frequencies: Counter[str] = Counter()
     documents = 0
-    with (
-        inputs.noting_rejects() as rejects,
-        closing(inputs.each(ChunkFrequencies(Parser(inputs.options)), paths)) as counted,
-    ):
-        for chunk in counted:
-            frequencies.update(chunk.frequencies)
-            documents += chunk.parsed
-            rejects.note(chunk)
-        table = render_table(frequencies, documents, min_documents).splitlines()
-        if not table:
-            raise BadInput(f"no IDF file is written: no word comes up in {min_documents} documents or more")
-        with OutputFile(file) as written:
-            written.write(table)
-    output.summary(
-        {"documents": documents, "words": len(table), "rejected": rejects.count, "file": str(file)}
-    )
-    rejects.end()
+    for chunk in passes.each(ChunkFrequencies(passes.parser)):
+        frequencies.update(chunk.frequencies)
+        documents += chunk.parsed
+    table = render_table(frequencies, documents, least).splitlines()
+    if not table:
+        raise BadInput(f"no IDF file is written: no word comes up in {least} documents or more")
+    with OutputFile(file) as written:
+        written.write(table)
+    return {"documents": documents, "words": len(table), "file": str(file)}
+
+
+def _write_boilerplate(passes: _Passes, file: Path, share: float) -> dict[str, Any]:
+    """Learns what that share of the texts have. Raises BadInput where there is no such thing."""
+    slots, candidates = Slots(), Candidates()
+    for items in passes.each(ChunkSlots(passes.parser)):
+        slots.add(items)
+    least = least_documents(share, slots.texts)
+    for items in passes.each(ChunkCandidates(passes.parser, slots.frequent(least))):
+        candidates.add(items)
+    entries = candidates.entries(least)
+    if not entries:
+        raise BadInput(
+            f"no boilerplate file is written: no line and no run of {WINDOW} words or Chinese characters "
+            f"comes up in {least:,} or more of {slots.texts:,} different texts. A lower --boilerplate-share "
+            f"asks for fewer, down to {LEAST_DOCUMENTS}"
+        )
+    learnt = Boilerplate(file.name, render(entries, slots.texts, least))
+    covered = Coverage.total(passes.each(ChunkCoverage(passes.parser, learnt)))
+    with OutputFile(file) as written:
+        written.write(learnt.content.splitlines())
+    return {
+        "documents": covered.parsed,
+        "boilerplate": {
+            "texts": slots.texts,
+            "least": least,
+            "lines": learnt.count("line"),
+            "phrases": learnt.count("phrase"),
+            "percent_of_characters": round(100 * covered.covered / max(1, covered.characters), 2),
+            "documents_of_nothing_else": covered.bare,
+            "file": str(file),
+            "most_frequent": [
+                {"documents": entry.documents, "kind": entry.kind, "text": entry.text}
+                for entry in learnt.entries[:SHOWN]
+            ],
+        },
+    }

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from simhbase.boilerplate import read_boilerplate
 from simhbase.errors import BadInput, TablesMissing, UsageError
 from simhbase.features import WEIGHTS, FeatureOptions
 from simhbase.filing import AUTO
@@ -167,6 +168,9 @@ _PROFILE = {
     ),
     "idf": click.option("--idf", type=_FILE, help="A file of words and their IDF instead of jieba's."),
     "stop_words": click.option("--stop-words", type=_FILE, help="A file of words to leave out, one a line."),
+    "boilerplate": click.option(
+        "--boilerplate", type=_FILE, help="A file of lines and phrases to leave out (simhbase idf learns it)."
+    ),
 }
 _BITS = click.option(
     "--bits",
@@ -206,6 +210,8 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in values.items() if value is not None}
     if "idf" in given:
         given["idf"] = read_table(given["idf"])
+    if "boilerplate" in given:
+        given["boilerplate"] = read_boilerplate(given["boilerplate"])
     if "stop_words" in given:
         given["stop_words"] = _read_words(given["stop_words"])
     preset = given.pop("preset", None)

@@ -1,0 +1,239 @@
+"""Learns the boilerplate of a corpus: the lines and phrases that a share of its documents have.
+
+Two passes over the corpus, as Park, Chen and Yu look for frequent sets (An effective hash-based algorithm
+for mining association rules, SIGMOD 1995). The first counts documents by a hash of what they have, in a
+table of fixed size: it counts too many where hashes meet, never too few. The second counts exactly what
+may be frequent after the first. So memory is bounded by the share, nothing above it is missed, and the
+result depends on no order, chunk or number of processes. A text that came before is not counted again:
+a page that was copied a thousand times is no boilerplate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import mmh3
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.boilerplate import WINDOW, Boilerplate, Entry, Units, cut, in_lots, join, phrases, split
+from simhbase.bulk.parser import Parser
+from simhbase.bulk.record import Chunk, Record, Reject
+from simhbase.bulk.seen import Place, SeenIds
+from simhbase.text import normalise
+
+LEAST_DOCUMENTS = 10  # fewer have something in common in any corpus
+_SLOT_BITS = 24
+_TO_SLOT = np.uint64(64 - _SLOT_BITS)
+_ANYWHERE = Place("", 0)
+
+Hashes = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Items:
+    """What may be boilerplate in the n texts of a chunk: windows, and lines of fewer units.
+
+    digests: of each text; counts: int64 (n,), different items of each; items: uint64 (m,), their hashes
+    or slots, text after text; shown: the text of each hash, where it is asked for.
+    """
+
+    digests: list[str]
+    counts: Numbers
+    items: Hashes
+    shown: Mapping[int, str]
+    rejects: list[Reject]
+
+    @property
+    def parsed(self) -> int:
+        """How many documents could be read."""
+        return len(self.digests)
+
+
+@dataclass(frozen=True)
+class ChunkSlots:
+    """Chunk -> Items by their slots in the table of the first pass. Cheap to send to another process."""
+
+    parser: Parser
+
+    def __call__(self, chunk: Chunk) -> Items:
+        """Parses a chunk and looks for items."""
+        texts, rejects = _parsed(self.parser, chunk)
+        lots = [(numbers, hashes >> _TO_SLOT) for _, numbers, hashes, _, _ in _looked_for(texts)]
+        return Items(_digests(texts), *_distinct(lots, len(texts)), {}, rejects)
+
+
+@dataclass(frozen=True)
+class ChunkCandidates:
+    """Chunk -> those Items whose slot is frequent: bool (2^24,)."""
+
+    parser: Parser
+    frequent: NDArray[np.bool_]
+
+    def __call__(self, chunk: Chunk) -> Items:
+        """Parses a chunk and looks for items."""
+        texts, rejects = _parsed(self.parser, chunk)
+        lots: list[tuple[Numbers, Hashes]] = []
+        shown: dict[int, str] = {}
+        for units, numbers, hashes, first, behind in _looked_for(texts):
+            chosen = np.flatnonzero(self.frequent[hashes >> _TO_SLOT])
+            lots.append((numbers[chosen], hashes[chosen]))
+            new, places = np.unique(hashes[chosen], return_index=True)
+            ranges = zip(first[chosen[places]].tolist(), behind[chosen[places]].tolist(), strict=True)
+            shown |= {
+                name: units.shown(*of_units) for name, of_units in zip(new.tolist(), ranges, strict=True)
+            }
+        return Items(_digests(texts), *_distinct(lots, len(texts)), shown, rejects)
+
+
+def _parsed(parser: Parser, chunk: Chunk) -> tuple[list[str], list[Reject]]:
+    items = parser.parse(chunk)
+    texts = [item.text or "" for item in items if isinstance(item, Record)]
+    return texts, [item for item in items if isinstance(item, Reject)]
+
+
+def _digests(texts: Sequence[str]) -> list[str]:
+    return [mmh3.mmh3_x64_128_digest(text.encode("utf-8", "surrogatepass")).hex() for text in texts]
+
+
+def _looked_for(texts: Sequence[str]) -> Iterator[tuple[Units, Numbers, Hashes, Numbers, Numbers]]:
+    """The items of n texts, lot by lot: the lot's units; of each item the number of its text, its hash,
+    its first unit and the one behind its last."""
+    for numbers, parts in in_lots(texts):
+        units = cut(parts)
+        start, hashes = units.windows()
+        lines = units.lines()
+        short = lines.behind - lines.first < WINDOW  # the windows of longer ones are as frequent as they
+        first = np.concatenate([start, lines.first[short]])
+        behind = np.concatenate([start + WINDOW, lines.behind[short]])
+        of_text = np.array(numbers)[units.text[first]]
+        yield units, of_text, np.concatenate([hashes, lines.hashes[short]]), first, behind
+
+
+def _distinct(lots: Sequence[tuple[Numbers, Hashes]], n: int) -> tuple[Numbers, Hashes]:
+    """How many different items each of n texts has, and these."""
+    texts = np.concatenate([np.empty(0, np.int64), *(numbers for numbers, _ in lots)])
+    items = np.concatenate([np.empty(0, np.uint64), *(of_lot for _, of_lot in lots)])
+    order = np.lexsort((items, texts))
+    texts, items = texts[order], items[order]
+    new = np.ones(len(items), dtype=np.bool_)
+    new[1:] = (texts[1:] != texts[:-1]) | (items[1:] != items[:-1])
+    return np.bincount(texts[new], minlength=n), items[new]
+
+
+class Different:
+    """Leaves out texts that came before in a pass."""
+
+    def __init__(self) -> None:
+        self._seen = SeenIds()
+        self.texts = 0
+
+    def items(self, found: Items) -> Hashes:
+        """The items of those texts of a chunk that are new."""
+        seen = self._seen.note(found.digests, [_ANYWHERE] * len(found.digests))
+        new = np.array([place is None for place in seen], dtype=np.bool_)
+        self.texts += int(np.count_nonzero(new))
+        return found.items[np.repeat(new, found.counts)]
+
+
+class Slots:
+    """The first pass: how many documents have something in each slot."""
+
+    def __init__(self) -> None:
+        self._different = Different()
+        self._documents = np.zeros(1 << _SLOT_BITS, dtype=np.uint32)
+
+    def add(self, found: Items) -> None:
+        """Takes what `ChunkSlots` made of the next chunk."""
+        np.add.at(self._documents, self._different.items(found), 1)
+
+    @property
+    def texts(self) -> int:
+        """How many different ones there were."""
+        return self._different.texts
+
+    def frequent(self, least: int) -> NDArray[np.bool_]:
+        """The slots that so many documents or more have something in: bool (2^24,)."""
+        return self._documents >= least
+
+
+class Candidates:
+    """The second pass: how many documents have each item."""
+
+    def __init__(self) -> None:
+        self._different = Different()
+        self._documents: Counter[int] = Counter()
+        self._shown: dict[int, str] = {}
+
+    def add(self, found: Items) -> None:
+        """Takes what `ChunkCandidates` made of the next chunk."""
+        names, documents = np.unique(self._different.items(found), return_counts=True)
+        for name, number in zip(names.tolist(), documents.tolist(), strict=True):
+            self._documents[name] += number
+        self._shown |= found.shown
+
+    def entries(self, least: int) -> list[Entry]:
+        """The lines and phrases that so many documents or more have."""
+        frequent = [
+            (split(self._shown[name]), number) for name, number in self._documents.items() if number >= least
+        ]
+        windows = {join(units): number for units, number in frequent if len(units) == WINDOW}
+        lines = [Entry("line", number, join(units)) for units, number in frequent if len(units) < WINDOW]
+        return [*lines, *phrases(windows)]
+
+
+def least_documents(share: float, texts: int) -> int:
+    """How many documents must have something for a share of so many different texts to have it."""
+    return max(LEAST_DOCUMENTS, ceil(share * texts))
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a chunk's texts is boilerplate, in characters without white space; bare: documents that
+    have nothing else."""
+
+    parsed: int
+    characters: int
+    covered: int
+    bare: int
+    rejects: list[Reject]
+
+    @classmethod
+    def total(cls, parts: Iterable[Coverage]) -> Coverage:
+        """Of several chunks."""
+        parts = list(parts)
+        return cls(
+            sum(part.parsed for part in parts),
+            sum(part.characters for part in parts),
+            sum(part.covered for part in parts),
+            sum(part.bare for part in parts),
+            [],
+        )
+
+
+@dataclass(frozen=True)
+class ChunkCoverage:
+    """Chunk -> Coverage. Cheap to send to another process."""
+
+    parser: Parser
+    boilerplate: Boilerplate
+
+    def __call__(self, chunk: Chunk) -> Coverage:
+        """Parses a chunk and strips its texts."""
+        texts, rejects = _parsed(self.parser, chunk)
+        stripped = self.boilerplate.strip(texts)
+        before, after = sum(map(_characters, texts)), sum(map(_characters, stripped))
+        bare = sum(_is_bare(text) for text, was in zip(stripped, texts, strict=True) if text is not was)
+        return Coverage(len(texts), before, before - after, bare, rejects)
+
+
+def _characters(text: str) -> int:
+    return len(normalise(text).replace(" ", ""))
+
+
+def _is_bare(text: str) -> bool:
+    return not split(text)
