@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from simhbase import records
+from simhbase.boilerplate import Boilerplate
 from simhbase.filing import MinHashFiling
 from simhbase.layout import layout
 from simhbase.minhash import SketchForm, bands, fingerprints
@@ -87,3 +88,10 @@ def test_the_rows_of_documents():
 
 def test_the_rows_of_fingerprints():
     assert examples("fingerprints") == [row(records.listing_key(A1, "a1"), records.encode_time(TIME))]
+
+
+def test_a_boilerplate_file():
+    (example,) = (body for title, body in BLOCKS if title == "boilerplate")
+    own = Boilerplate("the example", example.encode())
+    assert [entry.kind for entry in own.entries] == ["phrase", "line"]
+    assert own.strip(["央视网消息（新闻联播）：今天\nRead more!"]) == [" 今天\n "]
