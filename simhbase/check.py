@@ -162,7 +162,10 @@ class Checker:
         rows = {key: records.sketched(key) for key, _ in batch}
         found = [fingerprint for fingerprint in rows.values() if fingerprint is not None]
         listed = self.store.records("fingerprints").scan(list(map(records.listing_prefix, found)), limit=1)
-        stray = [fingerprint for fingerprint, rows in zip(found, listed, strict=True) if not rows]
+        empty = [fingerprint for fingerprint, rows in zip(found, listed, strict=True) if not rows]
+        # Those of stray listings went with them.
+        left = self.store.records("fingerprints").get(list(map(records.sketch_key, empty)))
+        stray = [fingerprint for fingerprint, row in zip(empty, left, strict=True) if row is not None]
         for fingerprint in stray:
             report.note(STRAY_SKETCH, f"{fingerprint:016x}")
         if self.writer and stray:

@@ -191,8 +191,7 @@ class MinHashFiling:
 
     def loose_bounds(self, similarity: float) -> Bounds:
         """Four standard errors of the estimate below."""
-        margin = 2 / self.form.slots**0.5  # of sqrt(J (1 - J) / slots), at most
-        return self.bounds(None, max(0.0, _similarity(similarity) - margin))
+        return self.bounds(None, max(0.0, _similarity(similarity) - 4 * self.form.standard_error))
 
     def prefixes(self, prints: Prints) -> NDArray[np.uint8]:
         """The drawers of n fingerprints: uint8 (n, tables, 5)."""

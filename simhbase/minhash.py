@@ -24,6 +24,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,7 @@ RECALL = 0.99
 COUNTED = 80  # features from which on it makes no difference how many there are
 
 _MOST_SLOTS = 4096
+_LEAST_BITS = 64  # of a sketch: all zero, which stands for no text, is then no text's by chance
 _CACHED = 1 << 14  # shingles hashed at once: 64 KiB, which stay in the cache
 _LARGE = 1 << 15  # shingles from which on the compiled loop is worth loading, with 128 slots: 10 ms
 _COMPARED = 1 << 14  # sketches compared at once
@@ -53,7 +55,8 @@ class SketchForm:
     """How a text's shingles become its sketch: `slots` values of `bits` bits each; `sized`: a last byte
     tells how many different features the text has, COUNTED for more.
 
-    Raises UsageError for bits other than 1, 2, 4, 8, 16 and 32, and for slots that do not fill bytes.
+    Raises UsageError for bits other than 1, 2, 4, 8, 16 and 32, for slots that do not fill bytes, and for
+    sketches of fewer than 64 bits.
     """
 
     slots: int = SLOTS
@@ -68,6 +71,11 @@ class SketchForm:
             raise UsageError(f"{self.slots} slots: use 1 to {_MOST_SLOTS}")
         if self.slots * self.bits % 8:
             raise UsageError(f"{self.slots} slots of {self.bits} bits end within a byte: use more or fewer")
+        if self.slots * self.bits < _LEAST_BITS:
+            raise UsageError(
+                f"{self.slots} slots of {self.bits} bits tell too little: use more slots, a sketch has "
+                f"{_LEAST_BITS} bits at least"
+            )
 
     @property
     def bytes(self) -> int:
@@ -115,6 +123,12 @@ class SketchForm:
             differ = unpack(a[left[part]], self.bits) != unpack(b[right[part]], self.bits)
             counts[part] = np.count_nonzero(differ, axis=1)
         return counts
+
+    @property
+    def standard_error(self) -> float:
+        """Of an estimated similarity, at most: sqrt(p (1 - p) / slots) of the share of equal slots p, which
+        grows where the chance of agreement is taken out (see `similarity`)."""
+        return 0.5 / sqrt(self.slots) / (1 - 2.0**-self.bits)
 
     def similarity(self, unequal: NDArray[np.int64]) -> NDArray[np.float64]:
         """The Jaccard similarity that so many unequal slots speak for: float64, from 0 to 1.

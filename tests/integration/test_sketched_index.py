@@ -10,7 +10,7 @@ import simhbase
 from simhbase import Document, Profile, minhash
 from simhbase.bulk.dedup import Compared, groups
 from simhbase.bulk.loader import load_unique
-from simhbase.check import STRAY_ROW, STRAY_SKETCH, UNSKETCHED, WRONG_ROW, Checker
+from simhbase.check import STRAY_LISTING, STRAY_ROW, STRAY_SKETCH, UNSKETCHED, WRONG_ROW, Checker
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprinter import Fingerprinter
 from simhbase.index import Index
@@ -18,7 +18,7 @@ from simhbase.model import AddReport
 from simhbase.parallel import map_in_order
 from simhbase.prints import Prints
 from simhbase.reader import Reader
-from simhbase.records import listing_key, sketch_key
+from simhbase.records import document_key, listing_key, sketch_key
 from simhbase.rowkeys import decode
 from tests import reference
 
@@ -309,6 +309,18 @@ def test_damage_is_told_and_mended(url, profile):
         assert not Checker(store, filing).check().problems
         assert rows_of(index) == before
         assert found(index.find(a)) == ["a"]
+
+
+@PROFILES
+def test_a_repair_counts_what_a_check_does(url, profile):
+    (text,) = texts(1)
+    with simhbase.open(url, create=profile) as index:
+        index.add([Document("a", text)])
+        index.store.records("documents").delete([document_key("a")])
+        problems = Checker(index.store, profile.filing).check().problems
+        assert problems == {STRAY_LISTING: 1}
+        assert Checker(index.store, profile.filing, index.writer).check().problems == problems
+        assert rows_of(index) == (0, 0, 0)
 
 
 def test_a_sketch_that_a_removal_took_from_a_document_just_listed_is_put_back(url):

@@ -8,6 +8,7 @@ import pytest
 
 from simhbase.errors import UsageError
 from simhbase.features import Extractor, FeatureBatch, FeatureOptions
+from simhbase.filing import MinHashFiling
 from simhbase.minhash import (
     BITS,
     Bands,
@@ -87,6 +88,15 @@ def test_estimates_agree_with_the_similarity_within_three_standard_errors(union,
         assert share.var() == pytest.approx(variance, rel=4 * np.sqrt(2 / count))
         errors = abs(form.similarity(unequal) - jaccard)
         assert np.mean(errors < 3 * np.sqrt(variance) / (1 - 2.0**-form.bits)) > 0.99
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_loose_bounds_lose_hardly_any_pair_of_the_similarity(bits):
+    form = SketchForm(bits=bits)
+    filing = MinHashFiling(Bands(20, 6), form, 0.8)
+    for jaccard in (0.2, 0.5, 0.8):
+        left, right = (pack(signatures(batch), bits) for batch in pairs(4_000, 60, jaccard))
+        assert np.mean(form.unequal(left, right) <= filing.loose_bounds(jaccard).unequal) > 0.999
 
 
 @pytest.mark.parametrize("corpus", ["xwlb_chinadata", "versioned_docs_en"])
@@ -207,7 +217,15 @@ def test_unknown_bands_are_refused(name):
 
 
 @pytest.mark.parametrize(
-    "form", [{"bits": 3}, {"bits": 64}, {"slots": 0}, {"slots": 5000}, {"slots": 9, "bits": 4}]
+    "form",
+    [
+        {"bits": 3},
+        {"bits": 64},
+        {"slots": 0},
+        {"slots": 5000},
+        {"slots": 9, "bits": 4},
+        {"slots": 56, "bits": 1},
+    ],
 )
 def test_impossible_sketches_are_refused(form):
     with pytest.raises(UsageError):
