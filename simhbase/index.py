@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from operator import index
 from types import TracebackType
-from typing import Self, get_args
+from typing import Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from simhbase.sketches import stored_sketches
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
 from simhbase.writer import Writer
+
+Value = TypeVar("Value")
 
 MOST_SHOWN = 80  # characters of a value in a message
 UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch to compare by"
@@ -216,7 +218,7 @@ def _documents(values: Iterable[Document]) -> list[Document]:
     """The documents as a list. Raises UsageError for anything else among them."""
     if isinstance(values, (str, Document)):
         raise UsageError("one document was given: put it into a list, [Document(id, text)]")
-    documents = list(values)
+    documents = _listed(values, "documents")
     for document in documents:
         if not isinstance(document, Document):
             raise UsageError(f"{_shown(document)} is no document: use Document(id, text)")
@@ -229,11 +231,17 @@ def _several(values: Iterable[str], what: str) -> list[str]:
     """The values as a list. A string is refused: its characters are never what was meant."""
     if isinstance(values, str):
         raise UsageError(f"one string was given for {what}: put it into a list, [{values[:40]!r}]")
-    several = list(values)
+    several = _listed(values, what)
     for value in several:
         if not isinstance(value, str):
             raise UsageError(f"{_shown(value)} is among the {what}: they are strings")
     return several
+
+
+def _listed(values: Iterable[Value], what: str) -> list[Value]:
+    if not isinstance(values, Iterable):
+        raise UsageError(f"{_shown(values)} was given for {what}: a list of them is needed")
+    return list(values)
 
 
 def _fingerprints(values: NDArray[np.uint64] | Iterable[int]) -> NDArray[np.uint64]:

@@ -9,11 +9,12 @@ stored ones, and what this machine's pipeline makes of twenty fixed texts with w
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.resources import files
+from numbers import Real
 from typing import Any, cast
 
 import orjson
@@ -42,6 +43,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "short": {"scheme": "minhash", "threshold": AUTO, **ALL_LENGTHS},
 }
 _PROFILE_KEY = b"profile"
+_NOTES = frozenset(["format", "hash", "normalisation", "permutations", "shingles", "probes", "software"])
 _IDF_KEY = b"idf/"
 _BOILERPLATE_KEY = b"boilerplate/"
 _PIECE = 1 << 20  # HBase refuses cells over 10 MiB
@@ -51,6 +53,14 @@ VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2, "threshold
 VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 _BAND_BITS = 16  # fewer name too few drawers to tell texts apart
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "str": str,
+    "int": int,
+    "float | str": (Real, str),
+    "bool": bool,
+    "IdfTable": IdfTable,
+    "Boilerplate": Boilerplate,
+}
 _COMMON = frozenset(
     ["scheme", "features", "min_length", "min_features", "stop_words", "boilerplate", "tokenizer"]
 )
@@ -90,7 +100,8 @@ class Profile:
     tokenizer: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Raises UsageError for parameters that are unknown or do not go together."""
+        """Raises UsageError for parameters that are unknown, of another type or do not go together."""
+        self._require_types()
         if self.scheme not in SCHEMES:
             raise UsageError(f"no scheme {self.scheme!r}: use {', '.join(SCHEMES)}")
         scheme = SCHEMES[self.scheme]
@@ -102,11 +113,19 @@ class Profile:
         self._refuse_others()
         if self.min_features < 1:
             raise UsageError(f"minimum of {self.min_features} features: a fingerprint needs at least 1")
-        object.__setattr__(self, "stop_words", frozenset(map(normalise, self.stop_words)))
+        object.__setattr__(self, "stop_words", frozenset(map(normalise, _several_words(self.stop_words))))
         scheme.complete(self)
         if self.tokenizer is None and self.features.startswith("words"):
             object.__setattr__(self, "tokenizer", f"{TOKENIZER} {version(TOKENIZER)}")
         _ = self.feature_options
+
+    def _require_types(self) -> None:
+        for each in fields(self):
+            value, kind = getattr(self, each.name), _TYPES.get(str(each.type).removesuffix(" | None"))
+            if kind is None or (value is None and each.default is None):
+                continue
+            if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+                raise UsageError(f"{each.name} = {value!r}: its type is {each.type}")
 
     def _fill(self, defaults: Mapping[str, object]) -> None:
         for name, value in defaults.items():
@@ -218,6 +237,13 @@ class Profile:
         if name != AUTO or self.threshold is None:
             return name
         return _bands_for(self).name
+
+
+def _several_words(value: Iterable[str]) -> list[str]:
+    words = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    if isinstance(value, str) or not all(isinstance(word, str) for word in words):
+        raise UsageError(f"stop_words = {value!r}: a set of words is needed")
+    return words
 
 
 def make_profile(given: Mapping[str, object], preset: str = "default") -> Profile:
@@ -339,6 +365,11 @@ def read_profile(store: Store) -> StoredProfile:
             f"reads format {FORMAT}: install a newer simhbase"
         )
     known = {field.name for field in fields(Profile)}
+    if unknown := sorted(record.keys() - known - _NOTES):
+        raise ProfileMismatch(
+            f"the profile of {store.url} has parameters that this version of simhbase does not know "
+            f"({', '.join(unknown)}): install a newer simhbase"
+        )
     parameters = {name: value for name, value in record.items() if name in known}
     parameters["stop_words"] = frozenset(record["stop_words"])
     parameters["idf"] = _read_idf(store, record.get("idf"))

@@ -47,6 +47,7 @@ def raw_records(
     """All records of a source, given its bytes; where it breaks off, one reject at the end."""
     # Data that something has unpacked on its way often keeps its name, and is as good.
     packed_by_name = PurePath(source.name).suffix.lower() in _PACKED
+    blocks = _begun(blocks) if packed_by_name else blocks
     content = unpacked(blocks, plain=b"{" if packed_by_name and file_format == "jsonl" else b"")
     lines = _Lines(split_lines(content, options.max_record_bytes))
     try:
@@ -66,6 +67,16 @@ def raw_records(
             yield Reject(source.name, lines.number + 1, None, str(error))
         else:
             yield SourceReject(source.name, None, None, str(error))
+
+
+def _begun(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The blocks of a packed file, which has some even where nothing is packed in it."""
+    rest = iter(blocks)
+    for first in islice(rest, 1):
+        yield first
+        yield from rest
+        return
+    raise Unreadable("it is empty, which no packed file is: it was cut short")
 
 
 class _Lines:

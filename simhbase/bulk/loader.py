@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from simhbase.reader import DRAWER_LIMIT, Reader
 
 _FIRST_LISTING = 2  # documents read of a near fingerprint at first: the document's own, and another
 _LISTING_GROWTH = 8
+READ_TOGETHER = 64  # documents whose drawers are read to their end at once: these may be long
 _Nearby = tuple[int, float | None, list[str]]  # distance and similarity of a fingerprint, its documents
 
 
@@ -102,8 +104,8 @@ class _Selection:
             found = [*self._standing(document, stored.of(number)), *fellows.kept_near(number)]
             if not found and stored.truncated[number]:
                 if number not in to_the_end:
-                    cut = [each for each in self._open(number, stored, fellows) if each not in to_the_end]
-                    to_the_end |= self._read_to_the_end(cut)
+                    cut = (each for each in self._open(number, stored, fellows) if each not in to_the_end)
+                    to_the_end |= self._read_to_the_end(list(islice(cut, READ_TOGETHER)))
                 found = list(self._standing(document, to_the_end[number]))
             if not found:
                 self._kept.add(document)
@@ -111,10 +113,9 @@ class _Selection:
             duplicates.append(min(found, default=None))
         return duplicates
 
-    def _open(self, first: int, stored: _Stored, fellows: _Fellows) -> list[int]:
+    def _open(self, first: int, stored: _Stored, fellows: _Fellows) -> Iterator[int]:
         """The documents from `first` on that have nothing near so far and were cut: they are read
         to their end together. One that is near another of them waits for its outcome."""
-        numbers = []
         waiting: set[int] = set()
         for number in range(first, len(self._ids)):
             if (
@@ -123,9 +124,8 @@ class _Selection:
                 and not any(self._standing(self._ids[number], stored.of(number)))
                 and not any(fellows.kept_near(number))
             ):
-                numbers.append(number)
+                yield number
                 waiting.update(fellows.values_near(number))
-        return numbers
 
     def _read_to_the_end(self, numbers: list[int]) -> dict[int, list[_Nearby]]:
         """What is stored near some documents, as `_Stored.of`."""

@@ -40,6 +40,7 @@ def start(*arguments: object, cwd: Path, **streams: object) -> subprocess.Popen[
     """A command in a process group of its own, as a terminal gives it."""
     command = [*COMMAND, *map(str, arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # call-overload: which of Popen's forms it is, is in the values of a mapping, which mypy does not follow.
     return subprocess.Popen(command, cwd=cwd, env=environment(), start_new_session=True, **pipes | streams)  # type: ignore[call-overload]
 
 

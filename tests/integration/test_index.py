@@ -184,6 +184,8 @@ def test_a_single_string_is_not_taken_for_many(index):
         ([("a", "x" * 10_000)], "..."),
         (Document("a", NEWS), "put it into a list"),
         (NEWS, "put it into a list"),
+        (None, "None was given for documents"),
+        (5, "a list of them is needed"),
     ],
 )
 def test_what_is_no_document_is_refused_before_anything_is_stored(index, documents, told):
@@ -198,6 +200,8 @@ def test_what_is_no_string_is_no_text_and_no_id(index):
     for call in (index.delete, index.find_many, index.fingerprints):
         with pytest.raises(UsageError, match=r"^5 is among the (ids|texts): they are strings"):
             call(["a", 5])
+        with pytest.raises(UsageError, match=r"^None was given for (ids|texts)"):
+            call(None)
     with pytest.raises(UsageError, match="None is among the texts"):
         index.find(None)
 

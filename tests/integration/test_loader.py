@@ -92,12 +92,13 @@ def test_a_unique_load_decides_as_one_document_at_a_time(stored, documents, size
         assert content(index) == expected_store
 
 
-@given(stores, loads, batch_sizes)
-def test_a_unique_load_reads_cut_drawers_to_their_end(stored, documents, size):
+@given(stores, loads, batch_sizes, st.integers(1, 3))
+def test_a_unique_load_reads_cut_drawers_to_their_end(stored, documents, size, together):
     expected_store = dict(stored)
     expected = one_by_one(expected_store, documents)
     with pytest.MonkeyPatch.context() as patch, index_with(stored) as index:
         patch.setattr(loader, "DRAWER_LIMIT", 1)
+        patch.setattr(loader, "READ_TOGETHER", together)
         found = load(index, documents, size, load_unique)
         assert [near is None for near in found] == [near is None for near in expected]
         assert content(index) == expected_store
@@ -145,7 +146,8 @@ def test_a_unique_load_takes_any_k_that_the_layout_guarantees():
         assert load(index, documents, 3, load_unique) == [None, DuplicateOf(35, "a"), None]
 
 
-def test_cut_drawers_of_a_batch_are_read_to_their_end_together(monkeypatch):
+@pytest.mark.parametrize(("together", "reads"), [(64, [8]), (3, [3, 3, 2])])
+def test_cut_drawers_of_a_batch_are_read_to_their_end_together(monkeypatch, together, reads):
     limits = []
     near = loader.Reader.near
 
@@ -155,6 +157,7 @@ def test_cut_drawers_of_a_batch_are_read_to_their_end_together(monkeypatch):
 
     monkeypatch.setattr(loader.Reader, "near", near_and_note)
     monkeypatch.setattr(loader, "DRAWER_LIMIT", 1)
+    monkeypatch.setattr(loader, "READ_TOGETHER", together)
     in_one_drawer = [0b1111 << 4 * place for place in range(9)]
     stored = {f"s{place}": value for place, value in enumerate(in_one_drawer)}
     documents = [(f"near {name}", value ^ 1 << 40) for name, value in stored.items()]
@@ -166,7 +169,8 @@ def test_cut_drawers_of_a_batch_are_read_to_their_end_together(monkeypatch):
         found = load(index, documents, len(documents), load_unique)
     assert [near is None for near in found] == [near is None for near in expected]
     everything = (1, len(documents))
-    assert limits == [everything, (None, 8)], "one read for all that were cut, without their copies"
+    expected_reads = [everything, *((None, number) for number in reads)]
+    assert limits == expected_reads, "all that were cut, without their copies, so many at once"
 
 
 def test_no_document_is_read_to_the_end_twice(monkeypatch):

@@ -96,6 +96,14 @@ def test_a_profile_that_was_stored_before_there_were_sketches_is_read(store):
     assert read_profile(store).profile == Profile()
 
 
+def test_a_profile_with_a_parameter_of_a_newer_version_is_refused_by_its_name(store):
+    write_profile(store, Profile())
+    record = orjson.loads(store.records("meta").get([b"profile"])[0])
+    store.records("meta").put([(b"profile", orjson.dumps(record | {"folding": "strict"}))])
+    with pytest.raises(ProfileMismatch, match=r"\(folding\): install a newer"):
+        read_profile(store)
+
+
 def test_tables_without_a_profile_count_as_missing(store):
     store.records("documents").put([(b"x", b"y")])
     with pytest.raises(TablesMissing, match="tables create"):
@@ -244,6 +252,31 @@ def test_an_idf_beyond_all_measure_is_refused():
 def test_unknown_parameters_are_refused(given):
     with pytest.raises(UsageError):
         make_profile(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"scheme": ["simhash"]},
+        {"layout": 5},
+        {"features": 3},
+        {"k": "3"},
+        {"k": 3.0},
+        {"min_length": True},
+        {"min_features": None},
+        {"verify": 1, "slots": 256},
+        {"scheme": "minhash", "threshold": [0.8]},
+        {"idf": "words.txt"},
+        {"boilerplate": "lines.txt"},
+        {"stop_words": "ab"},
+        {"stop_words": None},
+        {"stop_words": [1]},
+    ],
+)
+def test_parameters_of_another_type_are_refused_by_name(given):
+    *_, name = given
+    with pytest.raises(UsageError, match=r"^(verify|" + name + ") = "):
+        Profile(**given)
 
 
 def test_an_unknown_preset_is_refused():

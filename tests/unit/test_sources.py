@@ -447,6 +447,15 @@ class TestPackedFiles:
         assert "incorrect data check" in end.reason
 
     @PACKERS
+    def test_a_packed_file_without_a_byte_was_cut_short_and_one_of_nothing_was_not(self, tmp_path, pack):
+        name = "x.txt.gz" if pack is gzip.compress else "x.jsonl.zst"
+        (cut,) = read(write(tmp_path / name, b""))
+        assert isinstance(cut, SourceReject)
+        assert "cut short" in cut.reason
+        assert read(write(tmp_path / "y.jsonl.gz", pack(b""))) == []
+        assert read(write(tmp_path / "y.jsonl", b"")) == []
+
+    @PACKERS
     def test_what_follows_the_last_member_and_is_none_is_told(self, tmp_path, pack):
         record, end = read(write(tmp_path / "x.jsonl", pack(json_lines(A)) + b"garbage, not a member"))
         assert record.id == "a"
