@@ -26,6 +26,10 @@ from simhbase.model import Lookup, Match
 from simhbase.prints import Prints
 from simhbase.profile import Profile
 
+# Drawers of so many are few: each takes 8 bytes a document, where dedup holds one table at a time, and to
+# compare with some dozens of fingerprints more costs a lookup next to nothing.
+MEMBERS = 64
+
 
 class Corpus(AbstractContextManager["Corpus"]):
     """The documents of files: their fingerprints in memory, their ids and, where similarities are told,
@@ -92,7 +96,7 @@ class Corpus(AbstractContextManager["Corpus"]):
         if rejects.exit_code == FAILED:
             rejects.end()
         prints = Prints.joined(found)
-        self._filed = Filed(prints, self._comparison.filing(len(prints)))
+        self._filed = Filed(prints, self._comparison.filing(len(prints) // MEMBERS))
 
     @property
     def trim(self) -> Callable[[Record], Record]:
