@@ -162,6 +162,11 @@ def split(text: str) -> list[str]:
     return [found[0] for found in _UNIT.finditer(fold(text))]
 
 
+def has_units(text: str) -> bool:
+    """Whether a text has any."""
+    return _UNIT.search(fold(text)) is not None
+
+
 def join(units: Iterable[str]) -> str:
     """A text that has these units: those that are no character alone have a space between them."""
     joined = ""

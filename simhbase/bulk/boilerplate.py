@@ -11,7 +11,7 @@ a page that was copied a thousand times is no boilerplate.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -19,7 +19,19 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.boilerplate import WINDOW, Boilerplate, Entry, Units, cut, in_lots, join, phrases, split
+from simhbase.boilerplate import (
+    WINDOW,
+    Boilerplate,
+    Entry,
+    Units,
+    cut,
+    has_units,
+    in_lots,
+    join,
+    phrases,
+    render,
+    split,
+)
 from simhbase.bulk.parser import Parser
 from simhbase.bulk.record import Chunk, Record, Reject
 from simhbase.bulk.seen import Place, SeenIds
@@ -192,6 +204,32 @@ def least_documents(share: float, texts: int) -> int:
 
 
 @dataclass(frozen=True)
+class Learnt:
+    """What at least `least` of so many different texts have."""
+
+    entries: list[Entry]
+    texts: int
+    least: int
+
+    def boilerplate(self, name: str) -> Boilerplate:
+        """The same as a file."""
+        return Boilerplate(name, render(self.entries, self.texts, self.least))
+
+
+def learn(
+    each: Callable[[Callable[[Chunk], Items]], Iterable[Items]], parser: Parser, share: float
+) -> Learnt:
+    """What that share of the texts have; `each` makes something of every chunk, the same ones each time."""
+    slots, candidates = Slots(), Candidates()
+    for items in each(ChunkSlots(parser)):
+        slots.add(items)
+    least = least_documents(share, slots.texts)
+    for items in each(ChunkCandidates(parser, slots.frequent(least))):
+        candidates.add(items)
+    return Learnt(candidates.entries(least), slots.texts, least)
+
+
+@dataclass(frozen=True)
 class Coverage:
     """How much of a chunk's texts is boilerplate, in characters without white space; bare: documents that
     have nothing else."""
@@ -227,13 +265,9 @@ class ChunkCoverage:
         texts, rejects = _parsed(self.parser, chunk)
         stripped = self.boilerplate.strip(texts)
         before, after = sum(map(_characters, texts)), sum(map(_characters, stripped))
-        bare = sum(_is_bare(text) for text, was in zip(stripped, texts, strict=True) if text is not was)
+        bare = sum(not has_units(text) for text, was in zip(stripped, texts, strict=True) if text is not was)
         return Coverage(len(texts), before, before - after, bare, rejects)
 
 
 def _characters(text: str) -> int:
     return len(normalise(text).replace(" ", ""))
-
-
-def _is_bare(text: str) -> bool:
-    return not split(text)

@@ -10,17 +10,8 @@ from typing import Any
 
 import click
 
-from simhbase.boilerplate import WINDOW, Boilerplate, render
-from simhbase.bulk.boilerplate import (
-    LEAST_DOCUMENTS,
-    Candidates,
-    ChunkCandidates,
-    ChunkCoverage,
-    ChunkSlots,
-    Coverage,
-    Slots,
-    least_documents,
-)
+from simhbase.boilerplate import WINDOW
+from simhbase.bulk.boilerplate import LEAST_DOCUMENTS, ChunkCoverage, Coverage, learn
 from simhbase.bulk.frequencies import ChunkFrequencies
 from simhbase.bulk.outputs import OutputFile
 from simhbase.bulk.parser import Parser
@@ -139,28 +130,22 @@ def _write_idf(passes: _Passes, file: Path, least: int) -> dict[str, Any]:
 
 def _write_boilerplate(passes: _Passes, file: Path, share: float) -> dict[str, Any]:
     """Learns what that share of the texts have. Raises BadInput where there is no such thing."""
-    slots, candidates = Slots(), Candidates()
-    for items in passes.each(ChunkSlots(passes.parser)):
-        slots.add(items)
-    least = least_documents(share, slots.texts)
-    for items in passes.each(ChunkCandidates(passes.parser, slots.frequent(least))):
-        candidates.add(items)
-    entries = candidates.entries(least)
-    if not entries:
+    found = learn(passes.each, passes.parser, share)
+    if not found.entries:
         raise BadInput(
             f"no boilerplate file is written: no line and no run of {WINDOW} words or Chinese characters "
-            f"comes up in {least:,} or more of {slots.texts:,} different texts. A lower --boilerplate-share "
-            f"asks for fewer, down to {LEAST_DOCUMENTS}"
+            f"comes up in {found.least:,} or more of {found.texts:,} different texts. A lower "
+            f"--boilerplate-share asks for fewer, down to {LEAST_DOCUMENTS}"
         )
-    learnt = Boilerplate(file.name, render(entries, slots.texts, least))
+    learnt = found.boilerplate(file.name)
     covered = Coverage.total(passes.each(ChunkCoverage(passes.parser, learnt)))
     with OutputFile(file) as written:
         written.write(learnt.content.splitlines())
     return {
         "documents": covered.parsed,
         "boilerplate": {
-            "texts": slots.texts,
-            "least": least,
+            "texts": found.texts,
+            "least": found.least,
             "lines": learnt.count("line"),
             "phrases": learnt.count("phrase"),
             "percent_of_characters": round(100 * covered.covered / max(1, covered.characters), 2),

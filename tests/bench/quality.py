@@ -23,7 +23,8 @@ from simhbase.quality.plots import draw
 from simhbase.quality.report import bin_name, command, layouts_by_name
 from simhbase.quality.sample import Sample, Sampler, document_keys
 from simhbase.text import normalise
-from tests.bench.report import Cell, Table
+from tests.bench.boilerplate import boilerplate
+from tests.bench.report import Cell, Table, shown
 from tests.reference import DATA
 
 PLOTS = Path("docs", "plots")
@@ -100,19 +101,24 @@ def measure(scale: float = 1.0) -> list[Table]:
     tables = [goals(measured), defaults(measured["news"])]
     for each in measured.values():
         tables += [schemes(each), layouts(each)]
-    return tables
+    news = measured["news"]
+    return [*tables, boilerplate(news.calibration.truth, news.labelled, TARGET, processes())]
 
 
 def measured_corpus(name: str, corpus: Corpus, scale: float) -> Measured:
     start = perf_counter()
     limit = sys.maxsize if scale >= 1 else max(1, int(SMALL * scale))
     sample = sampled(corpus.documents(), limit)
-    calibration = calibrate(sample, Goal(TARGET), len(os.sched_getaffinity(0)))
+    calibration = calibrate(sample, Goal(TARGET), processes())
     labels = known(read_labels(DATA / str(corpus.labels)), corpus.id_prefix, sample)
     pairs = labelled_pairs(labels, sample, shingle_sets(sample.texts))
     plots = draw(calibration, PLOTS / name)
     print(f"{name}: {len(sample.texts):,} texts, {perf_counter() - start:.0f} s", file=sys.stderr)
     return Measured(corpus, calibration, Truth(pairs, pairs, sample), plots)
+
+
+def processes() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def sampled(documents: Iterable[tuple[str, str]], limit: int) -> Sample:
@@ -313,9 +319,3 @@ def at_most(what: str, found: Estimate | None, goal: float) -> list[Cell]:
 
 def value(estimate: Estimate | None) -> float:
     return 0.0 if estimate is None else estimate.value
-
-
-def shown(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "none"
-    return f"{100 * estimate.value:.1f} ({100 * estimate.low:.0f}-{100 * estimate.high:.0f})"

@@ -14,6 +14,8 @@ from time import perf_counter
 
 import orjson
 
+from simhbase.quality.estimates import Estimate
+
 PACKAGES = (
     "simhbase",
     "numpy",
@@ -86,6 +88,13 @@ def interleaved(runs: int, *actions: Callable[[], object]) -> list[float]:
 def peak_memory_mb() -> float:
     """The largest resident size of this process so far, in MB (Linux counts in KiB)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def shown(estimate: Estimate | None) -> str:
+    """A share in per cent with its interval."""
+    if estimate is None:
+        return "none"
+    return f"{100 * estimate.value:.1f} ({100 * estimate.low:.0f}-{100 * estimate.high:.0f})"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -8,8 +8,8 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simhbase.boilerplate import WINDOW, Boilerplate, Entry, cut, join, phrases, split
-from simhbase.bulk.boilerplate import Candidates, ChunkCandidates, ChunkSlots, Slots, least_documents
+from simhbase.boilerplate import WINDOW, Boilerplate, cut, join, phrases, split
+from simhbase.bulk.boilerplate import Learnt, learn
 from simhbase.bulk.parser import Parser
 from simhbase.bulk.record import Chunk, InputOptions, Raw
 from simhbase.text import PIECE
@@ -32,28 +32,17 @@ def plainly_learnt(texts: Sequence[str], least: int) -> tuple[set[tuple[str, ...
     return {window for window, number in windows.items() if number >= least}, kept
 
 
-def learnt(texts: Sequence[str], share: float, size: int) -> tuple[list[Entry], int]:
-    chunks: list[Chunk] = [
-        [
-            Raw("s", line, None, orjson.dumps({"text": text}))
-            for line, text in enumerate(texts[at : at + size])
-        ]
-        for at in range(0, len(texts), size)
-    ]
-    slots, candidates = Slots(), Candidates()
-    for chunk in chunks:
-        slots.add(ChunkSlots(PARSER)(chunk))
-    least = least_documents(share, slots.texts)
-    frequent = slots.frequent(least)
-    for chunk in chunks:
-        candidates.add(ChunkCandidates(PARSER, frequent)(chunk))
-    return candidates.entries(least), least
+def learnt(texts: Sequence[str], share: float, size: int) -> Learnt:
+    raw = [Raw("s", line, None, orjson.dumps({"text": text})) for line, text in enumerate(texts)]
+    chunks: list[Chunk] = [[*raw[at : at + size]] for at in range(0, len(raw), size)]
+    return learn(lambda work: map(work, chunks), PARSER, share)
 
 
 @example([f"一二三四五六七八九{number}\n完" for number in range(20)], 0.01, 7)
 @given(TEXTS, st.floats(0.01, 1), st.integers(1, 50))
 def test_just_what_enough_different_texts_have_is_learnt_however_they_are_read(texts, share, size):
-    entries, least = learnt(texts, share, size)
+    of_chunks = learnt(texts, share, size)
+    entries, least = of_chunks.entries, of_chunks.least
     assert least == max(10, ceil(share * len(set(texts))))
     windows, lines = plainly_learnt(texts, least)
     assert {entry.text: entry.documents for entry in entries if entry.kind == "line"} == lines
@@ -62,7 +51,7 @@ def test_just_what_enough_different_texts_have_is_learnt_however_they_are_read(t
     assert len(found) == len(set(found))
     assert set(found) == windows
     if size < len(texts):
-        assert sorted(entries) == sorted(learnt(texts, share, 50)[0])
+        assert of_chunks.boilerplate("x") == learnt(texts, share, 50).boilerplate("x")
 
 
 @given(

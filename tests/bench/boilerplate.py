@@ -1,0 +1,169 @@
+"""What leaving out learnt boilerplate changes among the news: fewer templates, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from simhbase.boilerplate import Boilerplate
+from simhbase.bulk.boilerplate import ChunkCoverage, Coverage, learn
+from simhbase.bulk.parser import Parser
+from simhbase.bulk.record import Chunk, InputOptions, Raw
+from simhbase.filing import Distances
+from simhbase.profile import Profile
+from simhbase.quality.found import BINS, Drawers, Found, Truth, drawers
+from simhbase.quality.join import SimilarPairs
+from simhbase.quality.report import bin_name
+from simhbase.quality.schemes import Printed, fingerprint_texts
+from simhbase.rowkeys import segments_of
+from tests.bench.report import Cell, Table, shown
+
+SHARES = (0.01, 0.001)
+THRESHOLDS = (0.6, 0.65, 0.7, 0.8)
+OTHER_DAYS = ((0.65, 0.8), (0.8, 1.0))
+PARSER = Parser(InputOptions(id_field=None))
+AT_ONCE = 500
+MOST_FREQUENT = 5
+
+Score = Callable[[Distances], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """Boilerplate that a share of the texts of odd days have, and what it covers of all texts."""
+
+    share: float
+    boilerplate: Boilerplate
+    coverage: Coverage
+
+    def told(self) -> str:
+        own, covered = self.boilerplate, self.coverage
+        most = ", ".join(f"{entry.text} ({entry.documents:,})" for entry in own.entries[:MOST_FREQUENT])
+        return (
+            f"{100 * self.share:g} %: {own.count('phrase'):,} phrases and {own.count('line'):,} lines, which "
+            f"cover {100 * covered.covered / covered.characters:.1f} % of the characters of all texts, and "
+            f"{covered.bare:,} texts as a whole. The most frequent: {most}."
+        )
+
+
+@dataclass(frozen=True)
+class News:
+    """All near duplicates of the news; those of one day, which are repetitions, and those of different days,
+    most of which are of one template; and the labelled templates."""
+
+    near: Truth
+    one_day: Truth
+    other_days: Truth
+    templates: Truth
+
+    @classmethod
+    def of(cls, near: Truth, templates: Truth) -> News:
+        day = days(near)
+        same = day[near.pairs.left] == day[near.pairs.right]
+        return cls(near, chosen(near, same), chosen(near, ~same), templates)
+
+    def told(self) -> str:
+        return (
+            f"Pairs found, in per cent with 95 % intervals: of {len(self.one_day.pairs.left):,} pairs of one "
+            f"day, which are repetitions; of {len(self.other_days.pairs.left):,} of different days, most of "
+            f"them of one template; and of {len(self.templates.pairs.left):,} labelled templates. All "
+            "similarities are of the whole texts, also those that precision goes by (0.65 and more): a pair "
+            "that owes its similarity to boilerplate is right by them. The boilerplate is what `simhbase idf "
+            "--boilerplate` learns from the texts of odd days."
+        )
+
+
+def days(truth: Truth) -> NDArray[np.int64]:
+    """The day of each text, which its id tells: archive/day/number."""
+    found = np.zeros(len(truth.sample.texts), dtype=np.int64)
+    for name, place in truth.sample.places.items():
+        found[place] = int(name.split("/")[1])
+    return found
+
+
+def chosen(truth: Truth, which: NDArray[np.bool_]) -> Truth:
+    pairs = truth.pairs
+    some = SimilarPairs(pairs.left[which], pairs.right[which], pairs.jaccard[which])
+    return Truth(some, truth.right, truth.sample)
+
+
+def boilerplate(near: Truth, templates: Truth, target: int, processes: int) -> Table:
+    """The figures without boilerplate left out, and with."""
+    news = News.of(near, templates)
+    learnt = [learnt_from_odd_days(near, share) for share in SHARES]
+    found = list(rows("nothing", None, news, target, processes))
+    for each in learnt:
+        name = f"what {100 * each.share:g} % have"
+        found += rows(name, each.boilerplate, news, target, processes)
+    return Table(
+        "Learnt boilerplate: two archives of Chinese television news",
+        [
+            "left out",
+            "near",
+            "candidates",
+            "largest drawer",
+            *(f"one day {bin_name(*bounds)}" for bounds in BINS),
+            *(f"other days {bin_name(*bounds)}" for bounds in OTHER_DAYS),
+            "precision",
+            "templates matched",
+        ],
+        found,
+        [news.told(), *(each.told() for each in learnt)],
+    )
+
+
+def learnt_from_odd_days(truth: Truth, share: float) -> Learnt:
+    texts = truth.sample.texts
+    odd = [text for text, day in zip(texts, days(truth).tolist(), strict=True) if day % 2]
+    found = learn(lambda work: map(work, chunks(odd)), PARSER, share).boilerplate(f"{share}")
+    return Learnt(share, found, Coverage.total(map(ChunkCoverage(PARSER, found), chunks(texts))))
+
+
+def chunks(texts: Sequence[str]) -> Iterator[Chunk]:
+    for start in range(0, len(texts), AT_ONCE):
+        some = texts[start : start + AT_ONCE]
+        yield [Raw("news", start, None, orjson.dumps({"text": text})) for text in some]
+
+
+def rows(
+    name: str, left_out: Boilerplate | None, news: News, target: int, processes: int
+) -> Iterator[list[Cell]]:
+    simhash = Profile(boilerplate=left_out)
+    minhash = Profile(scheme="minhash", threshold=min(THRESHOLDS), boilerplate=left_out)
+    by_bits, by_sketch = fingerprint_texts(news.near.sample.texts, [simhash, minhash], processes)
+    found = near_by(simhash, by_bits, lambda bits: bits.astype(np.float64))
+    yield row([name, "SimHash, k = 3"], found, read(simhash, by_bits, news), news, target)
+    form = minhash.form
+    assert form is not None
+    found = near_by(minhash, by_sketch, lambda unequal: form.similarity(unequal.astype(np.int64)))
+    filled = read(minhash, by_sketch, news)
+    for threshold in THRESHOLDS:
+        near = f"MinHash 20x6, similarity >= {threshold}"
+        yield row([name, near], found.where(found.score >= threshold), filled, news, target)
+
+
+def near_by(profile: Profile, printed: Printed, score: Score) -> Found:
+    filing = profile.filing
+    return printed.found(filing.pairs(printed.prints, filing.bounds(None, None)), score)
+
+
+def read(profile: Profile, printed: Printed, news: News) -> Drawers:
+    segments = segments_of(profile.filing.prefixes(printed.prints)).astype(np.uint64)
+    return drawers(segments.T, *printed.positions(news.near.pairs))
+
+
+def row(names: list[Cell], found: Found, filled: Drawers, news: News, target: int) -> list[Cell]:
+    larger = target / found.n
+    return [
+        *names,
+        f"{filled.unrelated * larger + filled.related:,.1f}",
+        round(filled.largest * larger),
+        *(shown(news.one_day.recall(found, *bounds)) for bounds in BINS),
+        *(shown(news.other_days.recall(found, *bounds)) for bounds in OTHER_DAYS),
+        shown(news.near.precision(found)),
+        shown(news.templates.recall(found, 0.0, 1.0)),
+    ]
