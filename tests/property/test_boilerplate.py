@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import ceil
 
 import orjson
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simhbase.boilerplate import WINDOW, Boilerplate, cut, join, phrases, split
@@ -38,6 +38,7 @@ def learnt(texts: Sequence[str], share: float, size: int) -> Learnt:
     return learn(lambda work: map(work, chunks), PARSER, share)
 
 
+@settings(max_examples=30)  # each has tables of 16 million slots
 @example([f"一二三四五六七八九{number}\n完" for number in range(20)], 0.01, 7)
 @given(TEXTS, st.floats(0.01, 1), st.integers(1, 50))
 def test_just_what_enough_different_texts_have_is_learnt_however_they_are_read(texts, share, size):
