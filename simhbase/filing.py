@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase import hamming, rowkeys
+from simhbase import hamming, minhash, rowkeys
 from simhbase.errors import UsageError
 from simhbase.layout import Layout, require_within_guarantee
 from simhbase.minhash import COUNTED, Bands, SketchForm
@@ -59,6 +59,17 @@ class Bounds:
         if not isinstance(self.unequal, np.ndarray):
             return form.slots if self.unequal is None else self.unequal
         return self.unequal[np.minimum(form.features(a)[left], form.features(b)[right])]
+
+
+def identities(prints: Prints, form: SketchForm | None) -> NDArray[np.uint64]:
+    """Equal for equal prints: uint64 (n,), or (n, 2) where texts of one fingerprint may differ in their
+    sketches."""
+    if form is None:
+        return prints.values
+    values = prints.values
+    if values.ndim == 2:
+        values = minhash.fingerprints(np.ascontiguousarray(values).view(np.uint8))
+    return np.column_stack([values, minhash.fingerprints(prints.sketches)])
 
 
 class Filing(Protocol):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.filing import Bounds, Distances, Filing
+from simhbase.filing import Bounds, Distances, Filing, identities
 from simhbase.pairs import Distinct, Pairs, distances, distinct, united
 from simhbase.prints import Prints
 
@@ -76,8 +76,10 @@ class Compared:
     def distinct(self, documents: NDArray[np.int64]) -> Distinct:
         """Those of m documents that are to be compared: of the same ones the first."""
         # Of one fingerprint there are different texts, which tell more of their similarity.
-        same = self.prints.values if self.exact is None else self.exact.texts
-        return distinct(same[documents])
+        if self.exact is not None:
+            return distinct(self.exact.texts[documents])
+        judged = None if self.bounds.unequal is None else self.filing.form
+        return distinct(identities(self.prints[documents], judged))
 
     def candidates(self, documents: NDArray[np.int64]) -> Iterator[Pairs]:
         """Pairs of positions in `documents` (m,) that the prints find."""
@@ -108,7 +110,7 @@ class Compared:
 
 def groups(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
     """Groups documents joined by chains of near pairs: connected components. Those of the same
-    fingerprint are equal, or those of the same text where similarity is told exactly.
+    fingerprint are equal; where similarity is asked for, those of the same text or sketch are.
 
     order: int64 (n,), the documents from the one that stands for others first to the one that does so
     last; None for input order. It does not change who is in a group. Documents added behind others only

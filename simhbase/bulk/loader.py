@@ -13,8 +13,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase import minhash, records
-from simhbase.filing import Bounds, Filing
+from simhbase import records
+from simhbase.filing import Bounds, Filing, identities
 from simhbase.index import Index
 from simhbase.model import AddReport
 from simhbase.pairs import Pairs, concatenated, distinct
@@ -194,7 +194,7 @@ class _Fellows:
     """
 
     def __init__(self, prints: Prints, filing: Filing, bounds: Bounds) -> None:
-        values = distinct(_identities(prints, filing))
+        values = distinct(identities(prints, filing.form))
         firsts = prints[values.first]
         pairs = concatenated(filing.pairs(firsts, bounds))
         left = np.concatenate([pairs.left, pairs.right])
@@ -236,14 +236,6 @@ class _Fellows:
         for place in kept.tolist():
             similarity = None if self._similarity is None else float(self._similarity[place])
             yield DuplicateOf(int(self._distance[place]), self._keeper[int(self._mate[place])], similarity)
-
-
-def _identities(prints: Prints, filing: Filing) -> NDArray[np.uint64]:
-    """Equal for equal prints: uint64 (n,), or (n, 2) where texts of one fingerprint may differ in their
-    sketches."""
-    if filing.form is None:
-        return prints.values
-    return np.column_stack([prints.values, minhash.fingerprints(prints.sketches)])
 
 
 def _similarities(prints: Prints, filing: Filing, pairs: Pairs) -> NDArray[np.float64] | None:
