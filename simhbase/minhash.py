@@ -37,7 +37,7 @@ from simhbase.mixing import GOLDEN, fmix32, fmix64
 SLOTS = 128
 BITS = (1, 2, 4, 8, 16, 32)
 RECALL = 0.99
-COUNTED = 80  # features from which on it makes no difference how many there are
+COUNTED = 128  # features from which on it makes no difference how many there are
 
 _MOST_SLOTS = 4096
 _LEAST_BITS = 64  # of a sketch: all zero, which stands for no text, is then no text's by chance

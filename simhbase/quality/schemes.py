@@ -12,7 +12,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.filing import Distances, Filing, MinHashFiling, SimHashFiling
+from simhbase.filing import AUTO, Distances, Filing, MinHashFiling, SimHashFiling
 from simhbase.fingerprinter import Fingerprints
 from simhbase.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
 from simhbase.minhash import SketchForm, bands
@@ -42,6 +42,9 @@ MINHASH_BANDS = ("16x8", "20x6", "25x5", "32x4")
 SKETCH = SketchForm()
 MINHASH = Profile(scheme="minhash", slots=SKETCH.slots, sketch_bits=SKETCH.bits)
 MINHASH_THRESHOLDS = (0.5, 0.65, 0.7, 0.75, 0.8)
+BY_LENGTH = Profile(scheme="minhash", threshold=AUTO)
+BY_LENGTH_BANDS = ("25x5", "32x4", "42x3")
+BY_LENGTH_THRESHOLDS = (0.5, 0.6, 0.7, AUTO)
 _TEXTS = 256  # sent to a worker at once
 
 
@@ -133,11 +136,16 @@ def _joined(n: int, parts: Sequence[Fingerprints]) -> Printed:
     return Printed(n, np.flatnonzero(accepted), Prints.joined(part.prints for part in parts)[accepted])
 
 
-def simhash_settings(printed: Printed, parameters: Parameters, near: SimilarPairs) -> Iterator[Setting]:
-    """SimHash with these parameters at every k up to MOST_BITS; near: the near duplicates, see Drawers."""
-    found = printed.found(pair_batches(printed.prints.values, MOST_BITS), _bits)
+def simhash_settings(
+    printed: Printed,
+    parameters: Parameters,
+    near: SimilarPairs,
+    bits: Sequence[int] = range(MOST_BITS + 1),
+) -> Iterator[Setting]:
+    """SimHash with these parameters at every k of `bits`; near: the near duplicates, see Drawers."""
+    found = printed.found(pair_batches(printed.prints.values, max(bits)), _bits)
     cost = cache(lambda name: _cost(printed, SimHashFiling(layout(name), 0), name, near))
-    for k in range(MOST_BITS + 1):
+    for k in bits:
         yield Setting(
             "simhash",
             features_in_words(parameters),
@@ -177,6 +185,33 @@ def minhash_settings(printed: Printed, near: SimilarPairs) -> Iterator[Setting]:
                 f"similarity >= {threshold}",
                 {"scheme": "minhash", "threshold": threshold},
                 found.where(found.score >= threshold),
+                [name],
+                {name: cost}.__getitem__,
+            )
+
+
+def settings_under(
+    profile: Profile,
+    printed: Printed,
+    near: SimilarPairs,
+    names: Iterable[str] = BY_LENGTH_BANDS,
+    thresholds: Sequence[float | str] = BY_LENGTH_THRESHOLDS,
+) -> Iterator[Setting]:
+    """MinHash with a profile's features and several bands and thresholds, AUTO if it is the profile's."""
+    least = min(threshold for threshold in thresholds if not isinstance(threshold, str))
+    for name in names:
+        filing = replace(profile, bands=name).filing
+        found = printed.found(filing.pairs(printed.prints, filing.bounds(None, least)), _similarity)
+        cost = _cost(printed, filing, name, near)
+        for threshold in thresholds:
+            yield Setting(
+                "minhash",
+                profile.features,
+                f"similarity >= {threshold}",
+                {"scheme": "minhash", "features": profile.features, "threshold": threshold},
+                near_under(replace(profile, bands=name), printed, None)
+                if isinstance(threshold, str)
+                else found.where(found.score >= threshold),
                 [name],
                 {name: cost}.__getitem__,
             )

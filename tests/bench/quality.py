@@ -23,6 +23,7 @@ from simhbase.quality.plots import draw
 from simhbase.quality.report import bin_name, command, layouts_by_name
 from simhbase.quality.sample import Sample, Sampler, document_keys
 from simhbase.text import normalise
+from tests.bench import short
 from tests.bench.boilerplate import boilerplate
 from tests.bench.report import Cell, Table, shown
 from tests.reference import DATA
@@ -102,7 +103,8 @@ def measure(scale: float = 1.0) -> list[Table]:
     for each in measured.values():
         tables += [schemes(each), layouts(each)]
     news = measured["news"]
-    return [*tables, boilerplate(news.calibration.truth, news.labelled, TARGET, processes())]
+    tables.append(boilerplate(news.calibration.truth, news.labelled, TARGET, processes()))
+    return tables + short.measure(scale)
 
 
 def measured_corpus(name: str, corpus: Corpus, scale: float) -> Measured:

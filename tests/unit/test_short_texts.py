@@ -67,6 +67,7 @@ def test_the_threshold_rises_with_the_features_and_nowhere_at_once():
     thresholds = [threshold_of(features) for features in range(2 * COUNTED)]
     assert thresholds == sorted(thresholds)
     assert (thresholds[0], thresholds[16], thresholds[-1]) == (0.5, 0.5, 0.7)
+    assert [round(15 * (thresholds[features] - 0.5), 9) for features in (32, 64, 128)] == [1, 2, 3]
     assert threshold_of(COUNTED - 1) < threshold_of(COUNTED) == 0.7
     form = SHORT.form
     most = SHORT.filing.bounds(None, None).unequal

@@ -1,0 +1,275 @@
+"""Short texts: what finds titles, first sentences and written sentences that differ in two characters, and
+whether what does so still tells long texts apart."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+import orjson
+
+from simhbase.features import Extractor, FeatureOptions
+from simhbase.filing import AUTO
+from simhbase.profile import Profile
+from simhbase.quality import found as bins
+from simhbase.quality.calibration import Goal, measured
+from simhbase.quality.found import Found, Truth
+from simhbase.quality.jaccard import jaccard, sets_of
+from simhbase.quality.join import SimilarPairs, similar_pairs
+from simhbase.quality.report import bin_name
+from simhbase.quality.sample import Sample
+from simhbase.quality.schemes import (
+    BY_LENGTH,
+    Setting,
+    fingerprint_texts,
+    settings_under,
+    simhash_settings,
+)
+from simhbase.text import normalise
+from tests.bench.report import Cell, Table, shown
+from tests.reference import DATA
+from tests.short import sentence_pairs
+
+ARCHIVES = {"xwlb_chinadata": "chinadata/", "xwlb_duckburn": "duckburn/"}
+TRUTH = "pairs_xwlb_exact.tsv.gz"
+SHORT = 140  # characters at most
+SINCE = "20220101"  # from when on both archives have the same items
+DAYS = 10  # of each month
+SAME_ITEM = 0.8  # similarity of two items' texts
+RIGHT = 0.5  # similarity, by pairs of characters, from which two short texts are near duplicates
+BINS = ((0.5, 0.6), (0.6, 0.7), (0.7, 0.8), (0.8, 1.0))
+TARGET = 1_000_000
+SIMHASH: tuple[Mapping[str, object], ...] = (
+    {"min_length": 1},
+    {"features": "chars:1"},
+    {"features": "chars:2"},
+    {"features": "chars:3"},
+)
+BITS = (3, 5, 7, 10, 12)
+BY_LENGTH_SETTINGS: tuple[Sequence[str], Sequence[float | str]] = (("32x4", "42x3"), (0.5, 0.6, 0.7, AUTO))
+LONG: tuple[tuple[Sequence[str], Sequence[float | str]], ...] = (
+    (("20x6",), (0.7,)),
+    (("32x4",), (0.7, 0.75)),
+    (("32x4",), (0.7, AUTO)),
+)
+MINHASH: Mapping[str, tuple[Sequence[str], Sequence[float | str]]] = {
+    "chars:1": (("32x4",), (0.7, 0.8)),
+    "chars:2": (("20x6", "32x4", "42x3"), (0.5, 0.6, 0.7)),
+    "chars:3": (("20x6", "42x3"), (0.4, 0.5, 0.7, 0.8)),
+}
+_FIRST_SENTENCE = re.compile(r"[^。！？!?\n]*[。！？!?\n]?")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of the news: its id, with the archive's prefix, day, title and text."""
+
+    id: str
+    day: str
+    title: str
+    text: str
+
+    def in_first_days(self, days: float) -> bool:
+        """Whether it is of the first days of a month: of fewer days both archives keep an item's pairs."""
+        return int(self.day[-2:]) <= days
+
+
+@dataclass(frozen=True)
+class ShortTexts:
+    """Different short texts of items, and behind them the written sentences: the left ones, then those that
+    differ from each in two characters.
+
+    near: the pairs as similar as RIGHT, and those of one item; same: those of one item.
+    """
+
+    title: str
+    texts: list[str]
+    near: Truth
+    same: Truth
+
+    def sentences(self, found: Found) -> str:
+        """How many of the pairs of sentences were found, and how many pairs of others of them."""
+        count = len(sentence_pairs())
+        first = len(self.texts) - 2 * count
+        of_sentences = found.left >= first
+        right = np.count_nonzero(found.right[of_sentences] == found.left[of_sentences] + count)
+        others = np.count_nonzero(of_sentences) - right
+        return f"{right} of {count}" + (f", {others} wrong" if others else "")
+
+
+def measure(scale: float = 1.0) -> list[Table]:
+    """All tables."""
+    items = list(read_items(scale))
+    similar = same_items(items)
+    recent = [item for item in items if item.day >= SINCE]
+    return [
+        compared(short_texts("titles", items, similar, lambda item: item.title)),
+        compared(short_texts("first sentences", recent, similar, first_sentence)),
+        long_texts(items, similar),
+    ]
+
+
+def first_sentence(item: Item) -> str:
+    found = _FIRST_SENTENCE.match(item.text.lstrip())
+    return found[0][:SHORT] if found else ""
+
+
+def read_items(scale: float) -> Iterator[Item]:
+    for name, prefix in ARCHIVES.items():
+        with gzip.open(DATA / f"{name}.jsonl.gz") as lines:
+            for record in map(orjson.loads, lines):
+                item = Item(prefix + record["id"], record["day"], record["title"] or "", record["text"])
+                if item.in_first_days(DAYS * scale):
+                    yield item
+
+
+def same_items(items: Iterable[Item]) -> dict[tuple[str, str], float]:
+    """The similarity of all pairs of items' texts that are listed: 0.5 and more."""
+    known = {item.id for item in items}
+    with gzip.open(DATA / TRUTH, "rt") as lines:
+        rows = (line.rstrip("\n").split("\t") for line in lines)
+        return {(row[4], row[5]): float(row[0]) for row in rows if row[4] in known and row[5] in known}
+
+
+def short_texts(
+    title: str,
+    items: Iterable[Item],
+    similar: Mapping[tuple[str, str], float],
+    short: Callable[[Item], str],
+) -> ShortTexts:
+    """The different short texts, white space left out, of 4 to SHORT characters."""
+    places: dict[str, int] = {}
+    of_item: dict[str, int] = {}
+    for item in items:
+        text = normalise(short(item)).replace(" ", "")
+        if 4 <= len(text) <= SHORT:
+            of_item[item.id] = places.setdefault(text, len(places))
+    lefts, rights = zip(*sentence_pairs(), strict=True)
+    texts = [*places, *lefts, *rights]
+    sets = sets_of(Extractor(FeatureOptions(kind="chars:2"), 64).extract(texts))
+    chosen = {
+        tuple(sorted((of_item[left], of_item[right])))
+        for (left, right), similarity in similar.items()
+        if similarity >= SAME_ITEM and of_item.get(left, -1) != of_item.get(right, -1)
+        if left in of_item and right in of_item
+    }
+    left, right = np.array(sorted(chosen), dtype=np.int64).reshape(-1, 2).T
+    same = SimilarPairs(left, right, jaccard(sets, left, right))
+    near = similar_pairs(sets, RIGHT)
+    sample = Sample.of_all(texts)
+    return ShortTexts(title, texts, Truth(near, near.and_also(same), sample), Truth(same, same, sample))
+
+
+def compared(short: ShortTexts) -> Table:
+    start = perf_counter()
+    simhash = [Profile(**parameters) for parameters in SIMHASH]  # type: ignore[arg-type]
+    minhash = [Profile(scheme="minhash", features=features) for features in MINHASH]
+    profiles = [*simhash, *minhash, BY_LENGTH]
+    printed = fingerprint_texts(short.texts, profiles, len(os.sched_getaffinity(0)))
+    near = short.near.pairs
+    rows: list[list[Cell]] = []
+    for number, (profile, of_profile) in enumerate(zip(profiles, printed, strict=True)):
+        if profile.scheme == "simhash":
+            settings = simhash_settings(of_profile, SIMHASH[number], near, BITS)
+        else:
+            names, thresholds = MINHASH.get(profile.features, BY_LENGTH_SETTINGS)
+            settings = settings_under(profile, of_profile, near, names, thresholds)
+        rows += [row(short, setting) for setting in settings]
+    print(f"{short.title}: {len(short.texts):,} texts, {perf_counter() - start:.0f} s", file=sys.stderr)
+    lengths = [len(text) for text in short.texts]
+    counts = ", ".join(f"{count_in(near, *bounds):,} of {bin_name(*bounds)}" for bounds in BINS)
+    return Table(
+        f"Short texts: {short.title}",
+        [
+            *("scheme", "features", "near", "layout", "rows", "candidates"),
+            *(f"recall {bin_name(*bounds)}" for bounds in BINS),
+            *("of one item", "precision", "sentences"),
+        ],
+        rows,
+        [
+            f"{len(short.texts):,} different {short.title} of Chinese television news, half of them of "
+            f"{np.median(lengths):.0f} characters and fewer, and pairs of sentences of about 17 characters "
+            "that differ in two of them. Recall: of all pairs by exact Jaccard similarity of pairs of "
+            f"characters ({counts}), and of the {len(short.same.pairs.left)} different pairs of one item "
+            f"(its texts have a similarity of {SAME_ITEM} and more), however different they are. A pair found "
+            f"is right if it is of one item, or its similarity {RIGHT} or more. In per cent with 95 % "
+            "intervals; rows of a document in the index, and candidates that a lookup reads among "
+            f"{TARGET:,}."
+        ],
+    )
+
+
+def count_in(pairs: SimilarPairs, low: float, high: float) -> int:
+    return int(np.count_nonzero((pairs.jaccard >= low) & ((pairs.jaccard < high) | (high == 1.0))))
+
+
+def row(short: ShortTexts, setting: Setting) -> list[Cell]:
+    figures = measured(setting, short.near, Goal(TARGET))
+    return [
+        setting.scheme,
+        setting.features,
+        setting.decision,
+        figures.cost.layout,
+        figures.cost.rows,
+        f"{figures.candidates:,.0f}",
+        *(shown(short.near.recall(setting.found, *bounds)) for bounds in BINS),
+        shown(short.same.recall(setting.found, 0.0, 1.0)),
+        shown(figures.precision),
+        short.sentences(setting.found),
+    ]
+
+
+def long_texts(items: Iterable[Item], similar: Mapping[tuple[str, str], float]) -> Table:
+    """The recommendation for short texts where texts are long, beside the one for long texts."""
+    places: dict[str, int] = {}
+    of_item = {
+        item.id: places.setdefault(item.text, len(places))
+        for item in items
+        if len(normalise(item.text).replace(" ", "")) > SHORT
+    }
+    pairs = {
+        tuple(sorted((of_item[left], of_item[right]))): similarity
+        for (left, right), similarity in similar.items()
+        if left in of_item and right in of_item and of_item[left] != of_item[right]
+    }
+    left, right = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
+    known = SimilarPairs(left, right, np.array([pairs[pair] for pair in sorted(pairs)]))
+    texts = list(places)
+    truth = Truth(known, known.of_at_least(Goal.right), Sample.of_all(texts))
+    profiles = [
+        Profile(scheme="minhash", threshold=0.7),
+        Profile(scheme="minhash", features="chars:2"),
+        BY_LENGTH,
+    ]
+    printed = fingerprint_texts(texts, profiles, len(os.sched_getaffinity(0)))
+    rows: list[list[Cell]] = []
+    for profile, of_profile, chosen in zip(profiles, printed, LONG, strict=True):
+        for setting in settings_under(profile, of_profile, known, *chosen):
+            figures = measured(setting, truth, Goal(TARGET))
+            rows.append(
+                [
+                    *(setting.features, setting.decision, figures.cost.layout, figures.cost.rows),
+                    f"{figures.candidates:,.0f}",
+                    *map(shown, figures.by_bin),
+                    shown(figures.precision),
+                ]
+            )
+    return Table(
+        f"The same settings of MinHash where texts are longer than {SHORT} characters",
+        [
+            *("features", "near", "layout", "rows", "candidates"),
+            *(f"recall {bin_name(*bounds)}" for bounds in bins.BINS),
+            "precision",
+        ],
+        rows,
+        [
+            f"{len(texts):,} different items, and their pairs by exact Jaccard similarity of character "
+            f"3-shingles; a pair found is right from {Goal.right} on."
+        ],
+    )
