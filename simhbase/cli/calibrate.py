@@ -36,9 +36,7 @@ Examples:
 @click.option(
     "--jaccard",
     type=_SHARE,
-    default=Goal.jaccard,
-    show_default=True,
-    help="Pairs to be found: so similar or more.",
+    help=f"Pairs to be found: so similar or more. [default: {Goal.jaccard}; 0.6 of short texts]",
 )
 @click.option(
     "--recall", type=_SHARE, default=Goal.recall, show_default=True, help="Share of them to be found."
@@ -53,9 +51,7 @@ Examples:
 @click.option(
     "--right",
     type=_SHARE,
-    default=Goal.right,
-    show_default=True,
-    help="A pair found is right if so similar or more.",
+    help=f"A pair found is right if so similar or more. [default: {Goal.right}; 0.5 of short texts]",
 )
 @click.option(
     "--max-candidates",
@@ -94,10 +90,10 @@ Examples:
 def calibrate(
     inputs: Inputs,
     documents: int | None,
-    jaccard: float,
+    jaccard: float | None,
     recall: float,
     precision: float,
-    right: float,
+    right: float | None,
     max_candidates: int,
     limit: int,
     seed: int,
@@ -111,10 +107,14 @@ def calibrate(
     which needs no labels, then measures how many of them each scheme finds, how much of what it finds
     is right, and what it costs. Verified is SimHash with matches judged by sketches (--verify). Ends
     with the line to type next. Shares are per cent, with their 95 % intervals.
+
+    Where half of the texts have 140 characters and fewer, what is meant for short texts is compared,
+    too, and similarities are those of pairs of characters (of triples in longer texts).
     """
     inputs.check_outputs()
     # What is impossible is refused before anything is read.
-    goal = Goal(documents or 1, recall, precision, jaccard, right, max_candidates)
+    least = {"jaccard": jaccard or Goal.jaccard, "right": right or Goal.right}
+    goal = Goal(documents or 1, recall, precision, candidates=max_candidates, **least)
     labels = read_labels(labels_file) if labels_file else None
     if folder:
         from simhbase.quality.plots import draw
@@ -122,6 +122,8 @@ def calibrate(
         sample = read_sample(inputs, limit, seed, rejects)
         if labels:
             _require_whole(sample, labels)
+        if sample.is_short and jaccard is right is None:
+            goal = goal.of_short_texts()
         found = measure(sample, goal.among(documents or sample.read), inputs.processes, labels)
         if folder:
             draw(found, folder)

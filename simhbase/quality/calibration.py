@@ -13,11 +13,12 @@ from simhbase.pairs import united
 from simhbase.profile import Profile
 from simhbase.quality.estimates import Estimate
 from simhbase.quality.found import BINS, Truth
-from simhbase.quality.jaccard import ShingleSets, shingle_sets
+from simhbase.quality.jaccard import SHINGLES, ShingleSets, shingle_sets
 from simhbase.quality.join import SimilarPairs, similar_pairs
 from simhbase.quality.labels import Labels, labelled_pairs
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import (
+    BY_LENGTH,
     MINHASH,
     MOST_BITS,
     SIMHASH_FEATURES,
@@ -26,6 +27,7 @@ from simhbase.quality.schemes import (
     Setting,
     fingerprint_texts,
     minhash_settings,
+    settings_under,
     simhash_settings,
     verified_settings,
 )
@@ -61,6 +63,10 @@ class Goal:
                 f"a pair found is right from {self.right} on, which is more than the {self.jaccard} that "
                 "are to be found: take a smaller similarity for what is right"
             )
+
+    def of_short_texts(self) -> Goal:
+        """The same for texts that are near where two characters of 17 differ."""
+        return replace(self, jaccard=0.6, right=0.5)
 
     def among(self, documents: int) -> Goal:
         """The same with another number of documents."""
@@ -115,7 +121,7 @@ def calibrate(sample: Sample, goal: Goal, processes: int, labels: Labels | None 
     labels: the pairs to find; without them all pairs that are similar enough. Raises BadInput where the
     sample is too small, has no near duplicates or too few to tell, and for labels of unknown ids.
     """
-    sets = shingle_sets(sample.texts)
+    sets = shingle_sets(sample.texts, BY_LENGTH.features if sample.is_short else SHINGLES)
     truth = find_truth(sample, sets, goal, labelled_pairs(labels, sample, sets) if labels else None)
     figures = [measured(setting, truth, goal) for setting in settings(truth, processes)]
     recommended = min(figures, key=lambda each: _rank(each, goal))
@@ -182,7 +188,11 @@ def settings(truth: Truth, processes: int) -> list[Setting]:
         for printed, parameters in zip(of_simhash, SIMHASH_FEATURES, strict=True)
     ]
     verified = map(verified_settings, of_simhash, plain[: len(VERIFIED_FEATURES)])
-    return [*chain.from_iterable([*plain, *verified]), *minhash_settings(of_minhash, truth.pairs)]
+    compared = [*chain.from_iterable([*plain, *verified]), *minhash_settings(of_minhash, truth.pairs)]
+    if truth.sample.is_short:
+        (printed,) = fingerprint_texts(truth.sample.texts, [BY_LENGTH], processes)
+        compared += settings_under(BY_LENGTH, printed, truth.pairs)
+    return compared
 
 
 def measured(setting: Setting, truth: Truth, goal: Goal) -> Figures:

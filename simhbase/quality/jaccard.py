@@ -41,9 +41,10 @@ def shingle_extractor() -> Extractor:
     return Extractor(FeatureOptions(kind=SHINGLES), 64)
 
 
-def shingle_sets(texts: Sequence[str]) -> ShingleSets:
-    """The sets of character 3-shingles of n texts; a text of fewer characters has an empty one."""
-    return sets_of(shingle_extractor().extract(texts))
+def shingle_sets(texts: Sequence[str], kind: str = SHINGLES) -> ShingleSets:
+    """The sets of features of n texts, of a kind that `FeatureOptions` knows; a text that is too short for
+    any has an empty one."""
+    return sets_of(Extractor(FeatureOptions(kind=kind), 64).extract(texts))
 
 
 def sets_of(batch: FeatureBatch) -> ShingleSets:

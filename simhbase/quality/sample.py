@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from simhbase.features import FeatureBatch
 from simhbase.minhash import SketchForm, fingerprints
 
 KEYS = 8
+SHORT = 140
 _ORDERS = 3  # of a key
 _SEEDS_OF_SCHEMES = 1  # MinHash has seed 0: the same orders would draw just what it finds
 _ALL = 1 << 64
@@ -48,6 +50,11 @@ class Sample:
     def copies(self) -> int:
         """Documents whose text is that of another one in the sample."""
         return len(self.places) - len(self.texts)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether half of the texts have SHORT characters and fewer."""
+        return bool(self.texts) and median(map(len, self.texts)) <= SHORT
 
     @property
     def is_whole(self) -> bool:

@@ -197,8 +197,8 @@ def compared(short: ShortTexts) -> Table:
             f"{np.median(lengths):.0f} characters and fewer, and pairs of sentences of about 17 characters "
             "that differ in two of them. Recall: of all pairs by exact Jaccard similarity of pairs of "
             f"characters ({counts}), and of the {len(short.same.pairs.left)} different pairs of one item "
-            f"(its texts have a similarity of {SAME_ITEM} and more), however different they are. A pair found "
-            f"is right if it is of one item, or its similarity {RIGHT} or more. In per cent with 95 % "
+            f"(its texts have a similarity of {SAME_ITEM} and more), however different they are. A pair "
+            f"found is right if it is of one item, or its similarity {RIGHT} or more. In per cent with 95 % "
             "intervals; rows of a document in the index, and candidates that a lookup reads among "
             f"{TARGET:,}."
         ],

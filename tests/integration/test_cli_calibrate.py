@@ -13,6 +13,7 @@ from simhbase.quality.report import options_of
 from simhbase.quality.schemes import SIMHASH_FEATURES
 from tests.command_line import documents, result, run, texts
 from tests.near import versions
+from tests.short import near_pairs
 
 GOAL = ["--jaccard", 0.8, "--recall", 0.9, "--precision", 0.9, "--processes", 1]
 
@@ -249,3 +250,22 @@ def test_a_store_without_the_ids_of_the_labels_is_named(halves, tmp_path):
 )
 def test_options_that_make_no_sense_are_refused_before_anything_is_read(tmp_path, options):
     assert run("calibrate", *options, "missing.jsonl", cwd=tmp_path).returncode == 2
+
+
+def test_short_texts_get_a_store_that_finds_them(tmp_path):
+    # Two characters changed leave a similarity of 0.6 and more; others are not near at all.
+    pairs = [pair for length in range(16, 40) for pair in near_pairs(20, length)]
+    halves = [
+        documents(tmp_path / f"{name}.jsonl", [text for pair in half for text in pair], prefix=name)
+        for name, half in (("a", pairs[::2]), ("b", pairs[1::2]))
+    ]
+    recommended = result("calibrate", "--processes", 1, halves[0], cwd=tmp_path)["recommended"]
+    assert recommended["reaches_goal"]
+    assert "--features chars:auto" in recommended["command"]
+    result(*shlex.split(recommended["command"])[1:], cwd=tmp_path)
+    result("load", halves[1], cwd=tmp_path)
+    labels = tmp_path / "pairs.tsv"
+    labels.write_text("".join(f"b{2 * number}\tb{2 * number + 1}\n" for number in range(len(pairs) // 2)))
+    reached = result("evaluate", "--pairs", labels, cwd=tmp_path)["recall"]["all"]["value"]
+    predicted = recommended["recall"]["goal"]
+    assert predicted["low"] <= reached <= predicted["high"]
