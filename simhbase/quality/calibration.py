@@ -19,6 +19,8 @@ from simhbase.quality.labels import Labels, labelled_pairs
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import (
     BY_LENGTH,
+    BY_LENGTH_BANDS,
+    BY_LENGTH_THRESHOLDS,
     MINHASH,
     MOST_BITS,
     SIMHASH_FEATURES,
@@ -27,7 +29,6 @@ from simhbase.quality.schemes import (
     Setting,
     fingerprint_texts,
     minhash_settings,
-    settings_under,
     simhash_settings,
     verified_settings,
 )
@@ -191,7 +192,7 @@ def settings(truth: Truth, processes: int) -> list[Setting]:
     compared = [*chain.from_iterable([*plain, *verified]), *minhash_settings(of_minhash, truth.pairs)]
     if truth.sample.is_short:
         (printed,) = fingerprint_texts(truth.sample.texts, [BY_LENGTH], processes)
-        compared += settings_under(BY_LENGTH, printed, truth.pairs)
+        compared += minhash_settings(printed, truth.pairs, BY_LENGTH, BY_LENGTH_BANDS, BY_LENGTH_THRESHOLDS)
     return compared
 
 

@@ -12,10 +12,10 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.filing import AUTO, Distances, Filing, MinHashFiling, SimHashFiling
+from simhbase.filing import AUTO, Distances, Filing, SimHashFiling
 from simhbase.fingerprinter import Fingerprints
 from simhbase.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
-from simhbase.minhash import SketchForm, bands
+from simhbase.minhash import SketchForm
 from simhbase.pairs import Pairs, pair_batches
 from simhbase.parallel import map_in_order
 from simhbase.prints import Prints
@@ -172,44 +172,30 @@ def verified_settings(printed: Printed, simhash: Sequence[Setting]) -> Iterator[
             )
 
 
-def minhash_settings(printed: Printed, near: SimilarPairs) -> Iterator[Setting]:
-    """MinHash with several bands, and the thresholds that decide about what shares one."""
-    for name in MINHASH_BANDS:
-        filing = MinHashFiling(bands(name), SKETCH, min(MINHASH_THRESHOLDS))
-        found = printed.found(filing.pairs(printed.prints, filing.bounds(None, None)), _similarity)
-        cost = _cost(printed, filing, name, near)
-        for threshold in MINHASH_THRESHOLDS:
-            yield Setting(
-                "minhash",
-                MINHASH.features,
-                f"similarity >= {threshold}",
-                {"scheme": "minhash", "threshold": threshold},
-                found.where(found.score >= threshold),
-                [name],
-                {name: cost}.__getitem__,
-            )
-
-
-def settings_under(
-    profile: Profile,
+def minhash_settings(
     printed: Printed,
     near: SimilarPairs,
-    names: Iterable[str] = BY_LENGTH_BANDS,
-    thresholds: Sequence[float | str] = BY_LENGTH_THRESHOLDS,
+    profile: Profile = MINHASH,
+    names: Iterable[str] = MINHASH_BANDS,
+    thresholds: Sequence[float | str] = MINHASH_THRESHOLDS,
 ) -> Iterator[Setting]:
-    """MinHash with a profile's features and several bands and thresholds, AUTO if it is the profile's."""
+    """MinHash with a profile's features, several bands, and the thresholds that decide about what shares
+    one: AUTO only if it is the profile's."""
+    features = {} if profile.features == MINHASH.features else {"features": profile.features}
     least = min(threshold for threshold in thresholds if not isinstance(threshold, str))
     for name in names:
-        filing = replace(profile, bands=name).filing
-        found = printed.found(filing.pairs(printed.prints, filing.bounds(None, least)), _similarity)
-        cost = _cost(printed, filing, name, near)
+        banded = replace(profile, bands=name)
+        found = printed.found(
+            banded.filing.pairs(printed.prints, banded.filing.bounds(None, least)), _similarity
+        )
+        cost = _cost(printed, banded.filing, name, near)
         for threshold in thresholds:
             yield Setting(
                 "minhash",
                 profile.features,
                 f"similarity >= {threshold}",
-                {"scheme": "minhash", "features": profile.features, "threshold": threshold},
-                near_under(replace(profile, bands=name), printed, None)
+                {"scheme": "minhash", **features, "threshold": threshold},
+                near_under(banded, printed, None)
                 if isinstance(threshold, str)
                 else found.where(found.score >= threshold),
                 [name],

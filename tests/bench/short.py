@@ -28,7 +28,7 @@ from simhbase.quality.schemes import (
     BY_LENGTH,
     Setting,
     fingerprint_texts,
-    settings_under,
+    minhash_settings,
     simhash_settings,
 )
 from simhbase.text import normalise
@@ -108,11 +108,79 @@ def measure(scale: float = 1.0) -> list[Table]:
     items = list(read_items(scale))
     similar = same_items(items)
     recent = [item for item in items if item.day >= SINCE]
-    return [
-        compared(short_texts("titles", items, similar, lambda item: item.title)),
-        compared(short_texts("first sentences", recent, similar, first_sentence)),
-        long_texts(items, similar),
+    titles = compared(short_texts("titles", items, similar, lambda item: item.title))
+    sentences = compared(short_texts("first sentences", recent, similar, first_sentence))
+    longer = long_texts(items, similar)
+    return [recommended(titles, sentences, longer), titles, sentences, longer]
+
+
+def recommended(titles: Table, sentences: Table, longer: Table) -> Table:
+    """What the figures say about the preset for short texts."""
+    auto = f"similarity >= {AUTO}"
+
+    def of_titles(features: str, near: str, layout: str) -> str:
+        cells = cells_of(titles, features, near, layout)
+        return (
+            f"{features}, {near}, {layout}: titles of one item {cells['of one item']}, precision "
+            f"{cells['precision']}, sentences {cells['sentences']}, {cells['candidates']} candidates"
+        )
+
+    def of_both(features: str, near: str) -> str:
+        first, second = (cells_of(table, features, near, "32x4") for table in (titles, sentences))
+        return (
+            f"{near}: titles of one item {first['of one item']}, precision {first['precision']}, first "
+            f"sentences {second['of one item']}, precision {second['precision']}, sentences "
+            f"{first['sentences']}"
+        )
+
+    def of_long(features: str, near: str, layout: str) -> str:
+        cells = cells_of(longer, features, near, layout)
+        return (
+            f"{features}, {near}: recall of 0.75-0.8 {cells['recall 0.75-0.8']}, of 0.8-0.9 "
+            f"{cells['recall 0.8-0.9']}, precision {cells['precision']}"
+        )
+
+    rows: list[list[Cell]] = [
+        [
+            "scheme",
+            "minhash",
+            "SimHash sums up so few features that two characters of 17 change about 12 bits of 64, and no "
+            "layout finds those in drawers that can be read; so no k that depends on the number of features "
+            "helps, either. "
+            + "; ".join(of_titles("chars:1", f"k = {k}", name) for k, name in ((7, "10x3"), (12, "14x2"))),
+        ],
+        [
+            "features",
+            BY_LENGTH.features,
+            f"pairs of characters find short texts ({of_titles('chars:2', 'similarity >= 0.5', '32x4')}), "
+            f"triples fewer ({of_titles('chars:3', 'similarity >= 0.5', '42x3')}). Where texts are longer "
+            "than 140 characters, pairs do not tell templates apart "
+            f"({of_long('chars:2', 'similarity >= 0.7', '32x4')}), triples do "
+            f"({of_long('chars:3', 'similarity >= 0.7', '20x6')}). So texts have pairs up to 32 characters, "
+            f"triples from 128, and between them a share of both: {of_long('chars:auto', auto, '32x4')}",
+        ],
+        [
+            "threshold",
+            AUTO,
+            "0.5 up to 16 features, 0.7 from 128: "
+            + "; ".join(
+                of_both(BY_LENGTH.features, f"similarity >= {each}") for each in (0.5, 0.6, 0.7, AUTO)
+            ),
+        ],
+        ["bands", "32x4", "; ".join(of_titles(BY_LENGTH.features, auto, each) for each in ("32x4", "42x3"))],
     ]
+    return Table("Short texts: what `--preset short` is", ["parameter", "preset", "measured"], rows)
+
+
+def cells_of(table: Table, features: str, near: str, layout: str) -> dict[str, Cell]:
+    """The row of a setting, by the names of the columns."""
+    named = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    (found,) = [
+        cells
+        for cells in named
+        if (cells["features"], cells["near"], cells["layout"]) == (features, near, layout)
+    ]
+    return found
 
 
 def first_sentence(item: Item) -> str:
@@ -179,7 +247,7 @@ def compared(short: ShortTexts) -> Table:
             settings = simhash_settings(of_profile, SIMHASH[number], near, BITS)
         else:
             names, thresholds = MINHASH.get(profile.features, BY_LENGTH_SETTINGS)
-            settings = settings_under(profile, of_profile, near, names, thresholds)
+            settings = minhash_settings(of_profile, near, profile, names, thresholds)
         rows += [row(short, setting) for setting in settings]
     print(f"{short.title}: {len(short.texts):,} texts, {perf_counter() - start:.0f} s", file=sys.stderr)
     lengths = [len(text) for text in short.texts]
@@ -250,7 +318,7 @@ def long_texts(items: Iterable[Item], similar: Mapping[tuple[str, str], float]) 
     printed = fingerprint_texts(texts, profiles, len(os.sched_getaffinity(0)))
     rows: list[list[Cell]] = []
     for profile, of_profile, chosen in zip(profiles, printed, LONG, strict=True):
-        for setting in settings_under(profile, of_profile, known, *chosen):
+        for setting in minhash_settings(of_profile, known, profile, *chosen):
             figures = measured(setting, truth, Goal(TARGET))
             rows.append(
                 [
