@@ -193,7 +193,7 @@ def read_items(scale: float) -> Iterator[Item]:
         with gzip.open(DATA / f"{name}.jsonl.gz") as lines:
             for record in map(orjson.loads, lines):
                 item = Item(prefix + record["id"], record["day"], record["title"] or "", record["text"])
-                if item.in_first_days(DAYS * scale):
+                if item.in_first_days(max(1, DAYS * scale)):
                     yield item
 
 
