@@ -67,10 +67,11 @@ class News:
         return cls(near, chosen(near, same), chosen(near, ~same), templates)
 
     def told(self) -> str:
+        repeated, others = len(self.one_day.pairs.left), len(self.other_days.pairs.left)
         return (
-            f"Pairs found, in per cent with 95 % intervals: of {len(self.one_day.pairs.left):,} pairs of one "
-            f"day, which are repetitions; of {len(self.other_days.pairs.left):,} of different days, most of "
-            f"them of one template; and of {len(self.templates.pairs.left):,} labelled templates. All "
+            f"{len(self.near.sample.texts):,} different texts. Pairs found, in per cent with 95 % intervals: "
+            f"of {repeated:,} pairs of one day, which are repetitions; of {others:,} of different days, most "
+            f"of them of one template; and of {len(self.templates.pairs.left):,} labelled templates. All "
             "similarities are of the whole texts, also those that precision goes by (0.65 and more): a pair "
             "that owes its similarity to boilerplate is right by them. The boilerplate is what `simhbase idf "
             "--boilerplate` learns from the texts of odd days."
