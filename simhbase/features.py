@@ -73,7 +73,7 @@ class FeatureBatch:
         found = []
         for start, end in zip((ends - self.counts).tolist(), ends.tolist(), strict=True):
             # Nearly every text shows enough of them at once; only the others are counted whole.
-            distinct = len(set(words[start : min(end, start + 4 * enough)].tolist()))
+            distinct = len(set(words[start : min(end, start + 2 * enough + 8)].tolist()))
             found.append(distinct if distinct >= enough else len(set(words[start:end].tolist())))
         return found
 
@@ -271,18 +271,19 @@ def _pairs_and_triples(texts: Sequence[str], words: int) -> FeatureBatch:
     pairs = _ngrams_of_bare([bare[text] for text in with_pairs.tolist()], 2, words)
     of_pairs = np.repeat(with_pairs, pairs.counts)
     of_triples = np.repeat(np.arange(len(bare)), triples.counts)
-    pairs_taken = _draws(pairs.digests) < shares[of_pairs]
-    triples_taken = _draws(triples.digests) >= shares[of_triples]
-    owners = np.concatenate([of_pairs[pairs_taken], of_triples[triples_taken]])
-    digests = np.concatenate([pairs.digests[pairs_taken], triples.digests[triples_taken]])
-    counts = np.bincount(owners, minlength=len(bare)).astype(np.int64)
-    return FeatureBatch(digests[np.argsort(owners, kind="stable")], counts)
+    owners = np.concatenate([of_pairs, of_triples])
+    digests = np.concatenate([pairs.digests.view(np.uint64), triples.digests.view(np.uint64)])
+    is_pair = np.arange(len(owners)) < len(of_pairs)
+    taken = np.flatnonzero((_draws(digests[:, 0]) < shares[owners]) == is_pair)
+    taken = taken[np.argsort(owners[taken], kind="stable")]
+    counts = np.bincount(owners[taken], minlength=len(bare)).astype(np.int64)
+    return FeatureBatch(digests[taken].view(np.uint8), counts)
 
 
-def _draws(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """A number of 0 to 255 for each of m digests, which says nothing about any one of its bits."""
-    first = np.ascontiguousarray(digests).view(">u8")[:, 0].astype(np.uint64)
-    return (first * np.uint64(GOLDEN)) >> np.uint64(56)
+def _draws(digests: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A number of 0 to 255 for each of m digests, given as their bytes lie in memory, which says nothing
+    about any one of its bits."""
+    return (digests.view(">u8").astype(np.uint64) * np.uint64(GOLDEN)) >> np.uint64(56)
 
 
 def _shares_of_pairs(lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
