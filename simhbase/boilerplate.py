@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import BadInput
 from simhbase.mixing import GOLDEN, fmix64
-from simhbase.text import fold, pieces
+from simhbase.text import fold, pieces, read_utf8
 
 Kind = Literal["line", "phrase"]
 Numbers = NDArray[np.int64]
@@ -331,14 +331,8 @@ def _covered(n: int, start: Numbers, behind: Numbers) -> NDArray[np.bool_]:
 
 def read_boilerplate(path: Path) -> Boilerplate:
     """A file of boilerplate. Raises BadInput where it is missing or malformed."""
-    try:
-        boilerplate = Boilerplate(path.name, path.read_bytes())
-    except OSError as error:
-        raise BadInput(f"cannot read the boilerplate file {path}: {error.strerror}") from error
-    try:
-        _ = boilerplate.entries
-    except UnicodeDecodeError as error:
-        raise BadInput(f"the boilerplate file {path} is not UTF-8 at byte {error.start}") from error
+    boilerplate = Boilerplate(path.name, read_utf8(path, "boilerplate file"))
+    _ = boilerplate.entries
     return boilerplate
 
 

@@ -16,6 +16,7 @@ from math import log, nan
 from pathlib import Path
 
 from simhbase.errors import BadInput
+from simhbase.text import read_utf8
 
 SCALE = 65536
 LARGEST = 1_000_000  # sums of larger ones would leave 64 bits
@@ -84,14 +85,8 @@ def jieba_table() -> IdfTable:
 
 def read_table(path: Path) -> IdfTable:
     """A user's file. Raises BadInput where it is missing or malformed."""
-    try:
-        table = IdfTable(path.name, path.read_bytes())
-    except OSError as error:
-        raise BadInput(f"cannot read the IDF file {path}: {error.strerror}") from error
-    try:
-        _ = table.weights
-    except UnicodeDecodeError as error:
-        raise BadInput(f"the IDF file {path} is not UTF-8 at byte {error.start}") from error
+    table = IdfTable(path.name, read_utf8(path, "IDF file"))
+    _ = table.weights
     return table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from unicodedata import is_normalized, normalize
 
 from simhbase.errors import BadInput, UsageError
@@ -85,6 +86,18 @@ def decode(data: bytes, encoding: str = "utf-8") -> str:
         raise UsageError(message) from error
     except UnicodeDecodeError as error:
         raise BadInput(f"not {encoding}: {_where(error)}") from error
+
+
+def read_utf8(path: Path, kind: str) -> bytes:
+    """What is in a file of UTF-8, of a kind that messages name. Raises BadInput."""
+    try:
+        content = path.read_bytes()
+        content.decode("utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot read the {kind} {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"the {kind} {path} is not UTF-8 at byte {error.start}") from error
+    return content
 
 
 def _decode_automatically(data: bytes) -> str:

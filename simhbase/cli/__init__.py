@@ -23,7 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "delete": "Remove documents from a store.",
     "stats": "Count documents, index rows and bytes of a store.",
     "check": "Compare a store's tables with each other, and repair them.",
-    "idf": "Build an IDF file from a corpus.",
+    "idf": "Learn an IDF file or the boilerplate of a corpus.",
     "evaluate": "Measure recall and precision against given pairs.",
     "calibrate": "Measure schemes on a corpus, and recommend one.",
     "tables": "Create, check, describe and drop a store's tables.",

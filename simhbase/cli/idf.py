@@ -62,7 +62,7 @@ def idf(
     share: float,
     output: Output,
 ) -> None:
-    """Learn from a corpus: an IDF file, its boilerplate.
+    """Learn an IDF file or the boilerplate of a corpus.
 
     Its texts need no ids. For boilerplate they are read three times: to find what may be frequent, to
     count that exactly, and to measure what it covers. Look at the file: what was learnt is text, and
