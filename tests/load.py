@@ -30,6 +30,7 @@ BATCH = 20  # new documents of a step
 QUERIES = 2  # about each of two steps of each writer
 PATIENCE = 180.0  # seconds in which every process must get on
 PAUSE = 0.3  # seconds between two steps at most
+LATER = 5.0  # seconds
 
 MOVED, DELETED = slice(0, 4), slice(4, 8)  # which of the new documents, in a later step
 MOVED_AFTER, DELETED_AFTER = 2, 4  # steps
@@ -142,13 +143,21 @@ def look_up(url: str, plan: Plan, writers: Sequence[Log], log: Log, stop: Event)
 def assert_found(index: Index, documents: Sequence[tuple[str, int]], chance: random.Random) -> None:
     """Every document is found by a near fingerprint."""
     queries = _array(neighbour(fingerprint, chance) for _, fingerprint in documents)
-    lookups = index.find_fingerprints(queries)
-    missing = [
-        document
-        for (document, fingerprint), lookup in zip(documents, lookups, strict=True)
+    missing = _missing(index, documents, queries)
+    if missing:  # is it lost, or was it hidden for a moment?
+        time.sleep(LATER)
+        still = _missing(index, documents, queries)
+        raise AssertionError(f"acknowledged, but not found: {missing}, {LATER:g} s later: {still}")
+
+
+def _missing(
+    index: Index, documents: Sequence[tuple[str, int]], queries: NDArray[np.uint64]
+) -> dict[str, Lookup]:
+    return {
+        document: lookup
+        for (document, fingerprint), lookup in zip(documents, index.find_fingerprints(queries), strict=True)
         if not _has(lookup, document, fingerprint)
-    ]
-    assert not missing, f"acknowledged, but not found: {missing}"
+    }
 
 
 def neighbour(fingerprint: int, chance: random.Random) -> int:
