@@ -8,10 +8,9 @@ that stands in a phrase.
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import BadInput
 from simhbase.mixing import GOLDEN, fmix64
-from simhbase.text import fold, pieces, read_utf8
+from simhbase.text import NamedContent, fold, pieces, read_utf8
 
 Kind = Literal["line", "phrase"]
 Numbers = NDArray[np.int64]
@@ -195,19 +194,11 @@ def _decoded(points: NDArray[np.uint32]) -> str:
 
 
 @dataclass(frozen=True)
-class Boilerplate:
+class Boilerplate(NamedContent):
     """Lines and phrases to be left out of texts.
 
     `name` is that of the file; `content` its text, of which `digest` (SHA-256) and everything else follow.
     """
-
-    name: str = field(compare=False)
-    content: bytes = field(repr=False)
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the content, in hex."""
-        return hashlib.sha256(self.content).hexdigest()
 
     @cached_property
     def entries(self) -> list[Entry]:

@@ -6,9 +6,8 @@ as integers (IDF x 65536, rounded), so that every sum made of them is exact.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -16,7 +15,7 @@ from math import log, nan
 from pathlib import Path
 
 from simhbase.errors import BadInput
-from simhbase.text import read_utf8
+from simhbase.text import NamedContent, read_utf8
 
 SCALE = 65536
 LARGEST = 1_000_000  # sums of larger ones would leave 64 bits
@@ -24,20 +23,12 @@ JIEBA = "jieba"
 
 
 @dataclass(frozen=True)
-class IdfTable:
+class IdfTable(NamedContent):
     """Integer IDF weights by token; tokens that are not in the table weigh the median.
 
     `name` is "jieba" or the name of a user's file; `content` its text, of which `digest` (SHA-256)
     and all weights follow.
     """
-
-    name: str = field(compare=False)
-    content: bytes = field(repr=False)
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the content, in hex."""
-        return hashlib.sha256(self.content).hexdigest()
 
     @cached_property
     def weights(self) -> Mapping[str, int]:

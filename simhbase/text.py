@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from unicodedata import is_normalized, normalize
 
@@ -86,6 +89,19 @@ def decode(data: bytes, encoding: str = "utf-8") -> str:
         raise UsageError(message) from error
     except UnicodeDecodeError as error:
         raise BadInput(f"not {encoding}: {_where(error)}") from error
+
+
+@dataclass(frozen=True)
+class NamedContent:
+    """What is in a file: two of one content are equal, whatever their names."""
+
+    name: str = field(compare=False)
+    content: bytes = field(repr=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content, in hex."""
+        return hashlib.sha256(self.content).hexdigest()
 
 
 def read_utf8(path: Path, kind: str) -> bytes:

@@ -236,7 +236,7 @@ def short_texts(
 
 def compared(short: ShortTexts) -> Table:
     start = perf_counter()
-    simhash = [Profile(**parameters) for parameters in SIMHASH]  # type: ignore[arg-type]
+    simhash = [Profile(**parameters) for parameters in SIMHASH]  # type: ignore[arg-type]  # it checks
     minhash = [Profile(scheme="minhash", features=features) for features in MINHASH]
     profiles = [*simhash, *minhash, BY_LENGTH]
     printed = fingerprint_texts(short.texts, profiles, len(os.sched_getaffinity(0)))
