@@ -1,5 +1,5 @@
-# Made by `python -m simhbase.stores.ddl schema`. `simhbase tables ddl` prints the same for other
-# names, numbers of regions, compression and time to live.
+# Made by `python -m simhbase.stores.hbase.schema schema`. `simhbase tables ddl` prints the same
+# for other names, numbers of regions, compression and time to live.
 
 create 'simhbase_meta',
   {NAME => 'd',

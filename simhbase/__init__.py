@@ -1,40 +1,176 @@
 """simhbase: have we already seen this text, or one almost like it?
 
-The public names; each is imported when it is first used, so that the command line starts quickly.
+    import simhbase
+
+    with simhbase.open("rocksdb:news.db", create=simhbase.Profile()) as index:
+        index.add([simhbase.Document("a", "The council has decided to build a new bridge across the river.")])
+        for match in index.find("THE COUNCIL HAS DECIDED to build a new bridge across the river").matches:
+            print(match.id, match.distance)
+
+A store:
+  open                 Opens the index at a URL.
+  Index                Adds, finds and deletes documents. Use it as a context manager, or close it.
+  Profile              Parameters of an index; see FeatureOptions for those of the features.
+  Document, Match, Lookup, Rejected, AddReport
+                       What an index takes and answers.
+  check                Compares the rows of a store's tables with each other.
+  vacuum               Removes what moved and deleted documents have left behind in a store in HBase.
+  tables               create, check, describe and drop a store's tables.
+
+Whole corpora:
+  Inputs, InputOptions The documents of a corpus, and how they are read.
+  load                 Fingerprints documents and stores them; one whose id is stored already is replaced.
+  dedup                Finds the near-duplicates within one corpus.
+  match                Looks each document of one corpus up among those of another, without a store.
+  learn_idf            Writes an IDF file of a corpus.
+  learn_boilerplate    Writes a boilerplate file of a corpus.
+  evaluate             Measures recall and precision against given pairs.
+  calibrate            Measures schemes on a corpus, and recommends one.
+
+Jobs return reports (LoadReport and the like; match yields Answers), and raise SimhbaseError: `errors` has
+them all.
+
+Each name is imported when it is first used, so that the command line starts quickly.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # typing's takes longer to import than all of this
 if TYPE_CHECKING:
     __version__: str
-    from simhbase.index import Index
-    from simhbase.index import open_index as open  # noqa: A004  # read as simhbase.open
+    from simhbase import errors as errors
+    from simhbase.corpus.inputs import Inputs
+    from simhbase.corpus.record import InputOptions
+    from simhbase.corpus.rejects import Counts, TooManyRejects
+    from simhbase.corpus.watcher import Watcher
+    from simhbase.errors import (
+        BadInput,
+        NoFingerprint,
+        OutputFailed,
+        PermanentError,
+        ProfileMismatch,
+        ReadOnly,
+        RetryableError,
+        SchemaDiffers,
+        SimhbaseError,
+        StoreBusy,
+        StoreFailed,
+        StoreUnreachable,
+        TablesMissing,
+        UsageError,
+    )
+    from simhbase.index import Index, tables
+    from simhbase.index import open_index as open  # noqa: A004, F401  # read as simhbase.open
+    from simhbase.index.check import CheckReport, check
+    from simhbase.index.stats import Stats
+    from simhbase.index.vacuum import VacuumReport, vacuum
+    from simhbase.jobs.dedup import DedupReport, dedup
+    from simhbase.jobs.learn_boilerplate import BoilerplateReport, learn_boilerplate
+    from simhbase.jobs.learn_idf import IdfReport, learn_idf
+    from simhbase.jobs.load import LoadReport, load
+    from simhbase.jobs.lookups import Answer
+    from simhbase.jobs.match import match
     from simhbase.model import AddReport, Document, Lookup, Match, Rejected
     from simhbase.profile import Profile
+    from simhbase.quality.calibration import Calibration, calibrate
+    from simhbase.quality.evaluation import Evaluation, evaluate
+    from simhbase.text.features import FeatureOptions
 
-__all__ = ["AddReport", "Document", "Index", "Lookup", "Match", "Profile", "Rejected", "open"]
+# Without open, so that `from simhbase import *` leaves the builtin alone.
+__all__ = [
+    "AddReport",
+    "Answer",
+    "BadInput",
+    "BoilerplateReport",
+    "Calibration",
+    "CheckReport",
+    "Counts",
+    "DedupReport",
+    "Document",
+    "Evaluation",
+    "FeatureOptions",
+    "IdfReport",
+    "Index",
+    "InputOptions",
+    "Inputs",
+    "LoadReport",
+    "Lookup",
+    "Match",
+    "NoFingerprint",
+    "OutputFailed",
+    "PermanentError",
+    "Profile",
+    "ProfileMismatch",
+    "ReadOnly",
+    "Rejected",
+    "RetryableError",
+    "SchemaDiffers",
+    "SimhbaseError",
+    "Stats",
+    "StoreBusy",
+    "StoreFailed",
+    "StoreUnreachable",
+    "TablesMissing",
+    "TooManyRejects",
+    "UsageError",
+    "VacuumReport",
+    "Watcher",
+    "calibrate",
+    "check",
+    "dedup",
+    "errors",
+    "evaluate",
+    "learn_boilerplate",
+    "learn_idf",
+    "load",
+    "match",
+    "tables",
+    "vacuum",
+]
 
-_HOMES = {
-    "AddReport": ("simhbase.model", "AddReport"),
-    "Document": ("simhbase.model", "Document"),
-    "Index": ("simhbase.index", "Index"),
-    "Lookup": ("simhbase.model", "Lookup"),
-    "Match": ("simhbase.model", "Match"),
-    "Profile": ("simhbase.profile", "Profile"),
-    "Rejected": ("simhbase.model", "Rejected"),
-    "open": ("simhbase.index", "open_index"),
+_NAMES = {
+    "corpus.inputs": "Inputs",
+    "corpus.record": "InputOptions",
+    "corpus.rejects": "Counts TooManyRejects",
+    "corpus.watcher": "Watcher",
+    "errors": "BadInput NoFingerprint OutputFailed PermanentError ProfileMismatch ReadOnly RetryableError "
+    "SchemaDiffers SimhbaseError StoreBusy StoreFailed StoreUnreachable TablesMissing UsageError",
+    "index": "Index",
+    "index.check": "CheckReport check",
+    "index.stats": "Stats",
+    "index.vacuum": "VacuumReport vacuum",
+    "jobs.dedup": "DedupReport dedup",
+    "jobs.learn_boilerplate": "BoilerplateReport learn_boilerplate",
+    "jobs.learn_idf": "IdfReport learn_idf",
+    "jobs.load": "LoadReport load",
+    "jobs.lookups": "Answer",
+    "jobs.match": "match",
+    "model": "AddReport Document Lookup Match Rejected",
+    "profile": "Profile",
+    "quality.calibration": "Calibration calibrate",
+    "quality.evaluation": "Evaluation evaluate",
+    "text.features": "FeatureOptions",
 }
+_HOMES = {name: (f"simhbase.{home}", name) for home, names in _NAMES.items() for name in names.split()}
+_HOMES["open"] = ("simhbase.index", "open_index")
+_MODULES = {"errors": "simhbase.errors", "tables": "simhbase.index.tables"}
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
         return import_module("importlib.metadata").version("simhbase")
-    if name not in _HOMES:
+    if name in _MODULES:
+        value: object = import_module(_MODULES[name])
+    elif name in _HOMES:
+        home, attribute = _HOMES[name]
+        value = getattr(import_module(home), attribute)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "open", *(name for name in globals() if name.startswith("__")), "__version__"})

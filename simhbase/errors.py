@@ -55,6 +55,10 @@ class StoreFailed(PermanentError):
     """The store answered with a failure: a full disk, a corrupt file, a refused write."""
 
 
+class OutputFailed(PermanentError):
+    """A file, or standard output, that cannot be written: a full disk, no permission."""
+
+
 class ReadOnly(PermanentError):
     """A write through an index that was opened for reading."""
 

@@ -54,6 +54,15 @@ class AddReport:
     unchanged: int = 0
     rejected: tuple[Rejected, ...] = ()
 
+    def __add__(self, other: AddReport) -> AddReport:
+        """The report of both."""
+        return AddReport(
+            self.added + other.added,
+            self.moved + other.moved,
+            self.unchanged + other.unchanged,
+            self.rejected + other.rejected,
+        )
+
     @property
     def stored(self) -> int:
         """How many of the given documents the index holds now."""

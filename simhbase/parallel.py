@@ -91,8 +91,19 @@ def _map_in_workers(
         ) from error
     finally:
         held.close()
+        _close_results(executor)
         executor.shutdown(cancel_futures=True)
         leash.close()
+
+
+def _close_results(executor: ProcessPoolExecutor) -> None:
+    """Gives up this process's hold of the pipe that workers write results to.
+
+    A worker may leave in the middle of a result; the thread that reads it would wait for the rest for ever,
+    as long as somebody could still write.
+    """
+    if executor._result_queue is not None:
+        executor._result_queue._writer.close()  # type: ignore[attr-defined]  # of which typeshed knows nothing
 
 
 def _results(
@@ -100,7 +111,7 @@ def _results(
 ) -> Iterator[Any]:
     pending: deque[tuple[Future[Any], int]] = deque()
     for item in items:
-        with _ctrl_c_put_off():
+        with _signals_put_off():
             pending.append((executor.submit(_work, item), size(item)))
         while pending and (pending[0][0].done() or _are_enough(pending, processes)):
             yield pending.popleft()[0].result()
@@ -114,13 +125,14 @@ def _are_enough(pending: Collection[tuple[Future[Any], int]], processes: int) ->
 
 
 @contextmanager
-def _ctrl_c_put_off() -> Iterator[None]:
-    """Processes and threads that start meanwhile never see SIGINT: they inherit the mask.
+def _signals_put_off() -> Iterator[None]:
+    """Processes and threads that start meanwhile never see SIGINT and SIGTERM: they inherit the mask.
 
-    The terminal sends it to workers too, and each would print a traceback, even before its first
-    line of our code runs. Only this process decides what Ctrl-C means.
+    A terminal sends the first to workers too, and each would print a traceback, even before its first
+    line of our code runs; who stops a service or a job sends the second to all of its processes. Only this
+    process decides what they mean.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:

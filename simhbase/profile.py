@@ -1,36 +1,31 @@
-"""The profile: every parameter that a stored fingerprint depends on, and the guard around it.
-
-Two writers that disagree on one parameter would fill one index with fingerprints that never meet.
-So the profile is stored with the tables, written last when they are created (a set of tables
-without one counts as missing), and every opening compares: the parameters that were given with the
-stored ones, and what this machine's pipeline makes of twenty fixed texts with what the creator's did.
-"""
+"""The profile: every parameter that a stored fingerprint depends on."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
 from importlib.metadata import version
-from importlib.resources import files
 from numbers import Real
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-import orjson
+from simhbase.drawers.bands import Bands, bands, bands_for
+from simhbase.drawers.layout import Layout, layout, require_within_guarantee
+from simhbase.drawers.scheme import AUTO, LEAST_THRESHOLD, MinHashScheme, Scheme, SimHashScheme
+from simhbase.errors import ProfileMismatch, UsageError
+from simhbase.fingerprint.minhash import SketchParameters
+from simhbase.fingerprint.pipeline import (
+    Fingerprinter,
+    Hashing,
+    MinHash,
+    SimHashVerified,
+    simhash_alone,
+)
+from simhbase.text.boilerplate import Boilerplate
+from simhbase.text.features import Extractor, FeatureOptions
+from simhbase.text.idf import JIEBA, IdfTable, jieba_table
+from simhbase.text.normalise import normalise
+from simhbase.text.userfile import NamedContent
 
-from simhbase.boilerplate import Boilerplate
-from simhbase.errors import ProfileMismatch, TablesMissing, UsageError
-from simhbase.features import Extractor, FeatureOptions
-from simhbase.filing import AUTO, LEAST_THRESHOLD, Filing, MinHashFiling, SimHashFiling
-from simhbase.fingerprinter import Fingerprinter, MinHash, Printing, SimHashVerified, simhash_alone, to_int
-from simhbase.idf import JIEBA, IdfTable, jieba_table
-from simhbase.layout import Layout, layout, require_within_guarantee
-from simhbase.minhash import Bands, SketchForm, bands, bands_for
-from simhbase.stores.base import Store
-from simhbase.text import normalise
-
-FORMAT = 1
 BITS = (64, 128)
 TABLE_BITS = 64
 NORMALISATION = "nfkc-lower-space"
@@ -42,28 +37,29 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "classic": {"weights": "tfidf", "top": 64},
     "short": {"scheme": "minhash", "threshold": AUTO, **ALL_LENGTHS},
 }
-_PROFILE_KEY = b"profile"
-_NOTES = frozenset(["format", "hash", "normalisation", "permutations", "shingles", "probes", "software"])
-_IDF_KEY = b"idf/"
-_BOILERPLATE_KEY = b"boilerplate/"
-_PIECE = 1 << 20  # HBase refuses cells over 10 MiB
 
 
 VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2, "threshold": None}
 VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
+_DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
 _BAND_BITS = 16  # fewer name too few drawers to tell texts apart
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "str": str,
-    "int": int,
-    "float | str": (Real, str),
-    "bool": bool,
-    "IdfTable": IdfTable,
-    "Boilerplate": Boilerplate,
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("scheme", "layout", "features", "weights", "bands", "tokenizer"), (str,)),
+    **dict.fromkeys(("bits", "k", "top", "min_length", "min_features", "slots", "sketch_bits"), (int,)),
+    "verify": (bool,),
+    "threshold": (Real, str),
+    "idf": (IdfTable,),
+    "boilerplate": (Boilerplate,),
 }
+_OPTIONAL = frozenset(["top", "boilerplate", "idf", "tokenizer"])
 _COMMON = frozenset(
     ["scheme", "features", "min_length", "min_features", "stop_words", "boilerplate", "tokenizer"]
 )
+_SCHEMES_OWN = frozenset(  # parameters that have a default of the scheme's, or do not apply to it
+    ["bits", "layout", "k", "features", "weights", "verify", "slots", "sketch_bits", "bands", "threshold"]
+)
+_NAMES: Mapping[type, str] = {Real: "float"}
 _ITS_SCHEMES: Any = None  # the default is the scheme's; None stays where the parameter does not apply
 
 
@@ -120,12 +116,13 @@ class Profile:
         _ = self.feature_options
 
     def _require_types(self) -> None:
-        for each in fields(self):
-            value, kind = getattr(self, each.name), _TYPES.get(str(each.type).removesuffix(" | None"))
-            if kind is None or (value is None and each.default is None):
+        for name, types in _TYPES.items():
+            value = getattr(self, name)
+            if value is None and (name in _OPTIONAL or name in _SCHEMES_OWN):
                 continue
-            if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
-                raise UsageError(f"{each.name} = {value!r}: its type is {each.type}")
+            if not isinstance(value, types) or isinstance(value, bool) != (bool in types):
+                wanted = " or ".join(_NAMES.get(each, each.__name__) for each in types)
+                raise UsageError(f"{name} = {value!r}: its type is {wanted}")
 
     def _fill(self, defaults: Mapping[str, object]) -> None:
         for name, value in defaults.items():
@@ -158,14 +155,14 @@ class Profile:
         return self.bits or TABLE_BITS
 
     @property
-    def form(self) -> SketchForm | None:
+    def sketching(self) -> SketchParameters | None:
         """What is kept of a text beside its fingerprint."""
-        return _sketch_form(self) if self.slots else None
+        return _sketching(self) if self.slots else None
 
     @property
-    def filing(self) -> Filing:
-        """How fingerprints are filed and compared."""
-        return SCHEMES[self.scheme].filing(self)
+    def index_scheme(self) -> Scheme:
+        """How fingerprints are indexed and compared."""
+        return SCHEMES[self.scheme].scheme(self)
 
     @property
     def feature_options(self) -> FeatureOptions:
@@ -182,8 +179,8 @@ class Profile:
 
     def fingerprinter(self) -> Fingerprinter:
         """A new fingerprinter with these parameters."""
-        printing = SCHEMES[self.scheme].printing(self)
-        return Fingerprinter(self.feature_options, self.fingerprint_bits, self.min_features, printing)
+        hashing = SCHEMES[self.scheme].hashing(self)
+        return Fingerprinter(self.feature_options, self.fingerprint_bits, self.min_features, hashing)
 
     def parameters(self) -> dict[str, object]:
         """Every parameter that applies to the scheme, by its name."""
@@ -200,7 +197,7 @@ class Profile:
             "hash": self.feature_options.hash,
             "tokenizer": self.tokenizer,
             "normalisation": NORMALISATION,
-            **({"permutations": PERMUTATIONS, "shingles": self.shingles.kind} if self.form else {}),
+            **({"permutations": PERMUTATIONS, "shingles": self.shingles.kind} if self.sketching else {}),
         }
 
     @property
@@ -220,7 +217,7 @@ class Profile:
         stored = self.parameters()
         wanted = {**given, "bands": self._named_bands(given["bands"])} if "bands" in given else given
         differences = [
-            f"{name} is {_described(stored[name])}, not {_described(value)}"
+            f"{name} is {_in_words(stored[name])}, not {_in_words(value)}"
             if name in stored
             else f"{name} does not apply to {self._kind}"
             for name, value in wanted.items()
@@ -229,7 +226,7 @@ class Profile:
         if differences:
             raise ProfileMismatch(
                 f"the store's profile differs from what was asked for: {'; '.join(differences)}. "
-                "Leave the option out to use the store's, or create another store."
+                "Leave it out to use the store's, or create another store."
             )
 
     def _named_bands(self, name: object) -> object:
@@ -253,230 +250,178 @@ def make_profile(given: Mapping[str, object], preset: str = "default") -> Profil
     return Profile(**{**PRESETS[preset], **given})  # type: ignore[arg-type]  # checked in __post_init__
 
 
+def preset_parameters(preset: str) -> dict[str, object]:
+    """What a preset says about every parameter that any preset sets and its scheme has."""
+    parameters = make_profile({}, preset).parameters()
+    names = {name for each in PRESETS.values() for name in each}
+    return {name: parameters[name] for name in parameters if name in names}
+
+
+def given_parameters(profile: Profile | Mapping[str, object] | None) -> Mapping[str, object]:
+    """The parameters that somebody gives by a whole profile, by name, or not at all."""
+    if isinstance(profile, Profile):
+        return profile.parameters()
+    return profile or {}
+
+
 def _described(value: object) -> object:
     """A parameter as a JSON value."""
     if isinstance(value, IdfTable):
-        return {"source": _source(value), "digest": value.digest}
+        return {"source": value.source, "digest": value.digest}
     if isinstance(value, Boilerplate):
         return {"lines": value.count("line"), "phrases": value.count("phrase"), "digest": value.digest}
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-@lru_cache(maxsize=1)
-def probes() -> tuple[str, ...]:
-    """The twenty fixed texts whose fingerprints tell one pipeline from another."""
-    return tuple(orjson.loads((files("simhbase") / "probes.json").read_bytes()))
+def _in_words(value: object) -> str:
+    """A parameter in a message."""
+    match value:
+        case IdfTable() if value.source == JIEBA:
+            return "jieba's table"
+        case IdfTable():
+            return f"a file of {_counted(len(value.weights), 'word')} ({_digest(value)})"
+        case Boilerplate():
+            lines, phrases = (_counted(value.count(kind), kind) for kind in ("line", "phrase"))
+            return f"a file of {lines} and {phrases} ({_digest(value)})"
+        case frozenset() | set() | list() | tuple():
+            words = sorted(value)
+            shown = ", ".join([*words[:_WORDS_SHOWN], *["..."][: len(words) > _WORDS_SHOWN]])
+            return f"{_counted(len(words), 'word')} ({shown})" if words else "none"
+        case None | False:
+            return "none" if value is None else "off"
+        case True:
+            return "on"
+        case _:
+            return str(value)
 
 
-def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:
-    """What a pipeline makes of the fixed texts: hex digits, None for a text it rejects."""
-    found = fingerprinter.fingerprint_many(probes())
-    digits = fingerprinter.bits // 4
-    return [
-        f"{to_int(value):0{digits}x}" if reason is None else None
-        for value, reason in zip(found.values, found.reasons, strict=True)
-    ]
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def software() -> dict[str, str]:
-    """Versions of what the fingerprints are computed with; kept for the reader of a mismatch."""
-    return {name: version(name) for name in ("simhbase", TOKENIZER, JIEBA, "mmh3", "regex")}
+def _digest(file: NamedContent) -> str:
+    return f"SHA-256 {file.digest[:_DIGEST_SHOWN]}..."
 
 
-def write_profile(store: Store, profile: Profile) -> None:
-    """Stores a profile, last of all when tables are created; of several creators the first wins.
-
-    Raises ProfileMismatch if another creator was quicker with another profile.
-    """
-    meta = store.records("meta")
-    if meta.get([_PROFILE_KEY]) != [None]:
-        read_profile(store).profile.require(profile.parameters())
-        return
-    if profile.idf is not None and _source(profile.idf) != JIEBA:
-        meta.put(_pieces(_IDF_KEY, profile.idf))
-    if profile.boilerplate is not None:
-        meta.put(_pieces(_BOILERPLATE_KEY, profile.boilerplate))
-    record = {
-        "format": FORMAT,
-        **profile.describe(),
-        "probes": probe_answers(profile.fingerprinter()),
-        "software": software(),
-    }
-    value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
-    if not meta.compare_and_set(_PROFILE_KEY, None, value):
-        read_profile(store).profile.require(profile.parameters())
-    store.sync()
-
-
-def _pieces(kind: bytes, file: IdfTable | Boilerplate) -> list[tuple[bytes, bytes]]:
-    """The rows of a user's file. Its digest is in their keys: creators of different profiles never
-    touch each other's."""
-    packed = zlib.compress(file.content)
-    return [
-        (_prefix(kind, file.digest) + b"%06d" % number, packed[start : start + _PIECE])
-        for number, start in enumerate(range(0, len(packed), _PIECE))
-    ]
-
-
-def _prefix(kind: bytes, digest: str) -> bytes:
-    return kind + digest.encode() + b"/"
-
-
-def _read_pieces(store: Store, kind: bytes, digest: str) -> bytes:
-    """The content of a user's file."""
-    (pieces,) = store.records("meta").scan([_prefix(kind, digest)], limit=1_000_000)
-    return zlib.decompress(b"".join(piece for _, piece in pieces))
-
-
-@dataclass(frozen=True)
-class StoredProfile:
-    """A profile as a store holds it, with the creator's answers to the fixed texts."""
-
-    profile: Profile
-    probes: list[str | None]
-    software: Mapping[str, str]
-
-    def check_pipeline(self, fingerprinter: Fingerprinter) -> None:
-        """Raises ProfileMismatch where this machine's pipeline answers a fixed text differently."""
-        here = probe_answers(fingerprinter)
-        for number, (stored, computed) in enumerate(zip(self.probes, here, strict=True)):
-            if stored != computed:
-                raise ProfileMismatch(
-                    "this machine makes other fingerprints than the store's creator: fixed text "
-                    f"{number + 1} is {stored} in the store and {computed} here. "
-                    f"Stored with {_versions(self.software)}; here {_versions(software())}. "
-                    "Install the versions of the store."
-                )
-
-
-def read_profile(store: Store) -> StoredProfile:
-    """The store's profile. Raises TablesMissing where there is none, or only half a creation."""
-    meta = store.records("meta")
-    (value,) = meta.get([_PROFILE_KEY])
-    if value is None:
-        raise TablesMissing(
-            f"the tables of {store.url} are not complete: no profile. Create them (again) with "
-            "'simhbase tables create'."
-        )
-    record = orjson.loads(value)
-    if record["format"] != FORMAT:
-        raise ProfileMismatch(
-            f"the profile of {store.url} has format {record['format']}, and this version of simhbase "
-            f"reads format {FORMAT}: install a newer simhbase"
-        )
-    known = {field.name for field in fields(Profile)}
-    if unknown := sorted(record.keys() - known - _NOTES):
-        raise ProfileMismatch(
-            f"the profile of {store.url} has parameters that this version of simhbase does not know "
-            f"({', '.join(unknown)}): install a newer simhbase"
-        )
-    parameters = {name: value for name, value in record.items() if name in known}
-    parameters["stop_words"] = frozenset(record["stop_words"])
-    parameters["idf"] = _read_idf(store, record.get("idf"))
-    parameters["boilerplate"] = _read_boilerplate(store, record.get("boilerplate"))
-    return StoredProfile(Profile(**parameters), record["probes"], record["software"])
-
-
-def _read_idf(store: Store, stored: Mapping[str, str] | None) -> IdfTable | None:
-    if stored is None:
-        return None
-    if stored["source"] == JIEBA:
-        table = jieba_table()
-    else:
-        table = IdfTable("the store's IDF table", _read_pieces(store, _IDF_KEY, stored["digest"]))
-    if table.digest != stored["digest"]:
-        raise ProfileMismatch(
-            f"the store was made with an IDF table of SHA-256 {stored['digest'][:16]}..., and {table.name} "
-            f"here has {table.digest[:16]}...: install the versions of the store"
-        )
-    return table
-
-
-def _read_boilerplate(store: Store, stored: Mapping[str, str] | None) -> Boilerplate | None:
-    if stored is None:
-        return None
-    return Boilerplate("the store's boilerplate", _read_pieces(store, _BOILERPLATE_KEY, stored["digest"]))
-
-
-def _source(table: IdfTable) -> str:
-    return JIEBA if table.digest == jieba_table().digest else "user"
-
-
-def _versions(software: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in sorted(software.items()))
-
-
-@dataclass(frozen=True)
-class Scheme:
+class SchemeDefinition(Protocol):
     """What differs between schemes.
 
-    defaults: of the parameters that apply to it alone, or whose default is its own; complete: fills in
-    what follows from others, and raises UsageError where they do not go together.
+    defaults: of the parameters that apply to it alone, or whose default is its own.
     """
 
     defaults: Mapping[str, object]
-    complete: Callable[[Profile], None]
-    filing: Callable[[Profile], Filing]
-    printing: Callable[[Profile], Printing]
-    shingles: Callable[[Profile], FeatureOptions]
+
+    def complete(self, profile: Profile) -> None:
+        """Fills in what follows from other parameters. Raises UsageError where they do not go together."""
+
+    def scheme(self, profile: Profile) -> Scheme:
+        """Which drawers fingerprints are in, and which match."""
+
+    def hashing(self, profile: Profile) -> Hashing:
+        """How features become fingerprints."""
+
+    def shingles(self, profile: Profile) -> FeatureOptions:
+        """The features whose sets tell how similar texts are."""
 
 
-def _complete_simhash(profile: Profile) -> None:
-    if profile.bits not in BITS:
-        raise UsageError(f"fingerprints of {profile.bits} bits: use 64 or 128")
-    require_within_guarantee(profile.k, profile.drawers)
-    if profile.top is not None and profile.top < profile.min_features:
-        raise UsageError(
-            f"top {profile.top} with a minimum of {profile.min_features} features would reject every text"
-        )
-    if profile.weights != "count" and profile.idf is None:
-        object.__setattr__(profile, "idf", jieba_table())
-    _ = profile.form
-    if profile.threshold is not None:
-        _require_similarity(profile.threshold)
+class SimHashDefinition:
+    """See SchemeDefinition."""
+
+    defaults: Mapping[str, object] = {
+        "bits": 64,
+        "layout": "5x2",
+        "k": 3,
+        "features": "words",
+        "weights": "count",
+        "top": None,
+        "idf": None,
+        "verify": False,
+    }
+
+    def complete(self, profile: Profile) -> None:
+        """Raises UsageError."""
+        if profile.bits not in BITS:
+            raise UsageError(f"fingerprints of {profile.bits} bits: use 64 or 128")
+        require_within_guarantee(profile.k, profile.drawers)
+        if profile.top is not None and profile.top < profile.min_features:
+            raise UsageError(
+                f"top {profile.top} with a minimum of {profile.min_features} features would reject every text"
+            )
+        if profile.weights != "count" and profile.idf is None:
+            object.__setattr__(profile, "idf", jieba_table())
+        if profile.verify:
+            _ = _sketching(profile)
+        if profile.threshold is not None:
+            _require_similarity(profile.threshold)
+
+    def scheme(self, profile: Profile) -> Scheme:
+        """By blocks of the fingerprint."""
+        threshold = cast("float | None", profile.threshold)
+        return SimHashScheme(profile.drawers, profile.k, profile.sketching, threshold)
+
+    def hashing(self, profile: Profile) -> Hashing:
+        """With sketches where matches are verified."""
+        if profile.sketching is None:
+            return simhash_alone
+        return SimHashVerified(profile.sketching, Extractor(profile.shingles, TABLE_BITS))
+
+    def shingles(self, profile: Profile) -> FeatureOptions:
+        """The same for all: words tell too little of short texts."""
+        return FeatureOptions(kind=VERIFIED_BY, boilerplate=profile.boilerplate)
 
 
-def _require_similarity(threshold: float | str) -> None:
-    if isinstance(threshold, str) or not 0 < threshold <= 1:
-        raise UsageError(
-            f"a threshold of {threshold}: use a Jaccard similarity above 0, up to 1, or {AUTO} with scheme "
-            "minhash"
-        )
+class MinHashDefinition:
+    """See SchemeDefinition."""
+
+    defaults: Mapping[str, object] = {
+        "features": "chars:3",
+        "slots": 128,
+        "sketch_bits": 8,
+        "bands": "20x6",
+        "threshold": 0.8,
+    }
+
+    def complete(self, profile: Profile) -> None:
+        """Raises UsageError."""
+        sketching = _sketching(profile)
+        if profile.threshold != AUTO:
+            _require_similarity(profile.threshold)
+        elif profile.features != ALL_LENGTHS["features"]:
+            raise UsageError(
+                f"threshold {AUTO} goes with features {ALL_LENGTHS['features']}, not {profile.features}: it "
+                "says how similar texts are near by how many of those they have"
+            )
+        if profile.bands == AUTO:
+            object.__setattr__(profile, "bands", _bands_for(profile).name)
+        chosen = bands(profile.bands)
+        if chosen.slots > sketching.slots:
+            raise UsageError(
+                f"bands {chosen.name} take {chosen.slots} slots, and there are {sketching.slots}"
+            )
+        if chosen.rows * sketching.bits < _BAND_BITS:
+            raise UsageError(
+                f"bands {chosen.name} of slots of {sketching.bits} bits tell too little apart: use longer "
+                "bands, or more sketch_bits"
+            )
+
+    def scheme(self, profile: Profile) -> Scheme:
+        """By bands of the sketch."""
+        return MinHashScheme(bands(profile.bands), _sketching(profile), profile.threshold)
+
+    def hashing(self, profile: Profile) -> Hashing:
+        """A sketch and its hash."""
+        return MinHash(_sketching(profile))
+
+    def shingles(self, profile: Profile) -> FeatureOptions:
+        """Those that sketches are made of."""
+        return profile.feature_options
 
 
-def _simhash_filing(profile: Profile) -> Filing:
-    return SimHashFiling(profile.drawers, profile.k, profile.form, cast("float | None", profile.threshold))
+SCHEMES: Mapping[str, SchemeDefinition] = {"simhash": SimHashDefinition(), "minhash": MinHashDefinition()}
 
 
-def _simhash_printing(profile: Profile) -> Printing:
-    if profile.form is None:
-        return simhash_alone
-    return SimHashVerified(profile.form, Extractor(profile.shingles, TABLE_BITS))
-
-
-def _complete_minhash(profile: Profile) -> None:
-    form = _sketch_form(profile)
-    if profile.threshold != AUTO:
-        _require_similarity(profile.threshold)
-    elif profile.features != ALL_LENGTHS["features"]:
-        raise UsageError(
-            f"threshold {AUTO} goes with features {ALL_LENGTHS['features']}, not {profile.features}: it says "
-            "how similar texts are near by how many of those they have"
-        )
-    if profile.bands == AUTO:
-        object.__setattr__(profile, "bands", _bands_for(profile).name)
-    chosen = bands(profile.bands)
-    if chosen.slots > form.slots:
-        raise UsageError(f"bands {chosen.name} take {chosen.slots} slots, and there are {form.slots}")
-    if chosen.rows * form.bits < _BAND_BITS:
-        raise UsageError(
-            f"bands {chosen.name} of slots of {form.bits} bits tell too little apart: use longer bands, or "
-            "more sketch_bits"
-        )
-
-
-def _sketch_form(profile: Profile) -> SketchForm:
-    return SketchForm(profile.slots, profile.sketch_bits, sized=profile.threshold == AUTO)
+def _sketching(profile: Profile) -> SketchParameters:
+    return SketchParameters(profile.slots, profile.sketch_bits, sized=profile.threshold == AUTO)
 
 
 def _bands_for(profile: Profile) -> Bands:
@@ -485,36 +430,9 @@ def _bands_for(profile: Profile) -> Bands:
     return bands_for(least, profile.slots)
 
 
-def _minhash_filing(profile: Profile) -> Filing:
-    return MinHashFiling(bands(profile.bands), _sketch_form(profile), profile.threshold)
-
-
-def _minhash_printing(profile: Profile) -> Printing:
-    return MinHash(_sketch_form(profile))
-
-
-SCHEMES: Mapping[str, Scheme] = {
-    "simhash": Scheme(
-        {
-            "bits": 64,
-            "layout": "5x2",
-            "k": 3,
-            "features": "words",
-            "weights": "count",
-            "top": None,
-            "idf": None,
-            "verify": False,
-        },
-        _complete_simhash,
-        _simhash_filing,
-        _simhash_printing,
-        lambda profile: FeatureOptions(kind=VERIFIED_BY, boilerplate=profile.boilerplate),
-    ),
-    "minhash": Scheme(
-        {"features": "chars:3", "slots": 128, "sketch_bits": 8, "bands": "20x6", "threshold": 0.8},
-        _complete_minhash,
-        _minhash_filing,
-        _minhash_printing,
-        lambda profile: profile.feature_options,
-    ),
-}
+def _require_similarity(threshold: float | str) -> None:
+    if isinstance(threshold, str) or not 0 < threshold <= 1:
+        raise UsageError(
+            f"a threshold of {threshold}: use a Jaccard similarity above 0, up to 1, or {AUTO} with scheme "
+            "minhash"
+        )

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -11,9 +12,8 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any
 
 from simhbase.stores import drop_store, open_store
-from simhbase.stores.base import RECORD_TABLES
-from simhbase.stores.ddl import Options
-from simhbase.stores.hbase import create_tables
+from simhbase.stores.base import Store
+from simhbase.stores.hbase.schema import Options
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "hbase"
 REGIONS = 3
@@ -61,21 +61,33 @@ class Cluster:
 
     def empty_store(self, prefix: str) -> str:
         """The URL of a store without rows, made if it does not exist."""
+        from simhbase.stores.hbase import create_tables
+
         url = self.url(prefix)
         create_tables(url, Options(regions=REGIONS))
         with closing(open_store(url, "write")) as store:
-            tables = [store.drawers, *map(store.records, RECORD_TABLES)]
-            small = sum(table.approximate_size().rows for table in tables) <= EMPTIED_ROWS
-            if small:
-                for keys in store.drawers.iterate():
-                    store.drawers.remove(keys[:, None], before=store.moment())
-                for table in tables[1:]:
-                    for rows in table.iterate():
-                        table.delete([key for key, _ in rows])
-        if not small:
+            emptied = emptied_by_deletes(store)
+        if not emptied:
             drop_store(url)
             create_tables(url, Options(regions=REGIONS))
         return url
+
+
+def emptied_by_deletes(store: Store) -> bool:
+    """Deletes all rows, which is faster than new tables where they are few; false where they are not, or
+    have versions that are still to come: what is put before these come would be hidden."""
+    tables = [store.drawers, *map(store.records, store.tables)]
+    if sum(table.approximate_size().rows for table in tables) > EMPTIED_ROWS:
+        return False
+    for rows in store.drawers.iterate():
+        store.drawers.remove(rows.keys, rows.times)
+    now = time.time_ns() // 1_000_000
+    for table in map(store.records, store.tables):
+        for batch in table.iterate():
+            if any(cell.version > now for _, cell in batch):
+                return False
+            table.delete([key for key, _ in batch])
+    return True
 
 
 @contextmanager

@@ -50,8 +50,14 @@ def run_alone(*arguments: object, cwd: Path, stdin: bytes = b"", **variables: st
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """This process's, without what would point the command at somebody's store."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("SIMHBASE_")}
+    """This process's, without what would point the command at somebody's store, or tell it of another
+    terminal: xdist sets the size of one that its workers do not have."""
+    others = ("COLUMNS", "LINES")
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("SIMHBASE_") and name not in others
+    }
     return clean | {"PYTHONPATH": str(Path(__file__).parents[1])} | variables
 
 

@@ -15,7 +15,7 @@ if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadlin
     settings.register_profile("simhbase", deadline=None)
     settings.load_profile("simhbase")
 
-# Marks of tests that run only if their option is given, in the order in which they run.
+# Marks of tests that run only if their option is given.
 MARKS = ("full", "hbase", "hbase_cluster")
 MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster"}
 
@@ -57,7 +57,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marked = [item for item in items if item.get_closest_marker(mark)]
         items[:] = [item for item in items if item not in marked]
         config.hook.pytest_deselected(items=marked)
-    items.sort(key=lambda item: [item.get_closest_marker(mark) is not None for mark in reversed(MODES)])
+    # Those that mostly wait for servers go first, and others beside them.
+    items.sort(key=lambda item: [item.get_closest_marker(mark) is None for mark in reversed(MODES)])
 
 
 def left_out(config: pytest.Config) -> list[str]:

@@ -2,19 +2,17 @@
 
     python -m tests.killed NUMBER SHARE COMMAND...
 
-kills it as kill -9 does when this share of its request of this number is sent: 0.0 before it, 1.0 before
-its answer. Number 0 kills nothing, and says on stderr how many requests there are.
+kills it as kill -9 does when this share of what it sends for this number of times is sent: 0.0 before it,
+1.0 before its answer. Number 0 kills nothing, and says on stderr how many times something is sent.
 """
 
 import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
 
 from simhbase.cli import main
-from simhbase.stores.hbase.connection import Connection
-from simhbase.stores.hbase.requests import Request
+from simhbase.stores.hbase.connection import GatewaySocket
 
 SETTLING = 0.05  # seconds until what was sent has arrived
 
@@ -23,24 +21,26 @@ class Fuse:
     def __init__(self, number: int, share: float) -> None:
         self._number = number
         self._share = share
-        self._send = Connection.send
+        self._send = GatewaySocket.send
         self.sent = 0
 
-    def send(self, connection: Connection, requests: Sequence[Request], deadline: float) -> None:
+    def send(self, socket: GatewaySocket) -> None:
+        if not socket._unsent:
+            return
         self.sent += 1
         if self.sent == self._number:
-            message = b"".join(request.message for request in requests)
-            part = Request(message[: round(len(message) * self._share)], Request)
-            self._send(connection, [part], deadline)
+            message = b"".join(socket._unsent)
+            socket._unsent[:] = [message[: round(len(message) * self._share)]]
+            self._send(socket)
             time.sleep(SETTLING)
             os.kill(os.getpid(), signal.SIGKILL)
-        self._send(connection, requests, deadline)
+        self._send(socket)
 
 
 if __name__ == "__main__":
     fuse = Fuse(int(sys.argv[1]), float(sys.argv[2]))
     # A method is replaced, which mypy never allows.
-    Connection.send = lambda *arguments: fuse.send(*arguments)  # type: ignore[method-assign]
+    GatewaySocket.send = lambda socket: fuse.send(socket)  # type: ignore[method-assign]
     sys.argv[1:3] = []
     try:
         main()

@@ -49,12 +49,6 @@ class Step:
 Plan = Callable[[int, int], Step]
 
 
-def adding(writer: int, number: int) -> Step:
-    """New documents."""
-    new = _batch(writer, number)
-    return Step(new, lasting=new)
-
-
 def changing(writer: int, number: int) -> Step:
     """New documents, some older ones with other fingerprints, and the end of some still older ones."""
     new = _batch(writer, number)
@@ -185,20 +179,15 @@ class Stalls:
     longest_lookup: float
 
 
-class Load(AbstractContextManager["Load"]):
-    """Four writers, and one that looks up; all with one index each from the first step to the last."""
+class Processes(AbstractContextManager["Processes"]):
+    """Functions that work in a process each, and end when the event is set that each is given last."""
 
-    def __init__(self, url: str, folder: Path, plan: Plan) -> None:
+    def __init__(self, works: Sequence[Callable[[Event], None]]) -> None:
         context = multiprocessing.get_context("spawn")
-        self._plan = plan
         self._stop = context.Event()
-        self._writes = [Log(folder / f"writer-{writer}") for writer in range(WRITERS)]
-        self._lookups = Log(folder / "lookups")
-        works = [
-            partial(write, url, plan, writer, log, self._stop) for writer, log in enumerate(self._writes)
+        self._processes: list[BaseProcess] = [
+            context.Process(target=work, args=(self._stop,), daemon=True) for work in works
         ]
-        works.append(partial(look_up, url, plan, self._writes, self._lookups, self._stop))
-        self._processes: list[BaseProcess] = [context.Process(target=work, daemon=True) for work in works]
 
     def __enter__(self) -> Self:
         for process in self._processes:
@@ -212,21 +201,44 @@ class Load(AbstractContextManager["Load"]):
             process.kill()
             process.join()
 
-    def go_on(self, spells: int) -> None:
-        """Returns when every process has begun and ended so many steps or lookups from now on."""
-        now = time.monotonic()
-        while any(self._since(log, now) < spells for log in (*self._writes, self._lookups)):
-            ended = [process.exitcode for process in self._processes if process.exitcode is not None]
-            assert not ended, f"processes ended with {ended}, see what they wrote to stderr"
-            assert time.monotonic() < now + PATIENCE, f"some did not get on within {PATIENCE:g} s"
+    def require_life(self) -> None:
+        """None has ended so far."""
+        ended = [process.exitcode for process in self._processes if process.exitcode is not None]
+        assert not ended, f"processes ended with {ended}, see what they wrote to stderr"
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Returns when something holds, while all go on."""
+        deadline = time.monotonic() + PATIENCE
+        while not holds():
+            self.require_life()
+            assert time.monotonic() < deadline, f"some did not get on within {PATIENCE:g} s"
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Lets the processes finish their steps; all end without an error."""
+        """Lets them finish what they have begun; all end without an error."""
         self._stop.set()
         for process in self._processes:
             process.join(PATIENCE)
         assert [process.exitcode for process in self._processes] == [0] * len(self._processes)
+
+
+class Load(Processes):
+    """Four writers, and one that looks up, unless nobody is to; all with one index each from the first step
+    to the last."""
+
+    def __init__(self, url: str, folder: Path, plan: Plan, *, looks_up: bool = True) -> None:
+        self._plan = plan
+        self._writes = [Log(folder / f"writer-{writer}") for writer in range(WRITERS)]
+        self._lookups = Log(folder / "lookups")
+        works = [partial(write, url, plan, writer, log) for writer, log in enumerate(self._writes)]
+        self._logs = [*self._writes, self._lookups] if looks_up else self._writes
+        looking_up = partial(look_up, url, plan, self._writes, self._lookups)
+        super().__init__([*works, looking_up] if looks_up else works)
+
+    def go_on(self, spells: int) -> None:
+        """Returns when every process has begun and ended so many steps or lookups from now on."""
+        now = time.monotonic()
+        self.wait_until(lambda: all(self._since(log, now) >= spells for log in self._logs))
 
     def stalls(self, since: float) -> Stalls:
         """What a fault at that moment cost, of what has ended."""
@@ -241,6 +253,20 @@ class Load(AbstractContextManager["Load"]):
             for document in step.deleted:
                 del stored[document]
         return stored
+
+    def deleted(self) -> list[str]:
+        """The documents that were deleted in acknowledged steps."""
+        return [document for step in self._steps() for document in step.deleted]
+
+    def left_behind(self) -> list[int]:
+        """The fingerprints that documents had before they were moved or deleted."""
+        stored = self.acknowledged()
+        return [
+            fingerprint
+            for step in self._steps()
+            for document, fingerprint in step.stored.items()
+            if stored.get(document) != fingerprint
+        ]
 
     def planted(self) -> list[tuple[str, int]]:
         """Some documents of every acknowledged step."""
@@ -257,6 +283,6 @@ class Load(AbstractContextManager["Load"]):
 
 
 def _usual_and_longest(spells: Sequence[Spell], since: float) -> tuple[float, float]:
-    usual = statistics.median(spell.seconds for spell in spells)
-    longest = max(spell.seconds for spell in spells if spell.end >= since)
+    usual = statistics.median(spell.seconds for spell in spells) if spells else 0.0
+    longest = max((spell.seconds for spell in spells if spell.end >= since), default=0.0)
     return round(usual, 3), round(longest, 3)

@@ -42,7 +42,6 @@ class Relay:
         self._before: list[tuple[bytes, Callable[[], object]]] = []
         self._kept: dict[bytes, bytes] = {}
         self.connections = 0
-        self.pages = 0  # of rows that were asked for
         self._listen()
 
     def __enter__(self) -> Self:
@@ -153,7 +152,6 @@ class Relay:
             link.cut()
 
     def _look_at(self, data: bytes) -> None:
-        self.pages += data.count(b"scannerGetList")
         for method, message in self._kept.items():
             if method in data and not message:
                 self._kept[method] = data

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -11,23 +14,29 @@ import click
 
 from simhbase.errors import SimhbaseError
 
-INTERRUPTED = 130
+INTERRUPTED, READER_GONE, TERMINATED = 130, 141, 143  # as shells say it: 128 and the signal
 DEBUG = "SIMHBASE_DEBUG"
 
 # Name -> one line of help, so that `simhbase --help` imports none of them.
 COMMANDS: Mapping[str, str] = {
     "load": "Fingerprint documents and store them.",
-    "find": "Find the stored documents near texts, ids or fingerprints.",
-    "dedup": "Find the near duplicates within one corpus, without a store.",
+    "find": "Find the stored near-duplicates of texts, documents or fingerprints.",
+    "match": "Find the near-duplicates of documents among those of files, without a store.",
+    "dedup": "Find the near-duplicates within one corpus, without a store.",
     "fingerprint": "Print the fingerprint of each document, in input order.",
     "delete": "Remove documents from a store.",
     "stats": "Count documents, index rows and bytes of a store.",
-    "check": "Compare a store's tables with each other, and repair them.",
+    "check": "Compare the rows of a store's tables with each other, and repair them.",
+    "vacuum": "Remove what moved and deleted documents have left behind in HBase.",
     "idf": "Learn an IDF file or the boilerplate of a corpus.",
     "evaluate": "Measure recall and precision against given pairs.",
     "calibrate": "Measure schemes on a corpus, and recommend one.",
     "tables": "Create, check, describe and drop a store's tables.",
 }
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does."""
 
 
 class Commands(click.Group):
@@ -55,9 +64,14 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except SimhbaseError as error:
             fail(str(error), error.exit_code)
+        except Terminated:
+            fail("terminated", TERMINATED)
         except KeyboardInterrupt:
             fail("interrupted", INTERRUPTED)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        except BrokenPipeError:
+            _forget_output()
+            raise click.exceptions.Exit(READER_GONE) from None
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             if os.environ.get(DEBUG):
@@ -69,9 +83,22 @@ def fail(text: str, exit_code: int) -> None:
     """Ends the command with a message on stderr."""
     from simhbase.cli.output import message
 
-    for line in f"Error: {text}".split("\n"):
-        message(line)
+    with suppress(OSError):  # nobody may be there to read it
+        for line in f"Error: {text}".split("\n"):
+            message(line)
     raise click.exceptions.Exit(exit_code)
+
+
+def _forget_output() -> None:
+    """Lets Python end without trying once more to write what nobody takes."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated
 
 
 @click.command(
@@ -79,7 +106,7 @@ def fail(text: str, exit_code: int) -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 done with rejected records, 10 no such store, "
     "11 store unreachable, 12 another profile, 13 store or output file busy, 14 another schema, "
-    "130 interrupted.",
+    "130 interrupted, 141 nobody reads its output any more, 143 terminated.",
 )
 @click.version_option(package_name="simhbase")
 def cli() -> None:
@@ -88,4 +115,6 @@ def cli() -> None:
 
 def main() -> None:
     """The `simhbase` command."""
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     cli(prog_name="simhbase")

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import click
 
-from simhbase.cli.inputs import Inputs, input_options
+from simhbase.cli.inputs import end, input_options, or_stdin
+from simhbase.cli.options import profile_file_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.cli.samples import read_sample
-from simhbase.errors import BadInput
-from simhbase.quality.calibration import Goal
+from simhbase.corpus.inputs import Inputs
+from simhbase.profile_file import files_beside, write_profile_file
+from simhbase.quality.calibration import SAMPLE, Goal
 from simhbase.quality.calibration import calibrate as measure
-from simhbase.quality.labels import Labels, read_labels
 from simhbase.quality.report import calibration_by_name
-from simhbase.quality.sample import Sample
 
 _SHARE = click.FloatRange(min=0, max=1, min_open=True)
 
@@ -36,7 +35,7 @@ Examples:
 @click.option(
     "--jaccard",
     type=_SHARE,
-    help=f"Pairs to be found: so similar or more. [default: {Goal.jaccard}; 0.6 of short texts]",
+    help=f"Least Jaccard similarity of the pairs to be found. [default: {Goal.jaccard}; 0.6 of short texts]",
 )
 @click.option(
     "--recall", type=_SHARE, default=Goal.recall, show_default=True, help="Share of them to be found."
@@ -51,7 +50,8 @@ Examples:
 @click.option(
     "--right",
     type=_SHARE,
-    help=f"A pair found is right if so similar or more. [default: {Goal.right}; 0.5 of short texts]",
+    help="Least Jaccard similarity of a found pair that counts as right. "
+    f"[default: {Goal.right}; 0.5 of short texts]",
 )
 @click.option(
     "--max-candidates",
@@ -65,7 +65,7 @@ Examples:
     "--sample",
     "limit",
     type=click.IntRange(min=1),
-    default=20_000,
+    default=SAMPLE,
     show_default=True,
     metavar="N",
     help="Texts to measure on at most.",
@@ -86,6 +86,8 @@ Examples:
 @click.option(
     "--plots", "folder", type=click.Path(file_okay=False, path_type=Path), help="Draw plots into this folder."
 )
+@profile_file_option
+@click.option("--all", "everything", is_flag=True, help="Show every setting that was measured.")
 @json_option
 def calibrate(
     inputs: Inputs,
@@ -99,43 +101,43 @@ def calibrate(
     seed: int,
     labels_file: Path | None,
     folder: Path | None,
+    profile_file: Path | None,
+    everything: bool,
     output: Output,
 ) -> None:
     """Measure schemes on a corpus, and recommend one.
 
-    Finds all near duplicates in a sample by their exact Jaccard similarity (of character 3-shingles),
+    Finds all near-duplicates in a sample by their exact Jaccard similarity (of character 3-shingles),
     which needs no labels, then measures how many of them each scheme finds, how much of what it finds
-    is right, and what it costs. Verified is SimHash with matches judged by sketches (--verify). Ends
+    is right, and what it costs. In the output, verified is SimHash with matches verified by sketches. Ends
     with the line to type next. Shares are per cent, with their 95 % intervals.
 
     Where half of the texts have 140 characters and fewer, what is meant for short texts is compared,
     too, and similarities are those of pairs of characters (of triples in longer texts).
     """
-    inputs.check_outputs()
-    # What is impossible is refused before anything is read.
-    least = {"jaccard": jaccard or Goal.jaccard, "right": right or Goal.right}
-    goal = Goal(documents or 1, recall, precision, candidates=max_candidates, **least)
-    labels = read_labels(labels_file) if labels_file else None
+    inputs = or_stdin(inputs)
+    if profile_file:
+        inputs.require_outputs(profile_file, *files_beside(profile_file))
+    found = measure(
+        inputs,
+        documents=documents,
+        jaccard=jaccard,
+        recall=recall,
+        precision=precision,
+        right=right,
+        max_candidates=max_candidates,
+        sample=limit,
+        seed=seed,
+        labels=labels_file,
+        plots=folder,
+    )
+    output.summary(calibration_by_name(found, everything=everything or output.is_for_programs))
+    if not everything:
+        output.hint(f"{len(found.figures)} settings were measured: --all shows them")
+    if profile_file:
+        write_profile_file(profile_file, found.profile)
     if folder:
-        from simhbase.quality.plots import draw
-    with inputs.noting_rejects() as rejects:
-        sample = read_sample(inputs, limit, seed, rejects)
-        if labels:
-            _require_whole(sample, labels)
-        if sample.is_short and jaccard is right is None:
-            goal = goal.of_short_texts()
-        found = measure(sample, goal.among(documents or sample.read), inputs.processes, labels)
-        if folder:
-            draw(found, folder)
-        output.summary(calibration_by_name(found))
-        if not found.reached:
-            message("nothing that was measured reaches the goal: what is recommended comes nearest to it")
-        rejects.end()
-
-
-def _require_whole(sample: Sample, labels: Labels) -> None:
-    if not sample.is_whole:
-        raise BadInput(
-            f"{labels.source} is about all documents, and the sample has only some of {sample.read:,}: "
-            f"take them all (--sample {sample.read})"
-        )
+        message(f"plots are in {folder}")
+    if not found.reached:
+        message("nothing that was measured reaches the goal: what is recommended comes nearest to it")
+    end(found.counts)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import BinaryIO
 
 import click
 
-from simhbase.bulk.streams import BOM
-from simhbase.cli.interrupt import interrupt_put_off
 from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option, message
+from simhbase.corpus.sources import READ_BYTES
+from simhbase.corpus.streams import Unreadable, split_lines, unpacked
 from simhbase.errors import BadInput, UsageError
 from simhbase.index import open_index
+from simhbase.interrupt import interrupt_put_off
 
 BATCH = 4096  # documents removed at once
 
 
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--ids-file", type=click.File("rb"), help="A file of ids, one a line; - for standard input.")
+@click.option(
+    "--ids-file",
+    type=click.File("rb"),
+    help="File of ids, one a line, also .gz or .zst; - reads standard input.",
+)
 @store_option
 @json_option
 def delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Output) -> None:
@@ -48,11 +55,19 @@ def delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Outp
 
 def _lines(file: BinaryIO | None) -> Iterator[str]:
     """The lines of a file that are not empty. Raises BadInput where one is not UTF-8."""
-    lines: Iterable[bytes] = file or ()
-    for number, line in enumerate(lines, 1):
-        try:
-            document = line.removeprefix(BOM if number == 1 else b"").rstrip(b"\r\n").decode()
-        except UnicodeDecodeError as error:
-            raise BadInput(f"--ids-file, line {number}: not UTF-8 at byte {error.start + 1}") from error
-        if document:
-            yield document
+    if file is None:
+        return
+    name = getattr(file, "name", "standard input")
+    blocks = iter(partial(getattr(file, "read1", file.read), READ_BYTES), b"")
+    try:
+        for number, line in enumerate(split_lines(unpacked(blocks), sys.maxsize), 1):
+            assert isinstance(line, bytes)  # none is too long
+            try:
+                document = line.rstrip(b"\r").decode()
+            except UnicodeDecodeError as error:
+                where = f"--ids-file {name}, line {number}"
+                raise BadInput(f"{where}: not UTF-8 at byte {error.start + 1}") from error
+            if document:
+                yield document
+    except Unreadable as error:
+        raise BadInput(f"--ids-file {name}: {error}") from error

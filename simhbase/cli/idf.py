@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from simhbase.boilerplate import WINDOW
-from simhbase.bulk.boilerplate import LEAST_DOCUMENTS, ChunkCoverage, Coverage, learn
-from simhbase.bulk.frequencies import ChunkFrequencies
-from simhbase.bulk.outputs import OutputFile
-from simhbase.bulk.parser import Parser
-from simhbase.bulk.record import Chunk
-from simhbase.bulk.sources import STDIN
-from simhbase.cli.inputs import AnyOutcome, Inputs, Rejects, output_option, text_options
+from simhbase.cli.inputs import OUTPUT_PATH, Console, end, or_stdin, output_option, text_options
 from simhbase.cli.output import Output, json_option
-from simhbase.errors import BadInput, UsageError
-from simhbase.idf import render_table
-
-SHOWN = 10
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.rejects import Counts
+from simhbase.errors import UsageError
+from simhbase.jobs.learn_boilerplate import (
+    LEAST_DOCUMENTS,
+    BoilerplateReport,
+    learn_boilerplate,
+    require_rereadable,
+)
+from simhbase.jobs.learn_idf import learn_idf
 
 
 @click.command(
@@ -35,7 +32,7 @@ Examples:
 """
 )
 @text_options
-@click.option("-o", "--output", "file", type=click.Path(dir_okay=False, path_type=Path), help="The IDF file.")
+@click.option("-o", "--output", "file", type=OUTPUT_PATH, help="File to write the IDF table to.")
 @click.option(
     "--min-documents",
     type=click.IntRange(min=1),
@@ -51,7 +48,7 @@ Examples:
     default=0.01,
     show_default=True,
     metavar="S",
-    help=f"Of the different texts, in at least {LEAST_DOCUMENTS}.",
+    help=f"Learn what at least this share of the different texts have, and {LEAST_DOCUMENTS} of them.",
 )
 @json_option
 def idf(
@@ -70,90 +67,36 @@ def idf(
     """
     if not (file or boilerplate):
         raise UsageError("nothing to write: name an IDF file (-o), a file of --boilerplate, or both")
-    inputs.check_outputs(file, boilerplate)
-    paths = inputs.or_stdin()
+    inputs = or_stdin(inputs)
+    inputs.require_outputs(file, boilerplate)
     if boilerplate:
-        _require_rereadable(paths)
+        require_rereadable(inputs.paths)
     summary: dict[str, Any] = {}
-    with inputs.noting_rejects() as rejects:
-        passes = _Passes(inputs, paths, rejects)
-        if file:
-            summary |= _write_idf(passes, file, min_documents)
-        if boilerplate:
-            summary |= _write_boilerplate(passes, boilerplate, share)
-    output.summary(summary | {"rejected": rejects.count})
-    rejects.end()
+    counts = Counts()
+    if file:
+        learnt = learn_idf(inputs, file, min_documents)
+        counts = learnt.counts
+        summary |= {"documents": learnt.documents, "words": learnt.words, "file": learnt.file}
+        inputs = replace(inputs, rejects=None, max_rejects=None, watcher=Console(shows_rejects=False))
+    if boilerplate:
+        found = learn_boilerplate(inputs, boilerplate, share)
+        counts = counts if file else found.counts
+        summary |= {"documents": found.documents, "boilerplate": _shown(found)}
+    output.summary(summary | {"rejected": counts.rejected})
+    end(counts)
 
 
-class _Passes:
-    """Reads the same documents any number of times; their rejects are noted once."""
-
-    def __init__(self, inputs: Inputs, paths: Sequence[str], rejects: Rejects) -> None:
-        self.parser = Parser(inputs.options)
-        self._inputs = inputs
-        self._paths = paths
-        self._rejects: Rejects | None = rejects
-
-    def each(self, work: Callable[[Chunk], AnyOutcome]) -> Iterator[AnyOutcome]:
-        """What work makes of each chunk."""
-        with closing(self._inputs.each(work, self._paths)) as outcomes:
-            for outcome in outcomes:
-                yield outcome
-                if self._rejects:
-                    self._rejects.note(outcome)
-        self._rejects = None
-
-
-def _require_rereadable(paths: Sequence[str]) -> None:
-    for path in paths:
-        if path == STDIN or Path(path).is_fifo() or Path(path).is_char_device():
-            raise UsageError(
-                f"--boilerplate reads its input three times, and {path!r} can be read once: "
-                "write it to a file"
-            )
-
-
-def _write_idf(passes: _Passes, file: Path, least: int) -> dict[str, Any]:
-    """Counts the documents of each word. Raises BadInput where that leaves nothing to write."""
-    frequencies: Counter[str] = Counter()
-    documents = 0
-    for chunk in passes.each(ChunkFrequencies(passes.parser)):
-        frequencies.update(chunk.frequencies)
-        documents += chunk.parsed
-    table = render_table(frequencies, documents, least).splitlines()
-    if not table:
-        raise BadInput(f"no IDF file is written: no word comes up in {least} documents or more")
-    with OutputFile(file) as written:
-        written.write(table)
-    return {"documents": documents, "words": len(table), "file": str(file)}
-
-
-def _write_boilerplate(passes: _Passes, file: Path, share: float) -> dict[str, Any]:
-    """Learns what that share of the texts have. Raises BadInput where there is no such thing."""
-    found = learn(passes.each, passes.parser, share)
-    if not found.entries:
-        raise BadInput(
-            f"no boilerplate file is written: no line and no run of {WINDOW} words or Chinese characters "
-            f"comes up in {found.least:,} or more of {found.texts:,} different texts. A lower "
-            f"--boilerplate-share asks for fewer, down to {LEAST_DOCUMENTS}"
-        )
-    learnt = found.boilerplate(file.name)
-    covered = Coverage.total(passes.each(ChunkCoverage(passes.parser, learnt)))
-    with OutputFile(file) as written:
-        written.write(learnt.content.splitlines())
+def _shown(found: BoilerplateReport) -> dict[str, Any]:
     return {
-        "documents": covered.parsed,
-        "boilerplate": {
-            "texts": found.texts,
-            "least": found.least,
-            "lines": learnt.count("line"),
-            "phrases": learnt.count("phrase"),
-            "percent_of_characters": round(100 * covered.covered / max(1, covered.characters), 2),
-            "documents_of_nothing_else": covered.bare,
-            "file": str(file),
-            "most_frequent": [
-                {"documents": entry.documents, "kind": entry.kind, "text": entry.text}
-                for entry in learnt.entries[:SHOWN]
-            ],
-        },
+        "texts": found.texts,
+        "least": found.least,
+        "lines": found.lines,
+        "phrases": found.phrases,
+        "percent_of_characters": found.percent_of_characters,
+        "documents_of_nothing_else": found.documents_of_nothing_else,
+        "file": found.file,
+        "most_frequent": [
+            {"documents": entry.documents, "kind": entry.kind, "text": entry.text}
+            for entry in found.most_frequent
+        ],
     }

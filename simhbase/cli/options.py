@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-from simhbase.boilerplate import read_boilerplate
-from simhbase.errors import BadInput, TablesMissing, UsageError
-from simhbase.features import WEIGHTS, FeatureOptions
-from simhbase.filing import AUTO
-from simhbase.idf import read_table
+from simhbase.drawers.layout import layout
+from simhbase.drawers.scheme import AUTO
+from simhbase.errors import TablesMissing, UsageError
+from simhbase.fingerprint.minhash import BITS as SKETCH_BITS
 from simhbase.index import Index, open_index
-from simhbase.layout import layout
-from simhbase.minhash import BITS as SKETCH_BITS
 from simhbase.profile import BITS, PRESETS, SCHEMES, Profile, make_profile
-from simhbase.text import normalise
+from simhbase.profile_file import read_parameters
+from simhbase.text.boilerplate import read_boilerplate
+from simhbase.text.encoding import decode
+from simhbase.text.features import WEIGHTS, FeatureOptions
+from simhbase.text.idf import read_table
+from simhbase.text.normalise import normalise
+from simhbase.text.userfile import read_utf8
 
 DEFAULT_STORE = "rocksdb:simhbase.db"
 STORE_VARIABLE = "SIMHBASE_STORE"
@@ -34,7 +38,7 @@ store_option = click.option(
     show_default=True,
     show_envvar=True,
     metavar="URL",
-    help="The store: rocksdb:PATH, hbase://HOST:PORT/PREFIX or memory:",
+    help="The store: rocksdb:PATH, hbase://HOST:PORT/PREFIX or memory: (more: simhbase tables --help)",
 )
 
 
@@ -49,6 +53,17 @@ def converted(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.P
             raise click.BadParameter(str(error), context, option) from error
 
     return callback
+
+
+def seconds(text: str) -> int:
+    """A time as people write it. Raises UsageError."""
+    found = re.fullmatch(r"(\d{1,10})([smhdw]?)", text)
+    if not found:
+        raise UsageError(f"{text!r} is not a number of seconds, or one with s, m, h, d or w as 30d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 @dataclass(frozen=True)
@@ -95,102 +110,155 @@ class _Threshold(click.FloatRange):
         return value if value == AUTO else super().convert(value, param, ctx)
 
 
+_K = partial(
+    click.option,
+    "-k",
+    "k",
+    type=click.IntRange(min=0),
+    help="Maximum Hamming distance in bits. [default: 3]",
+)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_START = partial(
+    click.option,
+    "--profile",
+    metavar="NAME|FILE",
+    help="How texts become fingerprints, and which match: default (all words, by count), classic (the 64 "
+    "heaviest words by TF-IDF), short (texts of 140 characters and fewer, alone or among longer ones), or a "
+    "profile file (TOML; tables describe and calibrate write one). Single parameters are options, too: see "
+    "simhbase tables create --help.",
+)
 _PROFILE = {
-    "preset": click.option(
+    "profile": _START,
+    "preset": partial(
+        click.option,
         "--preset",
         type=click.Choice(list(PRESETS)),
-        help="Parameters to start from: default (all words of two characters and more, by count), "
-        "classic (the 64 heaviest words by TF-IDF) or short (texts of 140 characters and fewer, alone or "
-        "among longer ones).",
+        help="Preset to start from, by its name; as --profile.",
     ),
-    "scheme": click.option(
+    "scheme": partial(
+        click.option,
         "--scheme",
         type=click.Choice(list(SCHEMES)),
-        help="How near texts are found: simhash (default) or minhash.",
+        help="How matches are found. [default: simhash]",
     ),
-    "layout": click.option(
+    "layout": partial(
+        click.option,
         "--layout",
         callback=converted(lambda name: layout(name).name),
-        help="Blocks that name the drawers: 5x2 (default), 4x1, 4x4, 6x3 or NxM.",
+        help="Blocks that name the drawers: 4x1, 4x4, 6x3 or NxM. [default: 5x2]",
     ),
-    "k": click.option(
-        "-k", "k", type=click.IntRange(min=0), help="Bits in which near fingerprints differ at most (3)."
-    ),
-    "features": click.option(
+    "k": _K,
+    "features": partial(
+        click.option,
         "--features",
         callback=converted(lambda kind: FeatureOptions(kind=kind).kind),
-        help="words (default of simhash), words:N or chars:N for N-grams (chars:3 of minhash), or "
-        "chars:auto for pairs of characters of short texts and triples of long ones.",
+        help="Features of a text: words; words:N, chars:N: N-grams; chars:auto: pairs of characters of short "
+        "texts, triples of long ones. [default: words, of minhash chars:3]",
     ),
-    "weights": click.option("--weights", type=click.Choice(WEIGHTS), help="What a word weighs (count)."),
-    "top": click.option(
-        "--top", type=click.IntRange(min=1), metavar="N", help="Take the N heaviest words only."
+    "weights": partial(
+        click.option, "--weights", type=click.Choice(WEIGHTS), help="Weight of a word. [default: count]"
     ),
-    "min_length": click.option(
-        "--min-length", type=click.IntRange(min=1), metavar="N", help="Characters of a word at least (2)."
+    "top": partial(
+        click.option,
+        "--top",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Take the N heaviest words only. [default: all]",
     ),
-    "min_features": click.option(
+    "min_length": partial(
+        click.option,
+        "--min-length",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Leave out words of fewer characters. [default: 2]",
+    ),
+    "min_features": partial(
+        click.option,
         "--min-features",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Texts with fewer different features are rejected (2).",
+        help="Reject texts of fewer different features. [default: 2]",
     ),
-    "bands": click.option(
+    "bands": partial(
+        click.option,
         "--bands",
         metavar="BxR",
-        help="minhash: near texts agree in one of B bands of R slots (20x6); auto: by --threshold.",
+        help="minhash: B bands of R slots, of which matches share one; auto: by --threshold. [default: 20x6]",
     ),
-    "threshold": click.option(
+    "threshold": partial(
+        click.option,
         "--threshold",
         type=_Threshold(0, 1, min_open=True),
         metavar="S",
-        help="Jaccard similarity from which texts are near (minhash 0.8, --verify none); auto: minhash, less "
-        "for shorter texts.",
+        help="Least Jaccard similarity of a match; auto: minhash, less for shorter texts. [default: minhash "
+        "0.8, --verify none]",
     ),
-    "verify": click.option(
+    "verify": partial(
+        click.option,
         "--verify",
         flag_value=True,
         default=None,
-        help="simhash: keep a sketch of each text, which tells how similar matches are.",
+        help="simhash: keep a sketch of each text, and verify matches by it.",
     ),
-    "slots": click.option(
+    "slots": partial(
+        click.option,
         "--slots",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Slots of a sketch (minhash 128, --verify 256).",
+        help="Slots of a sketch. [default: minhash 128, --verify 256]",
     ),
-    "sketch_bits": click.option(
+    "sketch_bits": partial(
+        click.option,
         "--sketch-bits",
         type=click.Choice([str(bits) for bits in SKETCH_BITS]),
         callback=converted(int),
-        help="Bits of a slot (minhash 8, --verify 2).",
+        help="Bits of a slot. [default: minhash 8, --verify 2]",
     ),
-    "idf": click.option("--idf", type=_FILE, help="A file of words and their IDF instead of jieba's."),
-    "stop_words": click.option("--stop-words", type=_FILE, help="A file of words to leave out, one a line."),
-    "boilerplate": click.option(
-        "--boilerplate", type=_FILE, help="A file of lines and phrases to leave out (simhbase idf learns it)."
+    "idf": partial(click.option, "--idf", type=_FILE, help="File of words and their IDF. [default: jieba's]"),
+    "stop_words": partial(
+        click.option, "--stop-words", type=_FILE, help="File of words to leave out, one a line."
+    ),
+    "boilerplate": partial(
+        click.option,
+        "--boilerplate",
+        type=_FILE,
+        help="File of lines and phrases to leave out (simhbase idf learns it).",
     ),
 }
-_BITS = click.option(
+_BITS = partial(
+    click.option,
     "--bits",
     type=click.Choice([str(bits) for bits in BITS]),
     callback=converted(int),
-    help="Length of a fingerprint (64).",
+    help="Length of a fingerprint. [default: 64]",
 )
 
 
-def profile_options(command: Command) -> Command:
-    """Adds the options of a profile of 64 bits; the command takes `chosen`, a ProfileOptions."""
-    return _profile_options(_PROFILE)(command)
+k_option = _K()
 
 
-def profile_options_with_bits(command: Command) -> Command:
+def profile_options(*shown: str) -> Callable[[Command], Command]:
+    """Adds `--profile` and the options of single parameters of 64 bits, of which help shows the named ones
+    alone; the command takes `chosen`, a ProfileOptions."""
+    return _profile_options(_PROFILE, shown)
+
+
+def profile_options_with_bits(*shown: str) -> Callable[[Command], Command]:
     """The same with `--bits`."""
-    return _profile_options(_PROFILE | {"bits": _BITS})(command)
+    return _profile_options(_PROFILE | {"bits": _BITS}, shown)
 
 
-def _profile_options(options: Mapping[str, Callable[[Command], Command]]) -> Callable[[Command], Command]:
+ALL_PARAMETERS = tuple(_PROFILE)
+profile_file_option = click.option(
+    "--profile-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the profile here, as --profile takes it.",
+)
+
+
+def _profile_options(
+    options: Mapping[str, Callable[..., Callable[[Command], Command]]], shown: Collection[str]
+) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         @wraps(command)
         def with_profile(*args: Any, **kwargs: Any) -> None:
@@ -198,15 +266,15 @@ def _profile_options(options: Mapping[str, Callable[[Command], Command]]) -> Cal
             command(*args, chosen=ProfileOptions(_given(values)), **kwargs)
 
         decorated: Command = with_profile
-        for option in reversed(list(options.values())):
-            decorated = option(decorated)
+        for name, option in reversed(list(options.items())):
+            decorated = option(hidden=name not in ("profile", *shown))(decorated)
         return decorated
 
     return decorate
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a profile among the options: those named, and those that a preset sets."""
+    """The parameters of a profile among the options: those named, and those of a preset or file."""
     given = {name: value for name, value in values.items() if value is not None}
     if "idf" in given:
         given["idf"] = read_table(given["idf"])
@@ -214,19 +282,12 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
         given["boilerplate"] = read_boilerplate(given["boilerplate"])
     if "stop_words" in given:
         given["stop_words"] = _read_words(given["stop_words"])
-    preset = given.pop("preset", None)
-    return given if preset is None else _preset_parameters(preset) | given
-
-
-def _preset_parameters(preset: str) -> dict[str, Any]:
-    """What a preset says about every parameter that any preset sets and its scheme has."""
-    parameters = make_profile({}, preset).parameters()
-    names = {name for each in PRESETS.values() for name in each}
-    return {name: parameters[name] for name in parameters if name in names}
+    profile, preset = given.pop("profile", None), given.pop("preset", None)
+    if profile is not None and preset is not None:
+        raise UsageError("--profile and --preset both say what to start from: give one of them")
+    start = profile or preset
+    return given if start is None else {**read_parameters(start), **given}
 
 
 def _read_words(path: Path) -> frozenset[str]:
-    try:
-        return frozenset(normalise(path.read_text("utf-8")).split())
-    except UnicodeDecodeError as error:
-        raise BadInput(f"--stop-words: {path} is not UTF-8 at byte {error.start}") from error
+    return frozenset(normalise(decode(read_utf8(path, "file of stop words"))).split())

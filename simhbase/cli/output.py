@@ -8,29 +8,73 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import click
 
-from simhbase.bulk.outputs import json_line, shown_similarity
 from simhbase.cli.tabular import is_estimate, shown_estimate, table_lines
+from simhbase.corpus.outputs import json_line, shown_similarity
+from simhbase.corpus.rejects import Counts
+from simhbase.errors import OutputFailed, UsageError
+from simhbase.jobs.lookups import Answer
 from simhbase.model import Lookup, Match
 
-Answer = tuple[str | None, Lookup]
-
+# What messages of the library name, and the options that say the same.
+OPTIONS: Mapping[str, str] = {"share": "--boilerplate-share"} | {
+    name: f"--{name.replace('_', '-')}"
+    for name in (
+        "compression",
+        "delimiter",
+        "documents",
+        "duplicates",
+        "encoding",
+        "fingerprint_field",
+        "format",
+        "id_field",
+        "id_prefix",
+        "ids_are_unique",
+        "jaccard",
+        "max_rejects",
+        "min_similarity",
+        "regions",
+        "representative",
+        "sample",
+        "text_field",
+        "ttl",
+        "unique",
+        "unique_only",
+        "verify",
+    )
+}
+_PARAMETER = re.compile(rf"`({'|'.join(OPTIONS)})(?:=(?:True|'([^'`]*)'))?`")
+TAKEN = "simhbase.standard_output"  # the option whose file standard output is, in a context's meta
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class Output(Protocol):
-    """Results, by kind. Each call is flushed: whoever reads the other end of a pipe gets it now."""
+    """Results, by kind. Each call is flushed: whoever reads the other end of a pipe gets it now.
+
+    is_for_programs: whether nobody is meant to read it.
+    """
+
+    is_for_programs: ClassVar[bool]
 
     def summary(self, values: Mapping[str, Any]) -> None:
         """What a command did or found, by name; values may be mappings and lists themselves (a list
-        of mappings is a table). Those that `estimates` names are no exact numbers."""
+        of mappings is a table). Those that `estimates` names are no exact numbers; `warnings` are for
+        programs, people have had them as messages."""
+
+    def report(self, report: Report) -> None:
+        """The summary of what a job returned: its values, but for the counts of its inputs."""
 
     def hint(self, text: str) -> None:
         """What else a person could ask for."""
+
+    def end(self, text: str) -> None:
+        """What a person wants to know when all results are there."""
 
     def lookups(self, answers: Iterable[Answer]) -> None:
         """Answers to queries, each with the query's id if it has one."""
@@ -45,12 +89,23 @@ class Output(Protocol):
 class JsonOutput:
     """A JSON object a summary, a line of JSON a record."""
 
+    is_for_programs: ClassVar[bool] = True
+
     def summary(self, values: Mapping[str, Any]) -> None:
         """One object."""
         self._lines([values])
 
+    def report(self, report: Report) -> None:
+        """The summary of a report."""
+        self.summary(_values(report))
+
     def hint(self, text: str) -> None:
         """Nothing: a program reads this."""
+
+    def end(self, text: str) -> None:
+        """A message where a person sees it."""
+        if sys.stderr.isatty():
+            message(text)
 
     def lookups(self, answers: Iterable[Answer]) -> None:
         """A line a query."""
@@ -70,7 +125,12 @@ class JsonOutput:
 
 class ConsoleOutput:
     """Text for people. Ids come last in a line: they may be long, and are never cut; what a terminal
-    would obey is shown as an escape."""
+    would obey is shown as an escape. summary_beside: summaries go to stderr."""
+
+    def __init__(self, *, summary_beside: bool = False) -> None:
+        self._summary_beside = summary_beside
+
+    is_for_programs: ClassVar[bool] = False
 
     def summary(self, values: Mapping[str, Any]) -> None:
         """A line a value."""
@@ -78,11 +138,23 @@ class ConsoleOutput:
         shown = {
             name: f"about {_shown(value)}" if name in estimates and value is not None else value
             for name, value in values.items()
-            if name != "estimates"
+            if name not in ("estimates", "warnings")
         }
-        _write(_encoded(_aligned(shown)))
+        if self._summary_beside:
+            for line in _aligned(shown):
+                message(line)
+        else:
+            _write(_encoded(_aligned(shown)))
+
+    def report(self, report: Report) -> None:
+        """The summary of a report."""
+        self.summary(_values(report))
 
     def hint(self, text: str) -> None:
+        """A message."""
+        message(text)
+
+    def end(self, text: str) -> None:
         """A message."""
         message(text)
 
@@ -99,9 +171,29 @@ class ConsoleOutput:
         _write([text.encode()])
 
 
+class Report(Protocol):
+    """What a job returns: a data class."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+def _values(report: Report) -> dict[str, Any]:
+    return {
+        each.name: value
+        for each in fields(report)
+        if not isinstance(value := getattr(report, each.name), Counts)
+    }
+
+
 def message(text: str) -> None:
     """A line on stderr."""
-    click.echo(printable(text), err=True)
+    click.echo(printable(naming_options(text)), err=True)
+
+
+def naming_options(text: str) -> str:
+    """A message of the library, which names parameters as `max_rejects` or `verify=True`, with the
+    command line's options in their place: --max-rejects, --verify."""
+    return _PARAMETER.sub(lambda found: " ".join(filter(None, [OPTIONS[found[1]], found[2]])), text)
 
 
 def printable(text: str) -> str:
@@ -109,12 +201,22 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def json_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds `--json`; the command takes an `output`."""
+def results_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds `--json` to a command that prints a line or more a record."""
+    return json_option(command, prints_results=True)
+
+
+def json_option(command: Callable[..., None], *, prints_results: bool = False) -> Callable[..., None]:
+    """Adds `--json`; the command takes an `output`. Where an option has standard output for its file, a
+    summary goes to stderr. Raises UsageError for results that would be mixed with it."""
 
     @wraps(command)
     def with_output(*args: Any, as_json: bool, **kwargs: Any) -> None:
-        output: Output = JsonOutput() if as_json else ConsoleOutput()
+        taken_by = click.get_current_context().meta.get(TAKEN)
+        if taken_by and (as_json or prints_results):
+            results = "--json" if as_json else "the results"
+            raise UsageError(f"{taken_by} - and {results} both go to standard output: give {taken_by} a file")
+        output: Output = JsonOutput() if as_json else ConsoleOutput(summary_beside=bool(taken_by))
         command(*args, output=output, **kwargs)
 
     decorated: Callable[..., None] = with_output
@@ -123,8 +225,21 @@ def json_option(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _write(lines: Iterable[bytes]) -> None:
-    sys.stdout.buffer.writelines(lines)
-    sys.stdout.buffer.flush()
+    for line in lines:
+        with _failing_clearly():
+            sys.stdout.buffer.write(line)
+    with _failing_clearly():
+        sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _failing_clearly() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFailed(f"cannot write to standard output: {error.strerror}") from error
 
 
 def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
@@ -155,7 +270,7 @@ def _lookup_lines(query: str | None, found: Lookup) -> Iterator[str]:
     digits = _digits(found.fingerprint) or "no fingerprint"
     name = digits if query is None else f"{digits:16}  {query}"
     if found.reason is not None:
-        yield f"{name}: {found.reason}"
+        yield f"{name}: {naming_options(found.reason)}"
         return
     matches = f"{len(found.matches)} near" if found.matches else "nothing near"
     more = ", and there may be more (truncated)" if found.truncated else ""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
+from typing import TextIO
 
-Total = Callable[[], int | None]
-Advance = Callable[[int, int], None]
-Watched = Callable[[str, Total], AbstractContextManager[Advance]]
+from simhbase.progress import Advance, Total, no_progress, unseen
+
+_WIDE, _MEDIUM = 100, 60  # columns of a terminal: with a bar, without one, and below that the least
 
 
 @contextmanager
@@ -21,20 +24,22 @@ def progress(unit: str, total: Total) -> Iterator[Advance]:
     call, and how much of the total has been done by now.
     """
     if not sys.stderr.isatty():
-        yield _unseen
+        yield unseen
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
+    # A line that does not fit is broken in two, and the first half stays on the terminal.
     columns = (
         TextColumn("{task.fields[counted]:,} " + unit),
-        TextColumn("{task.fields[rate]:,.0f}/s"),
-        BarColumn(),
-        TimeElapsedColumn(),
+        *([TextColumn("{task.fields[rate]:,.0f}/s")] if console.width >= _MEDIUM else []),
+        *([BarColumn()] if console.width >= _WIDE else []),
+        *([TimeElapsedColumn()] if console.width >= _MEDIUM else []),
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task("", total=total(), counted=0, rate=0.0)
         start = monotonic()
         sum_counted = 0
@@ -49,9 +54,15 @@ def progress(unit: str, total: Total) -> Iterator[Advance]:
 
 
 def progress_beside_results(unit: str, total: Total) -> AbstractContextManager[Advance]:
-    """The same for commands that print a line a document: on a terminal those are the progress."""
-    return nullcontext(_unseen) if sys.stdout.isatty() else progress(unit, total)
+    """The same for commands that print a line a document, where a file or nobody takes the lines: on a
+    terminal they are the progress, and a pipe may lead to the same terminal, as that of `| head` does."""
+    return (no_progress if _is_seen(sys.stdout) else progress)(unit, total)
 
 
-def _unseen(counted: int, done: int) -> None:
-    """Shows nothing."""
+def _is_seen(stream: TextIO) -> bool:
+    """Whether what is written may show up on the terminal."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # it may be closed
+        return False
+    return stream.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 import click
 
-from simhbase.cli.options import Command, converted, store_option
+from simhbase.cli.options import Command, converted, seconds, store_option
 from simhbase.errors import UsageError
-from simhbase.stores.ddl import COMPRESSIONS, DEFAULT_REGIONS, MOST_REGIONS, Options, regions_for
+from simhbase.stores.hbase.schema import COMPRESSIONS, DEFAULT_REGIONS, MOST_REGIONS, OBSOLETE_REGIONS
 
 SCHEME = "hbase:"
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """What was given of the options, by name."""
-
-    given: Mapping[str, Any]
-
-    def options(self) -> Options:
-        """That, with the defaults for the others. Raises UsageError."""
-        chosen = dict(self.given)
-        if "documents" in chosen:
-            if "regions" in chosen:
-                raise UsageError("--regions and --documents both say how many regions: give one of them")
-            chosen["regions"] = regions_for(chosen.pop("documents"))
-        return Options(**chosen)
-
-    def refuse(self, reason: str) -> None:
-        """Raises UsageError where something was given, which is of no use for this reason."""
-        if self.given:
-            raise UsageError(f"{', '.join(f'--{name}' for name in self.given)}: {reason}")
-
-
-def is_in_hbase(url: str) -> bool:
-    """Whether a store has tables in HBase."""
-    return url.startswith(SCHEME)
 
 
 def administered_store(command: Command) -> Command:
@@ -57,18 +28,18 @@ def administered_store(command: Command) -> Command:
 
 
 def _with_thrift2(url: str, thrift2: str) -> str:
-    if not is_in_hbase(url):
+    if not url.startswith(SCHEME):
         raise UsageError(f"--thrift2: HBase alone has such a gateway, and {url} is no HBase store")
     return f"{url}{'&' if '?' in url else '?'}thrift2={thrift2}"
 
 
 def creation_options(command: Command) -> Command:
-    """Adds what may be chosen for new tables; the command takes `made`, TableOptions."""
+    """Adds what may be chosen for new tables; the command takes `wanted`, what was given by name."""
     return _table_options(_SPLITTING | _STORING)(command)
 
 
 def expectation_options(command: Command) -> Command:
-    """Adds what may be expected of live tables; the command takes `made`, TableOptions."""
+    """Adds what may be expected of live tables; the command takes `wanted`, what was given by name."""
     return _table_options(_STORING)(command)
 
 
@@ -78,7 +49,7 @@ def _table_options(options: Mapping[str, Callable[[Command], Command]]) -> Calla
         def with_tables(*args: Any, **kwargs: Any) -> None:
             values = {name: kwargs.pop(name) for name in options}
             given = {name: value for name, value in values.items() if value is not None}
-            command(*args, made=TableOptions(given), **kwargs)
+            command(*args, wanted=given, **kwargs)
 
         decorated: Command = with_tables
         for option in reversed(list(options.values())):
@@ -88,25 +59,19 @@ def _table_options(options: Mapping[str, Callable[[Command], Command]]) -> Calla
     return decorate
 
 
-def _seconds(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,10})([smhdw]?)", text)
-    if not found:
-        raise UsageError(f"{text!r} is not a number of seconds, or one with s, m, h, d or w as 30d")
-    return int(found[1]) * _UNITS[found[2]]
-
-
 _SPLITTING = {
     "regions": click.option(
         "--regions",
         type=click.IntRange(1, MOST_REGIONS),
         metavar="N",
-        help=f"Regions of each table at first ({DEFAULT_REGIONS}).",
+        help=f"Regions of each table at first; of obsolete {OBSOLETE_REGIONS} at most. "
+        f"[default: {DEFAULT_REGIONS}]",
     ),
     "documents": click.option(
         "--documents",
         type=click.IntRange(min=0),
         metavar="N",
-        help="As many regions as this number of documents fills.",
+        help="Choose the number of regions of each table for this many documents.",
     ),
 }
 _STORING = {
@@ -114,12 +79,12 @@ _STORING = {
         "--compression",
         type=click.Choice([name.lower() for name in COMPRESSIONS]),
         callback=converted(str.upper),
-        help="Compression of the files in HBase (HBase's own default).",
+        help="Compression of the files in HBase, whose servers must have its library. [default: HBase's own]",
     ),
     "ttl": click.option(
         "--ttl",
         metavar="SECONDS",
-        callback=converted(_seconds),
-        help="Documents vanish so long after they were stored, as 86400 or 30d (never).",
+        callback=converted(seconds),
+        help="Documents vanish so long after they were stored, as 86400 or 30d. [default: never]",
     ),
 }

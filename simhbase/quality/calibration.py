@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.rejects import Counts
+from simhbase.corpus.watcher import NOBODY, Watcher
+from simhbase.drawers.components import united
 from simhbase.errors import BadInput, UsageError
-from simhbase.pairs import united
-from simhbase.profile import Profile
-from simhbase.quality.estimates import Estimate
-from simhbase.quality.found import BINS, Truth
-from simhbase.quality.jaccard import SHINGLES, ShingleSets, shingle_sets
-from simhbase.quality.join import SimilarPairs, similar_pairs
-from simhbase.quality.labels import Labels, labelled_pairs
-from simhbase.quality.sample import Sample
+from simhbase.profile import Profile, make_profile
+from simhbase.quality.exact_join import SimilarPairs, similar_pairs
+from simhbase.quality.intervals import Estimate
+from simhbase.quality.labels import Labels, labelled_pairs, read_labels
+from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import (
     BY_LENGTH,
     BY_LENGTH_BANDS,
@@ -32,9 +34,12 @@ from simhbase.quality.schemes import (
     simhash_settings,
     verified_settings,
 )
+from simhbase.quality.truth import BINS, Truth
+from simhbase.text.jaccard import SHINGLES, ShingleSets, shingle_sets
 
 LEAST_TEXTS = 100
 LEAST_GROUPS = 20  # pairs of one group are found all or none
+SAMPLE = 20_000  # texts to measure on at most
 WIDER = range(4, MOST_BITS + 1)
 
 
@@ -93,7 +98,8 @@ class Figures:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Everything measured; `reached` says whether the recommendation reaches the goal."""
+    """Everything measured; `reached` says whether the recommendation reaches the goal. counts: what could not
+    be read, by kind."""
 
     sample: Sample
     goal: Goal
@@ -101,6 +107,17 @@ class Calibration:
     figures: Sequence[Figures]
     recommended: Figures
     reached: bool
+    counts: Counts = field(default_factory=Counts)
+
+    @property
+    def ranked(self) -> list[Figures]:
+        """All settings, what comes nearest to the goal first."""
+        return sorted(self.figures, key=lambda each: _rank(each, self.goal))
+
+    @property
+    def profile(self) -> Profile:
+        """What is recommended, as a profile to create a store with."""
+        return make_profile(parameters_of(self.recommended))
 
     @property
     def wider(self) -> list[Figures]:
@@ -115,16 +132,84 @@ class Calibration:
         ]
 
 
-def calibrate(sample: Sample, goal: Goal, processes: int, labels: Labels | None = None) -> Calibration:
+def parameters_of(figures: Figures) -> dict[str, object]:
+    """The parameters of a profile with a setting, and the cheapest drawers measured for it."""
+    drawers = "bands" if figures.setting.scheme == "minhash" else "layout"
+    return {**figures.setting.parameters, drawers: figures.cost.layout}
+
+
+def calibrate(
+    inputs: Inputs | str | Path | Sequence[str | Path],
+    *,
+    documents: int | None = None,
+    jaccard: float | None = None,
+    recall: float = Goal.recall,
+    precision: float = Goal.precision,
+    right: float | None = None,
+    max_candidates: int = Goal.candidates,
+    sample: int = SAMPLE,
+    seed: int = 0,
+    labels: str | Path | None = None,
+    plots: Path | None = None,
+) -> Calibration:
+    """Measures schemes on a corpus, and recommends one.
+
+    documents: how many the store will hold (as many as the corpus has). jaccard: pairs to be found are so
+    similar or more (0.8, of short texts 0.6); recall: the share of them to be found; right: a pair found is
+    right if so similar or more (0.65, of short texts 0.5); precision: the share of what is found to be right.
+    max_candidates: rows that a lookup may read. sample: texts to measure on at most; another seed draws
+    another one. labels: a file of the pairs to be found, as for `evaluate`, instead of all that are similar
+    enough. plots: a folder to draw plots into, which takes the extra `plots`.
+
+    Raises UsageError for what is impossible, before anything is read; BadInput where the corpus is too small,
+    has no near-duplicates or too few to tell, and for labels of unknown ids; TooManyRejects.
+    """
+    inputs = Inputs.of(inputs)
+    inputs.require_outputs()
+    least = {"jaccard": jaccard or Goal.jaccard, "right": right or Goal.right}
+    goal = Goal(documents or 1, recall, precision, candidates=max_candidates, **least)
+    pairs = read_labels(Path(labels)) if labels else None
+    if plots:
+        from simhbase.quality.plots import (
+            draw,
+        )  # refuses where matplotlib is missing, before anything is read
+    with inputs.noting_rejects() as rejects:
+        drawn = read_sample(inputs, sample, seed, rejects)
+    if pairs:
+        _require_whole(drawn, pairs)
+    if drawn.is_short and jaccard is right is None:
+        goal = goal.of_short_texts()
+    goal = goal.among(documents or drawn.read)
+    found = recommend(drawn, goal, inputs.processes, pairs, inputs.watcher)
+    if plots:
+        draw(found, plots)
+    return replace(found, counts=rejects.counts)
+
+
+def _require_whole(sample: Sample, labels: Labels) -> None:
+    if not sample.is_whole:
+        raise BadInput(
+            f"{labels.source} is about all documents, and the sample has only some of {sample.read:,}: "
+            f"take them all (`sample` of {sample.read})"
+        )
+
+
+def recommend(
+    sample: Sample, goal: Goal, processes: int, labels: Labels | None = None, watcher: Watcher = NOBODY
+) -> Calibration:
     """Measures every scheme on a sample and recommends the one that reaches the goal with the fewest
     rows a document (of several the one that reads, then errs, least), or comes nearest to it.
 
     labels: the pairs to find; without them all pairs that are similar enough. Raises BadInput where the
-    sample is too small, has no near duplicates or too few to tell, and for labels of unknown ids.
+    sample is too small, has no near-duplicates or too few to tell, and for labels of unknown ids.
     """
     sets = shingle_sets(sample.texts, BY_LENGTH.features if sample.is_short else SHINGLES)
     truth = find_truth(sample, sets, goal, labelled_pairs(labels, sample, sets) if labels else None)
-    figures = [measured(setting, truth, goal) for setting in settings(truth, processes)]
+    figures = []
+    with watcher.progress("settings measured", lambda: None) as advance:
+        for setting in settings(truth, processes):
+            figures.append(measured(setting, truth, goal))
+            advance(1, len(figures))
     recommended = min(figures, key=lambda each: _rank(each, goal))
     return Calibration(sample, goal, truth, figures, recommended, _reaches(recommended, goal))
 
@@ -155,7 +240,7 @@ def _too_few_texts(sample: Sample) -> str:
     n = len(sample.texts)
     if n == 1 and sample.copies:
         return (
-            f"all {sample.read:,} documents have the same text: nothing can be measured. Is --text-field the "
+            f"all {sample.read:,} documents have the same text: nothing can be measured. Is `text_field` the "
             "right one?"
         )
     copies = f" ({sample.copies:,} others are copies of them)" if sample.copies else ""
@@ -168,12 +253,12 @@ def _too_few_texts(sample: Sample) -> str:
 def _too_few_groups(truth: Truth, pairs: int, groups: int, goal: Goal) -> str:
     found = f"{pairs:,} pair{'s' * (pairs != 1)}" if pairs else "no pair"
     highest = f" (the most similar pair: {truth.pairs.jaccard.max():.2f})" if len(truth.pairs.left) else ""
-    within = f", in {groups} group{'s' * (groups != 1)} of near duplicates" if pairs else ""
-    sample = "" if truth.sample.is_whole else "a larger --sample or "
+    within = f", in {groups} group{'s' * (groups != 1)} of near-duplicates" if pairs else ""
+    sample = "" if truth.sample.is_whole else "a larger `sample` or "
     return (
         f"{found} of Jaccard similarity {goal.jaccard} or more{highest} among {len(truth.sample.texts):,} "
         f"different texts{within}: at least {LEAST_GROUPS} groups are needed to recommend anything. Either "
-        f"the corpus has hardly any, or what you look for is less alike: take {sample}a lower --jaccard"
+        f"the corpus has hardly any, or what you look for is less alike: take {sample}a lower `jaccard`"
     )
 
 
@@ -185,14 +270,16 @@ def settings(truth: Truth, processes: int) -> list[Setting]:
     ]
     *of_simhash, of_minhash = fingerprint_texts(truth.sample.texts, [*profiles, MINHASH], processes)
     plain = [
-        list(simhash_settings(printed, parameters, truth.pairs))
-        for printed, parameters in zip(of_simhash, SIMHASH_FEATURES, strict=True)
+        list(simhash_settings(fingerprinted, parameters, truth.pairs))
+        for fingerprinted, parameters in zip(of_simhash, SIMHASH_FEATURES, strict=True)
     ]
     verified = map(verified_settings, of_simhash, plain[: len(VERIFIED_FEATURES)])
     compared = [*chain.from_iterable([*plain, *verified]), *minhash_settings(of_minhash, truth.pairs)]
     if truth.sample.is_short:
-        (printed,) = fingerprint_texts(truth.sample.texts, [BY_LENGTH], processes)
-        compared += minhash_settings(printed, truth.pairs, BY_LENGTH, BY_LENGTH_BANDS, BY_LENGTH_THRESHOLDS)
+        (fingerprinted,) = fingerprint_texts(truth.sample.texts, [BY_LENGTH], processes)
+        compared += minhash_settings(
+            fingerprinted, truth.pairs, BY_LENGTH, BY_LENGTH_BANDS, BY_LENGTH_THRESHOLDS
+        )
     return compared
 
 
@@ -220,7 +307,7 @@ def measured(setting: Setting, truth: Truth, goal: Goal) -> Figures:
 
 def candidates_at(cost: Cost, n: int, documents: int) -> float:
     """The rows a lookup reads among so many documents, from those of n: unrelated ones grow with the
-    documents, the near duplicates of a text do not."""
+    documents, the near-duplicates of a text do not."""
     return cost.drawers.unrelated * documents / n + cost.drawers.related
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simhbase.errors import BadInput
-from simhbase.index import Index
-from simhbase.profile import Profile
-from simhbase.quality.estimates import Estimate
-from simhbase.quality.found import Found, Truth
-from simhbase.quality.jaccard import jaccard, shingle_sets
-from simhbase.quality.join import SimilarPairs
-from simhbase.quality.labels import Labels, labelled_pairs
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.rejects import Counts
+from simhbase.errors import BadInput, UsageError
+from simhbase.index import Index, open_index
+from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.quality.exact_join import SimilarPairs
+from simhbase.quality.intervals import Estimate
+from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.report import bin_name, share
-from simhbase.quality.sample import Sample
+from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import fingerprint_texts, near_under
+from simhbase.quality.truth import Found, Truth
+from simhbase.text.jaccard import jaccard, shingle_sets
 
+RIGHT = 0.65
 BINS = ((0.0, 0.5), (0.5, 0.6), (0.6, 0.7), (0.7, 0.75), (0.75, 0.8), (0.8, 0.9), (0.9, 1.0))
 _AT_ONCE = 1000  # lookups in one read
 
@@ -30,7 +35,8 @@ class Evaluation:
 
     pairs: how many were given, found: how many of any kind were found; by_bin: recall of the given
     pairs by their Jaccard similarity, empty where that is not known; recall: of all of them; precision:
-    the share of what was found that is right; truncated: lookups that a limit has cut.
+    the share of what was found that is right; truncated: lookups that a limit has cut. Of files: copies:
+    documents with the text of another one, whose pairs are left out; counts: what could not be read, by kind.
     """
 
     pairs: int
@@ -39,6 +45,8 @@ class Evaluation:
     recall: Estimate | None
     precision: Estimate | None
     truncated: int = 0
+    copies: int = 0
+    counts: Counts = field(default_factory=Counts)
 
     def by_name(self) -> dict[str, Any]:
         """As plain values."""
@@ -52,6 +60,55 @@ class Evaluation:
         }
 
 
+def evaluate(
+    pairs: str | Path,
+    inputs: Inputs | str | Path | Sequence[str | Path] | None = None,
+    *,
+    store: str | None = None,
+    profile: Profile | Mapping[str, object] | None = None,
+    min_similarity: float | None = None,
+    right: float = RIGHT,
+) -> Evaluation:
+    """Measures recall and precision against given pairs: of documents in files, or of a store.
+
+    pairs: a file of two ids a line with a tab between them, or of their Jaccard similarity and the ids, or
+    with a first line that names the columns id_a, id_b and jaccard. inputs: documents to compare with each
+    other under a profile, or some of its parameters by name; what is found is right if its exact Jaccard
+    similarity (of character 3-shingles) is `right` or more. store: the URL of a store to look the documents
+    of the pairs up in instead; there only what is found of the given pairs can be judged, and of a profile k
+    alone can be given. min_similarity: count only what is so similar, as sketches estimate it.
+
+    Raises UsageError for what does not go together, before anything is read; BadInput for ids that are not
+    there; TooManyRejects; and for a store what `simhbase.open` raises.
+    """
+    if (inputs is None) == (store is None):
+        raise UsageError("either inputs, documents to compare, or a store is evaluated: give one of them")
+    if store is not None:
+        return _of_store(store, Path(pairs), given_parameters(profile), min_similarity, right)
+    assert inputs is not None
+    inputs = Inputs.of(inputs)
+    inputs.require_outputs()
+    labels = read_labels(Path(pairs))
+    made = make_profile(given_parameters(profile))
+    _ = made.index_scheme.bounds(None, min_similarity)  # refuses it before anything is read
+    with inputs.noting_rejects() as rejects:
+        sample = read_sample(inputs, sys.maxsize, 0, rejects)
+    found = evaluate_corpus(sample, labels, made, min_similarity, right, inputs.processes)
+    return replace(found, copies=sample.copies, counts=rejects.counts)
+
+
+def _of_store(
+    url: str, pairs: Path, given: Mapping[str, object], min_similarity: float | None, right: float
+) -> Evaluation:
+    labels = read_labels(pairs)
+    others = dict(given)
+    k = others.pop("k", None)
+    if others:
+        raise UsageError(f"a store has its profile: leave out {', '.join(others)}, or name files to compare")
+    with open_index(url, access="read") as index:
+        return evaluate_store(index, labels, k, min_similarity, right)  # type: ignore[arg-type]  # it checks
+
+
 def evaluate_store(
     index: Index, labels: Labels, k: int | None, min_similarity: float | None, right: float
 ) -> Evaluation:
@@ -62,11 +119,11 @@ def evaluate_store(
     sample = Sample.of_all(labels.ids)
     pairs = _given_pairs(labels, sample)
     found, truncated = _looked_up(index, sample, k, min_similarity)
-    judged = found.where(
+    verified = found.where(
         Found(found.n, pairs.left, pairs.right, pairs.jaccard).places(found.left, found.right) >= 0
     )
     truth = Truth(pairs, pairs if labels.jaccard is None else pairs.of_at_least(right), sample)
-    return _evaluation(truth, found, judged, labels.jaccard is not None, truncated)
+    return _evaluation(truth, found, verified, labels.jaccard is not None, truncated)
 
 
 def evaluate_corpus(
@@ -81,15 +138,15 @@ def evaluate_corpus(
     similarity says so. Raises BadInput for ids that the corpus does not have."""
     labels.places(sample)
     sets = shingle_sets(sample.texts)
-    (printed,) = fingerprint_texts(sample.texts, [profile], processes)
-    found = near_under(profile, printed, min_similarity)
+    (fingerprinted,) = fingerprint_texts(sample.texts, [profile], processes)
+    found = near_under(profile, fingerprinted, min_similarity)
     exact = SimilarPairs(found.left, found.right, jaccard(sets, found.left, found.right))
     truth = Truth(labelled_pairs(labels, sample, sets), exact.of_at_least(right), sample)
     return _evaluation(truth, found, found, has_similarity=True)
 
 
 def _evaluation(
-    truth: Truth, found: Found, judged: Found, has_similarity: bool, truncated: int = 0
+    truth: Truth, found: Found, verified: Found, has_similarity: bool, truncated: int = 0
 ) -> Evaluation:
     measured = {bin_name(*bounds): truth.recall(found, *bounds) for bounds in BINS if has_similarity}
     return Evaluation(
@@ -97,7 +154,7 @@ def _evaluation(
         len(found.left),
         {name: of_bin for name, of_bin in measured.items() if of_bin is not None},
         truth.recall(found, 0.0, 1.0),
-        truth.precision(judged),
+        truth.precision(verified),
         truncated,
     )
 
@@ -120,13 +177,12 @@ def _looked_up(
         shown = ", ".join(map(repr, missing[:5]))
         raise BadInput(
             f"the pairs name {len(missing):,} ids of {len(ids):,} that are not stored in {index.store.url}: "
-            f"{shown}{', ...' if len(missing) > 5 else ''}. Is it the right store, and --id-prefix the same?"
+            f"{shown}{', ...' if len(missing) > 5 else ''}. Is it the right store, and `id_prefix` the same?"
         )
-    fingerprints = np.array(stored, dtype=np.uint64)
     pairs: dict[tuple[int, int], float] = {}
     truncated = 0
     for start in range(0, len(ids), _AT_ONCE):
-        lookups = index.find_fingerprints(fingerprints[start : start + _AT_ONCE], k, min_similarity)
+        lookups = index.find_ids(ids[start : start + _AT_ONCE], k, min_similarity)
         for place, lookup in enumerate(lookups, start):
             truncated += lookup.truncated
             others = ((sample.places.get(match.id), match.distance) for match in lookup.matches)

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import BadInput
-from simhbase.quality.jaccard import ShingleSets, jaccard
-from simhbase.quality.join import SimilarPairs
+from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.sample import Sample
-from simhbase.text import decode
+from simhbase.text.encoding import decode
+from simhbase.text.jaccard import ShingleSets, jaccard
+from simhbase.text.userfile import read_utf8
 
 _HEADER = ("id_a", "id_b", "jaccard")
 _SHOWN = 5
@@ -42,7 +43,7 @@ class Labels:
             shown = ", ".join(map(repr, unknown[:_SHOWN])) + (", ..." if len(unknown) > _SHOWN else "")
             raise BadInput(
                 f"{self.source} names {len(unknown):,} ids of {len(self.ids):,} that are not among the "
-                f"documents: {shown}. Is it made for this corpus, and does --id-prefix fit?"
+                f"documents: {shown}. Is it made for this corpus, and does `id_prefix` fit?"
             )
         left = np.array([sample.places[name] for name in self.left], dtype=np.int64)
         right = np.array([sample.places[name] for name in self.right], dtype=np.int64)
@@ -58,13 +59,15 @@ def labelled_pairs(labels: Labels, sample: Sample, sets: ShingleSets) -> Similar
 
 
 def read_labels(path: Path) -> Labels:
-    """Pairs of ids from a file of tab-separated columns, UTF-8.
+    """Pairs of ids from a file of tab-separated columns, UTF-8, plain or compressed by gzip or zstd.
 
     A first line that names the columns id_a and id_b (and jaccard, if there is one) says where they
     are, others are not looked at. Without it there are two columns (the ids), three (similarity, ids)
-    or six and more (similarity, three others, ids). Raises BadInput naming the line.
+    or six and more (similarity, three others, ids). Raises BadInput naming the file and the line.
     """
-    rows = csv.reader(decode(path.read_bytes()).splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    rows = csv.reader(
+        decode(read_utf8(path, "file of pairs")).split("\n"), delimiter="\t", quoting=csv.QUOTE_NONE
+    )
     numbered = [(number, row) for number, row in enumerate(rows, 1) if row]
     if not numbered:
         raise BadInput(f"{path} has no pairs: a pair of ids a line is needed, with a tab between them")

@@ -8,29 +8,32 @@ from pathlib import Path
 
 import numpy as np
 
+from simhbase.drawers.bands import bands
 from simhbase.errors import SimhbaseError
-from simhbase.minhash import bands
 from simhbase.quality.calibration import Calibration, Figures
-from simhbase.quality.estimates import Estimate
-from simhbase.quality.found import Found
+from simhbase.quality.intervals import Estimate
 from simhbase.quality.schemes import MINHASH_THRESHOLDS
+from simhbase.quality.truth import Found
 
 try:
     from matplotlib import rcParams
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter, ScalarFormatter
 except ImportError as error:
     raise SimhbaseError(
         "plots need matplotlib, which is not installed: pip install 'simhbase[plots]'"
     ) from error
 
-_SIZE = (7.0, 4.5)  # inches
+_SIZE = (9.5, 4.5)  # inches, of which the legend takes some
+_PNG_DPI = 120
 _STEPS = np.linspace(0.0, 1.0, 101)
 _CURVE_BINS = np.linspace(0.5, 1.0, 11)
 
 
 def draw(calibration: Calibration, folder: Path) -> list[Path]:
-    """Writes the plots into a folder, which is made where it is missing; returns their paths, SVG.
+    """Writes the plots into a folder, which is made where it is missing; returns their paths: each as
+    SVG and as PNG.
 
     Raises SimhbaseError where the folder cannot be written to.
     """
@@ -42,21 +45,23 @@ def draw(calibration: Calibration, folder: Path) -> list[Path]:
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [_drawn(plot, calibration, folder / f"{name}.svg") for name, plot in plots.items()]
+        return [path for name, plot in plots.items() for path in _drawn(plot, calibration, folder / name)]
     except OSError as error:
         raise SimhbaseError(f"cannot write plots into {folder}: {error.strerror}") from error
 
 
-def _drawn(plot: Callable[[Axes, Calibration], None], calibration: Calibration, path: Path) -> Path:
+def _drawn(plot: Callable[[Axes, Calibration], None], calibration: Calibration, path: Path) -> list[Path]:
     rcParams["svg.fonttype"] = "none"  # text as text: a tenth of the size
     rcParams["svg.hashsalt"] = "simhbase"  # the same figures give the same file
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.add_subplot()
     plot(axes, calibration)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
-    figure.savefig(path, metadata={"Date": None})
-    return path
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0))  # beside the curves
+    svg, png = path.with_suffix(".svg"), path.with_suffix(".png")
+    figure.savefig(svg, metadata={"Date": None})
+    figure.savefig(png, dpi=_PNG_DPI, metadata={"Software": None})
+    return [svg, png]
 
 
 def _recall_and_precision(axes: Axes, calibration: Calibration) -> None:
@@ -159,6 +164,17 @@ def _pareto(axes: Axes, calibration: Calibration) -> None:
         where="post",
         color="grey",
     )
+    best = calibration.recommended
+    axes.plot(
+        best.cost.rows,
+        _value(best.recall),
+        marker="*",
+        markersize=15,
+        markerfacecolor="none",
+        markeredgecolor="black",
+        linestyle="",
+        label=f"recommended: {best.setting.features}, {best.setting.decision}, {best.cost.layout}",
+    )
     axes.set(
         title=f"Recall of pairs of {calibration.goal.jaccard:g} and more, and its price",
         xlabel="rows a document",
@@ -166,6 +182,10 @@ def _pareto(axes: Axes, calibration: Calibration) -> None:
         xscale="log",
         ylim=(0, 1.02),
     )
+    rows = sorted({each.cost.rows for each in calibration.figures})
+    axes.set_xticks([tick for tick in (1, 2, 5, 10, 20, 50, 100, 200) if rows[0] <= tick <= rows[-1]])
+    axes.xaxis.set_major_formatter(ScalarFormatter())  # 20, not 2 x 10^1
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _front(figures: Iterable[Figures]) -> list[Figures]:

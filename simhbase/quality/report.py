@@ -1,4 +1,4 @@
-"""Measurements as plain values: what `--json` prints, and what tables are made of."""
+"""Measurements as plain values: what the command line prints as JSON, and what tables are made of."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from simhbase.quality.calibration import Calibration, Figures, candidates_at
-from simhbase.quality.estimates import Estimate
-from simhbase.quality.found import BINS
+from simhbase.quality.calibration import Calibration, Figures, candidates_at, parameters_of
+from simhbase.quality.intervals import Estimate
 from simhbase.quality.schemes import Parameters
+from simhbase.quality.truth import BINS
 
 _PER = 1_000_000
 _OPTIONS = {"k": "-k"}
-_DRAWERS = {"simhash": "layout", "verified": "layout", "minhash": "bands"}
+FEW = 10  # settings that people are shown
 
 
 def share(estimate: Estimate | None) -> dict[str, float] | None:
@@ -61,9 +61,7 @@ def layouts_by_name(figures: Figures) -> list[dict[str, Any]]:
 
 def command(figures: Figures) -> str:
     """What to type to create a store with a setting."""
-    drawers = _DRAWERS[figures.setting.scheme]
-    options = options_of({**figures.setting.parameters, drawers: figures.cost.layout})
-    return f"simhbase tables create {options}"
+    return f"simhbase tables create {options_of(parameters_of(figures))}"
 
 
 def options_of(parameters: Parameters) -> str:
@@ -76,8 +74,9 @@ def _option(name: str, value: object) -> str:
     return option if value is True else f"{option} {value}"
 
 
-def calibration_by_name(calibration: Calibration) -> Mapping[str, Any]:
-    """The whole calibration, the recommendation last."""
+def calibration_by_name(calibration: Calibration, *, everything: bool = True) -> Mapping[str, Any]:
+    """A calibration: the recommendation, then all settings in the order measured and all layouts, or the FEW
+    settings that come nearest to the goal."""
     sample, goal, truth = calibration.sample, calibration.goal, calibration.truth
     best = calibration.recommended
     return {
@@ -90,12 +89,22 @@ def calibration_by_name(calibration: Calibration) -> Mapping[str, Any]:
             )
             for low, high in BINS
         },
-        "settings": [figures_by_name(figures) for figures in calibration.figures],
-        "layouts": [layout for figures in calibration.wider for layout in layouts_by_name(figures)],
         "goal": asdict(goal),
         "recommended": {
             **figures_by_name(best),
             "reaches_goal": calibration.reached,
             "command": command(best),
         },
+        **(_everything(calibration) if everything else _best(calibration)),
     }
+
+
+def _everything(calibration: Calibration) -> dict[str, Any]:
+    return {
+        "settings": [figures_by_name(figures) for figures in calibration.figures],
+        "layouts": [layout for figures in calibration.wider for layout in layouts_by_name(figures)],
+    }
+
+
+def _best(calibration: Calibration) -> dict[str, Any]:
+    return {"best_settings": [figures_by_name(figures) for figures in calibration.ranked[:FEW]]}

@@ -1,4 +1,4 @@
-"""A sample of documents that keeps their near duplicates together.
+"""A sample of documents that keeps their near-duplicates together.
 
 A share f of documents drawn at random keeps only f^2 of the pairs. So documents are drawn by keys. Each
 has KEYS of them, and each key is made of the shingles that come first under three seeded orders of all
@@ -15,14 +15,24 @@ it is 4 in 100, of 0.8 it is 1 in 250; which ones depends on the seed, not on ho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.features import FeatureBatch
-from simhbase.minhash import SketchForm, fingerprints
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import Chunk, Record
+from simhbase.corpus.rejects import Rejects
+from simhbase.errors import BadInput
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.minhash import SketchParameters, fingerprints
+from simhbase.jobs.pipeline import Batch, without_repeats
+from simhbase.text.features import Extractor, FeatureBatch
+from simhbase.text.jaccard import shingle_extractor
 
 KEYS = 8
 SHORT = 140
@@ -132,9 +142,44 @@ class _Held:
 
 def document_keys(shingles: FeatureBatch, seed: int) -> NDArray[np.uint64]:
     """The keys of n texts, evenly spread: uint64 (n, KEYS). Texts without shingles have them in common."""
-    form = SketchForm(KEYS * _ORDERS, 32, _SEEDS_OF_SCHEMES + seed)
-    of_key = form.bytes // KEYS
-    parts = form.sketches(shingles).reshape(-1, of_key)
+    sketching = SketchParameters(KEYS * _ORDERS, 32, _SEEDS_OF_SCHEMES + seed)
+    of_key = sketching.bytes // KEYS
+    parts = sketching.sketches(shingles).reshape(-1, of_key)
     # Else a text whose shingles come first under two keys' orders would have one key twice.
     places = np.tile(np.arange(KEYS, dtype=np.uint8), len(shingles.counts))
     return fingerprints(np.column_stack([parts, places])).reshape(-1, KEYS)
+
+
+@dataclass(frozen=True)
+class _ChunkKeys:
+    """Chunk -> Batch, in which keys to sample by, uint64 (n, KEYS), take the place of fingerprints.
+    Cheap to send to another process."""
+
+    parser: Parser
+    seed: int
+
+    def __call__(self, chunk: Chunk) -> Batch:
+        """Parses a chunk and makes keys of its texts."""
+        items = self.parser.parse(chunk)
+        texts = [item.text or "" for item in items if isinstance(item, Record)]
+        keys = document_keys(self._extractor.extract(texts), self.seed)
+        return Batch(items, FingerprintBatch.bare(keys), len(texts))
+
+    @cached_property
+    def _extractor(self) -> Extractor:
+        return shingle_extractor()
+
+
+def read_sample(inputs: Inputs, limit: int, seed: int, rejects: Rejects) -> Sample:
+    """A sample of at most so many different texts. Raises BadInput where nothing could be read."""
+    sampler = Sampler(limit)
+    work = _ChunkKeys(Parser(inputs.options), seed)
+    with closing(inputs.each(work)) as batches:
+        for batch in without_repeats(batches):
+            texts = [record.text or "" for record in batch.records]
+            sampler.add(batch.ids, texts, batch.fingerprints.values)
+            rejects.note(batch)
+    sample = sampler.sample()
+    if not sample.read:
+        raise BadInput("no document could be read, so there is nothing to measure")
+    return sample

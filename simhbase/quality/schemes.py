@@ -12,17 +12,17 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.filing import AUTO, Distances, Filing, SimHashFiling
-from simhbase.fingerprinter import Fingerprints
-from simhbase.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
-from simhbase.minhash import SketchForm
-from simhbase.pairs import Pairs, pair_batches
+from simhbase.drawers.join import Pairs, pair_batches
+from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
+from simhbase.drawers.rowkeys import segments_of
+from simhbase.drawers.scheme import AUTO, Distances, Scheme, SimHashScheme
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.minhash import SketchParameters
+from simhbase.fingerprint.pipeline import Fingerprinted
 from simhbase.parallel import map_in_order
-from simhbase.prints import Prints
 from simhbase.profile import Profile
-from simhbase.quality.found import Drawers, Found, drawers
-from simhbase.quality.join import SimilarPairs
-from simhbase.rowkeys import segments_of
+from simhbase.quality.exact_join import SimilarPairs
+from simhbase.quality.truth import Drawers, Found, drawers
 
 Parameters = Mapping[str, object]
 
@@ -39,7 +39,7 @@ VERIFIED_THRESHOLDS = (0.65, 0.7, 0.75)
 _VERIFIED = Profile(verify=True)
 VERIFIED_FROM = 3  # bits: what is nearer is right nearly always
 MINHASH_BANDS = ("16x8", "20x6", "25x5", "32x4")
-SKETCH = SketchForm()
+SKETCH = SketchParameters()
 MINHASH = Profile(scheme="minhash", slots=SKETCH.slots, sketch_bits=SKETCH.bits)
 MINHASH_THRESHOLDS = (0.5, 0.65, 0.7, 0.75, 0.8)
 BY_LENGTH = Profile(scheme="minhash", threshold=AUTO)
@@ -62,7 +62,7 @@ class Setting:
     """One scheme with all its parameters but the layout: `layouts` names those that serve, fewest rows
     first, and `cost` measures one (and remembers it).
 
-    scheme: as in a profile, and verified for simhash with matches judged by their sketches;
+    scheme: as in a profile, and verified for simhash with matches verified by their sketches;
     features and decision say in words what is compared and what counts as near; parameters are those
     of a profile that differ from its defaults.
     """
@@ -77,26 +77,30 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Printed:
-    """What was made of those of n texts that have a fingerprint: texts int64 (m,), and their m prints."""
+class CorpusFingerprints:
+    """What was made of those of n texts that have a fingerprint: texts int64 (m,), and their
+    fingerprints."""
 
     n: int
     texts: NDArray[np.int64]
-    prints: Prints
+    fingerprints: FingerprintBatch
 
     def found(self, pairs: Iterable[Pairs], score: Callable[[Distances], NDArray[np.float64]]) -> Found:
-        """Pairs of prints as pairs of texts; score makes one of a distance."""
+        """Pairs of fingerprints as pairs of texts; score makes one of a distance."""
         return Found.gathered(
-            self.n, ((self.texts[lot.left], self.texts[lot.right], score(lot.distance)) for lot in pairs)
+            self.n,
+            ((self.texts[chunk.left], self.texts[chunk.right], score(chunk.distance)) for chunk in pairs),
         )
 
-    def similarity(self, found: Found, form: SketchForm) -> NDArray[np.float64]:
+    def similarity(self, found: Found, sketching: SketchParameters) -> NDArray[np.float64]:
         """What the sketches tell of pairs of texts that were found: float64 (m,)."""
         left, right = self._position[found.left], self._position[found.right]
-        return form.similarity(form.unequal_among(self.prints.sketches, left, self.prints.sketches, right))
+        return sketching.similarity(
+            sketching.mismatches_among(self.fingerprints.sketches, left, self.fingerprints.sketches, right)
+        )
 
     def positions(self, near: SimilarPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Pairs of texts as pairs of prints; those of a text without are left out."""
+        """Pairs of texts as pairs of fingerprints; those of a text without are left out."""
         left, right = self._position[near.left], self._position[near.right]
         there = (left >= 0) & (right >= 0)
         return left[there], right[there]
@@ -115,36 +119,40 @@ class _Fingerprinting:
 
     profiles: Sequence[Profile]
 
-    def __call__(self, texts: Sequence[str]) -> list[Fingerprints]:
+    def __call__(self, texts: Sequence[str]) -> list[Fingerprinted]:
         return [work(texts) for work in self._pipelines]
 
     @cached_property
-    def _pipelines(self) -> list[Callable[[Sequence[str]], Fingerprints]]:
+    def _pipelines(self) -> list[Callable[[Sequence[str]], Fingerprinted]]:
         return [profile.fingerprinter().fingerprint_many for profile in self.profiles]
 
 
-def fingerprint_texts(texts: Sequence[str], profiles: Sequence[Profile], processes: int) -> list[Printed]:
+def fingerprint_texts(
+    texts: Sequence[str], profiles: Sequence[Profile], processes: int
+) -> list[CorpusFingerprints]:
     """What n texts, of which there is one at least, become under each profile."""
-    lots = [texts[start : start + _TEXTS] for start in range(0, len(texts), _TEXTS)]
-    with closing(map_in_order(_Fingerprinting(profiles), lots, processes)) as results:
+    chunks = [texts[start : start + _TEXTS] for start in range(0, len(texts), _TEXTS)]
+    with closing(map_in_order(_Fingerprinting(profiles), chunks, processes)) as results:
         by_lot = list(results)
-    return [_joined(len(texts), [of_lot[number] for of_lot in by_lot]) for number in range(len(profiles))]
+    return [_joined(len(texts), [of_chunk[number] for of_chunk in by_lot]) for number in range(len(profiles))]
 
 
-def _joined(n: int, parts: Sequence[Fingerprints]) -> Printed:
+def _joined(n: int, parts: Sequence[Fingerprinted]) -> CorpusFingerprints:
     accepted = np.concatenate([part.accepted for part in parts])
-    return Printed(n, np.flatnonzero(accepted), Prints.joined(part.prints for part in parts)[accepted])
+    return CorpusFingerprints(
+        n, np.flatnonzero(accepted), FingerprintBatch.joined(part.fingerprints for part in parts)[accepted]
+    )
 
 
 def simhash_settings(
-    printed: Printed,
+    fingerprinted: CorpusFingerprints,
     parameters: Parameters,
     near: SimilarPairs,
     bits: Sequence[int] = range(MOST_BITS + 1),
 ) -> Iterator[Setting]:
-    """SimHash with these parameters at every k of `bits`; near: the near duplicates, see Drawers."""
-    found = printed.found(pair_batches(printed.prints.values, max(bits)), _bits)
-    cost = cache(lambda name: _cost(printed, SimHashFiling(layout(name), 0), name, near))
+    """SimHash with these parameters at every k of `bits`; near: the near-duplicates, see Drawers."""
+    found = fingerprinted.found(pair_batches(fingerprinted.fingerprints.values, max(bits)), _bits)
+    cost = cache(lambda name: _cost(fingerprinted, SimHashScheme(layout(name), 0), name, near))
     for k in bits:
         yield Setting(
             "simhash",
@@ -157,10 +165,10 @@ def simhash_settings(
         )
 
 
-def verified_settings(printed: Printed, simhash: Sequence[Setting]) -> Iterator[Setting]:
-    """The same settings, one for each k from 0 on, with what they find judged by the sketches."""
+def verified_settings(fingerprinted: CorpusFingerprints, simhash: Sequence[Setting]) -> Iterator[Setting]:
+    """The same settings, one for each k from 0 on, with what they find verified by the sketches."""
     widest = simhash[-1].found
-    similarity = printed.similarity(widest, SketchForm(_VERIFIED.slots, _VERIFIED.sketch_bits))
+    similarity = fingerprinted.similarity(widest, SketchParameters(_VERIFIED.slots, _VERIFIED.sketch_bits))
     for k, each in islice(enumerate(simhash), VERIFIED_FROM, None):
         for threshold in VERIFIED_THRESHOLDS:
             yield replace(
@@ -173,7 +181,7 @@ def verified_settings(printed: Printed, simhash: Sequence[Setting]) -> Iterator[
 
 
 def minhash_settings(
-    printed: Printed,
+    fingerprinted: CorpusFingerprints,
     near: SimilarPairs,
     profile: Profile = MINHASH,
     names: Iterable[str] = MINHASH_BANDS,
@@ -185,17 +193,18 @@ def minhash_settings(
     least = min(threshold for threshold in thresholds if not isinstance(threshold, str))
     for name in names:
         banded = replace(profile, bands=name)
-        found = printed.found(
-            banded.filing.pairs(printed.prints, banded.filing.bounds(None, least)), _similarity
+        found = fingerprinted.found(
+            banded.index_scheme.pairs(fingerprinted.fingerprints, banded.index_scheme.bounds(None, least)),
+            _similarity,
         )
-        cost = _cost(printed, banded.filing, name, near)
+        cost = _cost(fingerprinted, banded.index_scheme, name, near)
         for threshold in thresholds:
             yield Setting(
                 "minhash",
                 profile.features,
                 f"similarity >= {threshold}",
                 {"scheme": "minhash", **features, "threshold": threshold},
-                near_under(banded, printed, None)
+                near_under(banded, fingerprinted, None)
                 if isinstance(threshold, str)
                 else found.where(found.score >= threshold),
                 [name],
@@ -203,24 +212,26 @@ def minhash_settings(
             )
 
 
-def near_under(profile: Profile, printed: Printed, min_similarity: float | None) -> Found:
+def near_under(profile: Profile, fingerprinted: CorpusFingerprints, min_similarity: float | None) -> Found:
     """All pairs that a store with this profile would find. Raises UsageError for a similarity where
     nothing tells it."""
-    filing = profile.filing
-    return printed.found(filing.pairs(printed.prints, filing.bounds(None, min_similarity)), _bits)
+    scheme = profile.index_scheme
+    return fingerprinted.found(
+        scheme.pairs(fingerprinted.fingerprints, scheme.bounds(None, min_similarity)), _bits
+    )
 
 
 def _bits(distances: Distances) -> NDArray[np.float64]:
     return distances.astype(np.float64)
 
 
-def _similarity(unequal: Distances) -> NDArray[np.float64]:
-    return SKETCH.similarity(unequal.astype(np.int64))
+def _similarity(mismatches: Distances) -> NDArray[np.float64]:
+    return SKETCH.similarity(mismatches.astype(np.int64))
 
 
-def _cost(printed: Printed, filing: Filing, name: str, near: SimilarPairs) -> Cost:
-    segments = segments_of(filing.prefixes(printed.prints)).astype(np.uint64)
-    return Cost(name, filing.tables, drawers(segments.T, *printed.positions(near)))
+def _cost(fingerprinted: CorpusFingerprints, scheme: Scheme, name: str, near: SimilarPairs) -> Cost:
+    segments = segments_of(scheme.prefixes(fingerprinted.fingerprints)).astype(np.uint64)
+    return Cost(name, scheme.tables, drawers(segments.T, *fingerprinted.positions(near)))
 
 
 def layouts_reaching(k: int) -> list[Layout]:

@@ -1,7 +1,12 @@
 """The store protocols: batch-first, in arrays and bytes; no backend's type leaks.
 
-A store holds one index table (`Drawers`) and three tables of records. One contract suite
+A store holds one index table (`Drawers`) and a few tables of records. One contract suite
 (tests/contract) runs against every backend; what these docstrings promise is what it checks.
+
+There are two kinds of stores. An atomic one changes all its tables in one step (`AtomicStore.commit`),
+by one writing process. In the others any number of processes write, each table by itself: there every
+cell has a version, the last writer wins by version whatever arrives when, and so every call may be
+repeated, or carried out late, without harm.
 
 Errors of a backend become those of simhbase.errors at this border: StoreUnreachable, StoreBusy,
 TablesMissing, ReadOnly, StoreFailed. Every write may be repeated after a retryable error.
@@ -9,31 +14,57 @@ TablesMissing, ReadOnly, StoreFailed. Every write may be repeated after a retrya
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+T = TypeVar("T")
 Access = Literal["write", "read"]
-RecordTable = Literal["fingerprints", "documents", "meta"]
-RECORD_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")
+RecordTable = Literal["fingerprints", "documents", "obsolete", "meta"]
+RECORD_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "obsolete", "meta")
+# In one step what becomes obsolete is removed, so that nobody has to come back for it.
+ATOMIC_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")
+PART_ROWS = 1 << 18  # of one part of a read, about
 
 
 @dataclass(frozen=True, slots=True)
 class DrawerRows:
-    """What a read of m drawers found.
+    """A part of what a read of m drawers found.
 
-    fingerprints: uint64 (total,), drawer after drawer, ascending within a drawer;
-    offsets: int64 (m + 1,), drawer i is fingerprints[offsets[i]:offsets[i + 1]];
-    truncated: bool (m,), true where the drawer holds more rows than the limit.
+    drawers: int64 (p,), indices of the drawers that have rows in this part; offsets: int64 (p + 1,);
+    fingerprints: uint64 (total,), those of drawer drawers[i] are fingerprints[offsets[i]:offsets[i + 1]].
+    Within a drawer they ascend. A drawer's rows may be in several parts, in order. truncated: int64 (q,),
+    indices of drawers that hold more rows than the limit; each is said once, in any part.
     """
 
-    fingerprints: NDArray[np.uint64]
+    drawers: NDArray[np.int64]
     offsets: NDArray[np.int64]
-    truncated: NDArray[np.bool_]
+    fingerprints: NDArray[np.uint64]
+    truncated: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRows:
+    """Rows of the index: keys uint8 (n, 13), and the times of their cells, int64 (n,), in milliseconds;
+    0 where the store has none."""
+
+    keys: NDArray[np.uint8]
+    times: NDArray[np.int64]
+
+
+class Cell(NamedTuple):
+    """A value, and its version: int64, milliseconds since 1970 or more (0 in the table meta of stores
+    that keep none there)."""
+
+    value: bytes
+    version: int
+
+
+Row = tuple[bytes, Cell]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +79,22 @@ class Drawers(Protocol):
     """The index table: drawers of fingerprints. How a drawer is laid out is the backend's."""
 
     def add(self, keys: NDArray[np.uint8]) -> None:
-        """Puts rows: keys (n, tables, 13) uint8. Rows that exist stay."""
+        """Puts rows, at the server's time: keys (n, tables, 13) uint8. Rows that exist get a new time."""
 
-    def remove(self, keys: NDArray[np.uint8], before: int) -> None:
-        """Removes rows: keys (n, tables, 13) uint8. `before` is a `Store.moment()`: a row put
-        again later than that moment by another process survives."""
+    def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
+        """Removes rows: keys (n, 13) uint8, each up to the time (n,) that was seen: one that is put again
+        later survives."""
 
-    def contains(self, keys: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which rows exist: keys (n, tables, 13) uint8 -> bool (n, tables)."""
+    def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """When rows were put: keys (n, tables, 13) uint8 -> int64 (n, tables), milliseconds; -1 where there
+        is none, 0 where the store keeps no times."""
 
-    def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> DrawerRows:
-        """Reads many drawers at once: prefixes (m, 5) uint8 in any order, repeats allowed; at
-        most `limit` rows of each drawer (None: all)."""
+    def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
+        """Reads many drawers at once: prefixes (m, 5) uint8 in any order, all different; at most `limit`
+        rows of each drawer, the smallest (None: all). The answer comes in parts of bounded size."""
 
-    def iterate(self) -> Iterator[NDArray[np.uint8]]:
-        """All rows in key order, in batches (n, 13) uint8 of bounded size."""
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
+        """Rows in key order from `start` to before `stop` (empty: the end), in batches of bounded size."""
 
     def approximate_size(self) -> Size:
         """Rows and bytes of the table."""
@@ -71,23 +103,27 @@ class Drawers(Protocol):
 class Records(Protocol):
     """A table of values under byte keys, ordered as unsigned bytes."""
 
-    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of keys, None where a key is absent."""
+    def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
+        """The cells of keys, None where a key is absent."""
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        """Writes rows; all of them are acknowledged when it returns."""
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None = None) -> None:
+        """Writes rows; all of them are acknowledged when it returns. A cell of a higher version stays as
+        it is. Of a key that comes twice the last value counts. None, for meta: the store's own time."""
 
-    def delete(self, keys: Sequence[bytes]) -> None:
-        """Deletes keys, present or not. A put that follows is visible at once."""
+    def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
+        """Deletes the cells of keys, each up to a version; None: what is there now. A put of a higher
+        version that follows, or for None any put, is visible at once."""
 
-    def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[tuple[bytes, bytes]]]:
+    def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         """For each prefix, at most `limit` rows whose keys start with it, in key order."""
 
-    def iterate(self, start: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
-        """Rows in key order from `start` (inclusive) on, in batches of bounded size."""
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
+        """Rows in key order from `start` (inclusive) to before `stop` (empty: the end), in batches of
+        bounded size."""
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        """Sets `value` if the key holds `expected` (None: is absent), atomically; true if it did."""
+        """Sets `value` if the key holds `expected` (None: is absent), atomically; true if it did. The new
+        version is not lower than the old one."""
 
     def increment(self, key: bytes, by: int = 1) -> int:
         """Adds to an int64 big-endian counter (absent: 0), atomically; returns the new value."""
@@ -104,6 +140,13 @@ class Store(Protocol):
         """The URL it was opened with."""
 
     @property
+    def tables(self) -> tuple[RecordTable, ...]:
+        """The tables of records that it has."""
+
+    def ttl(self) -> int | None:
+        """Seconds after which the cells of documents expire, None where they stay."""
+
+    @property
     def drawers(self) -> Drawers:
         """The index table."""
 
@@ -111,11 +154,12 @@ class Store(Protocol):
         """One of the other tables."""
 
     def exclusive(self) -> AbstractContextManager[object]:
-        """Held around a read-then-write that threads of this process must not interleave. Where
-        many processes write (HBase) it does nothing, and `moment` orders removals instead."""
+        """Held around a read-then-write that threads of this process must not interleave. Where many
+        processes write it does nothing."""
 
-    def moment(self) -> int:
-        """A time for `Drawers.remove`, not later than any put that starts after this call."""
+    def consistently(self, read: Callable[[], T]) -> T:
+        """What `read` returns, which sees no table without what another had lost to it: where rows are
+        removed as they become obsolete, `read` may be called a second time."""
 
     def refresh(self) -> None:
         """Makes what other processes wrote visible to a reader."""
@@ -123,5 +167,33 @@ class Store(Protocol):
     def sync(self) -> None:
         """Returns when everything written before survives the loss of this process and machine."""
 
+    def counters(self) -> Mapping[str, int]:
+        """What has happened since it was opened, by name: retries and the like."""
+
     def close(self) -> None:
         """Gives everything back; may be called twice."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What an atomic store does in one step: index rows uint8 (n, tables, 13), rows of records, of which
+    all get one version, and keys to delete. What is both removed and put stays."""
+
+    version: int
+    index: NDArray[np.uint8]
+    unindex: NDArray[np.uint8]
+    put: Mapping[RecordTable, Sequence[tuple[bytes, bytes]]] = field(default_factory=dict)
+    delete: Mapping[RecordTable, Sequence[bytes]] = field(default_factory=dict)
+
+
+class AtomicStore(Store, Protocol):
+    """A store in which all tables change together. It has no table `obsolete`."""
+
+    def commit(self, changes: Changes) -> None:
+        """Makes all changes or none; they survive the loss of the machine when it returns."""
+
+
+def leaves_hints(store: Store) -> bool:
+    """Whether many processes write to a store, so that what becomes obsolete is noted and not removed;
+    others are an AtomicStore."""
+    return "obsolete" in store.tables

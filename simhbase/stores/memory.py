@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import threading
-import time
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import takewhile
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
-from simhbase.rowkeys import KEY_BYTES, PREFIX_BYTES
-from simhbase.stores.base import RECORD_TABLES, Access, DrawerRows, RecordTable, Size
-from simhbase.stores.rows import counted_up, to_bytes, to_drawer_rows, to_keys
+from simhbase.stores.arrays import counted_up, parts_of, to_bytes, to_index_rows
+from simhbase.stores.base import (
+    ATOMIC_TABLES,
+    Access,
+    Cell,
+    Changes,
+    DrawerRows,
+    IndexRows,
+    RecordTable,
+    Row,
+    Size,
+)
 
+T = TypeVar("T")
 BATCH_ROWS = 10_000
 
 
@@ -50,18 +60,22 @@ def _check(url: str) -> None:
 
 
 class MemoryStore:
-    """See simhbase.stores.base.Store."""
+    """See simhbase.stores.base.AtomicStore."""
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.tables = ATOMIC_TABLES
         self._lock = threading.RLock()
         self._closed = False
         self.drawers = MemoryDrawers(self)
-        self._records = {table: MemoryRecords(self) for table in RECORD_TABLES}
+        self._records = {table: MemoryRecords(self) for table in self.tables}
 
     def records(self, table: RecordTable) -> MemoryRecords:
         """One of the other tables."""
         return self._records[table]
+
+    def ttl(self) -> None:
+        """Nothing expires."""
 
     def exclusive(self) -> AbstractContextManager[object]:
         """A re-entrant lock; every operation takes it. Raises StoreFailed after `close`."""
@@ -69,9 +83,20 @@ class MemoryStore:
             raise StoreFailed(f"{self.url} was closed: open a new one")
         return self._lock
 
-    def moment(self) -> int:
-        """Milliseconds since 1970; removals here need none."""
-        return time.time_ns() // 1_000_000
+    def consistently(self, read: Callable[[], T]) -> T:
+        """What `read` returns, with writers kept out meanwhile."""
+        with self.exclusive():
+            return read()
+
+    def commit(self, changes: Changes) -> None:
+        """Makes all changes."""
+        with self.exclusive():
+            self.drawers.remove(changes.unindex.reshape(-1, KEY_BYTES), NO_TIMES)
+            self.drawers.add(changes.index)
+            for table, keys in changes.delete.items():
+                self._records[table].delete(keys)
+            for table, rows in changes.put.items():
+                self._records[table].put(rows, changes.version)
 
     def refresh(self) -> None:
         """Does nothing: nobody else can write."""
@@ -79,9 +104,16 @@ class MemoryStore:
     def sync(self) -> None:
         """Does nothing: memory survives nothing."""
 
+    def counters(self) -> Mapping[str, int]:
+        """Nothing is counted."""
+        return {}
+
     def close(self) -> None:
         """Ends all use; the rows go with the last reference to the store."""
         self._closed = True
+
+
+NO_TIMES = np.empty(0, dtype=np.int64)
 
 
 class MemoryDrawers:
@@ -97,8 +129,8 @@ class MemoryDrawers:
             for row in to_bytes(keys):
                 self._rows.setdefault(row[:PREFIX_BYTES], set()).add(row)
 
-    def remove(self, keys: NDArray[np.uint8], before: int) -> None:
-        """Removes rows; whoever could put them again later is kept out by `exclusive`."""
+    def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
+        """Removes rows; they have no times."""
         with self._store.exclusive():
             for row in to_bytes(keys):
                 drawer = self._rows.get(row[:PREFIX_BYTES], set())
@@ -106,24 +138,25 @@ class MemoryDrawers:
                 if not drawer:
                     self._rows.pop(row[:PREFIX_BYTES], None)
 
-    def contains(self, keys: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which rows exist."""
+    def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """0 for rows that exist, -1 for others."""
         with self._store.exclusive():
-            found = [row in self._rows.get(row[:PREFIX_BYTES], ()) for row in to_bytes(keys)]
-        return np.array(found, dtype=np.bool_).reshape(keys.shape[:-1])
+            found = [0 if row in self._rows.get(row[:PREFIX_BYTES], ()) else -1 for row in to_bytes(keys)]
+        return np.array(found, dtype=np.int64).reshape(keys.shape[:-1])
 
-    def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> DrawerRows:
+    def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
         """Reads drawers."""
         with self._store.exclusive():
             drawers = [sorted(self._rows.get(prefix, ())) for prefix in to_bytes(prefixes)]
-        return to_drawer_rows(drawers, limit)
+        return parts_of(drawers, limit)
 
-    def iterate(self) -> Iterator[NDArray[np.uint8]]:
-        """All rows in key order."""
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
+        """Rows in key order."""
         with self._store.exclusive():
             rows = sorted(row for drawer in self._rows.values() for row in drawer)
-        for start in range(0, len(rows), BATCH_ROWS):
-            yield to_keys(rows[start : start + BATCH_ROWS])
+        end = bisect_left(rows, stop) if stop else len(rows)
+        for first in range(bisect_left(rows, start), end, BATCH_ROWS):
+            yield to_index_rows(rows[first : min(first + BATCH_ROWS, end)])
 
     def approximate_size(self) -> Size:
         """Exactly the rows, and their bytes."""
@@ -137,66 +170,75 @@ class MemoryRecords:
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self._values: dict[bytes, bytes] = {}
+        self._cells: dict[bytes, Cell] = {}
         self._keys: list[bytes] = []  # the same keys, sorted
 
-    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of keys."""
+    def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
+        """The cells of keys."""
         with self._store.exclusive():
-            return list(map(self._values.get, keys))
+            return list(map(self._cells.get, keys))
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None = None) -> None:
         """Writes rows."""
         with self._store.exclusive():
             for key, value in rows:
-                if key not in self._values:
+                found = self._cells.get(key)
+                if found is None:
                     insort(self._keys, key)
-                self._values[key] = value
+                elif version is not None and found.version > version:
+                    continue
+                self._cells[key] = Cell(value, version or 0)
 
-    def delete(self, keys: Sequence[bytes]) -> None:
+    def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         """Deletes keys."""
         with self._store.exclusive():
-            for key in keys:
-                if self._values.pop(key, None) is not None:
+            for number, key in enumerate(keys):
+                found = self._cells.get(key)
+                if found is not None and (versions is None or found.version <= versions[number]):
+                    del self._cells[key]
                     del self._keys[bisect_left(self._keys, key)]
 
-    def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[tuple[bytes, bytes]]]:
+    def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         """The rows of prefixes."""
         with self._store.exclusive():
             return [self._scan(prefix, limit) for prefix in prefixes]
 
-    def _scan(self, prefix: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        start = bisect_left(self._keys, prefix)
-        keys = takewhile(lambda key: key.startswith(prefix), self._keys[start : start + limit])
-        return [(key, self._values[key]) for key in keys]
+    def _scan(self, prefix: bytes, limit: int) -> list[Row]:
+        first = bisect_left(self._keys, prefix)
+        keys = takewhile(lambda key: key.startswith(prefix), self._keys[first : first + limit])
+        return [(key, self._cells[key]) for key in keys]
 
-    def iterate(self, start: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
         """Rows in key order."""
-        while batch := self._batch(start):
-            yield batch
-            start = batch[-1][0] + b"\x00"
+        while rows := self._batch(start, stop):
+            yield rows
+            start = rows[-1][0] + b"\x00"
 
-    def _batch(self, start: bytes) -> list[tuple[bytes, bytes]]:
+    def _batch(self, start: bytes, stop: bytes) -> list[Row]:
         with self._store.exclusive():
             first = bisect_left(self._keys, start)
-            return [(key, self._values[key]) for key in self._keys[first : first + BATCH_ROWS]]
+            end = bisect_left(self._keys, stop) if stop else len(self._keys)
+            return [(key, self._cells[key]) for key in self._keys[first : min(first + BATCH_ROWS, end)]]
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         """Sets `value` if the key holds `expected`."""
         with self._store.exclusive():
-            if self._values.get(key) != expected:
+            found = self._cells.get(key)
+            if (found and found.value) != expected:
                 return False
-            self.put([(key, value)])
+            self.put([(key, value)], found.version + 1 if found else 0)
             return True
 
     def increment(self, key: bytes, by: int = 1) -> int:
         """Adds to a counter."""
         with self._store.exclusive():
-            count, value = counted_up(self._values.get(key), by)
+            found = self._cells.get(key)
+            count, value = counted_up(found and found.value, by)
             self.put([(key, value)])
             return count
 
     def approximate_size(self) -> Size:
         """Exactly the rows, and their bytes."""
         with self._store.exclusive():
-            return Size(len(self._keys), sum(map(len, self._keys)) + sum(map(len, self._values.values())))
+            values = sum(len(cell.value) for cell in self._cells.values())
+            return Size(len(self._keys), sum(map(len, self._keys)) + values)

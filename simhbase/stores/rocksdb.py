@@ -1,28 +1,37 @@
 """A store in a folder, by RocksDB: one writing process, any number of readers beside it.
 
-The tables are column families; a row of the index is its 13-byte key with an empty value.
+The tables are column families; a row of the index is its 13-byte key with an empty value. Values of
+documents and fingerprints begin with the version of the cell, 8 bytes.
 
 A writer's batches are in the write-ahead log when a call returns, which survives the loss of the
 process, and on the disk after `sync`, which survives the loss of the machine. A reader is one of
 RocksDB's secondary instances: it replays the writer's log into its own memory.
+
+RocksDB does not survive a fork: its threads are not there in the child, and what the child wrote would
+ruin the parent's log. So a store that was opened before a fork refuses to work in the child.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
+import shutil
+import struct
 import sys
 import threading
 import time
+import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import repeat
 from operator import itemgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from types import TracebackType
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,20 +50,34 @@ from rocksdict import (
     WriteOptions,
 )
 
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed, TablesMissing, UsageError
-from simhbase.rowkeys import KEY_BYTES, PREFIX_BYTES, fingerprints_of
 from simhbase.stores import location
-from simhbase.stores.base import RECORD_TABLES, Access, DrawerRows, RecordTable, Size
-from simhbase.stores.rows import counted_up, to_bytes, to_keys
+from simhbase.stores.arrays import counted_up, drawer_rows, to_bytes, to_index_rows
+from simhbase.stores.base import (
+    ATOMIC_TABLES,
+    PART_ROWS,
+    Access,
+    Cell,
+    Changes,
+    DrawerRows,
+    IndexRows,
+    RecordTable,
+    Row,
+    Size,
+)
 
+T = TypeVar("T")
 INDEX = "index"
-TABLES = (INDEX, *RECORD_TABLES)
+TABLES = (INDEX, *ATOMIC_TABLES)
 BATCH_ROWS = 10_000
-WRITE_ROWS = 100_000
+WRITE_FINGERPRINTS = 10_000
 CACHE_BYTES = 128 << 20
 ENTRY_BYTES = 4 << 10  # parts of filters and indexes are the smallest
 _PROCESSES: set[int] = set()  # those that have opened a store: this one, and whichever it was forked from
-_INT64, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
+_VERSION = struct.Struct(">q")
+_CONFIGURATION = "rocksdict-config.json"
+_NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied")
 OPENING_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)  # seconds
 
 
@@ -123,7 +146,7 @@ def _nothing_there(url: str) -> TablesMissing:
 def is_store(path: Path) -> bool:
     """Whether a folder holds a store, or what an interrupted creation left of one."""
     # An interrupted creation leaves the second before any other file.
-    return any((path / name).exists() for name in ("CURRENT", "rocksdict-config.json"))
+    return any((path / name).exists() for name in ("CURRENT", _CONFIGURATION))
 
 
 def _make_folder(url: str, path: Path) -> None:
@@ -141,40 +164,85 @@ def _make_folder(url: str, path: Path) -> None:
 
 
 class RocksStore:
-    """See simhbase.stores.base.Store."""
+    """See simhbase.stores.base.AtomicStore."""
 
     def __init__(self, url: str, database: _Database, follower: _Follower | None = None) -> None:
         self.url = url
+        self.tables = ATOMIC_TABLES
         self._lock = threading.RLock()
         self._database: _Database | None = database
         self._follower = follower
+        self._views = 0  # counts the times at which rows begin, and end, to go: odd while they go
         self.drawers = RocksDrawers(self)
-        self._records = {table: RocksRecords(self, table) for table in RECORD_TABLES}
+        self._records = {table: RocksRecords(self, table) for table in self.tables}
 
     def records(self, table: RecordTable) -> RocksRecords:
         """One of the other tables."""
         return self._records[table]
 
+    def ttl(self) -> None:
+        """Nothing expires."""
+
     @property
     def database(self) -> _Database:
-        """What the tables read and write through. Raises StoreFailed after `close`."""
-        if self._database is None:
+        """What the tables read and write through. Raises StoreFailed after `close`, and in a process that
+        was forked from the one that opened it."""
+        database = self._database
+        if database is None:
             raise StoreFailed(f"{self.url} was closed: open it again")
-        return self._database
+        if database.process != os.getpid():
+            raise StoreFailed(
+                f"{self.url} was opened before this process was forked, and RocksDB does not survive a fork: "
+                "open the store in each process (after the fork, or with multiprocessing's 'spawn')"
+            )
+        return database
 
     def exclusive(self) -> AbstractContextManager[object]:
         """A re-entrant lock of this process; every write takes it."""
         return self._lock
 
-    def moment(self) -> int:
-        """Milliseconds since 1970; removals here need none."""
-        return time.time_ns() // 1_000_000
+    def consistently(self, read: Callable[[], T]) -> T:
+        """What `read` returns; with writers kept out where rows are being removed, and once more where some
+        were meanwhile."""
+        before = self._views
+        if before % 2 == 0:
+            result = read()
+            if before == self._views:
+                return result
+        with self._lock:
+            return read()
+
+    @contextmanager
+    def _rows_go(self) -> Iterator[None]:
+        """Held, under the lock, while rows are removed that a lookup may have been led to."""
+        self._views += 1
+        try:
+            yield
+        finally:
+            self._views += 1
+
+    def commit(self, changes: Changes) -> None:
+        """Makes all changes as one batch of the log, and syncs it."""
+        with self._lock:
+            batch = _Batch(self.database)
+            batch.delete(INDEX, _sorted_rows(changes.unindex))
+            for table, keys in changes.delete.items():
+                batch.delete(table, keys)
+            batch.put(INDEX, _sorted_rows(changes.index), repeat(b""))
+            for table, rows in changes.put.items():
+                head = self._records[table].head(changes.version)
+                batch.put(table, map(itemgetter(0), rows), (head + value for _, value in rows))
+            removes = any(changes.delete.values()) or len(changes.unindex)
+            with self._rows_go() if removes else nullcontext():
+                batch.write()
+            self.sync()
 
     def refresh(self) -> None:
         """Lets a reader see all that the writer has written so far; a writer sees it anyway."""
         with self._lock:
-            if self._follower is not None:
-                self._database = self._follower.level(self.database)
+            if self._follower is not None and (written := self._follower.is_behind()):
+                with self._rows_go():
+                    self._database = self._follower.level(self.database, written)
 
     def sync(self) -> None:
         """Syncs the log, which is one for all tables: 0.4 ms after a hundred documents, 1 to 4 ms after a
@@ -182,6 +250,10 @@ class RocksStore:
         with self._lock:
             if self._follower is None:
                 self.database.sync()
+
+    def counters(self) -> Mapping[str, int]:
+        """Nothing is counted."""
+        return {}
 
     def close(self) -> None:
         """Gives the folder back: the next writer can open it when this returns."""
@@ -201,34 +273,56 @@ class RocksDrawers:
 
     def add(self, keys: NDArray[np.uint8]) -> None:
         """Puts rows."""
-        for rows in _sorted_rows(keys):
+        for start in range(0, len(keys), WRITE_FINGERPRINTS):
             with self._store.exclusive():
-                self._store.database.put(INDEX, rows, repeat(b""))
+                batch = _Batch(self._store.database)
+                batch.put(INDEX, _sorted_rows(keys[start : start + WRITE_FINGERPRINTS]), repeat(b""))
+                batch.write()
 
-    def remove(self, keys: NDArray[np.uint8], before: int) -> None:
-        """Removes rows; whoever could put them again later is kept out by `exclusive`."""
-        for rows in _sorted_rows(keys):
-            with self._store.exclusive():
-                self._store.database.delete(INDEX, rows)
+    def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
+        """Removes rows; they have no times."""
+        with self._store.exclusive():
+            batch = _Batch(self._store.database)
+            batch.delete(INDEX, _sorted_rows(keys))
+            batch.write()
 
-    def contains(self, keys: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which rows exist."""
+    def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """0 for rows that exist, -1 for others."""
         values = self._store.database.get(INDEX, to_bytes(keys))
-        found = np.fromiter((value is not None for value in values), np.bool_, len(values))
+        found = np.fromiter((0 if value is not None else -1 for value in values), np.int64, len(values))
         return found.reshape(keys.shape[:-1])
 
-    def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> DrawerRows:
+    def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
         """Reads drawers. In the order asked: sorted, 10,000 seeks among 10 million rows took as long."""
         most = sys.maxsize if limit is None else limit
-        rows, offsets, more = self._store.database.keys(INDEX, _WITHIN_DRAWER, to_bytes(prefixes), most)
-        return DrawerRows(fingerprints_of(b"".join(rows)), np.array(offsets, _INT64), np.array(more, _BOOL))
+        starts = to_bytes(prefixes)
+        done = 0
+        while done < len(starts):
+            rows, offsets, more = self._keys(starts[done:] if done else starts, min(most, PART_ROWS))
+            last = done + len(more) - 1
+            unfinished = more[-1] and most > PART_ROWS
+            cut = [done + i for i in range(len(more) - unfinished) if more[i]] if True in more else []
+            yield drawer_rows(done, offsets, rows, cut)
+            if unfinished:
+                yield from self._rest(last, rows[-1], most - PART_ROWS)
+            done = last + 1
 
-    def iterate(self) -> Iterator[NDArray[np.uint8]]:
-        """All rows in key order. Between two batches nothing is held open."""
-        start = b""
-        while rows := self._batch(start):
-            yield to_keys(rows)
-            start = _behind(rows[-1])
+    def _rest(self, drawer: int, key: bytes, most: int) -> Iterator[DrawerRows]:
+        """The rows of a long drawer behind a key, `most` at most."""
+        more = True
+        while more and most > 0:
+            rows, offsets, (more,) = self._keys([_behind(key)], min(most, PART_ROWS))
+            most -= len(rows)
+            yield drawer_rows(drawer, offsets, rows, [drawer] if more and most == 0 else [])
+            key = rows[-1] if rows else key
+
+    def _keys(self, starts: Sequence[bytes], most: int) -> tuple[list[bytes], list[int], list[bool]]:
+        return self._store.database.keys(INDEX, _WITHIN_DRAWER, starts, most)
+
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
+        """Rows in key order. Between two batches nothing is held open."""
+        for rows in _batches(self._batch, start, stop, key=lambda row: row):
+            yield to_index_rows(rows)
 
     def _batch(self, start: bytes) -> list[bytes]:
         rows, _, _ = self._store.database.keys(INDEX, _IN_ORDER, [start], BATCH_ROWS)
@@ -240,52 +334,90 @@ class RocksDrawers:
 
 
 class RocksRecords:
-    """See simhbase.stores.base.Records."""
+    """See simhbase.stores.base.Records. Values of meta have no version."""
 
     def __init__(self, store: RocksStore, table: RecordTable) -> None:
         self._store = store
         self._table = table
+        self._head_bytes = 0 if table == "meta" else _VERSION.size
 
-    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of keys."""
-        return self._store.database.get(self._table, keys)
+    def head(self, version: int | None) -> bytes:
+        """What a value begins with."""
+        return _VERSION.pack(version or 0) if self._head_bytes else b""
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    def _cell(self, stored: bytes) -> Cell:
+        if not self._head_bytes:
+            return Cell(stored, 0)
+        if len(stored) < self._head_bytes:
+            raise StoreFailed(
+                f"a row of {self._table} in {self._store.url} cannot be read: its value is "
+                f"{stored.hex() or 'empty'}, which is too short for a version"
+            )
+        return Cell(stored[self._head_bytes :], _VERSION.unpack_from(stored)[0])
+
+    def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
+        """The cells of keys."""
+        found = self._store.database.get(self._table, keys)
+        return [None if stored is None else self._cell(stored) for stored in found]
+
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None = None) -> None:
         """Writes rows."""
         with self._store.exclusive():
-            self._store.database.put(self._table, map(itemgetter(0), rows), map(itemgetter(1), rows))
+            if version is not None:
+                there = self.get([key for key, _ in rows])
+                rows = [
+                    row
+                    for row, cell in zip(rows, there, strict=True)
+                    if cell is None or cell.version <= version
+                ]
+            head = self.head(version)
+            batch = _Batch(self._store.database)
+            batch.put(self._table, map(itemgetter(0), rows), (head + value for _, value in rows))
+            batch.write()
 
-    def delete(self, keys: Sequence[bytes]) -> None:
+    def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         """Deletes keys."""
         with self._store.exclusive():
-            self._store.database.delete(self._table, keys)
+            if versions is not None:
+                keys = [
+                    key
+                    for key, cell, version in zip(keys, self.get(keys), versions, strict=True)
+                    if cell is not None and cell.version <= version
+                ]
+            batch = _Batch(self._store.database)
+            batch.delete(self._table, keys)
+            batch.write()
 
-    def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[tuple[bytes, bytes]]]:
+    def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         """The rows of prefixes."""
-        return self._store.database.rows(self._table, zip(prefixes, prefixes, strict=True), limit)
+        found = self._store.database.rows(self._table, zip(prefixes, prefixes, strict=True), limit)
+        return [self._cells(rows) for rows in found]
 
-    def iterate(self, start: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
+    def _cells(self, rows: Sequence[tuple[bytes, bytes]]) -> list[Row]:
+        return [(key, self._cell(stored)) for key, stored in rows]
+
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
         """Rows in key order. Between two batches nothing is held open."""
-        while rows := self._batch(start):
-            yield rows
-            start = _behind(rows[-1][0])
+        return _batches(self._batch, start, stop, key=itemgetter(0))
 
-    def _batch(self, start: bytes) -> list[tuple[bytes, bytes]]:
+    def _batch(self, start: bytes) -> list[Row]:
         (rows,) = self._store.database.rows(self._table, [(start, b"")], BATCH_ROWS)
-        return rows
+        return self._cells(rows)
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         """Sets `value` if the key holds `expected`."""
         with self._store.exclusive():
-            if self.get([key]) != [expected]:
+            (found,) = self.get([key])
+            if (found and found.value) != expected:
                 return False
-            self.put([(key, value)])
+            self.put([(key, value)], found.version + 1 if found else 0)
             return True
 
     def increment(self, key: bytes, by: int = 1) -> int:
         """Adds to a counter."""
         with self._store.exclusive():
-            count, value = counted_up(self.get([key])[0], by)
+            (found,) = self.get([key])
+            count, value = counted_up(found and found.value, by)
             self.put([(key, value)])
             return count
 
@@ -294,16 +426,26 @@ class RocksRecords:
         return self._store.database.approximate_size(self._table)
 
 
-def _sorted_rows(keys: NDArray[np.uint8]) -> Iterator[list[bytes]]:
-    """The rows in order of their first 8 bytes, in lots that bound the memory they take.
+def _batches(
+    batch: Callable[[bytes], list[T]], start: bytes, stop: bytes, key: Callable[[T], bytes]
+) -> Iterator[list[T]]:
+    """All rows from `start` to before `stop`, given what reads some from a key on."""
+    while rows := batch(start):
+        start = _behind(key(rows[-1]))
+        if stop and start > stop:
+            rows = [row for row in rows if key(row) < stop]
+        if rows:
+            yield rows
+        if stop and start >= stop:
+            return
 
-    RocksDB's memory table takes sorted rows 1.5 times as fast as others.
-    """
+
+def _sorted_rows(keys: NDArray[np.uint8]) -> list[bytes]:
+    """The rows in order of their first 8 bytes: RocksDB's memory table takes sorted rows 1.5 times as fast
+    as others."""
     rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
     first_bytes = np.ascontiguousarray(rows[:, :8]).view(">u8").ravel().astype(np.uint64)
-    order = np.argsort(first_bytes)
-    for start in range(0, len(order), WRITE_ROWS):
-        yield to_bytes(rows[order[start : start + WRITE_ROWS]])
+    return to_bytes(rows[np.argsort(first_bytes)])
 
 
 def _behind(key: bytes) -> bytes:
@@ -338,6 +480,11 @@ class _Failures:
         if "Not supported operation in secondary mode" in message:
             return ReadOnly(f"{self._url} was opened for reading: open it with access='write' to change it")
         failed = f"{self._doing} {self._url} failed: {message.strip()}"
+        if self._doing == "opening" and _NOT_WRITABLE.search(message):
+            return StoreFailed(
+                f"{failed}. Who writes to the store needs the right to write to its folder; "
+                "who reads from it needs the right to read all of its files"
+            )
         if "No space left" in message or "quota exceeded" in message:
             failed += ". Make room, then do the same again: nothing that was acknowledged is lost"
         return StoreFailed(failed)
@@ -352,10 +499,12 @@ class _Database:
 
     def __init__(self, url: str, rdict: Rdict) -> None:
         self._reading = _Failures("reading", url)
-        self._writing = _Failures("writing to", url)
+        self.writing = _Failures("writing to", url)
+        self.process = os.getpid()
         self.rdict = rdict
         self.families = {table: rdict.get_column_family(table) for table in TABLES}
         self.handles = {table: rdict.get_column_family_handle(table) for table in TABLES}
+        _OPEN.add(self)
 
     def get(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
         """Values, None where a key is absent."""
@@ -365,7 +514,8 @@ class _Database:
     def keys(
         self, table: str, options: ReadOptions, starts: Iterable[bytes], most: int
     ) -> tuple[list[bytes], list[int], list[bool]]:
-        """At most so many keys from each start on, as far as the options let them be seen.
+        """At most so many keys from each start on, as far as the options let them be seen, of as many
+        starts as it takes for PART_ROWS keys.
 
         Returns all keys, the offsets of each start's among them (one more than starts), and whether
         there were more.
@@ -386,6 +536,8 @@ class _Database:
                     check()
                     offsets.append(len(keys))
                     more.append(key is not None)
+                    if len(keys) >= PART_ROWS:
+                        break
             finally:
                 del iterator, seek, current, advance, check  # see the class
             return keys, offsets, more
@@ -410,23 +562,9 @@ class _Database:
                 del iterator
             return found
 
-    def put(self, table: str, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
-        """Writes rows as one batch."""
-        with self._writing:
-            batch = WriteBatch(raw_mode=True)
-            deque(map(batch.put, keys, values, repeat(self.handles[table])), maxlen=0)
-            self.rdict.write(batch, _WRITES)
-
-    def delete(self, table: str, keys: Iterable[bytes]) -> None:
-        """Deletes keys as one batch."""
-        with self._writing:
-            batch = WriteBatch(raw_mode=True)
-            deque(map(batch.delete, keys, repeat(self.handles[table])), maxlen=0)
-            self.rdict.write(batch, _WRITES)
-
     def sync(self) -> None:
         """Brings the log to the disk."""
-        with self._writing:
+        with self.writing:
             self.rdict.flush_wal(sync=True)
 
     def set_index_option(self, name: str, value: str) -> None:
@@ -446,7 +584,9 @@ class _Database:
         return Size(rows, sum(sizes))
 
     def close(self) -> None:
-        """Gives the folder and its lock back, at once."""
+        """Gives the folder and its lock back, at once; does nothing in a child of the process."""
+        if self.process != os.getpid():
+            return
         self.handles.clear()
         for part in (*self.families.values(), self.rdict):
             try:
@@ -455,6 +595,47 @@ class _Database:
                 # Closing flushes; where that fails, the rows are in the log, for the next opening.
                 if type(error) is not Exception:
                     raise
+
+
+class _Batch:
+    """Changes that are written together."""
+
+    def __init__(self, database: _Database) -> None:
+        self._database = database
+        self._batch = WriteBatch(raw_mode=True)
+
+    def put(self, table: str, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
+        """Puts rows."""
+        deque(map(self._batch.put, keys, values, repeat(self._database.handles[table])), maxlen=0)
+
+    def delete(self, table: str, keys: Iterable[bytes]) -> None:
+        """Deletes keys."""
+        deque(map(self._batch.delete, keys, repeat(self._database.handles[table])), maxlen=0)
+
+    def write(self) -> None:
+        """Writes all of it to the log."""
+        with self._database.writing:
+            self._database.rdict.write(self._batch, _WRITES)
+
+
+_OPEN: weakref.WeakSet[_Database] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    """Keeps a forked child from ever closing what its parent has open: that would wait for threads which
+    are not there."""
+    for database in _OPEN:
+        for part in (database.rdict, *database.families.values(), *database.handles.values()):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _remove_folder(folder: str, process: int) -> None:
+    """Removes a folder of this process, not of the one that it was forked from."""
+    if process == os.getpid():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Follower:
@@ -469,7 +650,10 @@ class _Follower:
     def __init__(self, url: str, path: Path) -> None:
         self._url = url
         self._path = path
-        self._folder = TemporaryDirectory(prefix="simhbase-reader-")  # for the messages of RocksDB
+        with _Failures("making a folder for temporary files to read", url):
+            self._folder = mkdtemp(prefix="simhbase-reader-")  # for the messages of RocksDB
+        self._end = weakref.finalize(self, _remove_folder, self._folder, os.getpid())
+        self._links: Path | None = None
         self._seen = _Progress((), ())
 
     def open(self) -> _Database:
@@ -485,20 +669,38 @@ class _Follower:
         _require(self._url, self._path)
         with _Failures("opening", self._url):
             self._seen = _progress(self._path)
-            access = AccessType.secondary(self._folder.name)
-            database = _Database(self._url, _open_rdict(self._path, _database_options(), access))
+            database = _Database(self._url, self._open_rdict())
             # The logs that a flush deleted before they could be replayed are now files.
-            database.catch_up()
+            self._catch_up(database)
         return database
 
-    def level(self, database: _Database) -> _Database:
-        """The same reader, or a new one, that has seen all that has been written by now."""
+    def _open_rdict(self) -> Rdict:
+        access = AccessType.secondary(self._folder)
+        if self._links is None:
+            try:
+                return _open_rdict(self._path, _database_options(), access)
+            except OSError:  # rocksdict writes its configuration beside the files, also to read them
+                self._links = Path(self._folder, "store")
+                self._links.mkdir()
+        _link_files(self._path, self._links)
+        return _open_rdict(self._links, _database_options(), access)
+
+    def _catch_up(self, database: _Database) -> None:
+        if self._links is not None:
+            _link_files(self._path, self._links)
+        database.catch_up()
+
+    def is_behind(self) -> _Progress | None:
+        """How far the writer is, None where nothing has been written since the last look."""
         with _Failures("refreshing", self._url):
             now = _progress(self._path)
-            if now == self._seen:
-                return database
+        return None if now == self._seen else now
+
+    def level(self, database: _Database, now: _Progress) -> _Database:
+        """The same reader, or a new one, that has seen all that has been written by `now`."""
+        with _Failures("refreshing", self._url):
             if now.manifest == self._seen.manifest:
-                database.catch_up()
+                self._catch_up(database)
                 if _progress(self._path).manifest == now.manifest:
                     self._seen = now
                     return database
@@ -506,7 +708,18 @@ class _Follower:
 
     def close(self) -> None:
         """Removes the reader's folder."""
-        self._folder.cleanup()
+        self._end()
+
+
+def _link_files(store: Path, links: Path) -> None:
+    """Brings a folder of links level with the files of a store that this user cannot write to."""
+    for link in links.iterdir():
+        if link.is_symlink() and not link.exists():  # a log that is gone would hide all later ones
+            link.unlink()
+    for file in store.iterdir():
+        if file.name != _CONFIGURATION:
+            with suppress(FileExistsError):
+                (links / file.name).symlink_to(file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -551,7 +764,7 @@ def _open_rdict(path: Path, options: Options, access: AccessType) -> Rdict:
         )
     # The LRU cache, the default, took 1.5 times as long.
     cache = Cache.new_hyper_clock_cache(CACHE_BYTES, ENTRY_BYTES)
-    families = {INDEX: _index_options(cache)} | {table: _records_options(cache) for table in RECORD_TABLES}
+    families = {INDEX: _index_options(cache)} | {table: _records_options(cache) for table in ATOMIC_TABLES}
     return Rdict(str(path), options, column_families=families, access_type=access)
 
 

@@ -36,8 +36,8 @@ def main() -> None:
         options.json.write_bytes(to_json(tables))
     if options.markdown:
         parts = " ".join(options.parts)
-        heading = f"# {(parts or 'all benchmarks').capitalize()}\n\nWritten by `scripts/bench {parts}`. "
-        options.markdown.write_text(heading + render(tables))
+        heading = f"# {(parts or 'all benchmarks').capitalize()}\n\n"
+        options.markdown.write_text(f"{heading}{render(tables)}Written by `scripts/bench {parts}`.\n")
     else:
         print(render(tables))
 

@@ -9,17 +9,17 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from simhbase.boilerplate import Boilerplate
-from simhbase.bulk.boilerplate import ChunkCoverage, Coverage, learn
-from simhbase.bulk.parser import Parser
-from simhbase.bulk.record import Chunk, InputOptions, Raw
-from simhbase.filing import Distances
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import Chunk, InputOptions, Raw
+from simhbase.drawers.rowkeys import segments_of
+from simhbase.drawers.scheme import Distances
+from simhbase.jobs.learn_boilerplate import ChunkCoverage, Coverage, learn
 from simhbase.profile import Profile
-from simhbase.quality.found import BINS, Drawers, Found, Truth, drawers
-from simhbase.quality.join import SimilarPairs
+from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.report import bin_name
-from simhbase.quality.schemes import Printed, fingerprint_texts
-from simhbase.rowkeys import segments_of
+from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts
+from simhbase.quality.truth import BINS, Drawers, Found, Truth, drawers
+from simhbase.text.boilerplate import Boilerplate
 from tests.bench.report import Cell, Table, shown
 
 SHARES = (0.01, 0.001)
@@ -52,7 +52,7 @@ class Learnt:
 
 @dataclass(frozen=True)
 class News:
-    """All near duplicates of the news; those of one day, which are repetitions, and those of different days,
+    """All near-duplicates of the news; those of one day, which are repetitions, and those of different days,
     most of which are of one template; and the labelled templates."""
 
     near: Truth
@@ -138,22 +138,22 @@ def rows(
     by_bits, by_sketch = fingerprint_texts(news.near.sample.texts, [simhash, minhash], processes)
     found = near_by(simhash, by_bits, lambda bits: bits.astype(np.float64))
     yield row([name, "SimHash, k = 3"], found, read(simhash, by_bits, news), news, target)
-    form = minhash.form
-    assert form is not None
-    found = near_by(minhash, by_sketch, lambda unequal: form.similarity(unequal.astype(np.int64)))
+    sketching = minhash.sketching
+    assert sketching is not None
+    found = near_by(minhash, by_sketch, lambda mismatches: sketching.similarity(mismatches.astype(np.int64)))
     filled = read(minhash, by_sketch, news)
     for threshold in THRESHOLDS:
         near = f"MinHash 20x6, similarity >= {threshold}"
         yield row([name, near], found.where(found.score >= threshold), filled, news, target)
 
 
-def near_by(profile: Profile, printed: Printed, score: Score) -> Found:
-    filing = profile.filing
-    return printed.found(filing.pairs(printed.prints, filing.bounds(None, None)), score)
+def near_by(profile: Profile, printed: CorpusFingerprints, score: Score) -> Found:
+    scheme = profile.index_scheme
+    return printed.found(scheme.pairs(printed.fingerprints, scheme.bounds(None, None)), score)
 
 
-def read(profile: Profile, printed: Printed, news: News) -> Drawers:
-    segments = segments_of(profile.filing.prefixes(printed.prints)).astype(np.uint64)
+def read(profile: Profile, printed: CorpusFingerprints, news: News) -> Drawers:
+    segments = segments_of(profile.index_scheme.prefixes(printed.fingerprints)).astype(np.uint64)
     return drawers(segments.T, *printed.positions(news.near.pairs))
 
 

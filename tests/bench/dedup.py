@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.pairs import pairs_within
+from simhbase.drawers.join import pairs_within
 from tests.bench.report import Table
 
 K = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import simhash
 
-from simhbase.fingerprinter import Fingerprinter
+from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.parallel import map_in_order
 from simhbase.profile import Profile, make_profile
 from tests import reference

@@ -19,14 +19,17 @@ import numpy as np
 from Hbase_thrift import BatchMutation, Mutation, TScan
 from numpy.typing import NDArray
 
-from simhbase.layout import layout
-from simhbase.reader import DRAWER_LIMIT
-from simhbase.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
+from simhbase.drawers.layout import layout
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
+from simhbase.drawers.scheme import SimHashScheme
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index.reader import DRAWER_LIMIT
+from simhbase.index.writer import Batch, writer_for
 from simhbase.stores import drop_store, open_store
+from simhbase.stores.arrays import to_bytes
 from simhbase.stores.base import Store
-from simhbase.stores.ddl import Options
 from simhbase.stores.hbase import create_tables
-from simhbase.stores.rows import to_bytes
+from simhbase.stores.hbase.schema import Options
 from tests.bench.report import Cell, Table
 from tests.cluster import Cluster
 
@@ -37,8 +40,8 @@ BATCH = 10_000  # documents of one timed insertion
 ROW_BY_ROW = 100
 CALL_ROWS = 5_000  # of a bare mutateRows
 LOOKUPS = 200
-LANES = (1, 3, 5, 10)
-BATCHES = (10, 50)
+CONNECTIONS = (1, 4, 8)
+BATCHES = (10, 50, 200)
 PROCESSES = 4
 PROCESS_SECONDS = 5.0
 STARTING_SECONDS = 10.0  # until all processes have certainly started
@@ -46,6 +49,9 @@ RUNS = 3
 COMPACTION_SECONDS = 15.0
 LAYOUT = layout("5x2")
 TABLES = len(LAYOUT.tables)
+SCHEME = SimHashScheme(LAYOUT, 3)
+LOADED = 12_288  # documents of one timed load
+STEP = 4_096
 COLUMN = b"i:"
 Words = NDArray[np.uint64]
 
@@ -68,9 +74,10 @@ def measure(scale: float = 1.0) -> list[Table]:
         try:
             with closing(open_store(running.url(PREFIX), "write")) as store:
                 writes = inserting(running, store, round(BATCH * scale))
+                loads = loading(running, store, round(LOADED * scale))
                 stored = fingerprints(round(DOCUMENTS * scale), seed=1)
                 fill(running, store, stored)
-            return [writes, looking_up(running, stored), many_processes(running, stored)]
+            return [writes, loads, looking_up(running, stored), many_processes(running, stored)]
         finally:
             drop_store(running.url(PREFIX))
 
@@ -93,7 +100,7 @@ class Bare:
 
     def __init__(self, running: Cluster) -> None:
         host, port = running.gateway
-        self.connections = [happybase.Connection(host, port, timeout=60_000) for _ in range(max(LANES))]
+        self.connections = [happybase.Connection(host, port, timeout=60_000) for _ in range(max(CONNECTIONS))]
         self.table = f"{PREFIX}_index".encode()
 
     def close(self) -> None:
@@ -110,18 +117,32 @@ class Bare:
             for row in to_bytes(keys):
                 batch.put(row, {COLUMN: b""})
 
-    def mutate_rows(self, lanes: int, keys: NDArray[np.uint8]) -> None:
+    def put_documents(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> None:
+        """The rows that simhbase writes for new documents."""
+        documents = Batch(list(ids), fingerprints)
+        rows = {
+            "fingerprints": documents.listings(SCHEME),
+            "index": [(row, b"") for row in to_bytes(documents.index_keys(SCHEME))],
+            "documents": documents.commits(SCHEME),
+        }
+        for table, pairs in rows.items():
+            column = COLUMN if table == "index" else b"d:"
+            with self.connections[0].table(f"{PREFIX}_{table}").batch(batch_size=1000) as batch:
+                for row, value in pairs:
+                    batch.put(row, {column: value})
+
+    def mutate_rows(self, number: int, keys: NDArray[np.uint8]) -> None:
         """mutateRows of many rows, a call under way on each connection."""
         rows = to_bytes(keys)
-        clients = [connection.client for connection in self.connections[:lanes]]
+        clients = [connection.client for connection in self.connections[:number]]
         owing = []
-        for number, start in enumerate(range(0, len(rows), CALL_ROWS)):
-            client = clients[number % lanes]
+        for turn, start in enumerate(range(0, len(rows), CALL_ROWS)):
+            client = clients[turn % number]
             batch = [
                 BatchMutation(row=row, mutations=[Mutation(column=COLUMN, value=b"")])
                 for row in rows[start : start + CALL_ROWS]
             ]
-            if number >= lanes:
+            if turn >= number:
                 client._recv("mutateRows")
                 owing.remove(client)
             client._send("mutateRows", tableName=self.table, rowBatches=batch, attributes={})
@@ -134,10 +155,10 @@ class Bare:
         table = self.connections[0].table(self.table)
         return [row for start in starts for row, _ in table.scan(row_start=start, row_stop=stop_of(start))]
 
-    def scan_all(self, lanes: int, starts: Sequence[bytes]) -> list[bytes]:
+    def scan_all(self, number: int, starts: Sequence[bytes]) -> list[bytes]:
         """All opens, all reads, all closes, over some connections."""
-        clients = [connection.client for connection in self.connections[:lanes]]
-        turns = [clients[number % lanes] for number in range(len(starts))]
+        clients = [connection.client for connection in self.connections[:number]]
+        turns = [clients[turn % number] for turn in range(len(starts))]
         for client, start in zip(turns, starts, strict=True):
             scan = TScan(startRow=start, stopRow=stop_of(start), caching=DRAWER_LIMIT + 1)
             client._send("scannerOpenWithScan", tableName=self.table, scan=scan, attributes={})
@@ -162,6 +183,29 @@ def inserting(running: Cluster, store: Store, n: int) -> Table:
         return _inserting(store, bare, n)
 
 
+def loading(running: Cluster, store: Store, n: int) -> Table:
+    """All rows of a load, documents and hints: the same by each way in turn."""
+    peer = "happybase, table.batch(batch_size=1000)"
+    seconds: dict[str, list[float]] = {peer: [], "simhbase, its writer": []}
+    writer = writer_for(store, SCHEME)
+    with closing(Bare(running)) as bare:
+        for run in range(RUNS):
+            batch = FingerprintBatch.bare(fingerprints(n, seed=50_000 + run))
+            for name, write, names in zip(seconds, (bare.put_documents, writer.add), "ab", strict=True):
+                ids = [f"{names}{run}/{number}" for number in range(n)]
+                start = perf_counter()
+                for first in range(0, n, STEP):
+                    write(ids[first : first + STEP], batch[first : first + STEP])
+                seconds[name].append(perf_counter() - start)
+    rates = {name: n / median(spent) for name, spent in seconds.items()}
+    return Table(
+        f"HBase: loading new documents, {TABLES + 2} rows each in three tables",
+        ["how", "documents/s", "against happybase"],
+        [[name, rate, rate / rates[peer]] for name, rate in rates.items()],
+        [f"Steps of {STEP:,} documents, as `load` takes them; the median of {RUNS} runs, by turns."],
+    )
+
+
 def _inserting(store: Store, bare: Bare, n: int) -> Table:
     seeds = iter(range(100, 10_000))
 
@@ -175,8 +219,8 @@ def _inserting(store: Store, bare: Bare, n: int) -> Table:
         "happybase, table.put of each row": (bare.put_rows, ROW_BY_ROW),
         "happybase, table.batch(batch_size=1000)": (bare.put_batch, n),
         "bare mutateRows, 1 connection": (partial(bare.mutate_rows, 1), n),
-        "bare mutateRows, 5 connections": (partial(bare.mutate_rows, 5), n),
-        "simhbase, drawers.add": (store.drawers.add, n),
+        "bare mutateRows of happybase's classes, 4 connections": (partial(bare.mutate_rows, 4), n),
+        "simhbase, drawers.add, put together by NumPy, 4 connections": (store.drawers.add, n),
     }
     for write, _ in ways.values():  # the server warms up
         write(encode(fingerprints(ROW_BY_ROW, next(seeds)), LAYOUT))
@@ -204,23 +248,26 @@ def looking_up(running: Cluster, stored: Words) -> Table:
     asked = prefixes(near, LAYOUT)
     with ExitStack() as stack:
         bare = stack.enter_context(closing(Bare(running)))
-        stores = {
-            lanes: stack.enter_context(closing(open_store(running.url(PREFIX, lanes=lanes), "read")))
-            for lanes in LANES
+        urls = {
+            f"simhbase, {how}, connections: {number}": f"{url}connections={number}"
+            for how, url in {
+                "a scan a drawer": running.url(PREFIX).partition("?")[0] + "?",
+                "a scan a region": running.url(PREFIX) + "&",
+            }.items()
+            for number in CONNECTIONS
         }
+        stores = {name: stack.enter_context(closing(open_store(url, "read"))) for name, url in urls.items()}
         ways: dict[str, Callable[[NDArray[np.uint8]], object]] = {
             "ten happybase scans": lambda drawers: bare.scan_each(to_bytes(drawers)),
             **{
-                f"bare pipelined calls, lanes: {lanes}": lambda drawers, lanes=lanes: bare.scan_all(
-                    lanes, to_bytes(drawers)
+                f"bare pipelined calls, connections: {number}": lambda drawers, number=number: bare.scan_all(
+                    number, to_bytes(drawers)
                 )
-                for lanes in LANES
+                for number in CONNECTIONS
             },
             **{
-                f"simhbase, lanes: {lanes}": lambda drawers, store=store: store.drawers.read(
-                    drawers, DRAWER_LIMIT
-                )
-                for lanes, store in stores.items()
+                name: lambda drawers, store=store: list(store.drawers.read(drawers, DRAWER_LIMIT))
+                for name, store in stores.items()
             },
         }
         seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -277,7 +324,7 @@ def scan_naively(running: Cluster, stored: Words, begin: float, seed: int) -> in
 def look_up_batches(url: str, stored: Words, batch: int, begin: float, seed: int) -> int:
     with closing(open_store(url, "read")) as store:
         return count_until_the_end(
-            begin, stored, seed, batch, lambda drawers: store.drawers.read(drawers, DRAWER_LIMIT)
+            begin, stored, seed, batch, lambda drawers: list(store.drawers.read(drawers, DRAWER_LIMIT))
         )
 
 
@@ -290,6 +337,6 @@ def count_until_the_end(
     done = 0
     while time.time() < begin + PROCESS_SECONDS:
         some = queries[np.arange(done, done + batch) % len(queries)]
-        look(prefixes(some, LAYOUT).reshape(-1, PREFIX_BYTES))
+        look(np.unique(prefixes(some, LAYOUT).reshape(-1, PREFIX_BYTES), axis=0))
         done += batch
     return done

@@ -6,8 +6,8 @@ import numpy as np
 from datasketch import MinHash
 from rensa import RMinHash
 
-from simhbase.features import Extractor, FeatureBatch, FeatureOptions
-from simhbase.minhash import SLOTS, SketchForm, minima, signatures
+from simhbase.fingerprint.minhash import SLOTS, SketchParameters, minima, signatures
+from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
 from tests import reference
 from tests.bench.report import Cell, Table, interleaved
 
@@ -50,7 +50,7 @@ def speed(texts: list[str]) -> Table:
         rensa,
         lambda: minima(words, starts, *permutations),
         lambda: signatures(batch),
-        lambda: SketchForm().sketches(extract(texts)),
+        lambda: SketchParameters().sketches(extract(texts)),
     )
     rates = [len(few if position == 0 else texts) / elapsed for position, elapsed in enumerate(seconds)]
     names = [
@@ -84,11 +84,11 @@ def estimates(count: int) -> Table:
     ]
     rows: list[list[Cell]] = []
     for slots, bits in FORMS:
-        form = SketchForm(slots, bits)
-        found = form.similarity(form.unequal(*(form.sketches(batch) for batch in batches)))
+        sketching = SketchParameters(slots, bits)
+        found = sketching.similarity(sketching.mismatches(*(sketching.sketches(batch) for batch in batches)))
         error = float(np.sqrt(np.mean((found - JACCARD) ** 2)))
-        told = f"{form.bytes * error**2:.3f}"
-        rows.append([slots, bits, form.bytes, f"{error:.4f}", f"{found.mean() - JACCARD:+.4f}", told])
+        told = f"{sketching.bytes * error**2:.3f}"
+        rows.append([slots, bits, sketching.bytes, f"{error:.4f}", f"{found.mean() - JACCARD:+.4f}", told])
     return Table(
         f"Estimates from sketches of {count:,} pairs of sets of Jaccard similarity {JACCARD}",
         ["slots", "bits", "bytes", "standard error", "bias", "bytes x error^2"],

@@ -1,4 +1,4 @@
-"""Every scheme on real texts, against all their near duplicates: recall, precision and price, plots, and
+"""Every scheme on real texts, against all their near-duplicates: recall, precision and price, plots, and
 the figures that the project wants to reach."""
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from time import perf_counter
 import numpy as np
 import orjson
 
-from simhbase.quality.calibration import Calibration, Figures, Goal, calibrate, candidates_at
-from simhbase.quality.estimates import Estimate
-from simhbase.quality.found import BINS, Found, Truth
-from simhbase.quality.jaccard import shingle_extractor, shingle_sets
+from simhbase.quality.calibration import Calibration, Figures, Goal, candidates_at, recommend
+from simhbase.quality.intervals import Estimate
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.plots import draw
 from simhbase.quality.report import bin_name, command, layouts_by_name
 from simhbase.quality.sample import Sample, Sampler, document_keys
-from simhbase.text import normalise
+from simhbase.quality.truth import BINS, Found, Truth
+from simhbase.text.jaccard import shingle_extractor, shingle_sets
+from simhbase.text.normalise import normalise
 from tests.bench import short
 from tests.bench.boilerplate import boilerplate
 from tests.bench.report import Cell, Table, shown
@@ -35,6 +35,33 @@ AT_ONCE = 1000
 RECOMMENDED = ("20x6", "similarity >= 0.7")
 VERIFIED = ", similarity >= 0.7"
 STRICT = ("20x6", "similarity >= 0.8")
+
+# What the page says of its columns, before it has more of them.
+COLUMNS = [
+    "[Choosing](choosing.md) says more of when to take what; for texts of 140 characters and fewer take "
+    "`--profile short`. `simhbase calibrate` measures the same on a corpus of your own.",
+    "Similarity is the Jaccard similarity of two texts: of the shingles (three characters in a row) that "
+    "either has, the share that both have. All pairs of a corpus are known with theirs, by an exact join. In "
+    "the tables:",
+    "\n".join(
+        [
+            "- **recall A-B**: of the pairs with a similarity from A to below B, the share that is found.",
+            "- **precision**: of the pairs found, the share that is right: of a similarity of 0.65 and more.",
+            "- **templates matched**, **labelled pairs found**: of pairs that people have labelled, the "
+            "share that is found. Templates are items of different days made of one text, which are no "
+            "duplicates: the less, the better.",
+            "- A share is in per cent; in brackets is its 95 % interval.",
+            "- **scheme**: simhash, minhash, or verified, which is SimHash with matches verified by sketches "
+            "(`--verify`). **features**: what of a text is hashed.",
+            "- **near**: what makes a match: k, the bits in which two fingerprints differ at most, or the "
+            "least similarity as sketches estimate it.",
+            "- **layout**: how fingerprints are cut into the blocks (of MinHash: bands) that name drawers.",
+            "- **rows**: rows of the index that a document takes, and drawers that a lookup reads.",
+            "- **candidates**: rows that a lookup reads, in a store of a million documents; **largest "
+            "drawer**: rows of the fullest drawer then.",
+        ]
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -99,7 +126,7 @@ class Measured:
 def measure(scale: float = 1.0) -> list[Table]:
     """All tables; draws the plots into docs/plots."""
     measured = {name: measured_corpus(name, corpus, scale) for name, corpus in CORPORA.items()}
-    tables = [goals(measured), defaults(measured["news"])]
+    tables = [decision(measured["news"]), goals(measured), defaults(measured["news"])]
     for each in measured.values():
         tables += [schemes(each), layouts(each)]
     news = measured["news"]
@@ -111,7 +138,7 @@ def measured_corpus(name: str, corpus: Corpus, scale: float) -> Measured:
     start = perf_counter()
     limit = sys.maxsize if scale >= 1 else max(1, int(SMALL * scale))
     sample = sampled(corpus.documents(), limit)
-    calibration = calibrate(sample, Goal(TARGET), processes())
+    calibration = recommend(sample, Goal(TARGET), processes())
     labels = known(read_labels(DATA / str(corpus.labels)), corpus.id_prefix, sample)
     pairs = labelled_pairs(labels, sample, shingle_sets(sample.texts))
     plots = draw(calibration, PLOTS / name)
@@ -233,6 +260,51 @@ def layouts(measured: Measured) -> Table:
     )
 
 
+def decision(news: Measured) -> Table:
+    """What to take, and how the columns of all tables are to be read."""
+    by_name = {(each.setting.features, each.setting.decision): each for each in news.calibration.figures}
+    default = by_name["words, count", "k = 3"]
+    wide = by_name["words, count", f"k = 6{VERIFIED}"]
+    choices = [
+        ("few rows, and what is reported is right", "the default", default, "5x2"),
+        (
+            "nothing near is missed",
+            "`--scheme minhash --threshold 0.7`",
+            news.figures(*RECOMMENDED),
+            RECOMMENDED[0],
+        ),
+        (
+            "texts of one template are no duplicates",
+            "`--scheme minhash --threshold 0.8`",
+            news.figures(*STRICT),
+            STRICT[0],
+        ),
+        (
+            "SimHash, and more recall",
+            "`-k 6 --layout 9x3 --verify --threshold 0.7`",
+            wide,
+            wide.cost.layout,
+        ),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            what,
+            options,
+            shown(figures.recall),
+            shown(figures.precision),
+            shown(news.of_labels(figures.setting.found)),
+            figures.setting.cost(layout).rows,
+        ]
+        for what, options, figures, layout in choices
+    ]
+    return Table(
+        "The decision, by news pairs of 0.8 and more",
+        ["what counts", "take", "recall", "precision", "templates matched", "rows"],
+        rows,
+        COLUMNS,
+    )
+
+
 def goals(measured: Mapping[str, Measured]) -> Table:
     """The figures to reach, from the settings above."""
     news, laws, docs = (measured[name] for name in ("news", "laws", "docs"))
@@ -268,8 +340,8 @@ def defaults(news: Measured) -> Table:
     """What the figures say about the defaults."""
     by_name = {(each.setting.features, each.setting.decision): each for each in news.calibration.figures}
 
-    def said(features: str, k: int, judged: str = "") -> str:
-        near = f"k = {k}{judged}"
+    def said(features: str, k: int, verified: str = "") -> str:
+        near = f"k = {k}{verified}"
         figures = by_name[features, near]
         return f"{features}, {near}: recall {shown(figures.recall)}, precision {shown(figures.precision)}"
 

@@ -14,7 +14,7 @@ from time import perf_counter
 
 import orjson
 
-from simhbase.quality.estimates import Estimate
+from simhbase.quality.intervals import Estimate
 
 PACKAGES = (
     "simhbase",
@@ -64,7 +64,7 @@ def machine() -> dict[str, Cell]:
 
 def render(tables: Sequence[Table]) -> str:
     facts = ", ".join(f"{name} {value}" for name, value in machine().items())
-    return "\n".join([f"Measured on: {facts}.", "", *(table.markdown() for table in tables)])
+    return "\n".join([*(table.markdown() for table in tables), f"Measured on: {facts}.", ""])
 
 
 def to_json(tables: Sequence[Table]) -> bytes:

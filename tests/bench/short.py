@@ -14,14 +14,11 @@ from time import perf_counter
 import numpy as np
 import orjson
 
-from simhbase.features import Extractor, FeatureOptions
-from simhbase.filing import AUTO
+from simhbase.drawers.scheme import AUTO
 from simhbase.profile import Profile
-from simhbase.quality import found as bins
+from simhbase.quality import truth as bins
 from simhbase.quality.calibration import Goal, measured
-from simhbase.quality.found import Found, Truth
-from simhbase.quality.jaccard import jaccard, sets_of
-from simhbase.quality.join import SimilarPairs, similar_pairs
+from simhbase.quality.exact_join import SimilarPairs, similar_pairs
 from simhbase.quality.report import bin_name
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import (
@@ -31,7 +28,10 @@ from simhbase.quality.schemes import (
     minhash_settings,
     simhash_settings,
 )
-from simhbase.text import normalise
+from simhbase.quality.truth import Found, Truth
+from simhbase.text.features import Extractor, FeatureOptions
+from simhbase.text.jaccard import jaccard, sets_of
+from simhbase.text.normalise import normalise
 from tests.bench.report import Cell, Table, shown
 from tests.reference import DATA
 from tests.short import sentence_pairs
@@ -42,7 +42,7 @@ SHORT = 140  # characters at most
 SINCE = "20220101"  # from when on both archives have the same items
 DAYS = 10  # of each month
 SAME_ITEM = 0.8  # similarity of two items' texts
-RIGHT = 0.5  # similarity, by pairs of characters, from which two short texts are near duplicates
+RIGHT = 0.5  # similarity, by pairs of characters, from which two short texts are near-duplicates
 BINS = ((0.5, 0.6), (0.6, 0.7), (0.7, 0.8), (0.8, 1.0))
 TARGET = 1_000_000
 SIMHASH: tuple[Mapping[str, object], ...] = (

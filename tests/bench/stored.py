@@ -19,7 +19,7 @@ from pathlib import Path
 
 import orjson
 
-from simhbase.text import normalise
+from simhbase.text.normalise import normalise
 from tests.bench.report import Table
 from tests.reference import DATA
 
@@ -35,10 +35,10 @@ def measure(_scale: float = 1.0) -> list[Table]:
     """The table for both presets; always of the whole archives, as the truth is."""
     truth = read_truth(DATA / "pairs_xwlb_exact.tsv.gz")
     templates = read_templates(DATA / "pairs_xwlb_templates.tsv")
-    judged = long_texts()
+    verified = long_texts()
     rows = []
     for name, options in PROFILES.items():
-        found = {pair for pair in find_pairs(shlex.split(options)) if judged.issuperset(pair)}
+        found = {pair for pair in find_pairs(shlex.split(options)) if verified.issuperset(pair)}
         bins = [
             {pair for pair, similarity in truth.items() if within(similarity, *bounds)} for bounds in BINS
         ]

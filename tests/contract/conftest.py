@@ -89,6 +89,12 @@ def embedded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend
     yield from made(kind_called(request.param, request), tmp_path)
 
 
+@pytest.fixture(params=[HBASE])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    """The backends that many processes write to."""
+    yield from made(kind_called(request.param, request), tmp_path)
+
+
 @pytest.fixture
 def store(backend: Backend) -> Store:
     return backend.fresh()

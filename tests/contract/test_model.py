@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from numpy.typing import NDArray
 
-from simhbase.rowkeys import KEY_BYTES, PREFIX_BYTES
-from simhbase.stores.base import RECORD_TABLES, RecordTable
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
+from simhbase.stores.base import ATOMIC_TABLES, RecordTable
 from tests.contract.conftest import Backend, Kind
+from tests.contract.plain import Values, all_rows, contains, read, remove
 
 # Few and awkward values, so that calls meet each other's rows.
 PREFIXES = [
@@ -25,7 +26,7 @@ LOW = [b"\x00" * 8, b"\x00" * 7 + b"\x01", b"\x80" + b"\x00" * 7, b"\xff" * 7 + 
 ROWS = st.lists(st.builds(bytes.__add__, st.sampled_from(PREFIXES), st.sampled_from(LOW)), max_size=6)
 KEYS = st.text("a\x00\xff", max_size=3).map(lambda key: b"k" + key.encode("latin-1"))
 VALUES = st.sampled_from([b"", b"1", b"2"])
-TABLES = st.sampled_from(RECORD_TABLES)
+TABLES = st.sampled_from(ATOMIC_TABLES)
 
 
 def to_keys(rows: list[bytes], size: int) -> NDArray[np.uint8]:
@@ -41,7 +42,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.backend = Backend(Path(self.folder.name), kind)
         self.store = self.backend.fresh()
         self.rows: set[bytes] = set()
-        self.records: dict[RecordTable, dict[bytes, bytes]] = {table: {} for table in RECORD_TABLES}
+        self.records: dict[RecordTable, dict[bytes, bytes]] = {table: {} for table in ATOMIC_TABLES}
 
     def teardown(self) -> None:
         self.backend.close_all()
@@ -54,20 +55,20 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def remove(self, rows: list[bytes]) -> None:
-        self.store.drawers.remove(to_keys(rows, KEY_BYTES)[:, np.newaxis], before=self.store.moment())
+        remove(self.store, to_keys(rows, KEY_BYTES)[:, np.newaxis])
         self.rows.difference_update(rows)
 
     @rule(rows=ROWS)
     def contains(self, rows: list[bytes]) -> None:
-        found = self.store.drawers.contains(to_keys(rows, KEY_BYTES)[:, np.newaxis])
+        found = contains(self.store, to_keys(rows, KEY_BYTES)[:, np.newaxis])
         assert found.ravel().tolist() == [row in self.rows for row in rows]
 
     @rule(
-        prefixes=st.lists(st.sampled_from(PREFIXES), max_size=8),
+        prefixes=st.lists(st.sampled_from(PREFIXES), max_size=8, unique=True),
         limit=st.one_of(st.none(), st.integers(1, 6)),
     )
     def read(self, prefixes: list[bytes], limit: int | None) -> None:
-        found = self.store.drawers.read(to_keys(prefixes, PREFIX_BYTES), limit)
+        found = read(self.store, to_keys(prefixes, PREFIX_BYTES), limit)
         for i, prefix in enumerate(prefixes):
             drawer = sorted(int.from_bytes(row[5:]) for row in self.rows if row.startswith(prefix))
             kept = found.fingerprints[found.offsets[i] : found.offsets[i + 1]].tolist()
@@ -76,38 +77,38 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def iterate_drawers(self) -> None:
-        assert [row.tobytes() for batch in self.store.drawers.iterate() for row in batch] == sorted(self.rows)
+        assert all_rows(self.store) == sorted(self.rows)
 
     @rule(table=TABLES, rows=st.lists(st.tuples(KEYS, VALUES), max_size=4))
     def put(self, table: RecordTable, rows: list[tuple[bytes, bytes]]) -> None:
-        self.store.records(table).put(rows)
+        Values(self.store.records(table)).put(rows)
         self.records[table].update(rows)
 
     @rule(table=TABLES, keys=st.lists(KEYS, max_size=4))
     def delete(self, table: RecordTable, keys: list[bytes]) -> None:
-        self.store.records(table).delete(keys)
+        Values(self.store.records(table)).delete(keys)
         for key in keys:
             self.records[table].pop(key, None)
 
     @rule(table=TABLES, keys=st.lists(KEYS, max_size=4))
     def get(self, table: RecordTable, keys: list[bytes]) -> None:
-        assert self.store.records(table).get(keys) == list(map(self.records[table].get, keys))
+        assert Values(self.store.records(table)).get(keys) == list(map(self.records[table].get, keys))
 
     @rule(table=TABLES, prefixes=st.lists(KEYS, max_size=4), limit=st.integers(1, 4))
     def scan(self, table: RecordTable, prefixes: list[bytes], limit: int) -> None:
         rows = sorted(self.records[table].items())
         expected = [[row for row in rows if row[0].startswith(prefix)][:limit] for prefix in prefixes]
-        assert self.store.records(table).scan(prefixes, limit) == expected
+        assert Values(self.store.records(table)).scan(prefixes, limit) == expected
 
     @rule(table=TABLES, start=KEYS)
     def iterate_records(self, table: RecordTable, start: bytes) -> None:
-        found = [row for batch in self.store.records(table).iterate(start) for row in batch]
+        found = [row for batch in Values(self.store.records(table)).iterate(start) for row in batch]
         assert found == sorted(row for row in self.records[table].items() if row[0] >= start)
 
     @rule(table=TABLES, key=KEYS, expected=st.one_of(st.none(), VALUES), value=VALUES)
     def compare_and_set(self, table: RecordTable, key: bytes, expected: bytes | None, value: bytes) -> None:
         fits = self.records[table].get(key) == expected
-        assert self.store.records(table).compare_and_set(key, expected, value) == fits
+        assert Values(self.store.records(table)).compare_and_set(key, expected, value) == fits
         if fits:
             self.records[table][key] = value
 

@@ -1,14 +1,17 @@
 """What simhbase.stores.base.Store promises, for every store."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
 import numpy as np
 import pytest
 
 from simhbase.errors import StoreFailed
 from simhbase.stores import create_store
-from simhbase.stores.base import Store
+from simhbase.stores.base import ATOMIC_TABLES, AtomicStore, Cell, Changes, Store
 from tests.contract.conftest import Backend
+from tests.contract.plain import Values, all_rows
 
 PREFIX = np.zeros((1, 5), dtype=np.uint8)
 KEYS = np.zeros((1, 1, 13), dtype=np.uint8)
@@ -16,11 +19,6 @@ KEYS = np.zeros((1, 1, 13), dtype=np.uint8)
 
 def test_a_store_knows_its_url(backend: Backend, store: Store) -> None:
     assert store.url == backend.url(0)
-
-
-def test_a_moment_is_not_later_than_the_next(store: Store) -> None:
-    assert isinstance(store.moment(), int)
-    assert store.moment() <= store.moment()
 
 
 def test_closing_twice_is_as_good_as_once(store: Store) -> None:
@@ -32,9 +30,9 @@ def test_closing_twice_is_as_good_as_once(store: Store) -> None:
     "use",
     [
         lambda store: store.drawers.add(KEYS),
-        lambda store: store.drawers.remove(KEYS, before=0),
-        lambda store: store.drawers.contains(KEYS),
-        lambda store: store.drawers.read(PREFIX, 1),
+        lambda store: store.drawers.remove(KEYS[0], np.zeros(1, dtype=np.int64)),
+        lambda store: store.drawers.times(KEYS),
+        lambda store: list(store.drawers.read(PREFIX, 1)),
         lambda store: list(store.drawers.iterate()),
         lambda store: store.drawers.approximate_size(),
         lambda store: store.records("meta").put([(b"a", b"")]),
@@ -45,6 +43,8 @@ def test_closing_twice_is_as_good_as_once(store: Store) -> None:
         lambda store: store.records("meta").compare_and_set(b"a", None, b""),
         lambda store: store.records("meta").increment(b"a"),
         lambda store: store.records("meta").approximate_size(),
+        lambda store: store.records("documents").put([(b"a", b"")], 1),
+        lambda store: store.records("documents").delete([b"a"], [1]),
     ],
 )
 def test_use_after_closing_says_so(store: Store, use: Callable[[Store], object]) -> None:
@@ -59,7 +59,7 @@ def test_refresh_and_sync_can_be_called_at_any_time(store: Store) -> None:
     store.records("meta").put([(b"a", b"1")])
     store.refresh()
     store.sync()
-    assert store.records("meta").get([b"a"]) == [b"1"]
+    assert Values(store.records("meta")).get([b"a"]) == [b"1"]
 
 
 def test_creating_what_exists_opens_it(lasting: Backend) -> None:
@@ -68,4 +68,53 @@ def test_creating_what_exists_opens_it(lasting: Backend) -> None:
     store.close()
     again = create_store(store.url)
     lasting.opened.append(again)
-    assert again.records("meta").get([b"a"]) == [b"1"]
+    assert Values(again.records("meta")).get([b"a"]) == [b"1"]
+
+
+def test_an_atomic_store_makes_all_changes_of_a_commit(embedded: Backend) -> None:
+    store = cast(AtomicStore, embedded.fresh())
+    assert set(store.tables) == set(ATOMIC_TABLES)
+    store.drawers.add(KEYS)
+    store.records("documents").put([(b"old", b"1"), (b"both", b"1")], 5)
+    more = np.ones((1, 1, 13), dtype=np.uint8)
+    store.commit(
+        Changes(
+            version=7,
+            index=more,
+            unindex=KEYS,
+            put={"documents": [(b"new", b"2"), (b"both", b"2")], "fingerprints": [(b"f", b"")]},
+            delete={"documents": [b"old", b"both", b"never there"]},
+        )
+    )
+    assert store.records("documents").get([b"old", b"new", b"both"]) == [None, Cell(b"2", 7), Cell(b"2", 7)]
+    assert store.records("fingerprints").get([b"f"]) == [Cell(b"", 7)]
+    assert all_rows(store) == [more.tobytes()]
+
+
+def test_a_read_sees_no_table_without_what_another_lost_to_it(embedded: Backend) -> None:
+    store = cast(AtomicStore, embedded.fresh())
+    here, there = KEYS, np.ones((1, 1, 13), dtype=np.uint8)
+    places = {b"here": here, b"there": there}
+
+    def move(to: bytes, away: bytes) -> None:
+        put = {"fingerprints": [(to, b"")]}
+        store.commit(Changes(1, places[to], places[away], put, {"fingerprints": [away]}))
+
+    def names() -> set[bytes]:
+        """What a lookup does: rows of the index, then what they lead to."""
+        rows = all_rows(store)
+        led_to = [name for name, keys in places.items() if keys.tobytes() in rows]
+        return {name for name in led_to if store.records("fingerprints").get([name]) != [None]}
+
+    move(b"here", b"there")
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(
+            lambda: [move(*pair) for pair in [(b"there", b"here"), (b"here", b"there")] * 2000]
+        )
+        while not moving.done():
+            assert len(store.consistently(names)) == 1
+        moving.result()
+
+
+def test_a_store_counts_by_name(store: Store) -> None:
+    assert all(isinstance(number, int) for number in store.counters().values())

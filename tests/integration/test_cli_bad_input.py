@@ -2,13 +2,17 @@
 
 import gzip
 import json
+import os
 import resource
 import subprocess
 
 import pytest
 
 import simhbase
-from simhbase.bulk.outputs import OutputFile
+from simhbase.cli.output import naming_options
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.outputs import OutputFile
+from simhbase.errors import OutputFailed
 from tests.command_line import (
     COMMAND,
     documents,
@@ -76,7 +80,7 @@ def test_a_bad_line_is_rejected_and_the_others_are_loaded(tmp_path, bad, name, r
     assert reason in reject["reason"]
     told = done.stderr.decode()
     assert "a.jsonl, line 2" in told
-    assert reject["reason"] in told
+    assert naming_options(reject["reason"]) in told
     assert name is None or f"id {name}" in told
     for text, found in ((GOOD, "good"), (LAST, "last")):
         answer = result("find", "--text", text, *STORE, cwd=tmp_path)
@@ -334,6 +338,32 @@ def test_an_output_file_that_cannot_be_written_is_named(tmp_path, option):
     assert not (tmp_path / "out.jsonl").exists()
 
 
+@pytest.mark.parametrize("command", [("load", "--unique-only", *STORE), ("dedup",)])
+def test_a_command_that_could_read_nothing_leaves_the_output_of_the_last_one(tmp_path, command):
+    (tmp_path / "a.jsonl").write_text("nothing of use\n")
+    (tmp_path / "u.jsonl").write_text("old")
+    done = run(*command, "a.jsonl", "--unique", "u.jsonl", cwd=tmp_path)
+    assert done.returncode == 1
+    assert (tmp_path / "u.jsonl").read_text() == "old"
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_an_output_file_in_a_closed_folder_is_named(tmp_path):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.seteuid(65534)
+        inputs = Inputs([str(closed / "a.jsonl")], rejects=closed / "r.jsonl")
+        with pytest.raises(OutputFailed, match=f"cannot write {closed}/r.jsonl: Permission denied"):
+            inputs.require_outputs()
+    finally:
+        if root:
+            os.seteuid(0)
+
+
 def test_an_output_file_in_no_folder_is_named_before_anything_is_stored(tmp_path):
     documents(tmp_path / "a.jsonl", [GOOD])
     done = run("load", "a.jsonl", "--rejects", "nowhere/r.jsonl", cwd=tmp_path)
@@ -363,6 +393,8 @@ def test_ids_to_delete_that_are_not_utf_8_are_named_by_line(tmp_path):
     done = run("delete", "--ids-file", "-", cwd=tmp_path, stdin=b"a\n\xff\n")
     assert done.returncode == 1
     assert "line 2" in done.stderr.decode()
+    (tmp_path / "ids.txt").write_bytes(b"\xff\n")
+    assert "ids.txt, line 1" in run("delete", "--ids-file", "ids.txt", cwd=tmp_path).stderr.decode()
 
 
 def test_an_output_never_takes_the_place_of_an_input(tmp_path):

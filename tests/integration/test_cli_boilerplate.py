@@ -7,7 +7,7 @@ import pytest
 
 import simhbase
 from simhbase import Document, Profile
-from simhbase.boilerplate import Boilerplate, read_boilerplate
+from simhbase.text.boilerplate import Boilerplate, read_boilerplate
 from tests.command_line import documents, result, run, texts, write_lines
 
 STORE = ("--store", "rocksdb:s.db")
@@ -121,11 +121,11 @@ def test_another_boilerplate_exits_12_with_both(tmp_path, bodies):
     (tmp_path / "own.txt").write_text("line\t1\tsubscribe\n")
     done = run("load", "a.jsonl", *STORE, *OWN, cwd=tmp_path)
     assert done.returncode == 12
-    assert "boilerplate is {'lines': 1, 'phrases': 2" in done.stderr.decode()
+    assert "boilerplate is a file of 1 line and 2 phrases (SHA-256 " in done.stderr.decode()
     run("load", "a.jsonl", "--store", "rocksdb:plain.db", cwd=tmp_path)
     done = run("load", "a.jsonl", "--store", "rocksdb:plain.db", *OWN, cwd=tmp_path)
     assert done.returncode == 12
-    assert "boilerplate is None, not {'lines': 1, 'phrases': 0" in done.stderr.decode()
+    assert "boilerplate is none, not a file of 1 line and 0 phrases (SHA-256 " in done.stderr.decode()
 
 
 def test_a_document_of_nothing_else_is_rejected_with_the_reason(tmp_path, bodies):

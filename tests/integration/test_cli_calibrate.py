@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simhbase.quality.jaccard import shingle_sets
-from simhbase.quality.join import similar_pairs
+from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.report import options_of
 from simhbase.quality.schemes import SIMHASH_FEATURES
+from simhbase.text.jaccard import shingle_sets
 from tests.command_line import documents, result, run, texts
 from tests.near import versions
 from tests.short import near_pairs
@@ -151,11 +151,21 @@ def test_every_layout_of_a_wider_search_has_its_price(calibration):
         assert candidates[0] > candidates[1]
 
 
-def test_the_table_is_shown_to_people_with_the_line_to_type_last(halves, tmp_path):
-    done = run("calibrate", *GOAL, halves[0], cwd=tmp_path)
+def test_people_are_shown_the_recommendation_first_and_the_rest_when_they_ask(halves, tmp_path):
+    done = run("calibrate", *GOAL, "--profile-file", "own.toml", halves[0], cwd=tmp_path)
     lines = done.stdout.decode().splitlines()
-    assert any("words, tfidf, top 64" in line and "4x1" in line for line in lines)
-    assert "simhbase tables create" in lines[-1]
+    (best,) = (number for number, line in enumerate(lines) if "simhbase tables create" in line)
+    (settings,) = (number for number, line in enumerate(lines) if line.startswith("best settings"))
+    assert best < settings
+    assert len(lines) == settings + 1 + 1 + 10  # the columns' names, and the settings
+    assert b"--all shows them" in done.stderr
+    everything = run("calibrate", *GOAL, "--all", halves[0], cwd=tmp_path).stdout.decode().splitlines()
+    assert len(everything) > len(lines) + 50
+    assert any("words, tfidf, top 64" in line and "4x1" in line for line in everything)
+    # The file makes the store that the line does.
+    result("tables", "create", "--profile", "own.toml", "--store", "rocksdb:own.db", cwd=tmp_path)
+    command = shlex.split(lines[best].partition("simhbase ")[2])
+    assert run(*command, "--store", "rocksdb:own.db", cwd=tmp_path).returncode == 0
 
 
 def test_labels_take_the_place_of_the_exact_join(halves, calibration, tmp_path):
@@ -178,7 +188,8 @@ def test_plots_are_drawn_and_are_the_same_each_time(halves, tmp_path):
     for folder in ("one", "two"):
         result("calibrate", *GOAL, "--plots", folder, halves[0], cwd=tmp_path)
     names = {path.name for path in (tmp_path / "one").iterdir()}
-    assert names == {"recall-precision.svg", "s-curves.svg", "distances.svg", "pareto.svg"}
+    plots = ("recall-precision", "s-curves", "distances", "pareto")
+    assert names == {f"{plot}.{kind}" for plot in plots for kind in ("svg", "png")}
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
@@ -190,7 +201,7 @@ def test_plots_are_drawn_and_are_the_same_each_time(halves, tmp_path):
         (["always the same text"] * 200, "all 200 documents have the same text"),
         (texts(200), "no pair of Jaccard similarity 0.8 or more"),
         ([*texts(200), *(text[:-9] for text in texts(3))], "3 pairs of Jaccard similarity 0.8 or more"),
-        ([f"{texts(1)[0]} number {number}" for number in range(200)], "in 1 group of near duplicates"),
+        ([f"{texts(1)[0]} number {number}" for number in range(200)], "in 1 group of near-duplicates"),
     ],
 )
 def test_a_corpus_that_tells_nothing_gets_no_recommendation(tmp_path, contents, message):
@@ -215,7 +226,7 @@ def test_labels_need_the_whole_corpus(halves, tmp_path):
     pairs, _ = truth(halves[0], 0.8)
     done = run("calibrate", "--labels", pairs, "--sample", 100, halves[0], cwd=tmp_path)
     assert done.returncode == 1
-    assert "take them all (--sample 600)" in done.stderr.decode()
+    assert "take them all (--sample of 600)" in done.stderr.decode()
 
 
 def test_binary_files_are_no_corpus(tmp_path):

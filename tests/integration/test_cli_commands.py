@@ -2,13 +2,17 @@
 
 import gzip
 import json
+from hashlib import sha256
 
+import click
 import pytest
+import zstandard
 
 import simhbase
-from simhbase.check import STRAY_LISTING, UNLISTED
-from simhbase.idf import read_table
-from simhbase.records import document_key, listing_key
+from simhbase.cli import cli
+from simhbase.index.check import STRAY_LISTING, UNLISTED
+from simhbase.index.rows import document_key, listing_key
+from simhbase.text.idf import read_table
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
 NEWS = "国务院总理主持召开常务会议，研究部署进一步促进就业和稳定物价的政策措施，听取有关部门工作汇报。"
@@ -114,6 +118,24 @@ def test_find_answers_a_line_for_every_record_in_input_order(tmp_path):
     assert "no field 'id'" in answers[3]["reason"]
 
 
+def test_find_leaves_out_the_query_itself_if_asked_to(tmp_path):
+    load(tmp_path, {"a": 0, "b": 1, "c": FAR}, *STORE)
+    asked = ("find", "--exclude-self", *STORE)
+    answers = result(*asked, "--id", "a", "--id", "c", cwd=tmp_path)
+    assert list(map(matches, answers)) == [[("b", 1)], []]
+    answers = result(*asked, "--fingerprint-field", "f", "prepared.jsonl", cwd=tmp_path)
+    assert list(map(matches, answers)) == [[("b", 1)], [("a", 1)], []]
+    assert matches(result(*asked, "--fingerprint", "0" * 16, cwd=tmp_path)) == [("a", 0), ("b", 1)]
+
+
+def test_find_says_in_the_end_how_many_queries_have_matches(tmp_path):
+    load(tmp_path, {"a": 0, "b": 1, "c": FAR}, *STORE)
+    asked = ("find", "--exclude-self", "--fingerprint-field", "f", "prepared.jsonl", *STORE)
+    assert run(*asked, cwd=tmp_path).stderr == b"2 of 3 queries have matches\n"
+    assert run(*asked, "--json", cwd=tmp_path).stderr == b""
+    assert run("find", "--id", "a", *STORE, cwd=tmp_path).stderr == b""
+
+
 def test_find_reads_standard_input_where_nothing_else_is_asked(tmp_path):
     load(tmp_path, {"a": 0}, *STORE)
     line = b'{"id": "q", "f": "0000000000000001"}\n'
@@ -215,6 +237,31 @@ def test_the_unique_file_holds_the_records_as_they_came(tmp_path):
     assert (tmp_path / "u.jsonl").read_text("utf-8") == line + "\n"
 
 
+@pytest.mark.parametrize("command", [("load", "--unique-only", *STORE), ("dedup",)])
+def test_a_file_named_by_a_dash_is_standard_output(tmp_path, command):
+    documents(tmp_path / "a.jsonl", texts(2))
+    done = run(*command, "a.jsonl", "--unique", "-", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout == (tmp_path / "a.jsonl").read_bytes()
+    assert b"documents" in done.stderr
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("dedup", "--unique", "-", "--json"), "--unique - and --json both go to standard output"),
+        (("dedup", "--unique", "-", "--duplicates", "-"), "standard output is named by two options"),
+        (("fingerprint", "--rejects", "-"), "--rejects - and the results both go to standard output"),
+    ],
+)
+def test_two_results_are_not_mixed_in_standard_output(tmp_path, command, told):
+    documents(tmp_path / "a.jsonl", texts(2))
+    done = run(*command, "a.jsonl", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert told in done.stderr.decode()
+
+
 def test_the_files_of_a_run_with_an_id_prefix_name_documents_alike(tmp_path):
     one, other = texts(2)
     records = [{"id": 1, "title": "新", "text": one}, {"id": 2, "text": one}, {"id": 3, "text": other}]
@@ -267,6 +314,19 @@ def test_options_that_differ_from_the_profile_exit_12_with_both(tmp_path, option
     result("load", "a.jsonl", "--layout", "5x2", "-k", 3, "--preset", "default", *STORE, cwd=tmp_path)
 
 
+def test_files_that_differ_from_the_profile_are_told_in_words(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(1))
+    (tmp_path / "own.idf").write_text("alpha 1.5\nbeta 2\n")
+    (tmp_path / "stop.txt").write_text("one two three four five six")
+    result("load", "a.jsonl", "--weights", "tfidf", *STORE, cwd=tmp_path)
+    done = run("load", "a.jsonl", "--idf", "own.idf", "--stop-words", "stop.txt", *STORE, cwd=tmp_path)
+    assert done.returncode == 12
+    told = done.stderr.decode()
+    assert "idf is jieba's table, not a file of 2 words (SHA-256 " in told
+    assert "stop_words is none, not 6 words (five, four, one, six, three, ...)" in told
+    assert "{" not in told
+
+
 def test_a_preset_that_differs_only_by_its_defaults_is_noticed(tmp_path):
     documents(tmp_path / "a.jsonl", texts(1))
     result("load", "a.jsonl", "--preset", "classic", *STORE, cwd=tmp_path)
@@ -278,7 +338,7 @@ def test_a_machine_that_makes_other_fingerprints_is_refused_for_texts_alone(tmp_
     result("load", "a.jsonl", *STORE, cwd=tmp_path)
     with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
         meta = index.store.records("meta")
-        profile = json.loads(meta.get([b"profile"])[0])
+        profile = json.loads(meta.get([b"profile"])[0].value)
         here, profile["probes"][0] = profile["probes"][0], "0123456789abcdef"
         meta.put([(b"profile", json.dumps(profile).encode())])
 
@@ -338,6 +398,24 @@ def test_stop_words_and_an_idf_file_of_ones_own_go_into_the_store(tmp_path):
     assert profile["idf"] == {"source": "user", "digest": read_table(tmp_path / "own.idf").digest}
     (tmp_path / "own.idf").unlink()
     assert matches(result("find", "--text", "gamma delta", *STORE, cwd=tmp_path)) == [("d0", 0)]
+
+
+def test_lists_of_a_profile_may_be_compressed(tmp_path):
+    (tmp_path / "own.idf").write_bytes(gzip.compress(b"alpha 1.5\n"))
+    (tmp_path / "own.boilerplate").write_bytes(zstandard.compress(b"line\t1\tsubscribe\n"))
+    (tmp_path / "stop.txt").write_bytes(gzip.compress("Alpha 的".encode()))
+    own = ("--weights", "tfidf", "--idf", "own.idf", "--boilerplate", "own.boilerplate")
+    result("tables", "create", *own, "--stop-words", "stop.txt", *STORE, cwd=tmp_path)
+    profile = result("tables", "describe", *STORE, cwd=tmp_path)["profile"]
+    assert profile["stop_words"] == ["alpha", "的"]
+    assert profile["boilerplate"]["lines"] == 1
+    assert profile["idf"]["digest"] == sha256(b"alpha 1.5\n").hexdigest()
+
+
+@pytest.mark.parametrize("typed", ["\\t", "\t"])
+def test_a_tab_between_cells_is_typed_as_people_do(tmp_path, typed):
+    (tmp_path / "a.csv").write_text(f"id\ttext\na\t{texts(1)[0]}\n")
+    assert result("load", "a.csv", "--delimiter", typed, *STORE, cwd=tmp_path)["loaded"] == 1
 
 
 # --- dedup, fingerprint, idf ---
@@ -510,7 +588,9 @@ def test_tables_are_created_described_checked_and_dropped(tmp_path):
     assert result("tables", "create", *STORE, cwd=tmp_path) == created
     described = result("tables", "describe", *STORE, cwd=tmp_path)
     assert described["profile"] == created["profile"]
-    assert set(described["tables"]) == {"index", "fingerprints", "documents", "meta"}
+    assert described["tables"] == {}  # how HBase keeps them; stats has their sizes
+    sizes = result("stats", *STORE, cwd=tmp_path)["table_estimates"]
+    assert set(sizes) == {"index", "fingerprints", "documents", "meta"}
     assert result("tables", "check", *STORE, cwd=tmp_path)["same"]
     assert result("tables", "drop", "--yes", *STORE, cwd=tmp_path)["dropped"]
     assert list(tmp_path.iterdir()) == []
@@ -581,6 +661,13 @@ def test_ids_to_delete_may_come_with_a_byte_order_mark(tmp_path):
     assert done.stderr == b""
 
 
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_ids_to_delete_may_be_compressed(tmp_path, compress):
+    load(tmp_path, {"a": 0, "b": 1}, *STORE)
+    (tmp_path / "ids").write_bytes(compress(b"a\nb\n"))
+    assert result("delete", "--ids-file", "ids", *STORE, cwd=tmp_path) == {"ids": 2, "deleted": 2}
+
+
 def test_delete_says_when_none_of_the_ids_is_stored(tmp_path):
     load(tmp_path, {"a": 0}, *STORE)
     done = run("delete", "A", "\udcff", *STORE, cwd=tmp_path)
@@ -601,7 +688,7 @@ def test_stats_count_exactly_when_asked(tmp_path):
     assert (exact["documents"], exact["fingerprints"], exact["index_rows"]) == (3, 2, 20)
     assert exact["exact"]
     assert exact["bytes"] > 0
-    assert exact["profile"]["layout"] == "5x2"
+    assert "profile" not in exact  # tables describe has it
     assert exact["drawers"] == {"sampled": 20, "mean_rows": 1.0, "largest_rows": 1, "over_limit": 0}
     assert exact["estimates"] == ["bytes", "bytes_per_document"]
 
@@ -635,6 +722,7 @@ def test_a_clean_store_passes_the_check(tmp_path):
         "listings": 2,
         "index_rows": 10,
         "problems": {},
+        "garbage": {},
         "examples": {},
         "passes": 1,
         "clean": True,
@@ -651,6 +739,7 @@ def test_a_damaged_store_fails_the_check_until_it_is_repaired(tmp_path):
     assert b"--repair" in found.stderr
     problems = {UNLISTED: 1, STRAY_LISTING: 1}
     assert json.loads(found.stdout)["problems"] == problems
+    assert json.loads(found.stdout)["garbage"] == {}, "this store leaves none, so what is there is damage"
     assert json.loads(found.stdout)["examples"] == {UNLISTED: ["a"], STRAY_LISTING: [f"c under {FAR:016x}"]}
 
     mended = result("check", "--repair", *STORE, cwd=tmp_path)
@@ -669,3 +758,10 @@ def test_the_console_names_problems_with_examples(tmp_path):
     lines = run("check", *STORE, cwd=tmp_path).stdout.decode().splitlines()
     assert f"  {UNLISTED}  1" in lines
     assert lines[lines.index("examples") + 1 : lines.index("examples") + 3] == [f"  {UNLISTED}", "    a"]
+
+
+@pytest.mark.parametrize("name", ["find", "dedup", "load", "match"])
+def test_help_has_no_more_options_than_people_read(name):
+    command = cli.get_command(click.Context(cli), name)
+    shown = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    assert len(shown) <= 20

@@ -3,9 +3,11 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,10 +17,10 @@ from pathlib import Path
 import pytest
 
 import simhbase
-from simhbase.check import Checker
 from simhbase.cli import COMMANDS, cli
-from simhbase.cli.interrupt import interrupt_put_off
-from simhbase.records import Entry, document_id
+from simhbase.index.check import Checker
+from simhbase.index.rows import Entry, document_id
+from simhbase.interrupt import interrupt_put_off
 from tests.command_line import (
     COMMAND,
     documents,
@@ -47,11 +49,11 @@ def start(*arguments: object, cwd: Path, **streams: object) -> subprocess.Popen[
 def content(path: Path) -> dict[str, int]:
     """What a store holds; nothing of it is half done."""
     with simhbase.open(f"rocksdb:{path}", access="read") as index:
-        assert not Checker(index.store, index.profile.filing).check().problems
+        assert not Checker(index.store, index.profile.index_scheme).check().problems
         return {
-            document_id(key): Entry.decode(value).fingerprint
+            document_id(key): Entry.decode(cell.value).fingerprint
             for batch in index.store.records("documents").iterate()
-            for key, value in batch
+            for key, cell in batch
         }
 
 
@@ -86,7 +88,7 @@ def test_results_go_to_stdout_and_messages_to_stderr(tmp_path):
 
 def test_a_command_is_quiet_on_stderr_where_that_is_no_terminal(tmp_path):
     documents(tmp_path / "a.jsonl", texts(20))
-    for command in (("load", "a.jsonl"), ("find", "a.jsonl"), ("check",), ("stats",)):
+    for command in (("load", "a.jsonl"), ("find", "a.jsonl", "--json"), ("check",), ("stats",)):
         done = run_alone(*command, *STORE, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout
@@ -116,7 +118,67 @@ def test_a_reader_that_leaves_early_ends_the_command_quietly(tmp_path):
         assert json.loads(find.stdout.readline())["id"] == "d0"
         find.stdout.close()
         assert find.stderr.read() == b""
-    assert find.returncode == 1
+    assert find.returncode == 141
+
+
+def test_a_terminal_shows_a_reject_once(tmp_path):
+    write_lines(tmp_path / "a.jsonl", [{"id": "bad", "text": ""}, {"id": "good", "text": texts(1)[0]}])
+    run("load", "a.jsonl", *STORE, cwd=tmp_path)
+    ours, theirs = pty.openpty()
+    with start(
+        "find", "a.jsonl", "missing.jsonl", *STORE, cwd=tmp_path, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # how a terminal ends when nobody holds its other side
+            while block := os.read(ours, 1 << 16):
+                shown += block
+        os.close(ours)
+    assert process.returncode == 3
+    assert shown.count(b"the text is empty") == 1
+    assert shown.count(b"missing.jsonl") == 1
+    assert b"1 of 2 queries have matches" in shown
+
+
+def test_a_full_disk_behind_standard_output_is_told(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(3))
+    with (
+        Path("/dev/full").open("wb") as full,
+        start("fingerprint", "a.jsonl", cwd=tmp_path, stdout=full) as process,
+    ):
+        _, told = process.communicate()
+    assert told == b"Error: cannot write to standard output: No space left on device\n"
+    assert process.returncode == 1
+
+
+def shown_on_a_terminal(*arguments: object, cwd: Path, columns: int) -> bytes:
+    """What a command shows on a terminal of so many columns, which its stderr is."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
+    shown = b""
+    with start(*arguments, cwd=cwd, stderr=theirs) as process:
+        os.close(theirs)
+        with suppress(OSError):  # how a terminal ends when nobody holds its other side
+            while block := os.read(ours, 1 << 16):
+                shown += block
+        os.close(ours)
+        process.communicate()
+    assert process.returncode == 0
+    return shown
+
+
+def test_progress_fits_a_narrow_terminal(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(3000))
+    shown = shown_on_a_terminal("dedup", "a.jsonl", cwd=tmp_path, columns=40)
+    assert b" documents" in shown
+    for line in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", shown).splitlines():
+        assert len(line.decode()) <= 40
+        assert "…" not in line.decode()
+
+
+def test_no_progress_is_shown_beside_results_that_a_pipe_takes(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(300))
+    assert shown_on_a_terminal("fingerprint", "a.jsonl", cwd=tmp_path, columns=120) == b""
 
 
 # --- signals ---
@@ -146,6 +208,37 @@ def test_a_load_that_was_interrupted_keeps_what_it_says_and_is_gone_on_with(tmp_
     assert (report["loaded"], report["duplicates"]) == (16_000, 0)
     assert content(tmp_path / "s.db") == values
     assert len(read_lines(tmp_path / "u.jsonl")) == 16_000
+
+
+@pytest.mark.parametrize("everybody", [False, True])  # whether the workers get the signal, too
+def test_a_load_that_is_terminated_ends_as_one_that_is_interrupted(tmp_path, everybody):
+    values = {f"d{number}": number * SPREAD % 2**64 for number in range(16_000)}
+    lines = fingerprints(tmp_path / "a.jsonl", values).read_bytes()
+    options = ("--fingerprint-field", "f", "--processes", 2, *STORE)
+    with start("load", *options, "-", cwd=tmp_path) as process:
+        process.stdin.write(lines[: len(lines) * 3 // 4])
+        process.stdin.flush()
+        wait_until(lambda: holds_documents(tmp_path / "s.db"))
+        (os.killpg if everybody else os.kill)(process.pid, signal.SIGTERM)
+        output, told = process.communicate()
+    assert process.returncode == 143, told
+    assert output == b""
+    first, last = told.decode().splitlines()
+    assert first.startswith("stopped after ")
+    assert last == "Error: terminated"
+
+
+def test_a_reader_that_is_terminated_leaves_no_folder(tmp_path, monkeypatch):
+    documents(tmp_path / "a.jsonl", texts(1))
+    run("load", "a.jsonl", *STORE, cwd=tmp_path)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    with start("find", "-", *STORE, cwd=tmp_path) as process:
+        wait_until(lambda: any((tmp_path / "temporary").iterdir()))
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 143
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_an_interrupt_while_nothing_is_under_way_exits_130_too(tmp_path):
@@ -254,6 +347,15 @@ def test_help_of_every_command_begins_with_its_line_in_the_list():
         assert command is not None
         assert command.help is not None
         assert command.help.splitlines()[0] == line
+
+
+def test_the_help_of_every_option_says_what_it_does_by_itself():
+    for name in COMMANDS:
+        command = cli.get_command(None, name)
+        for option in getattr(command, "params", ()):
+            text = getattr(option, "help", None) or "An argument has none."
+            assert not text.startswith(("The same", "auto:", "By default"))
+            assert text.endswith((".", "]", ":", ")")) or option.opts == ["--store"], (name, option.opts)
 
 
 def test_an_unexpected_error_is_short_and_says_how_to_see_more(tmp_path, monkeypatch):

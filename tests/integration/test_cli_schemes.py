@@ -101,8 +101,8 @@ def test_texts_of_one_fingerprint_are_near_where_they_share_enough_shingles(tmp_
     files = (chains, "--duplicates", "duplicates.jsonl")
     least = ("--min-similarity", "0.8")
     wide = ("--bits", 128, "--verify", "--threshold", "0.8")
-    for judged in (least, ("--verify", *least), ("--verify", "--threshold", "0.8"), wide):
-        assert result("dedup", *judged, *files, file, cwd=tmp_path)["unique"] == 2
+    for verified in (least, ("--verify", *least), ("--verify", "--threshold", "0.8"), wide):
+        assert result("dedup", *verified, *files, file, cwd=tmp_path)["unique"] == 2
         lines = read_lines(tmp_path / "duplicates.jsonl")
         assert [(line["id"], line["duplicate_of"]) for line in lines] == [("d2", "d1"), ("d3", "d1")]
         assert [line["similarity"] for line in lines] == [1, 1]

@@ -52,7 +52,7 @@ def test_duplicates_among_short_texts_are_found_without_a_store_too(tmp_path, co
     result("load", "--preset", "short", *unique, *STORE, corpus, cwd=tmp_path)
     loaded = {line["id"]: line["duplicate_of"] for line in read_lines(tmp_path / "of_load.jsonl")}
     assert loaded == duplicates
-    answers = result("find", "--preset", "short", "--against", corpus, corpus, cwd=tmp_path)
+    answers = result("match", "--preset", "short", "--against", corpus, corpus, cwd=tmp_path)
     against = {
         (answer["id"], match["id"])
         for answer in answers

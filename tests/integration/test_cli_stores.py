@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simhbase.check import STRAY_LISTING, STRAY_ROW, UNLISTED
 from simhbase.errors import TablesMissing
-from simhbase.records import document_key, listing_key
+from simhbase.index.check import STRAY_LISTING, STRAY_ROW, UNLISTED
+from simhbase.index.rows import document_key, listing_key
 from simhbase.stores import drop_store, open_store
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts
 
@@ -87,7 +87,10 @@ def test_every_command_from_creating_the_tables_to_dropping_them(tmp_path, url):
 
     # stats and check
     exact = answer("stats", "--exact")
-    assert (exact["documents"], exact["fingerprints"], exact["index_rows"]) == (23, 23, 460)
+    # In HBase the rows of the fingerprint that was left stay until vacuum removes them.
+    left = 1 if url.startswith("hbase:") else 0
+    rows = 20 * (23 + left)
+    assert (exact["documents"], exact["fingerprints"], exact["index_rows"]) == (23, 23 + left, rows)
     assert answer("stats")["documents"] == 23  # so few are counted, or guessed rightly
     clean = answer("check")
     assert (clean["documents"], clean["problems"], clean["clean"]) == (23, {}, True)
@@ -96,7 +99,9 @@ def test_every_command_from_creating_the_tables_to_dropping_them(tmp_path, url):
         damaged.records("documents").delete([document_key("far")])
     found = run("check", "--json", *store, cwd=tmp_path)
     assert found.returncode == 1
-    assert json.loads(found.stdout)["problems"] == {UNLISTED: 1, STRAY_LISTING: 1, STRAY_ROW: 20}
+    # What leads nowhere for less than a day may be of a write that is under way there.
+    stray = {} if left else {STRAY_LISTING: 1, STRAY_ROW: 20}
+    assert json.loads(found.stdout)["problems"] == {UNLISTED: 1, **stray}
     assert answer("check", "--repair")["clean"]
     assert answer("check")["clean"]
     assert matches(answer("find", "--fingerprint", ZEROS)) == [("zero", 2)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simhbase.stores.ddl import regions_for
+from simhbase.stores.hbase.planning import Content
 from tests.command_line import result, run
 
 HBASE = "hbase://nowhere/news:articles"
@@ -20,11 +20,12 @@ def test_the_script_has_what_was_chosen_and_its_use_is_said(tmp_path):
     assert printed.stdout.decode() == script(*options, cwd=tmp_path)
     text = printed.stdout.decode()
     assert [line for line in text.splitlines() if line.startswith("create ")] == [
-        f"create 'news:articles_{table}'," for table in ("index", "fingerprints", "documents", "meta")
+        f"create 'news:articles_{table}',"
+        for table in ("index", "fingerprints", "documents", "obsolete", "meta")
     ]
     assert "create_namespace 'news'" in text
-    assert (text.count("COMPRESSION => 'GZ'"), text.count("TTL => '2592000'")) == (4, 3)
-    assert text.count("SPLITS => ['\\x40', '\\x80', '\\xC0']") == 3
+    assert (text.count("COMPRESSION => 'GZ'"), text.count("TTL => '2592000'")) == (5, 4)
+    assert text.count("SPLITS => ['\\x40', '\\x80', '\\xC0']") == 4
     assert "hbase shell FILE" in text.partition("create")[0]
     assert b"hbase shell FILE" in printed.stderr
 
@@ -33,13 +34,31 @@ def test_the_script_has_what_was_chosen_and_its_use_is_said(tmp_path):
     ("ttl", "seconds"), [("60", 60), ("90s", 90), ("5m", 300), ("2h", 7200), ("30d", 2592000), ("1w", 604800)]
 )
 def test_times_to_live_have_units(tmp_path, ttl, seconds):
-    assert script("--ttl", ttl, cwd=tmp_path).count(f"TTL => '{seconds}'") == 3
+    assert script("--ttl", ttl, cwd=tmp_path).count(f"TTL => '{seconds}'") == 4
 
 
-def test_regions_follow_from_documents(tmp_path):
-    regions = regions_for(1_000_000_000)
-    assert regions > 1
-    assert script("--documents", 1_000_000_000, cwd=tmp_path) == script("--regions", regions, cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("profile", "content"),
+    [
+        ((), Content(10**9, drawers=10)),
+        (("--layout", "6x3", "--verify"), Content(10**9, drawers=20, sketch_bytes=64)),
+        (("--scheme", "minhash"), Content(10**9, drawers=20, sketch_bytes=128)),
+    ],
+)
+def test_regions_follow_from_documents_and_profile(tmp_path, profile, content):
+    text = script("--documents", 10**9, *profile, cwd=tmp_path)
+    splits = [table.partition("SPLITS => ")[2] for table in text.split("\ncreate ")[1:]]
+    counted = [listed and listed.count(", ") + 2 for listed in splits]
+    assert counted == [*content.regions().values(), ""]
+
+
+def test_a_layout_with_drawers_longer_than_are_read_is_warned_of(tmp_path):
+    many = ("tables", "ddl", "--store", HBASE, "--documents", 10**9)
+    told = run(*many, "--layout", "4x1", cwd=tmp_path)
+    assert told.returncode == 0
+    assert "warning: layout 4x1 has 15,259 rows a drawer" in told.stderr.decode()
+    for profile in ((), ("--scheme", "minhash")):
+        assert b"warning" not in run(*many, *profile, cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize(
@@ -49,7 +68,7 @@ def test_regions_follow_from_documents(tmp_path):
         (("--ttl", "soon"), "'soon' is not a number of seconds"),
         (("--ttl", "0"), "time to live of 0 s"),
         (("--ttl", "9999999999w"), "time to live of"),
-        (("--compression", "lzo"), "'lzo' is not one of"),
+        (("--compression", "zip"), "'zip' is not one of"),
         (("--regions", 0), "0 is not in the range"),
         (("--store", "rocksdb:s.db"), "tables ddl is for stores in HBase"),
         (("--store", "hbase://h/wrong prefix"), "is not [NAMESPACE:]PREFIX"),

@@ -1,30 +1,37 @@
-"""Threads of one process that read, write and repair one index at once, and damage mended."""
+"""Threads and processes that read, write and repair one index at once, and damage mended."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
 
-from simhbase import records
-from simhbase.check import STRAY_LISTING, STRAY_ROW, UNREADABLE, WRONG_ROW, Checker
-from simhbase.filing import SimHashFiling
-from simhbase.layout import layout
-from simhbase.prints import Prints
-from simhbase.reader import Reader
-from simhbase.records import Entry, State
-from simhbase.rowkeys import encode
-from simhbase.stores import create_store
-from simhbase.stores.base import Store
-from simhbase.writer import Writer
+from simhbase.drawers.layout import layout
+from simhbase.drawers.rowkeys import encode
+from simhbase.drawers.scheme import SimHashScheme
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import rows
+from simhbase.index.check import STRAY_LISTING, STRAY_ROW, UNREADABLE, WRONG_ROW, Checker
+from simhbase.index.reader import Reader
+from simhbase.index.rows import Entry
+from simhbase.index.writer import AtomicWriter
+from simhbase.model import Lookup
+from simhbase.stores import create_store, open_store, rocksdb
+from simhbase.stores.base import AtomicStore, Changes, Store
+from tests.command_line import environment
 
 LAYOUT = layout("5x2")
-FILING = SimHashFiling(LAYOUT, k=3)
+SCHEME = SimHashScheme(LAYOUT, k=3)
 F, NEAR_F, FAR = 0x0123456789ABCDEF, 0x0123456789ABCDEE, 2**64 - 1
+LOOKUPS = 4000
+VERSION = 5
 
 
 @pytest.fixture(params=["memory", "rocksdb"])
-def store(request, tmp_path) -> Iterator[Store]:
+def store(request, tmp_path) -> Iterator[AtomicStore]:
     opened = create_store("memory:" if request.param == "memory" else f"rocksdb:{tmp_path}/store")
     yield opened
     opened.close()
@@ -34,34 +41,34 @@ def as_array(*fingerprints: int) -> np.ndarray:
     return np.array(fingerprints, dtype=np.uint64)
 
 
-def prints(*fingerprints: int) -> Prints:
-    return Prints.bare(as_array(*fingerprints))
+def fingerprints(*fingerprints: int) -> FingerprintBatch:
+    return FingerprintBatch.bare(as_array(*fingerprints))
 
 
-class Watched:
-    """A store that calls `before_scan` ahead of every scan of the fingerprints table."""
+class Wrapped:
+    """A store in which some calls are others."""
 
-    def __init__(self, store: Store, before_scan: Callable[[], object]) -> None:
-        self._store, self._before_scan = store, before_scan
+    def __init__(self, store: Store, **calls: Callable[..., object]) -> None:
+        self._store = store
+        self.__dict__.update(calls)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._store, name)
 
-    def records(self, table: str) -> object:
-        found = self._store.records(table)
-        return _Scanned(found, self._before_scan) if table == "fingerprints" else found
 
+class Watched(Wrapped):
+    """A store that calls `before_scan` ahead of every scan of the fingerprints table."""
 
-class _Scanned:
-    def __init__(self, table: object, before: Callable[[], object]) -> None:
-        self._table, self._before = table, before
+    def __init__(self, store: Store, before_scan: Callable[[], object]) -> None:
+        def scan(*args: object, **kwargs: object) -> object:
+            before_scan()
+            return store.records("fingerprints").scan(*args, **kwargs)
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._table, name)
+        def records(table: str) -> object:
+            found = store.records(table)
+            return Wrapped(found, scan=scan) if table == "fingerprints" else found
 
-    def scan(self, *args: object, **kwargs: object) -> object:
-        self._before()
-        return self._table.scan(*args, **kwargs)
+        super().__init__(store, records=records)
 
 
 def once(event: Callable[[], object]) -> Callable[[], object]:
@@ -70,71 +77,233 @@ def once(event: Callable[[], object]) -> Callable[[], object]:
     return lambda: events.pop()() if events else None
 
 
-def test_a_document_that_moves_while_it_is_looked_up_is_found(store):
-    writer = Writer(store, FILING)
-    writer.add(["x"], prints(F))
-    moving = Watched(store, once(lambda: writer.add(["x"], prints(NEAR_F))))
-    (lookup,) = Reader(moving, FILING).find(prints(F), 3)
-    assert [(match.id, match.fingerprint) for match in lookup.matches] == [("x", NEAR_F)]
+# --- lookups beside writers ---
 
 
-def test_a_document_that_keeps_moving_is_found(store):
-    writer = Writer(store, FILING)
-    writer.add(["x"], prints(F))
+WITH_FELLOWS = pytest.mark.parametrize(
+    "fellow", [None, F, NEAR_F], ids=["alone", "with y where it was", "with y where it is"]
+)
+
+
+@WITH_FELLOWS
+def test_a_document_that_moves_while_it_is_looked_up_is_found(store, fellow):
+    add_with(store, fellow)
+    mover = threading.Thread(target=lambda: AtomicWriter(store, SCHEME).add(["x"], fingerprints(NEAR_F)))
+
+    def move() -> None:
+        mover.start()
+        mover.join(0.3)  # in some stores it is kept out until the lookup ends
+
+    (lookup,) = Reader(Watched(store, once(move)), SCHEME).find(fingerprints(F), 3)
+    mover.join()
+    assert dict(found_in(lookup))["x"] in (F, NEAR_F)
+    assert dict(found_in(Reader(store, SCHEME).find(fingerprints(F), 3)[0]))["x"] == NEAR_F
+
+
+@WITH_FELLOWS
+def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(tmp_path, monkeypatch, fellow):
+    """The drawers are read before the rows are gone, the documents after it."""
+    with closing(create_store(f"rocksdb:{tmp_path}/store")) as store:
+        add_with(store, fellow)
+        written = threading.Event()
+        lookups: list[Lookup] = []
+        reader = Reader(Watched(store, lambda: written.wait(5)), SCHEME)
+        looking = threading.Thread(target=lambda: lookups.extend(reader.find(fingerprints(F), 3)))
+        write = rocksdb._Batch.write
+
+        def write_later(batch: rocksdb._Batch) -> None:
+            looking.start()
+            looking.join(0.3)
+            write(batch)
+            written.set()
+            looking.join(0.3)  # before the commit has ended
+
+        with monkeypatch.context() as patch:
+            patch.setattr(rocksdb._Batch, "write", write_later)
+            AtomicWriter(store, SCHEME).add(["x"], fingerprints(NEAR_F))
+        looking.join()
+        assert dict(found_in(lookups[0]))["x"] in (F, NEAR_F)
+
+
+def add_with(store: AtomicStore, fellow: int | None) -> None:
+    """x under F, and maybe y under another fingerprint."""
+    AtomicWriter(store, SCHEME).add(["x"], fingerprints(F))
+    if fellow is not None:
+        AtomicWriter(store, SCHEME).add(["y"], fingerprints(fellow))
+
+
+def found_in(lookup: Lookup) -> list[tuple[str, int]]:
+    return [(match.id, match.fingerprint) for match in lookup.matches]
+
+
+@contextmanager
+def moving(store: AtomicStore) -> Iterator[None]:
+    """x moves between F and its neighbour all the while."""
+    writer = AtomicWriter(store, SCHEME)
     stop = threading.Event()
 
     def move() -> None:
         while not stop.is_set():
             for fingerprint in (NEAR_F, F):
-                writer.add(["x"], prints(fingerprint))
+                writer.add(["x"], fingerprints(fingerprint))
 
     mover = threading.Thread(target=move)
     mover.start()
     try:
-        reader = Reader(store, FILING)
-        assert all(reader.find(prints(F), 3)[0].matches for _ in range(300))
+        yield
     finally:
         stop.set()
         mover.join()
 
 
-def test_fingerprints_that_a_crash_left_without_documents_cost_one_more_look_and_match_nothing(store):
+@pytest.mark.parametrize("others", [(), ("y",)], ids=["alone", "beside a document of one of them"])
+def test_a_document_that_keeps_moving_is_never_missed(store, others):
+    AtomicWriter(store, SCHEME).add(["x", *others], fingerprints(*[F] * (1 + len(others))))
+    reader = Reader(store, SCHEME)
+    missed, seen = 0, set()
+    with moving(store):
+        for number in range(LOOKUPS):
+            (lookup,) = reader.find(fingerprints((F, NEAR_F)[number % 2]), 3)
+            matches = dict(found_in(lookup))
+            missed += "x" not in matches or not matches.keys() >= set(others)
+            seen.add(matches.get("x"))
+    assert missed == 0, f"of {LOOKUPS} lookups"
+    assert seen == {F, NEAR_F}, "it moved meanwhile"
+
+
+MOVING = """
+import sys
+import numpy as np
+from simhbase.drawers.scheme import SimHashScheme
+from simhbase.index.writer import AtomicWriter
+from simhbase.drawers.layout import layout
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.stores import open_store
+writer = AtomicWriter(open_store(sys.argv[1], "write"), SimHashScheme(layout("5x2"), k=3))
+print("ready", flush=True)
+while True:
+    for fingerprint in (int(sys.argv[2]) ^ 1, int(sys.argv[2])):
+        writer.add(["x"], FingerprintBatch.bare(np.array([fingerprint], dtype=np.uint64)))
+"""
+
+
+@pytest.mark.parametrize("readers", [1, 3], ids=["one thread", "threads that share a reader"])
+def test_a_document_that_another_process_keeps_moving_is_never_missed(tmp_path, readers):
+    url = f"rocksdb:{tmp_path}/store"
+    with closing(create_store(url)) as store:
+        AtomicWriter(store, SCHEME).add(["x", "y"], fingerprints(F, F))
+    outcomes: list[tuple[int, set[int | None]]] = []
+
+    def look_up(store: Store) -> None:
+        reader = Reader(store, SCHEME)
+        missed, seen = 0, set()
+        for number in range(LOOKUPS // readers):
+            store.refresh()
+            matches = dict(found_in(reader.find(fingerprints((F, NEAR_F)[number % 2]), 3)[0]))
+            missed += matches.keys() != {"x", "y"}
+            seen.add(matches.get("x"))
+        outcomes.append((missed, seen))
+
+    arguments = [sys.executable, "-c", MOVING, url, str(F)]
+    with subprocess.Popen(arguments, env=environment(), stdout=subprocess.PIPE) as writer:
+        try:
+            assert writer.stdout.readline() == b"ready\n"
+            with closing(open_store(url, "read")) as store:
+                threads = [threading.Thread(target=look_up, args=(store,)) for _ in range(readers)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            assert writer.poll() is None
+        finally:
+            writer.kill()
+    assert [missed for missed, _ in outcomes] == [0] * readers
+    assert set().union(*(seen for _, seen in outcomes)) >= {F, NEAR_F}, "it moved meanwhile"
+
+
+def test_fingerprints_without_documents_match_nothing(store):
     store.drawers.add(encode(as_array(F, NEAR_F), LAYOUT))
-    looks: list[None] = []
-    (lookup,) = Reader(Watched(store, lambda: looks.append(None)), FILING).find(prints(F), 3)
+    (lookup,) = Reader(store, SCHEME).find(fingerprints(F), 3)
     assert lookup.matches == ()
-    assert len(looks) == 2
 
 
-@pytest.mark.parametrize("query", [F, NEAR_F])
-def test_a_document_listed_twice_in_the_middle_of_a_move_counts_with_its_nearer_fingerprint(store, query):
-    Writer(store, FILING).add(["x"], prints(NEAR_F))
-    store.records("fingerprints").put([(records.listing_key(F, "x"), records.encode_time(0))])
-    store.drawers.add(encode(as_array(F), LAYOUT))
-    (lookup,) = Reader(store, FILING).find(prints(query), 3)
-    assert [(match.id, match.distance) for match in lookup.matches] == [("x", 0)]
+# --- writers beside writers ---
+
+
+def while_committing(store: AtomicStore, event: Callable[[], object]) -> tuple[AtomicStore, threading.Thread]:
+    """The store, with a thread that does something as soon as the first commit is about to be made."""
+    thread = threading.Thread(target=event)
+
+    def start() -> None:
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive(), "it is kept out until the commit is made"
+
+    first = once(start)
+
+    def commit(changes: Changes) -> None:
+        first()
+        store.commit(changes)
+
+    return Wrapped(store, commit=commit), thread
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [lambda writer: writer.delete(["x"]), lambda writer: writer.add(["x"], fingerprints(FAR))],
+    ids=["delete", "move"],
+)
+def test_what_is_added_where_the_last_document_leaves_at_this_moment_stays(store, leave):
+    AtomicWriter(store, SCHEME).add(["x"], fingerprints(F))
+    racing, adder = while_committing(store, lambda: AtomicWriter(store, SCHEME).add(["y"], fingerprints(F)))
+    leave(AtomicWriter(racing, SCHEME))
+    adder.join()
+    assert found_in(Reader(store, SCHEME).find(fingerprints(F), 0)[0]) == [("y", F)]
+    assert not Checker(store, SCHEME).check().problems
+
+
+def test_two_moves_of_one_document_at_once_leave_it_in_one_place(store):
+    AtomicWriter(store, SCHEME).add(["x"], fingerprints(F))
+    racing, mover = while_committing(store, lambda: AtomicWriter(store, SCHEME).add(["x"], fingerprints(FAR)))
+    AtomicWriter(racing, SCHEME).add(["x"], fingerprints(NEAR_F))
+    mover.join()
+    lookups = Reader(store, SCHEME).find(fingerprints(F, FAR), 3)
+    assert [found_in(lookup) for lookup in lookups] == [[], [("x", FAR)]]
+    assert not Checker(store, SCHEME).check().problems
+
+
+def test_the_version_of_a_document_rises_though_the_clock_goes_back(store):
+    key = rows.document_key("x")
+    versions = []
+    for number, time in enumerate([1000, 500, 500, 3000, 0]):
+        AtomicWriter(store, SCHEME, clock=lambda time=time: time).add(["x"], fingerprints(number << 32))
+        (cell,) = store.records("documents").get([key])
+        versions.append(cell.version)
+    assert versions == [1000, 1001, 1002, 3000, 3001]
+
+
+# --- repairs ---
 
 
 def test_what_is_added_while_a_repair_clears_drawers_stays(store):
     """F is about to be seen without documents; one is added under F; its drawers are cleared."""
     store.drawers.add(encode(as_array(F), LAYOUT))
-    adder = threading.Thread(target=lambda: Writer(store, FILING).add(["y"], prints(F)))
+    adder = threading.Thread(target=lambda: AtomicWriter(store, SCHEME).add(["y"], fingerprints(F)))
     seen = threading.Event()
-    remove = store.drawers.remove
 
-    def add_before_removal(keys: np.ndarray, before: int) -> None:
+    def remove(keys: np.ndarray, times: np.ndarray) -> None:
         adder.start()
         adder.join(0.3)  # kept out by the lock, it is not done yet
+        assert adder.is_alive()
         seen.set()
-        remove(keys, before)
+        store.drawers.remove(keys, times)
 
-    store.drawers.remove = add_before_removal
-    Checker(store, FILING, Writer(store, FILING)).check()
-    del store.drawers.remove
+    racing = Wrapped(store, drawers=Wrapped(store.drawers, remove=remove))
+    Checker(racing, SCHEME, repair=True).check()
     adder.join()
     assert seen.is_set()
-    assert not Checker(store, FILING).check().problems
-    assert Reader(store, FILING).find(prints(F), 0)[0].matches
+    assert not Checker(store, SCHEME).check().problems
+    assert Reader(store, SCHEME).find(fingerprints(F), 0)[0].matches
 
 
 def add_wrong_rows(store: Store) -> None:
@@ -144,47 +313,48 @@ def add_wrong_rows(store: Store) -> None:
     store.drawers.add(keys[:, :2])
 
 
-def put_document(value: bytes, key: bytes = records.document_key("bad")) -> Callable[[Store], None]:
-    return lambda store: store.records("documents").put([(key, value)])
+def put_document(value: bytes, key: bytes = rows.document_key("bad")) -> Callable[[Store], None]:
+    return lambda store: store.records("documents").put([(key, value)], VERSION)
 
 
 def put_listing(key: bytes) -> Callable[[Store], None]:
-    return lambda store: store.records("fingerprints").put([(key, records.encode_time(0))])
+    return lambda store: store.records("fingerprints").put([(key, b"")], VERSION)
 
 
-ENTRY = Entry(FAR, State.STORED, 1).encode()
+ENTRY = Entry(FAR).encode()
 DAMAGES = {
     "wrong rows": (add_wrong_rows, {WRONG_ROW: 2}),
     "stray rows": (lambda store: store.drawers.add(encode(as_array(FAR), LAYOUT)), {STRAY_ROW: 10}),
     "empty value": (put_document(b""), {UNREADABLE: 1}),
-    "unknown state": (put_document(ENTRY[:8] + b"\x09" + ENTRY[9:]), {UNREADABLE: 1}),
-    "half an old fingerprint": (put_document(ENTRY + b"1234"), {UNREADABLE: 1}),
+    "unknown state": (put_document(ENTRY[:8] + b"\x09"), {UNREADABLE: 1}),
+    "longer value": (put_document(ENTRY + b"1234"), {UNREADABLE: 1}),
     "key that is no text": (put_document(ENTRY, b"\0\0\0\0\xff"), {UNREADABLE: 1}),
     "key under another hash": (put_document(ENTRY, b"\0\0\0\0bad"), {UNREADABLE: 1}),
-    "listed id that is no text": (put_listing(records.listing_prefix(F) + b"\xff"), {UNREADABLE: 1}),
-    "listed id that is empty": (put_listing(records.listing_prefix(F)), {UNREADABLE: 1}),
-    "listing of a stranger": (put_listing(records.listing_key(F, "stranger")), {STRAY_LISTING: 1}),
+    "listed id that is no text": (put_listing(rows.listing_prefix(F) + b"\xff"), {UNREADABLE: 1}),
+    "listed id that is empty": (put_listing(rows.listing_prefix(F)), {UNREADABLE: 1}),
+    "listing of a stranger": (put_listing(rows.listing_key(F, "stranger")), {STRAY_LISTING: 1}),
+    "listing under another fingerprint": (put_listing(rows.listing_key(F, "near")), {STRAY_LISTING: 1}),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_each_damage_is_told_and_mended_and_nothing_else_is_touched(store, damage):
-    writer = Writer(store, FILING)
-    writer.add(["good", "near"], prints(F, NEAR_F))
-    before = Reader(store, FILING).find(prints(F), 3)
+    AtomicWriter(store, SCHEME).add(["good", "near"], fingerprints(F, NEAR_F))
+    before = Reader(store, SCHEME).find(fingerprints(F), 3)
     do_damage, problems = DAMAGES[damage]
     do_damage(store)
-    assert Checker(store, FILING).check().problems == problems
-    assert Checker(store, FILING, writer).check().problems == problems
-    assert not Checker(store, FILING).check().problems
-    assert Reader(store, FILING).find(prints(F), 3) == before
+    for repair in (False, True):
+        report = Checker(store, SCHEME, repair).check()
+        assert (report.problems, report.garbage) == (problems, {})
+    assert not Checker(store, SCHEME).check().problems
+    assert Reader(store, SCHEME).find(fingerprints(F), 3) == before
 
 
 def test_hot_drawers_are_compared_in_lots(store, monkeypatch):
-    stored = prints(*range(64))  # all in the same drawers of six tables
-    Writer(store, FILING).add([str(number) for number in range(64)], stored)
-    reader = Reader(store, FILING)
+    stored = fingerprints(*range(64))  # all in the same drawers of six tables
+    AtomicWriter(store, SCHEME).add([str(number) for number in range(64)], stored)
+    reader = Reader(store, SCHEME)
     whole = reader.find(stored, 3)
-    monkeypatch.setattr("simhbase.reader.LOT_ROWS", 100)
+    monkeypatch.setattr("simhbase.index.reader.CHUNK_ROWS", 100)
     assert reader.find(stored, 3) == whole
     assert [len(lookup.matches) for lookup in whole] == [1 + 6 + 15 + 20] * 64

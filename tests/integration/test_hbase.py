@@ -2,6 +2,7 @@
 
 import multiprocessing
 import re
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -9,21 +10,23 @@ import happybase
 import numpy as np
 import pytest
 
+from simhbase.drawers.layout import layout
+from simhbase.drawers.rowkeys import encode, prefixes
+from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import ReadOnly, StoreFailed
-from simhbase.filing import SimHashFiling
-from simhbase.layout import layout
-from simhbase.prints import Prints
-from simhbase.reader import Reader
-from simhbase.rowkeys import encode, prefixes
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index.reader import Reader
+from simhbase.index.writer import HintingWriter, now
 from simhbase.stores import open_store
+from simhbase.stores.base import Cell
 from simhbase.stores.hbase import HBaseStore
-from simhbase.writer import Writer
 from tests.cluster import Cluster
+from tests.contract.plain import Values, contains
 
 pytestmark = pytest.mark.hbase
 
 LAYOUT = layout("5x2")
-FILING = SimHashFiling(LAYOUT, k=3)
+SCHEME = SimHashScheme(LAYOUT, k=3)
 F1 = 0x0123456789ABCDEF
 
 
@@ -59,31 +62,52 @@ def as_the_shell_shows(key: bytes) -> str:
     return "".join(chr(byte) if byte in plain else f"\\x{byte:02X}" for byte in key)
 
 
-def scanned(output: str) -> list[tuple[str, str, str]]:
-    """Row, column and value of each line of the shell's scan."""
-    return re.findall(r"^ (\S+) +column=([^,]+), timestamp=[^,]+, value=(.*)$", output, re.MULTILINE)
+def scanned(output: str) -> list[tuple[str, str, str, str]]:
+    """Row, column, time and value of each line of the shell's scan."""
+    return re.findall(r"^ (.+?) +column=([^,]+), timestamp=([^,]+), value=(.*)$", output, re.MULTILINE)
 
 
 def test_rows_have_the_bytes_of_the_format(hbase, store):
-    Writer(store, FILING).add(["a1"], Prints.bare(np.array([F1], dtype=np.uint64)))
-    tables = hbase.shell(
-        "".join(f"scan 'alone_{name}'\n" for name in ("index", "fingerprints", "documents")) + "exit\n"
+    moved = now()
+    deleted = moved + 1
+
+    def writer(version: int) -> HintingWriter:
+        return HintingWriter(store, SCHEME, clock=lambda: version, chance=lambda _: 0)
+
+    for version, fingerprint in ((moved - 5, F1 ^ 1), (moved, F1)):
+        writer(version).add(["a1"], FingerprintBatch.bare(np.array([fingerprint], dtype=np.uint64)))
+    writer(deleted).delete(["a1"])
+    tables = ("index", "fingerprints", "documents", "obsolete")
+    said = hbase.shell("".join(f"scan 'alone_{name}'\n" for name in tables) + "exit\n")
+    index, fingerprints, documents, obsolete = (
+        scanned(part) for part in re.split(r"ROW +COLUMN\+CELL", said)[1:]
     )
-    index, fingerprints, documents = (scanned(part) for part in re.split(r"ROW +COLUMN\+CELL", tables)[1:])
 
     golden = (
         "0123454001 0124f10002 0126af0003 0126f78004 68acf10005 68aeaf0006 68aef78007 9e26af0008 9e26f78009 "
         "d5e6f7800a"
     )
-    fingerprint = bytes.fromhex("0123456789abcdef")
-    assert index == [
-        (as_the_shell_shows(bytes.fromhex(drawer) + fingerprint), "i:", "") for drawer in golden.split()
+    word = bytes.fromhex("0123456789abcdef")
+    assert [(row, column, value) for row, column, _, value in index if row.endswith("\\xEF")] == [
+        (as_the_shell_shows(bytes.fromhex(drawer) + word), "i:", "") for drawer in golden.split()
     ]
-    ((listing, column, time),) = fingerprints
-    assert (listing, column) == (as_the_shell_shows(fingerprint + b"\x01a1"), "d:")
-    ((document, column, entry),) = documents
+    assert len(index) == 20
+    before = as_the_shell_shows(bytes.fromhex("0123456789abcdee") + b"a1")
+    listing = as_the_shell_shows(word + b"a1")
+    assert [(row, column, value) for row, column, _, value in fingerprints] == [
+        (before, "d:", ""),
+        (listing, "d:", ""),
+    ]
+    ((document, column, _, entry),) = documents
     assert (document, column) == (as_the_shell_shows(bytes.fromhex("3494977a") + b"a1"), "d:")
-    assert entry == as_the_shell_shows(fingerprint) + "\\x02" + time  # the state stored, and the same time
+    assert entry == as_the_shell_shows(word) + "\\x02"  # the state deleted
+    assert [(row, column, value) for row, column, _, value in obsolete] == [
+        (as_the_shell_shows(b"\x34" + moment.to_bytes(8) + row), "d:", "")
+        for moment, row in (
+            (moved, bytes.fromhex("0123456789abcdee") + b"a1"),
+            (deleted, word + b"a1"),
+        )
+    ]
 
 
 def test_a_row_that_is_not_ours_is_named(store, connection):
@@ -95,13 +119,13 @@ def test_a_row_that_is_not_ours_is_named(store, connection):
         ):
             list(store.drawers.iterate())
         with pytest.raises(StoreFailed, match="alone_index holds the row"):
-            store.drawers.read(prefixes(np.array([F1], np.uint64), LAYOUT).reshape(-1, 5), limit=10)
+            list(store.drawers.read(prefixes(np.array([F1], np.uint64), LAYOUT).reshape(-1, 5), limit=10))
     finally:
         connection.table("alone_index").delete(b"\x01\x23\x45\x40\x01by hand")
 
 
 def test_other_columns_of_our_rows_are_left_alone(store, connection):
-    records = store.records("meta")
+    records = Values(store.records("meta"))
     records.put([(b"a", b"1"), (b"b", b"2")])
     connection.table("alone_meta").put(b"a", {b"d:note": b"x"})
     connection.table("alone_meta").put(b"c", {b"d:note": b"x"})
@@ -114,7 +138,7 @@ def test_other_columns_of_our_rows_are_left_alone(store, connection):
 
 
 def test_values_of_a_megabyte_come_back(store):
-    records = store.records("meta")
+    records = Values(store.records("meta"))
     rows = [(b"%03d" % number, bytes([number]) * (1 << 20)) for number in range(30)]
     records.put(rows)
     assert records.scan([b""], 100) == [rows]
@@ -126,7 +150,7 @@ def test_values_of_a_megabyte_come_back(store):
 
 
 def test_what_is_deleted_can_be_put_again_at_once_three_hundred_times(store):
-    records = store.records("documents")
+    records = Values(store.records("meta"))
     lost = 0
     for number in range(300):
         records.put([(b"k", b"old")])
@@ -140,38 +164,54 @@ def test_what_is_removed_from_the_index_can_be_added_again_at_once(store):
     keys = keys_of(F1)
     for _ in range(50):
         store.drawers.add(keys)
-        store.drawers.remove(keys, before=store.moment())
-        assert not store.drawers.contains(keys).any()
+        store.drawers.remove(keys[0], store.drawers.times(keys)[0])
+        assert (store.drawers.times(keys) == -1).all()
         store.drawers.add(keys)
-        assert store.drawers.contains(keys).all()
+        assert (store.drawers.times(keys) > 0).all()
 
 
-def test_a_removal_spares_what_was_put_after_its_moment(store):
+def test_a_removal_spares_what_was_put_after_the_time_that_was_seen(store):
     keys = keys_of(F1)
+    store.drawers.add(keys)
     for _ in range(50):
-        moment = store.moment()
+        times = store.drawers.times(keys)
+        time.sleep(0.002)  # what is put in the same millisecond cannot be told from what was seen
         store.drawers.add(keys)
-        store.drawers.remove(keys, before=moment)
-        assert store.drawers.contains(keys).all()
+        store.drawers.remove(keys[0], times[0])
+        assert (store.drawers.times(keys) > times).all()
+
+
+def test_a_cell_has_the_version_that_it_was_written_with_and_the_highest_stays(store):
+    records = store.records("documents")
+    key, ahead = b"versions", now() + 3_600_000
+    for version, value in ((ahead, b"first"), (ahead - 1, b"late"), (ahead + 1, b"last"), (ahead, b"again")):
+        records.put([(key, value)], version)
+    assert records.get([key]) == [Cell(b"last", ahead + 1)]
+    records.delete([key], [ahead])
+    assert records.get([key]) == [Cell(b"last", ahead + 1)]
+    records.delete([key], [ahead + 1])
+    assert records.get([key]) == [None]
+    records.put([(key, b"anew")], ahead + 2)
+    assert records.get([key]) == [Cell(b"anew", ahead + 2)]
 
 
 def test_deleted_documents_can_be_added_again(store):
-    writer, reader = Writer(store, FILING), Reader(store, FILING)
-    prints = Prints.bare(np.arange(20, dtype=np.uint64) * np.uint64(0x0101010101010101))
+    writer, reader = HintingWriter(store, SCHEME), Reader(store, SCHEME)
+    fingerprints = FingerprintBatch.bare(np.arange(20, dtype=np.uint64) * np.uint64(0x0101010101010101))
     ids = [f"d{number}" for number in range(20)]
     for _ in range(5):
-        writer.add(ids, prints)
+        writer.add(ids, fingerprints)
         assert writer.delete(ids) == 20
-        assert all(not lookup.matches for lookup in reader.find(prints, 3))
-        writer.add(ids, prints)
-        found = reader.find(prints, 0)
+        assert all(not lookup.matches for lookup in reader.find(fingerprints, 3))
+        writer.add(ids, fingerprints)
+        found = reader.find(fingerprints, 0)
         assert [[match.id for match in lookup.matches] for lookup in found] == [[name] for name in ids]
 
 
-def test_the_clock_is_not_among_the_records(store):
-    store.moment()
-    assert store.records("meta").scan([b""], 10) == [[]]
-    assert list(store.records("meta").iterate()) == []
+def test_the_cell_that_tells_the_servers_time_is_not_among_the_records(url):
+    with closing(open_store(url, "write")) as store:  # which has put it
+        assert store.records("meta").scan([b""], 10) == [[]]
+        assert list(store.records("meta").iterate()) == []
 
 
 # Processes
@@ -195,7 +235,7 @@ def test_each_of_many_processes_gets_its_own_numbers(url):
 
 
 def use_in_child(store: HBaseStore, results: "multiprocessing.SimpleQueue[object]") -> None:
-    records = store.records("documents")
+    records = Values(store.records("documents"))
     seen = []
     for number in range(100):
         records.put([(b"child", b"%d" % number)])
@@ -205,7 +245,7 @@ def use_in_child(store: HBaseStore, results: "multiprocessing.SimpleQueue[object
 
 
 def test_a_store_works_on_both_sides_of_a_fork(store):
-    records = store.records("documents")
+    records = Values(store.records("documents"))
     records.put([(b"parent", b"0")])
     store.drawers.add(keys_of(*range(2000)))  # so that there are several idle connections
     context = multiprocessing.get_context("fork")
@@ -219,7 +259,7 @@ def test_a_store_works_on_both_sides_of_a_fork(store):
     child.join()
     assert child.exitcode == 0
     assert records.get([b"parent", b"child"]) == [b"99", b"99"]
-    assert store.drawers.contains(keys_of(*range(2000))).all()
+    assert contains(store, keys_of(*range(2000))).all()
 
 
 # Errors
@@ -227,15 +267,14 @@ def test_a_store_works_on_both_sides_of_a_fork(store):
 
 def test_a_store_that_is_read_refuses_all_writes(url):
     with closing(open_store(url, "read")) as store:
-        records = store.records("meta")
+        records = Values(store.records("meta"))
         for write in (
             lambda: records.put([(b"a", b"1")]),
             lambda: records.delete([b"a"]),
             lambda: records.increment(b"a"),
             lambda: records.compare_and_set(b"a", None, b"1"),
             lambda: store.drawers.add(keys_of(F1)),
-            lambda: store.drawers.remove(keys_of(F1), before=1),
-            store.moment,
+            lambda: store.drawers.remove(keys_of(F1)[0], np.ones(10, np.int64)),
         ):
             with pytest.raises(ReadOnly, match="was opened for reading: open it with access='write'"):
                 write()
@@ -251,7 +290,7 @@ def test_a_store_that_is_read_refuses_all_writes(url):
     ],
 )
 def test_what_hbase_refuses_is_said_in_one_line(hbase, store, write, message):
-    records = store.records("meta")
+    records = Values(store.records("meta"))
     records.put([(b"text", b"abc")])
     with pytest.raises(StoreFailed) as caught:
         write(records)

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -11,20 +12,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import happybase
 import numpy as np
 import pytest
 
-from simhbase.check import Checker
 from simhbase.errors import StoreUnreachable
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
-from simhbase.profile import make_profile, write_profile
+from simhbase.index.check import Checker
+from simhbase.index.rows import document_key, listing_key
+from simhbase.index.stored_profile import write_profile
+from simhbase.profile import make_profile
 from simhbase.stores import open_store
 from tests.cluster import Cluster
 from tests.command_line import environment, fingerprints, result, run_alone
-from tests.content import content
-from tests.load import Load, Stalls, adding, assert_found, changing, neighbour
+from tests.kept import repaired, rows_for, rows_of, vacuumed
+from tests.load import Load, Stalls, assert_found, changing, neighbour
 
 pytestmark = pytest.mark.hbase_cluster
 
@@ -34,6 +39,7 @@ PROFILE = make_profile({})
 STEPS = 2  # that everybody takes before and after a fault
 LOOKUPS_AT_ONCE = 100
 RESTART = 150  # seconds
+SETTLING = 3.0  # seconds until a gateway that goes on has done what it was asked before
 REGION_SERVERS = ("regionserver-1", "regionserver-2", "regionserver-3")
 GATEWAYS = ("thrift-1", "thrift-2")
 
@@ -90,21 +96,24 @@ def report(record_property: Callable[[str, object], None]) -> Report:
 
 
 def assert_all_is_there(url: str, load: Load) -> None:
-    """What was acknowledged, nothing else, and found by what is near it."""
+    """What was acknowledged, nothing else, and found by what is near it; and after a vacuum the tables hold
+    what that needs, and nothing else."""
+    stored, deleted = load.acknowledged(), load.deleted()
     with open_index(url) as index:
-        stored = load.acknowledged()
-        assert content(index.store) == content_of(stored)
+        assert index.fingerprints(list(stored)) == list(stored.values())
+        assert index.fingerprints(deleted) == [None] * len(deleted)
         planted = load.planted()
         chance = random.Random(len(planted))
         for start in range(0, len(planted), LOOKUPS_AT_ONCE):
             assert_found(index, planted[start : start + LOOKUPS_AT_ONCE], chance)
-
-
-def content_of(documents: dict[str, int]) -> dict[str, object]:
-    """Of a store in which these documents were written once, and undisturbed."""
-    with open_index("memory:", create=PROFILE) as index:
-        index.add_fingerprints(list(documents), np.fromiter(documents.values(), np.uint64))
-        return content(index.store)
+        ghosts = set()
+        for fingerprints_ in np.array_split(np.array(load.left_behind(), dtype=np.uint64), 20):
+            for lookup in index.find_fingerprints(fingerprints_):
+                ghosts |= {(match.id, match.fingerprint) for match in lookup.matches} - stored.items()
+        assert not ghosts
+        assert Checker(index.store, PROFILE.index_scheme).check().is_clean
+        vacuumed(index.store, PROFILE.index_scheme)
+        assert rows_of(index.store) == rows_for(PROFILE, stored)
 
 
 @dataclass(frozen=True)
@@ -190,34 +199,197 @@ def hanging(cluster: Cluster, name: str) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.full
-def test_a_gateway_that_hangs_is_left_for_another(cluster, url, tmp_path, report):
-    with Load(url, tmp_path, adding) as load:
-        load.go_on(STEPS)
-        stopped = time.monotonic()
-        with hanging(cluster, GATEWAYS[0]):
+@dataclass(frozen=True)
+class Hang:
+    """Gateways that hang for so many seconds, one after the other, while writers wait for no operation
+    longer than `patience` seconds."""
+
+    gateways: Sequence[str]
+    seconds: float
+    patience: float
+
+    def go_through(self, cluster: Cluster, folder: Path, report: Report) -> None:
+        """The same processes write and look up all the time."""
+        url = empty_index(cluster, "hanging")
+        with Load(f"{url}&timeout={self.patience}", folder, changing) as load:
             load.go_on(STEPS)
-            report("hanging gateway", load.stalls(stopped))
-        load.go_on(STEPS)
-        load.stop()
-        mend(url)  # what the gateway still had to do may have begun some documents anew
-        assert_all_is_there(url, load)
+            for name in self.gateways:
+                begin = time.monotonic()
+                with self._hanging(cluster, name, begin):
+                    load.go_on(STEPS)
+                load.go_on(STEPS)
+                self._report(name, load, begin, report)
+            load.stop()
+            time.sleep(SETTLING)
+            assert_all_is_there(url, load)
+
+    def be_outlasted(self, cluster: Cluster, folder: Path, report: Report) -> None:
+        """The processes end before the gateway goes on, which has calls of theirs."""
+        for number, name in enumerate(self.gateways):
+            url = empty_index(cluster, f"outlasted{number}")
+            own = folder / str(number)
+            own.mkdir()
+            with Load(f"{url}&timeout={self.patience}", own, changing) as load:
+                load.go_on(STEPS)
+                begin = time.monotonic()
+                with self._hanging(cluster, name, begin):
+                    load.go_on(STEPS)
+                    load.stop()
+                self._report(name, load, begin, report)
+                time.sleep(SETTLING)
+                assert_all_is_there(url, load)
+
+    @contextmanager
+    def _hanging(self, cluster: Cluster, name: str, begin: float) -> Iterator[None]:
+        with hanging(cluster, name):
+            yield
+            time.sleep(max(begin + self.seconds - time.monotonic(), 0))
+
+    def _report(self, name: str, load: Load, begin: float, report: Report) -> None:
+        report(f"{name} hangs for {self.seconds:g} s, time-out {self.patience:g} s", load.stalls(begin))
 
 
-def mend(url: str) -> None:
-    with open_index(url) as index:
-        Checker(index.store, PROFILE.filing, index.writer).check()
+SHORT_HANG = Hang(GATEWAYS[:1], seconds=10, patience=8)
+LONG_HANGS = Hang([*GATEWAYS, "thrift2", *GATEWAYS], seconds=40, patience=16)
+
+
+@pytest.mark.parametrize(
+    "hang", [SHORT_HANG, pytest.param(LONG_HANGS, marks=pytest.mark.full)], ids=["short", "long"]
+)
+def test_writers_lose_nothing_and_find_no_ghost_when_gateways_hang_and_go_on(cluster, tmp_path, report, hang):
+    hang.go_through(cluster, tmp_path, report)
+
+
+@pytest.mark.parametrize(
+    "hang", [SHORT_HANG, pytest.param(LONG_HANGS, marks=pytest.mark.full)], ids=["short", "long"]
+)
+def test_what_a_gateway_does_when_writers_have_ended_reverts_nothing(cluster, tmp_path, report, hang):
+    hang.be_outlasted(cluster, tmp_path, report)
 
 
 def test_a_write_leaves_a_gateway_that_hangs_for_another(cluster, url):
-    with closing(open_store(f"{url}&timeout=16&lanes=1", "write")) as store:
+    with closing(open_store(f"{url}&timeout=16&connections=2", "write")) as store:
         documents = store.records("documents")
-        documents.put([(b"key", b"")])
-        for gateway in GATEWAYS:  # the connection is to the first, or it is to the second by then
+        documents.put([(b"key", b"")], 1)
+        for version, gateway in enumerate(
+            GATEWAYS, 2
+        ):  # the connection is to the first, or the second by then
             with hanging(cluster, gateway):
-                documents.put([(b"key", gateway.encode())])
-        assert documents.get([b"key"])[0] in {gateway.encode() for gateway in GATEWAYS}
+                documents.put([(b"key", gateway.encode())], version)
+        time.sleep(SETTLING)
+        (cell,) = documents.get([b"key"])
+        assert cell.value == GATEWAYS[-1].encode()
         documents.delete([b"key"])
+
+
+# A region server that hangs is taken for dead, and others serve its regions from its write-ahead logs. What
+# it acknowledges when it goes on is in nobody's tables. HDFS refuses what it appends to a log that was read
+# for that; the local file system takes it.
+
+
+@dataclass(frozen=True)
+class Log:
+    """A write-ahead log that a process has open, and how long it was when others had read it."""
+
+    file: BinaryIO
+    size: int
+
+    @staticmethod
+    def all_of(pid: int) -> "list[Log]":
+        """Those of a process."""
+        logs = []
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            if re.search("/(old)?WALs/", str(link.readlink())):
+                file = link.open("rb")
+                logs.append(Log(file, os.fstat(file.fileno()).st_size))
+        return logs
+
+    def appended(self) -> bytes:
+        """What was written too late."""
+        with self.file:
+            self.file.seek(self.size)
+            return self.file.read()
+
+
+def is_running(pid: int) -> bool:
+    try:  # of a process that has ended and that nobody has waited for, it is empty
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except FileNotFoundError:
+        return False
+
+
+def outlast_region_server(
+    cluster: Cluster, folder: Path, report: Report, prefix: str, *, goes_on: bool
+) -> tuple[str, Load, bytes]:
+    """A region server hangs for 40 s under load, and is killed or goes on; returns what it wrote into logs
+    that had been read already."""
+    url = empty_index(cluster, prefix)
+    with Load(url, folder, changing, looks_up=not goes_on) as load:
+        load.go_on(STEPS)
+        (victim, *_) = serving(cluster, f"{prefix}_index")
+        pid = cluster.description["pids"][victim]
+        begin = time.monotonic()
+        with hanging(cluster, victim):
+            time.sleep(40)  # gateways wait for it (60 s, hbase.rpc.timeout), and so do the writers
+            logs = Log.all_of(pid)
+            assert logs
+            if not goes_on:
+                kill(cluster, [victim])
+        deadline = time.monotonic() + RESTART
+        while is_running(pid):  # it ends itself when it learns that it is dead
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        load.go_on(STEPS)
+        report(
+            f"region server hangs for 40 s, and {'goes on' if goes_on else 'is killed'}", load.stalls(begin)
+        )
+        cluster.run("up")
+        load.go_on(STEPS)
+        load.stop()
+    return url, load, b"".join(log.appended() for log in logs)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", range(3))
+def test_a_region_server_that_hangs_and_is_fenced_off_loses_nothing(cluster, tmp_path, report, number):
+    url, load, appended = outlast_region_server(cluster, tmp_path, report, f"fenced{number}", goes_on=False)
+    assert not appended
+    assert_all_is_there(url, load)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", range(3))
+def test_a_region_server_that_hangs_and_goes_on_loses_only_what_it_wrote_into_logs_that_were_closed(
+    cluster, tmp_path, report, record_property, number
+):
+    """On HDFS it cannot write there, so that it acknowledges nothing of that."""
+    url, load, appended = outlast_region_server(cluster, tmp_path, report, f"unfenced{number}", goes_on=True)
+    stored = load.acknowledged()
+    expected: dict[str, int | None] = dict.fromkeys(load.deleted()) | stored
+    with open_index(url) as index:
+        there = dict(zip(expected, index.fingerprints(list(expected)), strict=True))
+        wrong = {document for document, fingerprint in expected.items() if there[document] != fingerprint}
+        assert all(document_key(document) in appended for document in wrong)
+        scheme = PROFILE.index_scheme
+        damaged = set()
+        for document, fingerprint in stored.items():
+            if document not in wrong:
+                keys = scheme.keys(FingerprintBatch.bare(np.array([fingerprint], np.uint64)))
+                missing = [
+                    key.tobytes()
+                    for key, moment in zip(keys[0], index.store.drawers.times(keys)[0], strict=True)
+                    if moment < 0
+                ]
+                if index.store.records("fingerprints").get([listing_key(fingerprint, document)]) == [None]:
+                    missing.append(listing_key(fingerprint, document))
+                assert all(key in appended for key in missing)
+                damaged |= {document} if missing else set()
+        assert sum(Checker(index.store, scheme).check().problems.values()) >= bool(damaged)
+    record_property(
+        f"region server that goes on, {number}",
+        f"{len(appended):,} bytes in closed logs; of {len(expected):,} documents {len(wrong)} are other than "
+        f"acknowledged and {len(damaged)} lack rows, all because of these bytes",
+    )
 
 
 @pytest.mark.full
@@ -325,7 +497,7 @@ def kill_loaders(
     undisturbed = send_requests(job.command, url, folder)
     assert undisturbed.returncode == 0, undisturbed.stderr
     requests = int(undisturbed.stderr.split()[-1])
-    expected = content_at(url)
+    expected = cleaned_rows(url)
     for seed in range(rounds):
         chance = random.Random(seed)
         url = prepared(cluster, "killed", job, folder)
@@ -336,8 +508,8 @@ def kill_loaders(
         # One that goes on with what others have left sends fewer requests, and may live.
         assert -signal.SIGKILL in ends <= {-signal.SIGKILL, 0}
         result(*job.command, "--store", url, cwd=folder)
-        assert content_at(url) == expected, f"round {seed}"
         assert result("check", "--store", url, cwd=folder)["clean"]
+        assert cleaned_rows(url) == expected, f"round {seed}"
 
 
 def prepared(cluster: Cluster, prefix: str, job: Job, folder: Path) -> str:
@@ -347,9 +519,12 @@ def prepared(cluster: Cluster, prefix: str, job: Job, folder: Path) -> str:
     return url
 
 
-def content_at(url: str) -> dict[str, object]:
-    with closing(open_store(url, "read")) as store:
-        return content(store)
+def cleaned_rows(url: str) -> dict[str, object]:
+    """What is left when everything has been removed that stored documents do not need."""
+    with open_index(url) as index:
+        vacuumed(index.store, PROFILE.index_scheme)
+        assert repaired(index.store, PROFILE.index_scheme).is_clean
+        return rows_of(index.store)
 
 
 @pytest.mark.parametrize("name", JOBS)

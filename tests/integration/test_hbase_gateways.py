@@ -6,26 +6,19 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from simhbase.errors import StoreUnreachable
-from simhbase.filing import SimHashFiling
-from simhbase.layout import layout
-from simhbase.prints import Prints
-from simhbase.reader import Reader
-from simhbase.rowkeys import encode, prefixes
+from simhbase.errors import StoreFailed, StoreUnreachable
 from simhbase.stores import open_store
-from simhbase.stores.hbase import HBaseStore, connection
-from simhbase.writer import Writer
+from simhbase.stores.base import Cell, RecordTable, Store
+from simhbase.stores.hbase import HBaseStore, clocks, connection
 from tests.cluster import Cluster
 from tests.command_line import run
+from tests.contract.plain import Values
 from tests.relay import LOCALHOST, Relay
 
 pytestmark = pytest.mark.hbase
 
-LAYOUT = layout("5x2")
-FILING = SimHashFiling(LAYOUT, k=3)
 PREFIX = "relayed"
 ROWS = [(b"%04d" % number, b"value") for number in range(2_000)]
 KEYS = [key for key, _ in ROWS]
@@ -55,8 +48,8 @@ def url_of(*relays: Relay, **options: object) -> str:
     return f"hbase://{gateways}/{PREFIX}?{query}"
 
 
-def drawers_of(fingerprint: int) -> np.ndarray:
-    return prefixes(np.array([fingerprint], np.uint64), LAYOUT).reshape(-1, 5)
+def values(store: Store, table: RecordTable) -> Values:
+    return Values(store.records(table))
 
 
 # Connections that are idle
@@ -73,7 +66,7 @@ def impatient(tmp_path: Path) -> Iterator[Cluster]:
 
 def test_connections_that_a_gateway_closes_when_they_are_idle_are_not_used_again(impatient):
     with closing(open_store(impatient.empty_store(PREFIX), "write")) as store:
-        records, meta = store.records("documents"), store.records("meta")
+        records, meta = values(store, "documents"), values(store, "meta")
         records.put(ROWS)
         time.sleep(3)
         assert records.get(KEYS) == VALUES
@@ -84,14 +77,14 @@ def test_connections_that_a_gateway_closes_when_they_are_idle_are_not_used_again
 
 
 def test_connections_are_recycled_before_a_gateway_would_close_them(relay, monkeypatch):
-    with opened(relay, lanes=1) as store:
+    with opened(relay, connections=1) as store:
         monkeypatch.setattr(connection, "IDLE_LIMIT", 0.2)
-        store.records("documents").get(KEYS)
+        values(store, "documents").get(KEYS)
         before = relay.connections
-        store.records("documents").get(KEYS)
+        values(store, "documents").get(KEYS)
         assert relay.connections == before
         time.sleep(0.3)
-        store.records("documents").get(KEYS)
+        values(store, "documents").get(KEYS)
         assert relay.connections == before + 1
 
 
@@ -100,7 +93,7 @@ def test_connections_are_recycled_before_a_gateway_would_close_them(relay, monke
 
 def test_connections_that_were_closed_while_idle_are_replaced(relay):
     with opened(relay) as store:
-        records = store.records("documents")
+        records = values(store, "documents")
         records.put(ROWS)
         for _ in range(5):
             relay.cut()
@@ -111,7 +104,7 @@ def test_connections_that_were_closed_while_idle_are_replaced(relay):
 
 def test_connections_that_break_in_the_middle_of_calls_do_no_harm(relay):
     with opened(relay) as store:
-        records = store.records("documents")
+        records = values(store, "documents")
         for method in ("mutateRows", "getRowsWithColumns"):
             relay.lose_answer_to(method)
             relay.lose_request_for(method)
@@ -126,7 +119,7 @@ def test_connections_that_break_in_the_middle_of_calls_do_no_harm(relay):
 
 def test_a_gateway_that_is_gone_is_said_to_be_so_in_time_and_used_when_it_is_back(relay):
     with opened(relay, timeout=2) as store:
-        records = store.records("documents")
+        records = values(store, "documents")
         records.put(ROWS)
         relay.refuse()
         start = time.monotonic()
@@ -139,7 +132,7 @@ def test_a_gateway_that_is_gone_is_said_to_be_so_in_time_and_used_when_it_is_bac
 
 def test_a_call_waits_for_a_gateway_that_comes_back(relay):
     with opened(relay) as store:
-        records = store.records("documents")
+        records = values(store, "documents")
         records.put(ROWS)
         relay.refuse()
         back = threading.Timer(1.5, relay.come_back)
@@ -150,7 +143,7 @@ def test_a_call_waits_for_a_gateway_that_comes_back(relay):
 
 def test_the_work_of_a_gateway_that_goes_is_done_by_the_other(relay, other):
     with opened(relay, other) as store:
-        records = store.records("documents")
+        records = values(store, "documents")
         records.put(ROWS)
         for gone, left in ((relay, other), (other, relay)):
             gone.refuse()
@@ -163,8 +156,8 @@ def test_the_work_of_a_gateway_that_goes_is_done_by_the_other(relay, other):
 
 def test_a_read_leaves_a_gateway_that_hangs_for_the_other(relay, other):
     with opened(relay, other, timeout=8) as store:
-        records = store.records("documents")
-        records.put(ROWS)  # all lanes are open, to both
+        records = values(store, "documents")
+        records.put(ROWS)  # all connections are open, to both
         relay.hang()
         assert records.get(KEYS) == VALUES
         start = time.monotonic()
@@ -178,9 +171,9 @@ def test_a_gateway_that_hangs_alone_is_given_up_in_time(relay):
     with opened(relay, timeout=2) as store:
         relay.hang()
         with pytest.raises(StoreUnreachable, match=r"did not succeed within 2 s: .*no answer in time"):
-            store.records("documents").get(KEYS)
+            values(store, "documents").get(KEYS)
         relay.go_on()
-        assert store.records("documents").get([b"a"]) == [None]
+        assert values(store, "documents").get([b"a"]) == [None]
 
 
 def test_commands_end_with_11_where_no_gateway_answers(relay, tmp_path):
@@ -198,7 +191,7 @@ def test_commands_end_with_11_where_no_gateway_answers(relay, tmp_path):
 @pytest.mark.parametrize("lose", [Relay.lose_answer_to, Relay.lose_request_for])
 def test_a_compare_and_set_whose_answer_is_lost_tells_the_truth(relay, lose):
     with opened(relay) as store:
-        meta = store.records("meta")
+        meta = values(store, "meta")
         lose(relay, "checkAndPut")
         assert meta.compare_and_set(b"k", None, b"1")
         lose(relay, "checkAndPut")
@@ -212,7 +205,7 @@ def test_a_compare_and_set_whose_answer_is_lost_tells_the_truth(relay, lose):
 @pytest.mark.parametrize("lose", [Relay.lose_answer_to, Relay.lose_request_for])
 def test_no_number_is_given_twice_where_an_answer_is_lost(relay, lose):
     with opened(relay) as store:
-        meta = store.records("meta")
+        meta = values(store, "meta")
         numbers = []
         for _ in range(5):
             lose(relay, "atomicIncrement")
@@ -223,7 +216,7 @@ def test_no_number_is_given_twice_where_an_answer_is_lost(relay, lose):
 
 def test_a_delete_that_arrives_twice_does_not_hide_what_was_put_between(relay, hbase):
     with opened(relay) as store:
-        records = store.records("documents")
+        records = values(store, "documents")
         for number in range(30):
             records.put([(b"k", b"old")])
             relay.keep("mutateRowsTs")
@@ -233,40 +226,58 @@ def test_a_delete_that_arrives_twice_does_not_hide_what_was_put_between(relay, h
             assert records.get([b"k"]) == [b"%d" % number]
 
 
-# Documents that move while they are looked up
+def test_puts_and_deletes_that_arrive_late_change_nothing(relay, hbase):
+    now = clocks.now()
+    with opened(relay) as store:
+        records = store.records("documents")
+        relay.keep("mutateRowsTs")
+        records.put([(b"k", b"1"), (b"l", b"1")], now)
+        records.put([(b"k", b"2")], now + 1)
+        relay.send_kept_again()
+        assert records.get([b"k", b"l"]) == [Cell(b"2", now + 1), Cell(b"1", now)]
+        relay.keep("mutateRowsTs")
+        records.delete([b"k"], [now + 1])
+        records.put([(b"k", b"3")], now + 2)
+        relay.send_kept_again()
+        assert records.get([b"k"]) == [Cell(b"3", now + 2)]
 
 
-@pytest.mark.parametrize("times", range(3))
-def test_a_document_that_moves_between_the_reads_of_two_drawers_is_found(relay, hbase, times):
-    # The first shares two blocks with the query in the last drawer alone, the second in the first one.
-    query, old, new = 0, 1 << 63 | 1 << 50 | 1 << 37, 1 << 37 | 1 << 24 | 1 << 11
-    with opened(relay, lanes=2) as reading, closing(open_store(hbase.url(PREFIX), "write")) as writing:
-        writer, reader = Writer(writing, FILING), Reader(reading, FILING)
-        reader.find(Prints.bare(np.array([query], np.uint64)), 3)
-        writer.add(["a"], Prints.bare(np.array([old], np.uint64)))
-
-        def move() -> None:
-            time.sleep(0.1)  # until the first lane has its answers
-            writer.add(["a"], Prints.bare(np.array([new], np.uint64)))
-
-        relay.before("scannerGetList", lambda: None)
-        relay.before("scannerGetList", move)  # of the second lane, which reads the last drawers
-        (lookup,) = reader.find(Prints.bare(np.array([query], np.uint64)), 3)
-        assert [(match.id, match.fingerprint) for match in lookup.matches] == [("a", new)]
+def test_a_compare_and_set_wins_over_a_cell_from_the_future(relay, hbase):
+    """Of the same time, the cell that came later counts."""
+    ahead = clocks.now() + 600_000
+    with opened(relay) as store:
+        records = store.records("documents")
+        records.put([(b"k", b"1")], ahead)
+        assert records.compare_and_set(b"k", b"1", b"2")
+        assert not records.compare_and_set(b"k", b"1", b"3")
+        assert records.compare_and_set(b"k", b"2", b"4")
+        assert records.get([b"k"]) == [Cell(b"4", ahead)]
 
 
-def test_what_is_read_slowly_is_read_again_only_where_something_was_removed(relay, hbase):
-    with opened(relay, lanes=1) as store, closing(open_store(hbase.url(PREFIX), "write")) as writing:
-        store.drawers.add(encode(np.array([1], np.uint64), LAYOUT))
+# Clocks
 
-        def pages_of_a_slow_read() -> int:
-            before = relay.pages
-            relay.before("scannerOpenWithScan", lambda: time.sleep(0.05))
-            assert store.drawers.read(drawers_of(1), 10).fingerprints.tolist() == [1] * 10
-            return relay.pages - before
 
-        assert pages_of_a_slow_read() == 20  # nothing is known yet of removals
-        assert pages_of_a_slow_read() == 10
-        writing.moment()
-        assert pages_of_a_slow_read() == 20
-        assert pages_of_a_slow_read() == 10
+@pytest.mark.parametrize(("seconds", "message"), [(4000, "4000 s ahead of"), (-4000, "4000 s behind")])
+def test_a_clock_that_is_wrong_by_more_than_an_hour_may_not_write(relay, monkeypatch, seconds, message):
+    right = clocks.now
+    monkeypatch.setattr(clocks, "now", lambda: right() + seconds * 1000)
+    with pytest.raises(StoreFailed, match=f"this machine's clock is {message}"):
+        open_store(url_of(relay), "write")
+    open_store(url_of(relay), "read").close()
+
+
+@pytest.mark.parametrize(("seconds", "warnings"), [(0, 0), (3, 0), (60, 1), (-60, 1)])
+def test_a_clock_that_is_somewhat_wrong_is_warned_of(relay, monkeypatch, caplog, seconds, warnings):
+    right = clocks.now
+    monkeypatch.setattr(clocks, "now", lambda: right() + seconds * 1000)
+    with opened(relay) as store:
+        assert list(store.records("meta").iterate()) == []  # of the cell that was compared
+    assert sum("this machine's clock is 60 s" in record.message for record in caplog.records) == warnings
+
+
+def test_the_time_that_the_comparison_takes_is_no_difference(relay, monkeypatch, caplog):
+    right = clocks.now
+    times = iter([right() - 30_000, right() + 30_000])
+    monkeypatch.setattr(clocks, "now", lambda: next(times))
+    open_store(url_of(relay), "write").close()
+    assert not caplog.records

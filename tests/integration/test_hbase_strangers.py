@@ -5,6 +5,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,11 @@ from thriftpy2.transport import TBufferedTransportFactory, TFramedTransportFacto
 
 from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable
 from simhbase.stores import open_store
-from simhbase.stores.hbase.requests import idl
+from simhbase.stores.hbase import url
+from simhbase.stores.hbase.connection import ConnectionLost, connect
+from simhbase.stores.hbase.interface import Thrift1, thrift2
+from tests.command_line import run_alone
+from tests.contract.plain import Values
 from tests.relay import LOCALHOST, Relay
 
 Handler = Callable[[socket.socket], None]
@@ -62,7 +67,7 @@ def thrift(protocols: Any, transports: Any) -> Handler:
 
     def handle(connection: socket.socket) -> None:
         protocol = protocols.get_protocol(transports.get_transport(TSocket(sock=connection)))
-        processor = TProcessor(idl.Gateway, Gateway())
+        processor = TProcessor(thrift2.Reading, Gateway())
         while True:
             processor.process(protocol, protocol)
 
@@ -124,6 +129,18 @@ def test_a_host_without_a_server_is_unreachable():
         f"looking for simhbase_index did not succeed within 1 s: {LOCALHOST}:{port}: Connection refused",
         port,
     )
+
+
+@pytest.mark.parametrize("command", [("stats",), ("tables", "check")])
+def test_who_waits_for_a_host_without_a_server_is_told_so_before_the_end(tmp_path, command):
+    with socket.create_server((LOCALHOST, 0)) as reserved:
+        port = reserved.getsockname()[1]
+    store = f"hbase://{LOCALHOST}:{port}/p?timeout=4"
+    url = store if command == ("stats",) else f"{store}&thrift2={port}"
+    done = run_alone(*command, "--store", url, cwd=tmp_path)
+    assert done.returncode == 11
+    waiting = f"waiting for {LOCALHOST}:{port}: Connection refused (4 s at most)"
+    assert [line == waiting for line in done.stderr.decode().splitlines()] == [True, False]
 
 
 def test_a_host_that_does_not_exist_is_unreachable():
@@ -188,6 +205,30 @@ def test_a_gateway_without_tls_is_named():
         assert_refused(StoreFailed, "speaks without TLS: leave out tls=1", port, tls=1)
 
 
+@pytest.mark.parametrize("tls", [0, 1])
+def test_a_gateway_that_loses_its_first_connection_is_asked_again(certificate, tls):
+    """It is not taken for one that speaks with TLS, or without, which it does anyway."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
+    answer = thrift(TBinaryProtocolFactory(), TBufferedTransportFactory())
+    asked = []
+
+    def handle(connection: socket.socket) -> None:
+        if tls:
+            connection = context.wrap_socket(connection, server_side=True)
+        with connection:
+            asked.append(connection)
+            if len(asked) > 1:
+                answer(connection)
+
+    with serving(handle) as port:
+        gateway, limit = url.Gateway(LOCALHOST, port), time.monotonic() + 5
+        trusted = ssl.create_default_context(cafile=certificate) if tls else None
+        with pytest.raises(ConnectionLost):
+            connect(gateway, Thrift1, 1, trusted, limit)
+        connect(gateway, Thrift1, 1, trusted, limit).close()
+
+
 def test_a_certificate_that_nobody_vouches_for_is_refused(tls_server):
     words = "has a certificate that is not trusted (self-signed certificate): name the file"
     assert_refused(StoreFailed, f"{LOCALHOST}:{tls_server} {words}", tls_server, tls=1)
@@ -206,9 +247,9 @@ def test_a_gateway_is_used_through_tls(hbase, certificate):
     hbase.empty_store("tls")
     rows = [(b"%04d" % number, bytes(1000)) for number in range(2_000)]
     with Relay(hbase.gateway, context) as relay:
-        url = f"hbase://{LOCALHOST}:{relay.port}/tls?lanes=2&timeout=20&tls=1&ca={certificate}"
+        url = f"hbase://{LOCALHOST}:{relay.port}/tls?connections=2&timeout=20&tls=1&ca={certificate}"
         with closing(open_store(url, "write")) as store:
-            records = store.records("documents")
+            records = Values(store.records("documents"))
             records.put(rows)
             before = relay.connections
             assert records.get([key for key, _ in rows]) == [value for _, value in rows]

@@ -5,6 +5,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -12,15 +13,16 @@ import happybase
 import pytest
 
 from simhbase.errors import SchemaDiffers, StoreFailed, StoreUnreachable, TablesMissing, UsageError
-from simhbase.stores import create_store, ddl, drop_store, open_store
-from simhbase.stores.ddl import Options
+from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.hbase import check_tables, create_tables, specification
+from simhbase.stores.hbase import schema as ddl
+from simhbase.stores.hbase.schema import Options
 from tests.cluster import Cluster
-from tests.command_line import result, run
+from tests.command_line import result, run, run_alone
 
 pytestmark = pytest.mark.hbase
 
-TABLES = ["index", "fingerprints", "documents", "meta"]
+TABLES = ["index", "fingerprints", "documents", "obsolete", "meta"]
 SCHEMA = Path(__file__).parents[2] / "schema"
 SMALL = Options(regions=2)
 
@@ -96,6 +98,35 @@ def test_the_script_that_tables_ddl_prints_makes_the_same_tables_as_tables_creat
         drop_store(shelled)
 
 
+def test_a_namespace_goes_with_the_last_tables_of_those_that_create_made(hbase, tmp_path):
+    name = f"namespace{time.time_ns()}"
+    one, other = hbase.url(f"{name}:one"), hbase.url(f"{name}:other")
+    given = hbase.url(f"given{name}:one")
+    hbase.shell(f"create_namespace 'given{name}'\nexit\n")
+
+    def namespaces() -> str:
+        return hbase.shell("list_namespace\nexit\n")
+
+    for url in (one, other, given):
+        create_tables(url, Options(regions=1))
+    drop_store(one)
+    drop_store(given)
+    there = namespaces()
+    assert f"\n{name}\n" in there
+    drop_store(other)
+    there = namespaces()
+    assert f"\n{name}\n" not in there
+    assert f"given{name}\n" in there  # somebody else made it
+    hbase.shell(f"drop_namespace 'given{name}'\nexit\n")
+
+
+def test_a_compression_that_the_cluster_has_not_is_refused_with_its_words(url, tmp_path):
+    done = run("tables", "create", "--store", url, "--regions", 1, "--compression", "lzo", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "creating created_index failed: " in done.stderr.decode()
+    assert "lzo" in done.stderr.decode().lower()  # its class, or that it failed a test before
+
+
 def test_a_change_in_the_shell_is_told_until_it_is_undone(hbase, url, tmp_path):
     store = ("--store", url)
     result("tables", "create", *store, "--regions", 1, cwd=tmp_path)
@@ -111,6 +142,72 @@ def test_a_change_in_the_shell_is_told_until_it_is_undone(hbase, url, tmp_path):
         assert done.returncode == 14
         difference = "created_meta: VERSIONS is 2, not 1; created_meta: TTL is 60, not FOREVER."
         assert done.stderr.decode().startswith(f"Error: {difference}")
+
+
+def test_tables_that_may_lose_writes_are_warned_of(hbase, url, tmp_path):
+    def warnings() -> list[str]:
+        return result("tables", "check", "--store", url, cwd=tmp_path)["warnings"]
+
+    def durabilities() -> list[str]:
+        described = result("tables", "describe", "--store", url, cwd=tmp_path)["tables"]
+        return [described[table]["durability"] for table in TABLES]
+
+    result("tables", "create", "--store", url, "--regions", 1, cwd=tmp_path)
+    assert warnings() == []
+    chosen = ["SKIP_WAL", "ASYNC_WAL", "SYNC_WAL", "FSYNC_WAL", "SKIP_WAL"]
+    alters = [
+        f"alter 'created_{table}', DURABILITY => '{durability}'"
+        for table, durability in zip(TABLES, chosen, strict=True)
+    ]
+    change = "alter 'created_meta', DURABILITY => 'USE_DEFAULT'"
+    hbase.shell("\n".join([*alters, change, "exit\n"]))
+    assert durabilities() == [*chosen[:4], "USE_DEFAULT"]
+    (warning,) = warnings()
+    assert "created_index (SKIP_WAL), created_fingerprints (ASYNC_WAL)." in warning
+    assert change.replace("meta", "index") in warning
+    done = run("tables", "check", "--store", url, cwd=tmp_path)
+    assert (done.returncode, b"created_index (SKIP_WAL)" in done.stderr) == (0, True)
+
+
+def test_who_asks_for_other_regions_than_there_are_is_told(url, tmp_path):
+    create = ("tables", "create", "--store", url)
+    assert result(*create, "--regions", 2, cwd=tmp_path)["warnings"] == []
+    assert result(*create, cwd=tmp_path)["warnings"] == []
+    (warning,) = result(*create, "--regions", 4, cwd=tmp_path)["warnings"]
+    assert "created_index has 2, not 4; created_fingerprints has 2, not 4" in warning
+    told = run(*create, "--regions", 4, cwd=tmp_path)
+    assert (told.returncode, b"created_index has 2, not 4" in told.stderr) == (0, True)
+
+
+def test_two_who_create_tables_at_once_with_other_regions_are_told_what_came_out(url, connection, tmp_path):
+    create = ("tables", "create", "--store", url, "--json", "--regions")
+    with ThreadPoolExecutor() as threads:
+        said = {regions: threads.submit(run_alone, *create, regions, cwd=tmp_path) for regions in (2, 4)}
+    there = {table: len(starts(connection, f"created_{table}")) for table in TABLES[:-1]}
+    for regions, process in said.items():
+        done = process.result()
+        assert done.returncode == 0, done.stderr
+        warnings = " ".join(json.loads(done.stdout)["warnings"])
+        for table, count in there.items():
+            told = f"created_{table} has {count}, not {regions}"
+            assert (told in warnings) == (told in done.stderr.decode()) == (count != regions)
+
+
+def test_the_url_for_workers_names_the_gateway_that_lookups_use(url, tmp_path):
+    plain, _, thrift2 = url.partition("?thrift2=")
+    create = ("tables", "create", "--store", plain, "--thrift2", thrift2)
+    use = f"export SIMHBASE_STORE='{url}'"
+    assert result(*create, cwd=tmp_path)["to_use_it"] == use
+    assert use in run(*create, cwd=tmp_path).stdout.decode()
+    assert "to_use_it" not in result("tables", "create", "--store", plain, cwd=tmp_path)
+
+
+def test_drawers_that_would_be_longer_than_are_read_are_warned_of(url, tmp_path):
+    create = ("tables", "create", "--store", url, "--json")
+    run(*create, "--layout", "4x1", "--regions", 1, cwd=tmp_path)
+    told = result(*create, "--documents", 10**9, cwd=tmp_path)["warnings"]
+    assert any("layout 4x1 has 15,259 rows a drawer" in warning for warning in told)
+    assert any("created_index has 1, not 16" in warning for warning in told)  # by the stored profile
 
 
 def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
@@ -137,12 +234,13 @@ def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
         "index": ("created_index", 3),
         "fingerprints": ("created_fingerprints", 3),
         "documents": ("created_documents", 3),
+        "obsolete": ("created_obsolete", 3),
         "meta": ("created_meta", 1),
     }
     ttls = {name: table["attributes"]["TTL"] for name, table in described.items()}
     assert {table["attributes"]["COMPRESSION"] for table in described.values()} == {"ZSTD"}
-    assert ttls == {"index": "3600", "fingerprints": "3600", "documents": "3600", "meta": "FOREVER"}
-    assert "regions" not in result("tables", "describe", "--store", plain, cwd=tmp_path)["tables"]["index"]
+    assert ttls == dict.fromkeys(TABLES, "3600") | {"meta": "FOREVER"}
+    assert result("tables", "describe", "--store", plain, cwd=tmp_path)["tables"] == {}
 
     code, said = tables("check", store=plain)
     assert (code, "not compared: VERSIONS, DATA_BLOCK_ENCODING" in said) == (0, True)
@@ -157,7 +255,7 @@ def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
 
     connection.delete_table("created_fingerprints", disable=True)
     code, said = tables("drop", stdin=b"n\n")
-    question = "Delete created_index, created_documents, created_meta (not complete)?"
+    question = "Delete created_index, created_documents, created_obsolete, created_meta (not complete)?"
     assert (code, question in said) == (1, True)
     assert tables("drop", store=plain, stdin=b"y\n")[0] == 2
     assert tables("drop", stdin=b"y\n")[0] == 0
@@ -168,8 +266,8 @@ def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
 def test_a_pipeline_that_answers_differently_is_refused(url, tmp_path):
     result("tables", "create", "--store", url, "--regions", 2, cwd=tmp_path)
     with closing(open_store(url, "write")) as store:
-        (value,) = store.records("meta").get([b"profile"])
-        stored = json.loads(value)
+        (found,) = store.records("meta").get([b"profile"])
+        stored = json.loads(found.value)
         stored["probes"][0] = "0" * 16
         store.records("meta").put([(b"profile", json.dumps(stored).encode())])
     assert run("tables", "check", "--store", url, cwd=tmp_path).returncode == 12
@@ -188,7 +286,7 @@ def assert_same(hbase: Cluster, script: str, by_shell: str, by_thrift: str, opti
         for shelled, created in pairs:
             assert tables[shelled] == tables[created]
             assert starts(connection, shelled) == starts(connection, created)
-            assert len(starts(connection, created)) == (1 if "meta" in created else options.regions)
+            assert len(starts(connection, created)) == options.regions_of(created.rpartition("_")[2])
     check_tables(by_shell, options)
     check_tables(by_thrift, options)
 
@@ -199,7 +297,8 @@ def test_creating_again_changes_nothing(url):
         store.records("meta").put([(b"a", b"1")])
     assert create_tables(url, SMALL) == []
     with closing(create_store(url)) as store:
-        assert store.records("meta").get([b"a"]) == [b"1"]
+        (found,) = store.records("meta").get([b"a"])
+        assert found.value == b"1"
 
 
 def test_a_half_made_set_is_missing_until_it_is_completed(url, connection):
@@ -230,7 +329,8 @@ def test_tables_made_otherwise_are_named_attribute_by_attribute(url, connection)
     ]:
         assert difference in str(caught.value)
     assert caught.value.exit_code == 14
-    assert not {"created_meta", "created_fingerprints"} & {table.decode() for table in connection.tables()}
+    created = {"created_meta", "created_fingerprints", "created_obsolete"}
+    assert not created & {table.decode() for table in connection.tables()}
 
 
 def test_a_chosen_compression_is_compared_and_another_left_alone(url):
@@ -285,7 +385,7 @@ def test_a_table_that_is_dropped_under_an_open_store_is_missing(url):
     with closing(open_store(url, "write")) as store:
         drop_store(url)
         for use in (
-            lambda: store.records("documents").put([(b"a", b"1")]),
+            lambda: store.records("documents").put([(b"a", b"1")], version=1),
             lambda: store.records("documents").get([b"a"]),
             lambda: store.records("documents").scan([b"a"], 1),
             lambda: store.records("documents").increment(b"a"),

@@ -9,11 +9,11 @@ import pytest
 
 import simhbase
 from simhbase import Document, Profile
+from simhbase.drawers.layout import layout
 from simhbase.errors import ProfileMismatch, ReadOnly, TablesMissing, UsageError
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
-from simhbase.layout import layout
-from simhbase.prints import Prints
-from simhbase.reader import Reader
+from simhbase.index.reader import Reader
 from tests import reference
 
 NEWS = "国务院总理主持召开常务会议，研究部署进一步促进就业和稳定物价的政策措施，听取有关部门工作汇报。"
@@ -298,7 +298,7 @@ def test_an_index_opened_for_reading_sees_what_the_writer_adds_and_refuses_write
 
 
 def test_a_users_idf_table_and_stop_words_travel_with_the_store(tmp_path):
-    from simhbase.idf import IdfTable
+    from simhbase.text.idf import IdfTable
 
     table = IdfTable("mine.txt", b"".join(b"word%d %d.5\n" % (number, number) for number in range(200_000)))
     profile = Profile(weights="tfidf", top=8, idf=table, stop_words=frozenset(["国务院", "stop"]))
@@ -328,7 +328,9 @@ def test_the_reader_finds_the_same_whatever_the_batch():
     queries = stored ^ (np.uint64(1) << rng.integers(0, 64, 2_000, dtype=np.uint64))
     with simhbase.open("memory:", create=Profile()) as index:
         index.add_fingerprints([str(number) for number in range(2_000)], stored)
-        reader = Reader(index.store, index.profile.filing)
-        together = reader.find(Prints.bare(queries), 3)
-        assert together == [reader.find(Prints.bare(queries[i : i + 1]), 3)[0] for i in range(2_000)]
+        reader = Reader(index.store, index.profile.index_scheme)
+        together = reader.find(FingerprintBatch.bare(queries), 3)
+        assert together == [
+            reader.find(FingerprintBatch.bare(queries[i : i + 1]), 3)[0] for i in range(2_000)
+        ]
         assert all(str(number) in ids(lookup) for number, lookup in enumerate(together))

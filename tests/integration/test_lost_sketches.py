@@ -1,16 +1,16 @@
-"""Sketches that are lost where processes race and die: the check names or mends what is left."""
+"""Rows of sketches that are lost: the check names what only the texts can bring back, and mends the rest."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from simhbase.check import UNSKETCHED, Checker
 from simhbase.index import Index
-from simhbase.profile import Profile, read_profile, write_profile
-from simhbase.records import sketch_key
+from simhbase.index.check import UNSKETCHED, Checker
+from simhbase.index.rows import Entry, document_key, listing_key
+from simhbase.index.stored_profile import read_profile, write_profile
+from simhbase.index.writer import AtomicWriter
+from simhbase.profile import Profile
 from simhbase.stores import create_store
-from simhbase.stores.base import Store
-from simhbase.writer import Writer
 from tests.command_line import texts
 from tests.content import content
 from tests.stopping import Crash, Stopping
@@ -37,57 +37,43 @@ def new_index(request, tmp_path) -> Iterator[Callable[[Profile], Index]]:
         index.close()
 
 
-class Raced:
-    """A store in which another process does something just before sketches are removed."""
-
-    def __init__(self, store: Store, race: Callable[[], object]) -> None:
-        self._store, self._race = store, race
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    def records(self, name: str) -> object:
-        table = self._store.records(name)
-        return _RacedTable(table, self._race) if name == "fingerprints" else table
-
-
-class _RacedTable:
-    def __init__(self, table: object, race: Callable[[], object]) -> None:
-        self._table, self._race = table, race
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._table, name)
-
-    def delete(self, keys: list[bytes]) -> None:
-        if any(key == sketch_key(int.from_bytes(key[:8])) for key in keys):
-            self._race()
-        self._table.delete(keys)
+def lose_sketch(index: Index, document: str, kept: int | None) -> None:
+    """Leaves so many bytes of a document's sketch, wherever the scheme keeps it; None: nothing of its row,
+    if that has nothing else."""
+    documents, listings = index.store.records("documents"), index.store.records("fingerprints")
+    (found,) = documents.get([document_key(document)])
+    entry = Entry.decode(found.value)
+    if not index.profile.index_scheme.listed_sketching:
+        cut = Entry(entry.fingerprint, entry.state, entry.sketch[: kept or 0])
+        documents.put([(document_key(document), cut.encode())], found.version)
+        return
+    key = listing_key(entry.fingerprint, document)
+    (cell,) = listings.get([key])
+    if kept is None:
+        listings.delete([key])
+    else:
+        listings.put([(key, cell.value[:kept])], cell.version)
 
 
 @PROFILES
-def test_a_delete_that_dies_before_it_puts_a_sketch_back_leaves_what_the_check_names(new_index, profile):
-    outcomes = set()
-    for calls in range(100):
-        index = new_index(profile)
-        prints = index.fingerprinter.fingerprint_many([TEXT]).prints
-        index.add_prints(["a"], prints)
-        raced = Raced(index.store, lambda index=index, prints=prints: index.add_prints(["b"], prints))
-        try:
-            Writer(Stopping(raced, calls, torn=False), profile.filing).delete(["a"])
-        except Crash:
-            ended = False
-        else:
-            ended = True
-        Checker(index.store, profile.filing, index.writer).check()
-        left = Checker(index.store, profile.filing).check().problems
-        assert set(left) <= {UNSKETCHED}
-        outcomes.add(bool(left))
-        index.add_prints(["b"], prints)
-        assert not Checker(index.store, profile.filing).check().problems
-        assert "b" in [match.id for match in index.find_prints(prints)[0].matches]
-        if ended:
-            break
-    assert outcomes == {False, True}
+@pytest.mark.parametrize("kept", [None, 0, 5])
+def test_a_document_without_its_sketch_is_named_until_its_text_is_loaded_again(new_index, profile, kept):
+    index = new_index(profile)
+    fingerprints = index.fingerprinter.fingerprint_many([TEXT]).fingerprints
+    index.add_batch(["a", "b"], fingerprints[[0, 0]])
+    whole = content(index.store)
+    lose_sketch(index, "a", kept)
+    for repair in (False, True, False):
+        report = Checker(index.store, profile.index_scheme, repair).check()
+        assert report.problems == {UNSKETCHED: 1}
+        assert report.examples == {UNSKETCHED: ["a"]}
+    found = [match.id for match in index.find(TEXT, min_similarity=0.5).matches]
+    assert found == ["b"], "the other document of the fingerprint has its own"
+    (by_id,) = index.find_ids(["a"])
+    assert "lost" in by_id.reason
+    assert index.add_batch(["a", "b"], fingerprints[[0, 0]]).unchanged == 2
+    assert [match.id for match in index.find(TEXT).matches] == ["a", "b"]
+    assert content(index.store) == whole
 
 
 @PROFILES
@@ -95,20 +81,20 @@ def test_repair_removes_what_deleting_a_document_without_a_sketch_leaves(new_ind
     for calls in range(100):
         index = new_index(profile)
         before = content(index.store)
-        prints = index.fingerprinter.fingerprint_many([TEXT]).prints
-        index.add_prints(["a"], prints)
-        index.store.records("fingerprints").delete([sketch_key(int(prints.values[0]))])
+        fingerprints = index.fingerprinter.fingerprint_many([TEXT]).fingerprints
+        index.add_batch(["a"], fingerprints)
+        lose_sketch(index, "a", None)
         try:
-            Writer(Stopping(index.store, calls, torn=False), profile.filing).delete(["a"])
+            AtomicWriter(Stopping(index.store, calls), profile.index_scheme).delete(["a"])
         except Crash:
             ended = False
         else:
             ended = True
-        Checker(index.store, profile.filing, index.writer).check()
+        Checker(index.store, profile.index_scheme, repair=True).check()
         if index.fingerprints(["a"]) != [None]:
-            assert Checker(index.store, profile.filing).check().problems == {UNSKETCHED: 1}
+            assert Checker(index.store, profile.index_scheme).check().problems == {UNSKETCHED: 1}
             index.delete(["a"])
-            Checker(index.store, profile.filing, index.writer).check()
+            Checker(index.store, profile.index_scheme, repair=True).check()
         assert content(index.store) == before
         if ended:
             return

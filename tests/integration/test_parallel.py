@@ -30,6 +30,10 @@ def slower_for_smaller(number: int) -> int:
     return number
 
 
+def large_but_for_the_first(number: int) -> bytes:
+    return bytes(number and 200 << 20)
+
+
 def process_id(_: object) -> int:
     return os.getpid()
 
@@ -237,3 +241,18 @@ def resource_trackers() -> set[int]:
         for child in children(os.getpid())
         if b"resource_tracker" in Path(f"/proc/{child}/cmdline").read_bytes()
     }
+
+
+def test_stopping_while_large_results_are_under_way_comes_to_an_end():
+    script = (
+        "import time\n"
+        "from contextlib import closing\n"
+        "from simhbase.parallel import map_in_order\n"
+        "from tests.integration.test_parallel import large_but_for_the_first\n"
+        "if __name__ == '__main__':\n"
+        "    with closing(map_in_order(large_but_for_the_first, range(6), 2)) as results:\n"
+        "        next(results)\n"
+        "        time.sleep(0.3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False, timeout=60)
+    assert done.returncode == 0

@@ -9,16 +9,16 @@ from pathlib import Path
 import orjson
 import pytest
 
-from simhbase.bulk.parser import Parser
-from simhbase.bulk.record import InputOptions
-from simhbase.bulk.sources import Sources
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import InputOptions
+from simhbase.corpus.sources import Sources
 from simhbase.parallel import map_in_order
 
 MEMORY_OF_READING = """
 import resource, sys
-from simhbase.bulk.parser import Parser
-from simhbase.bulk.record import InputOptions
-from simhbase.bulk.sources import Sources
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import InputOptions
+from simhbase.corpus.sources import Sources
 
 parser = Parser(InputOptions())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

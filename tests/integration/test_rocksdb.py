@@ -14,17 +14,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from simhbase.drawers.layout import layout
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.errors import ReadOnly, StoreBusy, StoreFailed, TablesMissing, UsageError
-from simhbase.layout import layout
-from simhbase.rowkeys import PREFIX_BYTES, encode, prefixes
-from simhbase.stores import create_store, drop_store, open_store
-from simhbase.stores.base import Access, Store
+from simhbase.stores import create_store, drop_store, open_store, rocksdb
+from simhbase.stores.base import Access, Changes, RecordTable, Store
 
 LAYOUT = layout("5x2")
 FINGERPRINTS = np.random.default_rng(1).integers(0, 2**64, 500, dtype=np.uint64)
 KEYS = encode(FINGERPRINTS, LAYOUT)
-PREFIXES = prefixes(FINGERPRINTS, LAYOUT).reshape(-1, PREFIX_BYTES)
+PREFIXES = np.unique(prefixes(FINGERPRINTS, LAYOUT).reshape(-1, PREFIX_BYTES), axis=0)
+NO_TIMES = np.zeros(2500, dtype=np.int64)
 FLUSHING = [(b"filler:%04d" % i, os.urandom(4096)) for i in range(3000)]  # more than a table keeps in memory
 
 
@@ -49,6 +51,15 @@ def opened() -> Iterator[Callable[..., Store]]:
 
 def folder(url: str) -> Path:
     return Path(url.removeprefix("rocksdb:"))
+
+
+def there(store: Store, keys: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which rows the index holds."""
+    return store.drawers.times(keys) >= 0
+
+
+def values(store: Store, table: RecordTable, *keys: bytes) -> list[bytes | None]:
+    return [None if cell is None else cell.value for cell in store.records(table).get(keys)]
 
 
 def flush_by_filling(store: Store) -> None:
@@ -132,7 +143,7 @@ def test_a_store_in_a_relative_path_stays_where_it_is_when_the_working_folder_ch
     store.records("documents").put([(b"key", b"value")])
     store.sync()
     reader.refresh()
-    assert reader.records("documents").get([b"key"]) == [b"value"]
+    assert values(reader, "documents", b"key") == [b"value"]
     store.close()
     reader.close()
     assert not list((tmp_path / "elsewhere").iterdir())
@@ -152,7 +163,7 @@ def test_a_store_that_is_open_is_busy(url: str, opened: Callable[..., Store]) ->
         with pytest.raises(StoreBusy, match=f"{url}.*wait until"):
             use()
     store.drawers.add(KEYS)
-    assert store.drawers.contains(KEYS).all()
+    assert there(store, KEYS).all()
 
 
 def test_another_process_that_writes_makes_it_busy_too(url: str, opened: Callable[..., Store]) -> None:
@@ -176,7 +187,7 @@ def test_a_closed_store_is_free_at_once_whatever_was_left_half_read(url: str) ->
         kept.append(caught)
     store.close()
     again = open_store(url, "write")
-    assert again.drawers.contains(KEYS).all()
+    assert there(again, KEYS).all()
     again.close()
     with pytest.raises(StoreFailed, match="closed"):
         next(rows)
@@ -211,20 +222,22 @@ def test_a_reader_sees_what_is_only_in_the_log(url: str, opened: Callable[..., S
     writer = opened(create_store(url))
     writer.records("meta").put([(b"before", b"1")])
     reader = opened(open_store(url, "read"))
-    assert reader.records("meta").get([b"before"]) == [b"1"]
+    assert values(reader, "meta", b"before") == [b"1"]
     writer.drawers.add(KEYS)
     writer.records("meta").put([(b"after", b"2")])
     reader.refresh()
-    assert reader.drawers.contains(KEYS).all()
-    assert len(reader.drawers.read(PREFIXES, limit=None).fingerprints) >= len(PREFIXES)
-    assert reader.records("meta").get([b"after"]) == [b"2"]
+    assert there(reader, KEYS).all()
+    read = list(reader.drawers.read(PREFIXES, limit=None))
+    assert sum(len(part.fingerprints) for part in read) >= len(PREFIXES)
+    assert values(reader, "meta", b"after") == [b"2"]
 
 
 @pytest.mark.parametrize(
     "write",
     [
         lambda store: store.drawers.add(KEYS),
-        lambda store: store.drawers.remove(KEYS, before=0),
+        lambda store: store.drawers.remove(KEYS[0], NO_TIMES[:10]),
+        lambda store: store.commit(Changes(1, KEYS, KEYS[:0])),
         lambda store: store.records("meta").put([(b"a", b"")]),
         lambda store: store.records("meta").delete([b"a"]),
         lambda store: store.records("meta").compare_and_set(b"a", None, b""),
@@ -252,15 +265,16 @@ def test_a_reader_sees_replaced_and_deleted_rows_after_a_flush(
     reader.refresh()
     meta.put([(b"replaced", b"new")])
     meta.delete([b"deleted"])
-    writer.drawers.remove(KEYS[:250], before=writer.moment())
+    writer.drawers.remove(KEYS[:250].reshape(-1, KEY_BYTES), NO_TIMES)
     if flush == "by closing":
         writer.close()
     else:
         flush_by_filling(writer)
     reader.refresh()
-    assert reader.records("meta").get([b"replaced", b"deleted"]) == [b"new", None]
-    assert reader.records("meta").scan([b"replaced", b"deleted"], 5) == [[(b"replaced", b"new")], []]
-    assert reader.drawers.contains(KEYS).tolist() == [[False] * 10] * 250 + [[True] * 10] * 250
+    assert values(reader, "meta", b"replaced", b"deleted") == [b"new", None]
+    found = reader.records("meta").scan([b"replaced", b"deleted"], 5)
+    assert [[(key, cell.value) for key, cell in rows] for rows in found] == [[(b"replaced", b"new")], []]
+    assert there(reader, KEYS).tolist() == [[False] * 10] * 250 + [[True] * 10] * 250
 
 
 def test_a_reader_follows_one_writer_after_another(url: str, opened: Callable[..., Store]) -> None:
@@ -270,12 +284,12 @@ def test_a_reader_follows_one_writer_after_another(url: str, opened: Callable[..
         writer = open_store(url, "write")
         writer.records("meta").increment(b"count")
         reader.refresh()
-        assert reader.records("meta").get([b"count"]) == [(number + 1).to_bytes(8)]
+        assert values(reader, "meta", b"count") == [(number + 1).to_bytes(8)]
         if number % 2:
             writer.records("meta").put(FLUSHING[:100])
         writer.close()
         reader.refresh()
-        assert reader.records("meta").get([b"count"]) == [(number + 1).to_bytes(8)]
+        assert values(reader, "meta", b"count") == [(number + 1).to_bytes(8)]
 
 
 def test_several_readers_read_beside_each_other(url: str, opened: Callable[..., Store]) -> None:
@@ -284,7 +298,7 @@ def test_several_readers_read_beside_each_other(url: str, opened: Callable[..., 
     writer.drawers.add(KEYS)
     for reader in readers:
         reader.refresh()
-        assert reader.drawers.contains(KEYS).all()
+        assert there(reader, KEYS).all()
 
 
 def test_a_reader_leaves_no_files_behind(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,9 +337,86 @@ def test_a_store_that_may_not_be_opened_says_so(url: str) -> None:
     open_store(url, "write").close()
 
 
+def test_a_store_that_may_not_be_written_can_be_read() -> None:
+    with tempfile.TemporaryDirectory() as place:  # pytest's own folders are closed to others
+        Path(place).chmod(0o755)
+        url = f"rocksdb:{place}/store"
+        writer = create_store(url)
+        writer.drawers.add(KEYS)
+        writer.close()
+        with closed_to_this_user(folder(url), 0o755):
+            reader = open_store(url, "read")
+            assert there(reader, KEYS).all()
+            reader.close()
+
+
+def test_a_reader_who_may_not_write_sees_what_another_user_writes(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_rdict = rocksdb._open_rdict
+
+    def refusing(path: Path, *options: object) -> object:
+        # Another user in this process would take the writer's rights as well.
+        if path == folder(url):
+            raise OSError("Read-only file system (os error 30)")
+        return open_rdict(path, *options)  # type: ignore[arg-type]
+
+    writer = create_store(url)
+    writer.drawers.add(KEYS[:10])
+    writer.sync()
+    monkeypatch.setattr(rocksdb, "_open_rdict", refusing)
+    reader = open_store(url, "read")
+    assert there(reader, KEYS).any(axis=1).sum() == 10
+    for seen, more in ((20, []), (30, FLUSHING)):  # by what is in the log, and by what is in files
+        writer.drawers.add(KEYS[:seen])
+        writer.records("documents").put(more)
+        writer.sync()
+        reader.refresh()
+        assert there(reader, KEYS).any(axis=1).sum() == seen
+    reader.close()
+    writer.close()
+
+
+def test_a_reader_who_may_not_write_sees_what_writers_write_one_after_the_other(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each leaves logs that the next one deletes."""
+    open_rdict = rocksdb._open_rdict
+    reading = False
+
+    def refusing(path: Path, *options: object) -> object:
+        if reading and path == folder(url):
+            raise OSError("Read-only file system (os error 30)")
+        return open_rdict(path, *options)  # type: ignore[arg-type]
+
+    create_store(url).close()
+    monkeypatch.setattr(rocksdb, "_open_rdict", refusing)
+    reading = True
+    reader = open_store(url, "read")
+    for seen in range(5, 41, 5):
+        reading = False
+        writer = open_store(url, "write")
+        writer.drawers.add(KEYS[:seen])
+        writer.sync()
+        reading = True
+        reader.refresh()
+        assert there(reader, KEYS).any(axis=1).sum() == seen
+        reading = False
+        writer.close()
+        reading = True
+    reader.close()
+
+
+def test_a_store_that_may_not_be_written_says_so_to_a_writer(url: str) -> None:
+    create_store(url).close()
+    with closed_to_this_user(folder(url), 0o755), pytest.raises(StoreFailed, match="the right to write"):
+        open_store(url, "write")
+
+
 @contextmanager
-def closed_to_this_user(path: Path) -> Iterator[None]:
-    path.chmod(0)
+def closed_to_this_user(path: Path, mode: int = 0) -> Iterator[None]:
+    """Root becomes nobody meanwhile; anybody else owns the folder, and has the rights of the mode."""
+    path.chmod(mode & 0o555)
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)
@@ -365,9 +456,9 @@ def assert_everything_acknowledged_is_there(url: str, batches: int) -> None:
     store = open_store(url, "write")
     try:
         for number in range(batches):
-            assert store.drawers.contains(encode(batch(number), LAYOUT)).all()
-        values = store.records("documents").get([b"%d" % number for number in range(batches)])
-        assert all(value is not None and len(value) == 20_000 for value in values)
+            assert there(store, encode(batch(number), LAYOUT)).all()
+        found = values(store, "documents", *(b"%d" % number for number in range(batches)))
+        assert all(value is not None and len(value) == 20_000 for value in found)
         store.drawers.add(KEYS)
         store.sync()
     finally:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from simhbase.features import _bag, tokens
+from simhbase.text.features import _bag, tokens
 from tests import reference
 
 

@@ -8,11 +8,11 @@ import orjson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from simhbase.boilerplate import WINDOW, Boilerplate, cut, join, phrases, split
-from simhbase.bulk.boilerplate import Learnt, learn
-from simhbase.bulk.parser import Parser
-from simhbase.bulk.record import Chunk, InputOptions, Raw
-from simhbase.text import PIECE
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import Chunk, InputOptions, Raw
+from simhbase.jobs.learn_boilerplate import Learnt, learn
+from simhbase.text.boilerplate import WINDOW, Boilerplate, cut, join, phrases, split
+from simhbase.text.normalise import PIECE
 
 BLOCKS = ["一二三四五六七八九", "a b c d e f g h", "二三四五六七八九。", "完", "\n", "a", " ", "中"]
 TEXTS = st.lists(st.lists(st.sampled_from(BLOCKS), max_size=8).map("".join), max_size=40)

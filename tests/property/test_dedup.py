@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.bulk.dedup import Compared, Exact, Groups, groups, stars
-from simhbase.filing import Bounds, SimHashFiling
-from simhbase.pairs import Pairs, default_layout
-from simhbase.prints import Prints
+from simhbase.drawers.join import Pairs, default_layout
+from simhbase.drawers.scheme import Bounds, SimHashScheme
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.jobs.groups import Compared, Exact, Groups, groups, stars
 
 BASE = 0x0123456789ABCDEF
 NONE = -1
@@ -65,7 +65,9 @@ def components(values: list[int], k: int, bits: int) -> list[int]:
 @given(values=shuffled_values(), k=st.integers(0, 4))
 def test_groups_are_the_connected_components_named_by_their_first_document(bits, values, k):
     layout = default_layout(k, len(values), bits)
-    found = groups(Compared(Prints.bare(as_array(values, bits)), SimHashFiling(layout, k), Bounds(k)))
+    found = groups(
+        Compared(FingerprintBatch.bare(as_array(values, bits)), SimHashScheme(layout, k), Bounds(k))
+    )
     assert found.representative.tolist() == components(values, k, bits)
     assert found.distance.tolist() == [
         apart(value, values[first], bits)
@@ -74,19 +76,19 @@ def test_groups_are_the_connected_components_named_by_their_first_document(bits,
 
 
 @dataclass(frozen=True, slots=True)
-class OnePairAtATime(SimHashFiling):
+class OnePairAtATime(SimHashScheme):
     """Finds the same pairs in as many batches, the last one first."""
 
-    def pairs(self, prints: Prints, bounds: Bounds) -> Iterator[Pairs]:
-        for batch in SimHashFiling.pairs(self, prints, bounds):
+    def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
+        for batch in SimHashScheme.pairs(self, fingerprints, bounds):
             for place in reversed(range(len(batch.left))):
                 yield batch.where(np.arange(len(batch.left)) == place)
 
 
-def grouped(grouping, values: list[int], k: int, order=None, kind=SimHashFiling, exact=None) -> Groups:
+def grouped(grouping, values: list[int], k: int, order=None, kind=SimHashScheme, exact=None) -> Groups:
     order = None if order is None else np.array(order, dtype=np.int64)
-    filing = kind(default_layout(k, len(values)), k)
-    return grouping(Compared(Prints.bare(as_array(values, 64)), filing, Bounds(k), exact), order)
+    scheme = kind(default_layout(k, len(values)), k)
+    return grouping(Compared(FingerprintBatch.bare(as_array(values, 64)), scheme, Bounds(k), exact), order)
 
 
 def ordered_values():
@@ -139,7 +141,7 @@ def test_each_group_has_one_representative_and_the_name_of_its_first_document(gr
 @given(ordered=ordered_values(), k=st.integers(0, 4))
 def test_groups_do_not_depend_on_the_batches_that_pairs_come_in(grouping, ordered, k):
     values, order = ordered
-    one, other = (grouped(grouping, values, k, order, kind) for kind in (SimHashFiling, OnePairAtATime))
+    one, other = (grouped(grouping, values, k, order, kind) for kind in (SimHashScheme, OnePairAtATime))
     assert one.representative.tolist() == other.representative.tolist()
 
 
@@ -172,7 +174,7 @@ def exact_of(values: list[int], kinds) -> Exact:
     return Exact(0.5, texts, lambda left, right: (kinds[left] == kinds[right]).astype(np.float64))
 
 
-@pytest.mark.parametrize("kind", [SimHashFiling, OnePairAtATime])
+@pytest.mark.parametrize("kind", [SimHashScheme, OnePairAtATime])
 @given(values=shuffled_values(), k=st.integers(0, 4), data=st.data())
 def test_chains_of_similar_documents_are_groups_whatever_else_has_their_fingerprints(kind, values, k, data):
     kinds = data.draw(kinds_of(values))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhbase.errors import UsageError
-from simhbase.quality.jaccard import jaccard, shingle_sets
-from simhbase.quality.join import similar_pairs
+from simhbase.quality.exact_join import similar_pairs
+from simhbase.text.jaccard import jaccard, shingle_sets
 from tests import reference
 
 # Few characters and common stems make sets that overlap to every degree.

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.layout import Layout, layout
-from simhbase.rowkeys import prefixes
+from simhbase.drawers.layout import Layout, layout
+from simhbase.drawers.rowkeys import prefixes
 
 LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "7x3", "8x4", "10x3", "3x1", "2x1"]
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import simhbase
 from simhbase import Document, Profile
-from simhbase.bulk.filed import Filed
-from simhbase.bulk.loader import load_unique
-from simhbase.filing import threshold_of
+from simhbase.drawers.memory_index import MemoryIndex
+from simhbase.drawers.scheme import threshold_of
+from simhbase.jobs.unique import load_unique
 
 PROFILE = Profile(scheme="minhash", threshold="auto")
 FINGERPRINTER = PROFILE.fingerprinter()
@@ -37,15 +37,15 @@ def new_store(request, tmp_path_factory):
 
 def near_pairs(texts: list[str]) -> set[tuple[int, int]]:
     """The definition: sketches share a band, and are as similar as texts of the shorter's features are."""
-    prints = FINGERPRINTER.fingerprint_many(texts).prints
-    filing, form = PROFILE.filing, PROFILE.form
-    met = filing.prefixes(prints)
+    fingerprints = FINGERPRINTER.fingerprint_many(texts).fingerprints
+    scheme, sketching = PROFILE.index_scheme, PROFILE.sketching
+    met = scheme.prefixes(fingerprints)
     near = set()
     for left in range(len(texts)):
         for right in range(len(texts)):
-            unequal = form.unequal(prints.sketches[[left]], prints.sketches[[right]])
+            mismatches = sketching.mismatches(fingerprints.sketches[[left]], fingerprints.sketches[[right]])
             features = min(len(distinct(texts[left])), len(distinct(texts[right])))
-            similar = form.similarity(unequal)[0] >= threshold_of(features)
+            similar = sketching.similarity(mismatches)[0] >= threshold_of(features)
             if similar and (met[left] == met[right]).all(axis=1).any():
                 near.add((left, right))
     return near
@@ -60,22 +60,22 @@ def distinct(text: str) -> set[bytes]:
 def test_a_pair_is_near_whichever_of_the_two_is_looked_up_and_wherever(new_store, texts):
     expected = near_pairs(texts)
     assert expected == {(right, left) for left, right in expected}
-    prints = FINGERPRINTER.fingerprint_many(texts).prints
-    bounds = PROFILE.filing.bounds(None, None)
+    fingerprints = FINGERPRINTER.fingerprint_many(texts).fingerprints
+    bounds = PROFILE.index_scheme.bounds(None, None)
     pairs = {
         pair
-        for batch in PROFILE.filing.pairs(prints, bounds)
+        for batch in PROFILE.index_scheme.pairs(fingerprints, bounds)
         for pair in zip(batch.left.tolist(), batch.right.tolist(), strict=True)
     }
     assert pairs == {(left, right) for left, right in expected if left < right}
-    hits = Filed(prints, PROFILE.filing).near(prints, bounds, len(texts))
-    assert {pair for lot in hits for pair in zip(lot.query, lot.document, strict=True)} == expected
+    hits = MemoryIndex(fingerprints, PROFILE.index_scheme).near(fingerprints, bounds, len(texts))
+    assert {pair for chunk in hits for pair in zip(chunk.query, chunk.document, strict=True)} == expected
     with simhbase.open(new_store(), create=PROFILE) as index:
         index.add([Document(str(number), text) for number, text in enumerate(texts)])
         for lookups in (
             index.find_many(texts),
             [index.find(text) for text in texts],
-            index.find_fingerprints(prints.values),
+            index.find_fingerprints(fingerprints.values),
         ):
             found = {(number, int(match.id)) for number, each in enumerate(lookups) for match in each.matches}
             assert found == expected
@@ -87,11 +87,11 @@ def test_a_unique_load_keeps_the_same_in_batches_as_one_after_the_other(texts, s
     kept = []
     for at_once in (1, size):
         with simhbase.open("memory:", create=PROFILE) as index:
-            prints = FINGERPRINTER.fingerprint_many(texts).prints
+            fingerprints = FINGERPRINTER.fingerprint_many(texts).fingerprints
             duplicates = []
             for start in range(0, len(texts), at_once):
                 part = slice(start, start + at_once)
                 ids = [str(number) for number in range(len(texts))[part]]
-                duplicates += load_unique(index, ids, prints[part]).duplicate_of
+                duplicates += load_unique(index, ids, fingerprints[part]).duplicate_of
             kept.append(np.flatnonzero([near is None for near in duplicates]).tolist())
     assert kept[0] == kept[1]

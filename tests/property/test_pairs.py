@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from simhbase.layout import layout
-from simhbase.pairs import default_layout, distances, distinct, pair_batches, pairs_within, united
+from simhbase.drawers.components import united
+from simhbase.drawers.join import default_layout, distances, distinct, pair_batches, pairs_within
+from simhbase.drawers.layout import layout
 
 LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "3x1", "7x3", "8x2"]
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simhbase import features
-from simhbase import text as texts
-from simhbase.features import Extractor, FeatureBatch, FeatureOptions, document_frequencies, tokens
-from simhbase.idf import IdfTable
-from simhbase.text import normalise, pieces
+from simhbase.text import features
+from simhbase.text import normalise as texts
+from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions, document_frequencies, tokens
+from simhbase.text.idf import IdfTable
+from simhbase.text.normalise import normalise, pieces
 
 TABLE = IdfTable("mine", "北京 1.5\n大学 0.25\nhello 2\n".encode())
 OPTIONS = [

@@ -11,11 +11,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.bulk.parser import Parser
-from simhbase.bulk.record import InputOptions, Record, Reject
-from simhbase.bulk.seen import Place, SeenIds
-from simhbase.bulk.sources import Sources
-from simhbase.bulk.streams import TooLong, Unreadable, split_lines, unpacked
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import InputOptions, Record, Reject
+from simhbase.corpus.seen_ids import Place, SeenIds
+from simhbase.corpus.sources import Sources
+from simhbase.corpus.streams import TooLong, Unreadable, split_lines, unpacked
 
 some_lines = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), max_size=12)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.text import extract_html, normalise
+from simhbase.text.html import extract_html
+from simhbase.text.normalise import normalise
 from tests.reference import normalise as plain
 
 EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1)]

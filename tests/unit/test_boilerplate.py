@@ -2,10 +2,10 @@
 
 import pytest
 
-from simhbase.boilerplate import Boilerplate, Entry, cut, join, phrases, read_boilerplate, render, split
 from simhbase.errors import BadInput, NoFingerprint
-from simhbase.features import Extractor, FeatureOptions
 from simhbase.profile import Profile
+from simhbase.text.boilerplate import Boilerplate, Entry, cut, join, phrases, read_boilerplate, render, split
+from simhbase.text.features import Extractor, FeatureOptions
 
 PREFIX = "央视网消息（新闻联播）："
 FOOT = "Copyright 2020 Example Inc. All rights reserved, worldwide."
@@ -78,9 +78,9 @@ def test_both_schemes_and_their_sketches_leave_boilerplate_out():
         of_whole = Profile(boilerplate=MINE, **options).fingerprinter().fingerprint_many([PREFIX + body])
         of_body = Profile(**options).fingerprinter().fingerprint_many([body])
         assert of_whole.values.tolist() == of_body.values.tolist()
-        assert of_whole.prints.sketches.tolist() == of_body.prints.sketches.tolist()
+        assert of_whole.fingerprints.sketches.tolist() == of_body.fingerprints.sketches.tolist()
         plain = Profile(**options).fingerprinter().fingerprint_many([PREFIX + body])
-        assert plain.prints.values.tolist() != of_body.prints.values.tolist()
+        assert plain.fingerprints.values.tolist() != of_body.fingerprints.values.tolist()
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhbase.errors import SchemaDiffers, TablesMissing, UsageError
-from simhbase.stores import ddl
-from simhbase.stores.ddl import Attributes, Options, TableSpec
+from simhbase.stores.hbase import schema as ddl
+from simhbase.stores.hbase.schema import Attributes, Options, TableSpec
 
 SCHEMA = Path(__file__).parents[2] / "schema"
 
@@ -22,23 +22,49 @@ class Listed:
 
     def __init__(self, *tables: TableSpec) -> None:
         self.live: dict[str, dict[str, dict[str, str]]] = {}
+        self.live_regions: dict[str, int] = {}
+        self.durabilities: dict[str, str] = {}
         self.calls: list[tuple[str, str]] = []
         for table in tables:
-            self.live[table.full_name] = {table.family: dict(table.attributes)}
+            self._make(table)
+
+    def _make(self, table: TableSpec) -> None:
+        self.live[table.full_name] = {table.family: dict(table.attributes)}
+        self.live_regions[table.full_name] = len(table.splits) + 1
 
     def families(self, table: TableSpec) -> Mapping[str, Attributes] | None:
         return self.live.get(table.full_name)
 
     def create(self, table: TableSpec) -> None:
         self.calls.append(("create", table.name))
-        self.live[table.full_name] = {table.family: dict(table.attributes)}
+        if table.full_name not in self.live:
+            self._make(table)
 
     def drop(self, table: TableSpec) -> None:
         self.calls.append(("drop", table.name))
         del self.live[table.full_name]
 
     def regions(self, table: TableSpec) -> int:
-        return len(table.splits) + 1
+        return self.live_regions[table.full_name]
+
+    def drop_namespace(self, table: TableSpec) -> None:
+        self.calls.append(("drop_namespace", table.namespace))
+
+    def durability(self, table: TableSpec) -> str:
+        return self.durabilities.get(table.full_name, "USE_DEFAULT")
+
+
+class Raced(Listed):
+    """Where somebody else creates a table just before each that is created here."""
+
+    def __init__(self, *others: TableSpec) -> None:
+        super().__init__()
+        self.others = list(others)
+
+    def create(self, table: TableSpec) -> None:
+        if self.others:
+            super().create(self.others.pop(0))
+        super().create(table)
 
 
 def tables(**options: object) -> dict[str, TableSpec]:
@@ -50,6 +76,7 @@ def test_tables_are_named_by_prefix_and_namespace():
         "p_index",
         "p_fingerprints",
         "p_documents",
+        "p_obsolete",
         "p_meta",
     ]
     assert ddl.table_spec("index", "ns", "p").full_name == "ns:p_index"
@@ -60,6 +87,7 @@ def test_only_the_index_has_family_i():
         "index": "i",
         "fingerprints": "d",
         "documents": "d",
+        "obsolete": "d",
         "meta": "d",
     }
 
@@ -70,13 +98,23 @@ def test_time_to_live_and_splits_are_never_those_of_meta():
         "index": "3600",
         "fingerprints": "3600",
         "documents": "3600",
+        "obsolete": "3600",
         "meta": "FOREVER",
     }
     assert {name: len(table.splits) for name, table in chosen.items()} == {
         "index": 7,
         "fingerprints": 7,
         "documents": 7,
+        "obsolete": 3,
         "meta": 0,
+    }
+
+
+def test_each_table_may_have_a_number_of_regions_of_its_own():
+    regions = {"index": 9, "fingerprints": 3, "documents": 2, "obsolete": 5}
+    assert {name: len(table.splits) + 1 for name, table in tables(regions=regions).items()} == {
+        **regions,
+        "meta": 1,
     }
 
 
@@ -95,12 +133,16 @@ def test_splits_part_the_key_space_evenly(regions):
     assert max(widths) - min(widths) <= 1
 
 
-def test_a_billion_documents_have_regions_of_about_five_gigabytes():
-    assert ddl.regions_for(1_000_000_000) == 58
-    assert ddl.regions_for(0) == ddl.regions_for(10_000_000) == 1
-
-
-@pytest.mark.parametrize("wrong", [{"regions": 0}, {"regions": 10_001}, {"compression": "gz"}, {"ttl": 0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"regions": 0},
+        {"regions": 10_001},
+        {"regions": {"index": 1, "fingerprints": 0, "documents": 1, "obsolete": 1}},
+        {"compression": "gz"},
+        {"ttl": 0},
+    ],
+)
 def test_options_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError):
         Options(**wrong)
@@ -136,9 +178,40 @@ def test_a_table_without_the_family_differs():
 def test_creating_completes_what_is_half_made():
     wanted = list(tables().values())
     live = Listed(wanted[0], wanted[2])
-    assert ddl.create(wanted, live) == ["p_fingerprints", "p_meta"]
+    missing = ["p_fingerprints", "p_obsolete", "p_meta"]
+    assert ddl.create(wanted, live) == missing
     assert ddl.create(wanted, live) == []
-    assert live.calls == [("create", "p_fingerprints"), ("create", "p_meta")]
+    assert live.calls == [("create", name) for name in missing]
+
+
+def test_attributes_of_who_creates_tables_at_the_same_time_are_compared():
+    theirs, ours = tables(compression="GZ"), tables(compression="ZSTD")
+    with pytest.raises(SchemaDiffers, match="p_index: COMPRESSION is GZ, not ZSTD"):
+        ddl.create(list(ours.values()), Raced(theirs["index"]))
+
+
+def test_regions_of_who_creates_tables_at_the_same_time_are_told():
+    theirs, ours = tables(regions=2), list(tables(regions=4).values())
+    live = Raced(theirs["index"], theirs["fingerprints"])
+    ddl.create(ours, live)
+    assert str(ddl.other_regions(ours, live)).startswith(
+        "regions: p_index has 2, not 4; p_fingerprints has 2, not 4. Tables keep"
+    )
+    assert ddl.other_regions(list(tables(regions=4).values()), Listed(*ours)) is None
+
+
+def test_tables_that_may_lose_writes_are_told_with_the_commands_that_change_it():
+    wanted = list(tables().values())
+    live = Listed(*wanted)
+    live.durabilities |= {"p_documents": "SYNC_WAL", "p_meta": "FSYNC_WAL"}
+    assert ddl.lossy(wanted, live) is None
+    live.durabilities |= {"p_index": "SKIP_WAL", "p_documents": "ASYNC_WAL"}
+    said = str(ddl.lossy(wanted, live))
+    assert "DURABILITY of p_index (SKIP_WAL), p_documents (ASYNC_WAL). " in said
+    assert [line for line in said.splitlines() if line.startswith("  ")] == [
+        "  alter 'p_index', DURABILITY => 'USE_DEFAULT'",
+        "  alter 'p_documents', DURABILITY => 'USE_DEFAULT'",
+    ]
 
 
 def test_nothing_is_created_beside_a_table_that_differs():
@@ -186,8 +259,10 @@ def test_live_tables_are_described_and_missing_ones_named():
         ("p_index", 4),
         ("p_fingerprints", 4),
         ("p_documents", 4),
+        ("p_obsolete", 4),
         ("p_meta", 1),
     ]
+    assert {table.durability for table in described} == {"USE_DEFAULT"}
     assert [table.attributes for table in described] == [table.attributes for table in wanted]
     with pytest.raises(TablesMissing, match="p_fingerprints not found"):
         ddl.describe(wanted, Listed(wanted[0]))
@@ -208,13 +283,13 @@ def test_dropping_goes_on_where_it_stopped_and_says_when_nothing_is_there():
     wanted = list(tables().values())
     live = Listed(wanted[1])
     assert ddl.drop(wanted, live) == ["p_fingerprints"]
-    with pytest.raises(TablesMissing, match="p_index, p_fingerprints, p_documents, p_meta"):
+    with pytest.raises(TablesMissing, match="p_index, p_fingerprints, p_documents, p_obsolete, p_meta"):
         ddl.drop(wanted, live)
 
 
 def test_checking_names_all_missing_tables():
     wanted = list(tables().values())
-    with pytest.raises(TablesMissing, match="p_fingerprints, p_documents, p_meta not found"):
+    with pytest.raises(TablesMissing, match="p_fingerprints, p_documents, p_obsolete, p_meta not found"):
         ddl.check(wanted, Listed(wanted[0]))
     ddl.check(wanted, Listed(*wanted))
 
@@ -246,6 +321,6 @@ def test_a_script_creates_the_namespace_first():
 
 
 def test_the_files_in_schema_are_what_is_rendered(tmp_path):
-    subprocess.run([sys.executable, "-m", "simhbase.stores.ddl", str(tmp_path)], check=True)
+    subprocess.run([sys.executable, "-m", "simhbase.stores.hbase.schema", str(tmp_path)], check=True)
     written = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert {path.name: path.read_text() for path in SCHEMA.glob("*.rb")} == written

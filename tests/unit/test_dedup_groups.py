@@ -5,16 +5,18 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from simhbase.bulk.dedup import PAIRS_AT_ONCE, Compared, Groups, groups, stars
+from simhbase.drawers.join import default_layout
+from simhbase.drawers.layout import layout
+from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.errors import UsageError
-from simhbase.filing import Bounds, SimHashFiling
-from simhbase.layout import layout
-from simhbase.pairs import default_layout
-from simhbase.prints import Prints
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.jobs.groups import PAIRS_AT_ONCE, Compared, Groups, groups, stars
 
 
 def grouped(values: np.ndarray, k: int) -> Groups:
-    return groups(Compared(Prints.bare(values), SimHashFiling(default_layout(k, len(values)), k), Bounds(k)))
+    return groups(
+        Compared(FingerprintBatch.bare(values), SimHashScheme(default_layout(k, len(values)), k), Bounds(k))
+    )
 
 
 def chain(length):
@@ -66,13 +68,17 @@ def test_no_documents_give_empty_answers():
 def test_a_layout_that_does_not_guarantee_k_is_refused():
     with pytest.raises(UsageError, match="within 3 bits"):
         groups(
-            Compared(Prints.bare(np.zeros(3, dtype=np.uint64)), SimHashFiling(layout("5x2"), 3), Bounds(4))
+            Compared(
+                FingerprintBatch.bare(np.zeros(3, dtype=np.uint64)),
+                SimHashScheme(layout("5x2"), 3),
+                Bounds(4),
+            )
         )
 
 
 def test_a_star_ends_where_documents_are_no_longer_near_its_first():
     values = chain(6)
-    found = stars(Compared(Prints.bare(values), SimHashFiling(default_layout(1, 7), 1), Bounds(1)))
+    found = stars(Compared(FingerprintBatch.bare(values), SimHashScheme(default_layout(1, 7), 1), Bounds(1)))
     assert found.representative.tolist() == [0, 0, 2, 2, 4, 4, 6]
     assert found.distance.tolist() == [0, 1, 0, 1, 0, 1, 0]
     assert (found.unique.sum(), found.count) == (4, 3)
@@ -81,19 +87,19 @@ def test_a_star_ends_where_documents_are_no_longer_near_its_first():
 def test_stars_of_more_pairs_than_are_looked_at_together_are_taken_in_order():
     centres = np.random.default_rng(5).integers(0, 2**64, PAIRS_AT_ONCE, dtype=np.uint64)
     values = np.concatenate([centres ^ np.uint64(bits) for bits in (0, 1, 2)])
-    found = stars(Compared(Prints.bare(values), SimHashFiling(layout("5x2"), 2), Bounds(2)))
+    found = stars(Compared(FingerprintBatch.bare(values), SimHashScheme(layout("5x2"), 2), Bounds(2)))
     assert found.representative.tolist() == list(range(len(centres))) * 3
 
 
 def test_no_documents_give_no_stars():
-    none = Prints.bare(np.empty(0, dtype=np.uint64))
-    assert stars(Compared(none, SimHashFiling(layout("5x2"), 3), Bounds(3))).count == 0
+    none = FingerprintBatch.bare(np.empty(0, dtype=np.uint64))
+    assert stars(Compared(none, SimHashScheme(layout("5x2"), 3), Bounds(3))).count == 0
 
 
 def test_the_most_preferred_stands_for_a_group_that_its_first_names():
     order = np.array([3, 2, 1, 0, 4])
     values = np.array([0, 1, 0xFFFF, 3, 0xFFFE], dtype=np.uint64)
-    found = groups(Compared(Prints.bare(values), SimHashFiling(layout("5x2"), 1), Bounds(1)), order)
+    found = groups(Compared(FingerprintBatch.bare(values), SimHashScheme(layout("5x2"), 1), Bounds(1)), order)
     assert found.representative.tolist() == [3, 3, 2, 3, 2]
     assert found.first.tolist() == [0, 0, 2, 0, 2]
     assert found.distance.tolist() == [2, 1, 0, 0, 1]

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.quality.estimates import estimate
+from simhbase.quality.intervals import estimate
 
 
 def share(hits: list[bool], names: list[int] | None = None, weights: list[float] | None = None):

@@ -9,8 +9,8 @@ import pytest
 import regex
 
 from simhbase.errors import UsageError
-from simhbase.features import Extractor, FeatureOptions, tokens
-from simhbase.idf import IdfTable, jieba_table
+from simhbase.text.features import Extractor, FeatureOptions, tokens
+from simhbase.text.idf import IdfTable, jieba_table
 
 
 def words(text: str, **options: object) -> list[tuple[str, int]]:

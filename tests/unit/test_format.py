@@ -1,24 +1,31 @@
 """The examples of schema/format.md are what the code writes."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
-from simhbase import records
-from simhbase.boilerplate import Boilerplate
-from simhbase.filing import MinHashFiling
-from simhbase.layout import layout
-from simhbase.minhash import SketchForm, bands, fingerprints
-from simhbase.prints import Prints
-from simhbase.records import Entry, State
-from simhbase.rowkeys import encode
+from simhbase.drawers.bands import bands
+from simhbase.drawers.layout import layout
+from simhbase.drawers.rowkeys import encode
+from simhbase.drawers.scheme import MinHashScheme
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.minhash import SketchParameters, fingerprints
+from simhbase.index import rows
+from simhbase.index.rows import Entry, Obsolete, State
+from simhbase.index.stored_profile import write_profile
+from simhbase.profile import Profile
+from simhbase.stores import create_store
+from simhbase.text.boilerplate import Boilerplate
 
 PAGE = (Path(__file__).parents[2] / "schema" / "format.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w.*)\n((?:.+\n)+)```$", PAGE, re.MULTILINE)
 INDEX = [(*title.split()[1:], body) for title, body in BLOCKS if title.startswith("index")]
-TIME = 0x0192_0000_0001
+VERSION = 0x0192_0000_0001
+SKETCH = b"\xa1\xb2\xc3"
 A1, OTHER = 0x0123456789ABCDEF, 0x8000000000000001
 
 
@@ -45,8 +52,8 @@ def test_the_rows_of_bands():
         (*title.split(), body) for title, body in BLOCKS if title.startswith("minhash")
     ]
     sketch = np.frombuffer(bytes.fromhex(digits), np.uint8)[np.newaxis]
-    form = SketchForm(len(digits) * 4 // int(bits), int(bits))
-    keys = MinHashFiling(bands(name), form, 0.8).keys(Prints(fingerprints(sketch), sketch))[0]
+    sketching = SketchParameters(len(digits) * 4 // int(bits), int(bits))
+    keys = MinHashScheme(bands(name), sketching, 0.8).keys(FingerprintBatch(fingerprints(sketch), sketch))[0]
     assert body.replace(" ", "").splitlines() == [key.tobytes().hex() for key in keys]
     words = [int.from_bytes(sketch[0, start : start + 8].tobytes()) for start in (0, 8)]
     assert int(body.split()[2], 16) == chained(words)
@@ -78,16 +85,47 @@ def test_the_worked_segments():
 
 
 def test_the_rows_of_documents():
-    key = records.document_key("a1")
-    assert examples("documents") == [
-        row(key, Entry(A1, State.STORED, TIME).encode()),
-        row(key, Entry(A1, State.WRITING, TIME, (OTHER,)).encode()),
-        row(key, Entry(A1, State.WRITING, TIME, (OTHER,), b"\xa1\xb2\xc3").encode()),
-    ]
+    key = rows.document_key("a1")
+    stored = [row(key, Entry(A1, state).encode()) for state in State]
+    assert examples("documents") == [*stored, row(key, Entry(A1, State.STORED, SKETCH).encode())]
+    assert [state.name for state in State] == ["STORED", "DELETED"], "as the page's table says"
 
 
 def test_the_rows_of_fingerprints():
-    assert examples("fingerprints") == [row(records.listing_key(A1, "a1"), records.encode_time(TIME))]
+    key = rows.listing_key(A1, "a1")
+    assert examples("fingerprints") == [row(key, b""), row(key, SKETCH)]
+
+
+def test_the_rows_of_obsolete():
+    assert examples("obsolete") == [row(Obsolete(VERSION, A1, "a1").key(), b"")]
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "values"),
+    [
+        ("documents", rows.document_key("a1"), [Entry(A1).encode()]),
+        ("fingerprints", rows.listing_key(A1, "a1"), [b"", SKETCH]),
+    ],
+)
+def test_rocksdb_puts_the_version_in_front(tmp_path, table, key, values):
+    with closing(create_store(f"rocksdb:{tmp_path}/store")) as store:
+        found = []
+        for value in values:
+            store.records(table).put([(key, value)], VERSION)
+            found.append(row(key, store.database.families[table].get(key)))
+    assert examples(f"{table} rocksdb") == found
+
+
+def test_the_profile_names_the_format_and_a_token_of_its_own():
+    profiles = []
+    for _ in range(2):
+        with closing(create_store("memory:")) as store:
+            write_profile(store, Profile())
+            profiles.append(orjson.loads(store.records("meta").get([b"profile"])[0].value))
+    assert f"This is format {profiles[0]['format']}," in PAGE
+    tokens = [bytes.fromhex(profile["token"]) for profile in profiles]
+    assert list(map(len, tokens)) == [8, 8]
+    assert tokens[0] != tokens[1]
 
 
 def test_a_boilerplate_file():

@@ -9,8 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from simhbase.features import tokens
-from simhbase.profile import Profile, make_profile, probe_answers, probes
+from simhbase.index.stored_profile import probe_answers, probes
+from simhbase.profile import Profile, make_profile
+from simhbase.text.features import tokens
 from tests import reference
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fingerprints.json"

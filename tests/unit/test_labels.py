@@ -1,9 +1,12 @@
+import gzip
+
 import pytest
+import zstandard
 
 from simhbase.errors import BadInput
-from simhbase.quality.jaccard import shingle_sets
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.sample import Sample
+from simhbase.text.jaccard import shingle_sets
 
 
 @pytest.mark.parametrize(
@@ -24,6 +27,13 @@ def test_pairs_are_read_with_and_without_a_header(tmp_path, lines, similarity):
     assert (None if labels.jaccard is None else labels.jaccard.tolist()) == similarity
 
 
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_pairs_are_read_from_a_compressed_file(tmp_path, compress):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(compress(b"a\tb\n") + compress(b"c\td\n"))
+    assert read_labels(path).ids == ["a", "b", "c", "d"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -32,7 +42,9 @@ def test_pairs_are_read_with_and_without_a_header(tmp_path, lines, similarity):
         (b"a\tb\nc\n", "line 2: 'c' is no pair"),
         (b"0.5\ta\tb\nhigh\tc\td\n", "line 2: 'high"),
         (b"0.5\ta\tb\n7\tc\td\n", "line 2: '7"),
-        (b"\x80\x81", "not utf-8"),
+        (b"\x80\x81", "pairs.tsv is not UTF-8 at byte 0"),
+        (gzip.compress(b"a\tb\n", mtime=0)[:-9], "pairs.tsv cannot be decompressed"),
+        (zstandard.compress(b"a\tb\n")[:-2], "pairs.tsv"),
     ],
 )
 def test_a_file_that_is_none_is_refused_with_what_is_wrong(tmp_path, content, message):
@@ -40,6 +52,13 @@ def test_a_file_that_is_none_is_refused_with_what_is_wrong(tmp_path, content, me
     path.write_bytes(content)
     with pytest.raises(BadInput, match=message):
         read_labels(path)
+
+
+def test_lines_end_where_those_of_files_do(tmp_path):
+    """An id may hold what Python takes for the end of a line."""
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes("a\u2028b\tc\r\nd\x85\te\r\n".encode())
+    assert read_labels(path).ids == ["a\u2028b", "c", "d\x85", "e"]
 
 
 def test_unknown_ids_are_named():

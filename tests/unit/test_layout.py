@@ -2,8 +2,8 @@
 
 import pytest
 
+from simhbase.drawers.layout import MAX_TABLES, layout, require_within_guarantee
 from simhbase.errors import UsageError
-from simhbase.layout import MAX_TABLES, layout, require_within_guarantee
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
+from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS
 from simhbase.errors import BadInput
-from simhbase.layout import MAX_TABLES, SEGMENT_BITS
-from simhbase.quality import found
+from simhbase.quality import truth as found
 from simhbase.quality.calibration import candidates_at
-from simhbase.quality.found import Found, Truth, drawers
-from simhbase.quality.join import SimilarPairs
+from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.sample import KEYS, Sample
 from simhbase.quality.schemes import Cost, layouts_reaching
+from simhbase.quality.truth import Found, Truth, drawers
 
 
 def pairs(*given: tuple[int, int, float]) -> SimilarPairs:
@@ -35,7 +35,7 @@ def test_layouts_of_a_k_find_all_pairs_within_it_with_ever_more_rows(k):
 def test_drawers_count_unrelated_members_apart_from_near_duplicates():
     keys = [np.array([1, 1, 1, 2], dtype=np.uint64), np.array([5, 5, 6, 7], dtype=np.uint64)]
     full = drawers(keys, np.array([0]), np.array([1]))
-    # Texts 0, 1 and 2 meet in the first table, 0 and 1 in the second; 0 and 1 are near duplicates.
+    # Texts 0, 1 and 2 meet in the first table, 0 and 1 in the second; 0 and 1 are near-duplicates.
     assert (full.unrelated, full.related, full.largest) == (4 / 4, 4 / 4, 3)
 
 
@@ -73,5 +73,5 @@ def test_of_a_sample_pairs_count_for_those_they_stand_for():
 
 def test_more_pairs_than_fit_are_refused_with_advice(monkeypatch):
     monkeypatch.setattr(found, "MOST_PAIRS", 1)
-    with pytest.raises(BadInput, match="take a smaller --sample"):
+    with pytest.raises(BadInput, match="take a smaller `sample`"):
         found_pairs(4, (0, 1), (0, 2))

@@ -6,21 +6,19 @@ import mmh3
 import numpy as np
 import pytest
 
+from simhbase.drawers.bands import Bands, bands, bands_for
+from simhbase.drawers.scheme import MinHashScheme
 from simhbase.errors import UsageError
-from simhbase.features import Extractor, FeatureBatch, FeatureOptions
-from simhbase.filing import MinHashFiling
-from simhbase.minhash import (
+from simhbase.fingerprint.minhash import (
     BITS,
-    Bands,
-    SketchForm,
-    bands,
-    bands_for,
+    SketchParameters,
     fingerprints,
     minima,
     pack,
     signatures,
     unpack,
 )
+from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
 from tests import reference
 
 
@@ -78,38 +76,38 @@ def test_signatures_are_those_of_the_definition(seed):
 def test_estimates_agree_with_the_similarity_within_three_standard_errors(union, jaccard):
     count = 2_000
     left, right = (signatures(batch) for batch in pairs(count, union, jaccard))
-    for form in (SketchForm(bits=bits) for bits in BITS):
-        unequal = form.unequal(pack(left, form.bits), pack(right, form.bits))
-        share = 1 - unequal / form.slots
-        expected = jaccard + (1 - jaccard) * 2.0**-form.bits
-        variance = expected * (1 - expected) / form.slots
+    for sketching in (SketchParameters(bits=bits) for bits in BITS):
+        mismatches = sketching.mismatches(pack(left, sketching.bits), pack(right, sketching.bits))
+        share = 1 - mismatches / sketching.slots
+        expected = jaccard + (1 - jaccard) * 2.0**-sketching.bits
+        variance = expected * (1 - expected) / sketching.slots
         assert abs(share.mean() - expected) < 3 * np.sqrt(variance / count)
         # Slots are as good as independent: estimates spread no more than with random permutations.
         assert share.var() == pytest.approx(variance, rel=4 * np.sqrt(2 / count))
-        errors = abs(form.similarity(unequal) - jaccard)
-        assert np.mean(errors < 3 * np.sqrt(variance) / (1 - 2.0**-form.bits)) > 0.99
+        errors = abs(sketching.similarity(mismatches) - jaccard)
+        assert np.mean(errors < 3 * np.sqrt(variance) / (1 - 2.0**-sketching.bits)) > 0.99
 
 
 @pytest.mark.parametrize("bits", BITS)
 def test_loose_bounds_lose_hardly_any_pair_of_the_similarity(bits):
-    form = SketchForm(bits=bits)
-    filing = MinHashFiling(Bands(20, 6), form, 0.8)
+    sketching = SketchParameters(bits=bits)
+    scheme = MinHashScheme(Bands(20, 6), sketching, 0.8)
     for jaccard in (0.2, 0.5, 0.8):
         left, right = (pack(signatures(batch), bits) for batch in pairs(4_000, 60, jaccard))
-        assert np.mean(form.unequal(left, right) <= filing.loose_bounds(jaccard).unequal) > 0.999
+        assert np.mean(sketching.mismatches(left, right) <= scheme.loose_bounds(jaccard).mismatches) > 0.999
 
 
 @pytest.mark.parametrize("corpus", ["xwlb_chinadata", "versioned_docs_en"])
 def test_estimates_agree_with_the_similarity_of_real_documents(corpus):
     texts = [text for _, text in reference.documents(corpus, 40)][:150]
     batch = shingles([text for each in texts for text in (each, each[: len(each) * 3 // 4])])
-    form = SketchForm()
-    found = form.sketches(batch)
+    sketching = SketchParameters()
+    found = sketching.sketches(batch)
     words = np.split(batch.digests.view(">u8")[:, 0], np.cumsum(batch.counts)[:-1])
     sets = [frozenset(each.tolist()) for each in words]
     exact = np.array([len(a & b) / max(1, len(a | b)) for a, b in zip(sets[::2], sets[1::2], strict=True)])
-    errors = form.similarity(form.unequal(found[::2], found[1::2])) - exact
-    spread = np.sqrt(exact * (1 - exact) / form.slots)
+    errors = sketching.similarity(sketching.mismatches(found[::2], found[1::2])) - exact
+    spread = np.sqrt(exact * (1 - exact) / sketching.slots)
     assert abs(errors.mean()) < 3 * spread.mean() / np.sqrt(len(exact))
     assert np.mean(abs(errors) < 3 * spread + 1e-9) > 0.98
 
@@ -139,7 +137,7 @@ def test_a_text_without_shingles_leaves_the_others_as_they_are():
 
 @pytest.mark.parametrize("lengths", [[1], [3, 1, 40_000, 2, 17], [16_384] * 3, [1] * 50_000])
 def test_the_compiled_loop_gives_the_same_minima(lengths):
-    compiled = pytest.importorskip("simhbase.minhash_compiled", reason="Numba is not installed")
+    compiled = pytest.importorskip("simhbase.fingerprint.minhash_numba", reason="Numba is not installed")
     rng = np.random.default_rng(sum(lengths))
     words = rng.integers(0, 2**32, sum(lengths), dtype=np.uint32)
     starts = np.cumsum(lengths) - np.array(lengths)
@@ -183,18 +181,23 @@ def test_different_sketches_have_different_fingerprints():
 
 
 def test_most_unequal_slots_are_those_at_the_threshold():
-    form = SketchForm(slots=10, bits=32)
-    assert [form.most_unequal(similarity) for similarity in (1.0, 0.79, 0.75, 0.0)] == [0, 2, 2, 10]
-    for form, threshold in product([SketchForm(), SketchForm(bits=1)], [0.0, 0.5, 0.8, 1.0]):
-        most = form.most_unequal(threshold)
-        assert form.similarity(np.array([most]))[0] >= threshold
-        assert most == form.slots or form.similarity(np.array([most + 1]))[0] < threshold
+    sketching = SketchParameters(slots=10, bits=32)
+    assert [sketching.most_mismatches(similarity) for similarity in (1.0, 0.79, 0.75, 0.0)] == [
+        0,
+        2,
+        2,
+        10,
+    ]
+    for sketching, threshold in product([SketchParameters(), SketchParameters(bits=1)], [0.0, 0.5, 0.8, 1.0]):
+        most = sketching.most_mismatches(threshold)
+        assert sketching.similarity(np.array([most]))[0] >= threshold
+        assert most == sketching.slots or sketching.similarity(np.array([most + 1]))[0] < threshold
 
 
 def test_bands_follow_the_s_curve():
     assert Bands(20, 6).meeting(0.8) == pytest.approx(0.99771, abs=1e-5)
     assert Bands(16, 8).meeting(0.5) == pytest.approx(0.06070, abs=1e-5)
-    count, sketch = 3_000, SketchForm()
+    count, sketch = 3_000, SketchParameters()
     left, right = (Bands(16, 8).segments(sketch.sketches(batch), 8) for batch in pairs(count, 100, 0.7))
     met = (left == right).any(axis=1).mean()
     expected = Bands(16, 8).meeting(0.7)
@@ -217,7 +220,7 @@ def test_unknown_bands_are_refused(name):
 
 
 @pytest.mark.parametrize(
-    "form",
+    "sketching",
     [
         {"bits": 3},
         {"bits": 64},
@@ -227,9 +230,9 @@ def test_unknown_bands_are_refused(name):
         {"slots": 56, "bits": 1},
     ],
 )
-def test_impossible_sketches_are_refused(form):
+def test_impossible_sketches_are_refused(sketching):
     with pytest.raises(UsageError):
-        SketchForm(**form)
+        SketchParameters(**sketching)
 
 
 def test_a_threshold_that_no_bands_reach_is_refused():

@@ -10,9 +10,10 @@ import numpy as np
 import orjson
 import pytest
 
-from simhbase.features import Extractor, FeatureBatch, FeatureOptions
-from simhbase.minhash import bands, fingerprints, minima, pack, signatures
-from simhbase.profile import probes
+from simhbase.drawers.bands import bands
+from simhbase.fingerprint.minhash import fingerprints, minima, pack, signatures
+from simhbase.index.stored_profile import probes
+from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "minhash.json"
 FEATURES = ("chars:3", "words:2", "chars:auto")
@@ -47,9 +48,9 @@ def test_signatures_and_all_that_is_made_of_them_are_the_known_ones(kind):
 
 
 def test_the_compiled_loop_gives_the_known_signatures(monkeypatch):
-    compiled = pytest.importorskip("simhbase.minhash_compiled", reason="Numba is not installed")
+    compiled = pytest.importorskip("simhbase.fingerprint.minhash_numba", reason="Numba is not installed")
     for loop in (compiled.minima, minima):
-        monkeypatch.setattr("simhbase.minhash._loop_for", lambda shingles, loop=loop: loop)
+        monkeypatch.setattr("simhbase.fingerprint.minhash._loop_for", lambda shingles, loop=loop: loop)
         for kind, known in orjson.loads(GOLDEN.read_bytes()).items():
             assert hexadecimal(signatures(batches()[kind])) == known["slots"]
 

@@ -1,8 +1,14 @@
+import ast
 import json
+import re
+from pathlib import Path
 
+import click
 import pytest
 
-from simhbase.cli.output import ConsoleOutput, JsonOutput, message
+import simhbase
+from simhbase.cli import COMMANDS, cli
+from simhbase.cli.output import OPTIONS, ConsoleOutput, JsonOutput, message
 from simhbase.model import Lookup, Match
 
 NEAR = Lookup(
@@ -102,6 +108,36 @@ def test_an_id_of_any_length_is_printed_whole(output, capfdbinary):
 def test_messages_go_to_stderr_alone(capfd):
     message("仅供参考")
     assert capfd.readouterr() == ("", "仅供参考\n")
+
+
+def test_parameters_that_the_library_names_are_shown_as_options(capfd):
+    message("`max_rejects` allows 3; `encoding='auto'`, `verify=True`, `share`; 'verify' and `else` stay")
+    assert capfd.readouterr().err == (
+        "--max-rejects allows 3; --encoding auto, --verify, --boilerplate-share; 'verify' and `else` stay\n"
+    )
+
+
+def test_the_library_names_parameters_never_options_and_each_is_an_option_of_a_command():
+    root = Path(simhbase.__file__).parent
+    named = set()
+    for file in root.rglob("*.py"):
+        if file.is_relative_to(root / "cli"):
+            continue
+        tree = ast.parse(file.read_text("utf-8"))
+        said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+                text = re.sub(r"simhbase [a-z]+ --[a-z-]+", "", node.value)  # a whole command may be named
+                assert not re.search(r"(?<![\w-])--[a-z]", text), f"{file}, line {node.lineno}"
+                named |= set(re.findall(r"`(\w+)(?:`|=|$)", text))
+    assert named <= OPTIONS.keys()
+    context = click.Context(cli)
+    commands = [cli.get_command(context, name) for name in COMMANDS]
+    commands += [
+        each for group in commands if isinstance(group, click.Group) for each in group.commands.values()
+    ]
+    options = {name for command in commands for option in command.params for name in option.opts}
+    assert set(OPTIONS.values()) <= options
 
 
 def test_hints_are_for_people(capfd):

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from simhbase.bulk import outputs
-from simhbase.bulk.outputs import OutputBusy, OutputFile, duplicate_line, reject_line, unique_line
-from simhbase.bulk.pipeline import WithPrefixedId
-from simhbase.bulk.record import Record, Reject
+from simhbase.corpus import outputs
+from simhbase.corpus.outputs import OutputBusy, OutputFile, duplicate_line, reject_line, unique_line
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import InputOptions, Record, Reject
+from simhbase.corpus.sources import Sources
+from simhbase.corpus.trim import WithPrefixedId
 from simhbase.errors import SimhbaseError
 
 
@@ -47,6 +49,41 @@ def test_after_an_interruption_the_part_stays_and_the_name_is_not_taken(tmp_path
         raise interruption
     assert not path.exists()
     assert (tmp_path / "x.part").read_bytes() == b"acknowledged\n"
+
+
+def test_a_part_that_nobody_needs_goes(tmp_path):
+    with pytest.raises(KeyboardInterrupt), OutputFile(tmp_path / "empty"):
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt), OutputFile(tmp_path / "x", of_use_in_part=False) as file:  # noqa: PT012
+        file.write([b"one of many"])
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_abandoned_leaves_the_one_that_was_there(tmp_path):
+    (tmp_path / "x").write_bytes(b"old")
+    with OutputFile(tmp_path / "x") as file:
+        file.abandon()
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("x", b"old")]
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.zst"])
+def test_a_name_says_how_a_file_is_compressed_also_in_part(tmp_path, name):
+    def lines(path):
+        found = read(path)
+        return [record.id for record in found if isinstance(record, Record)]
+
+    with OutputFile(tmp_path / name) as file:
+        file.write([b'{"id": "a", "text": "one"}'])
+        (tmp_path / f"part-{name}").write_bytes((tmp_path / f"{name}.part").read_bytes())
+        assert lines(tmp_path / f"part-{name}") == ["a"]
+        file.write([b'{"id": "b", "text": "two"}'])
+    assert lines(tmp_path / name) == ["a", "b"]
+
+
+def read(path: Path) -> list[Record | Reject]:
+    options = InputOptions()
+    return [item for chunk in Sources([str(path)], options).chunks() for item in Parser(options).parse(chunk)]
 
 
 def test_a_second_run_begins_anew(tmp_path):

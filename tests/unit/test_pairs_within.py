@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from simhbase.drawers.join import default_layout, distinct, pair_batches, pairs_within
+from simhbase.drawers.layout import layout
 from simhbase.errors import UsageError
-from simhbase.layout import layout
-from simhbase.pairs import default_layout, distinct, pair_batches, pairs_within
 
 
 def with_planted_pairs(n, planted, bits):

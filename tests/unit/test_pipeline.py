@@ -6,21 +6,24 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simhbase.bulk.pipeline import JOINED_BYTES, Batch, in_workers, joined
-from simhbase.bulk.record import Chunk, Raw, Record
-from simhbase.prints import Prints
+from simhbase.corpus.inputs import in_workers
+from simhbase.corpus.record import Chunk, Raw, Record
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.jobs.pipeline import JOINED_BYTES, Batch, joined
 
 
 def batch(number: int, **content: str | bytes) -> Batch:
     return Batch(
-        [Record("s", number, f"d{number}", **content)], Prints.bare(np.array([number], dtype=np.uint64)), 1
+        [Record("s", number, f"d{number}", **content)],
+        FingerprintBatch.bare(np.array([number], dtype=np.uint64)),
+        1,
     )
 
 
 def test_so_many_batches_become_one():
     batches = list(joined(map(batch, range(5)), 2))
     assert [each.ids for each in batches] == [["d0", "d1"], ["d2", "d3"], ["d4"]]
-    assert [each.prints.values.tolist() for each in batches] == [[0, 1], [2, 3], [4]]
+    assert [each.fingerprints.values.tolist() for each in batches] == [[0, 1], [2, 3], [4]]
     assert [each.parsed for each in batches] == [2, 2, 1]
 
 

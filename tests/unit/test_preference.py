@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from simhbase.bulk.preference import Preference, text_among_numbers
+from simhbase.jobs.representative import Preference, text_among_numbers
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,18 @@
 """The guard: two profiles never mix."""
 
 import zlib
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 
 import orjson
 import pytest
 
+from simhbase.drawers.bands import bands
 from simhbase.errors import BadInput, ProfileMismatch, TablesMissing, UsageError
-from simhbase.idf import IdfTable
-from simhbase.minhash import bands
-from simhbase.profile import Profile, make_profile, probes, read_profile, write_profile
+from simhbase.index.stored_profile import probes, read_profile, write_profile
+from simhbase.profile import Profile, make_profile
 from simhbase.stores import create_store
+from simhbase.text.idf import IdfTable
 
 
 @pytest.fixture
@@ -18,6 +20,11 @@ def store():
     opened = create_store("memory:")
     yield opened
     opened.close()
+
+
+def stored_record(store):
+    (cell,) = store.records("meta").get([b"profile"])
+    return orjson.loads(cell.value)
 
 
 def test_a_profile_comes_back_as_it_was(store):
@@ -90,7 +97,7 @@ def test_bands_are_chosen_for_the_least_threshold_of_auto():
 
 def test_a_profile_that_was_stored_before_there_were_sketches_is_read(store):
     write_profile(store, Profile())
-    record = orjson.loads(store.records("meta").get([b"profile"])[0])
+    record = stored_record(store)
     del record["verify"]
     store.records("meta").put([(b"profile", orjson.dumps(record))])
     assert read_profile(store).profile == Profile()
@@ -98,7 +105,7 @@ def test_a_profile_that_was_stored_before_there_were_sketches_is_read(store):
 
 def test_a_profile_with_a_parameter_of_a_newer_version_is_refused_by_its_name(store):
     write_profile(store, Profile())
-    record = orjson.loads(store.records("meta").get([b"profile"])[0])
+    record = stored_record(store)
     store.records("meta").put([(b"profile", orjson.dumps(record | {"folding": "strict"}))])
     with pytest.raises(ProfileMismatch, match=r"\(folding\): install a newer"):
         read_profile(store)
@@ -134,7 +141,7 @@ def test_options_that_were_not_given_are_not_compared():
 
 def test_a_pipeline_that_answers_differently_is_refused_with_both_answers(store):
     write_profile(store, Profile())
-    record = orjson.loads(store.records("meta").get([b"profile"])[0])
+    record = stored_record(store)
     stored = record["probes"][7]
     record["probes"][7] = "00000000deadbeef"
     store.records("meta").put([(b"profile", orjson.dumps(record))])
@@ -150,7 +157,7 @@ def test_the_tokenizer_is_that_of_the_creator_and_is_not_compared(store):
     assert Profile().describe()["tokenizer"] == installed
     assert Profile(features="chars:3").describe()["tokenizer"] is None
     write_profile(store, Profile())
-    record = orjson.loads(store.records("meta").get([b"profile"])[0])
+    record = stored_record(store)
     assert record["tokenizer"] == installed
     store.records("meta").put([(b"profile", orjson.dumps(record | {"tokenizer": "rjieba 0.0.1"}))])
     found = read_profile(store)
@@ -161,9 +168,45 @@ def test_the_tokenizer_is_that_of_the_creator_and_is_not_compared(store):
 
 
 def test_a_newer_format_is_refused(store):
-    store.records("meta").put([(b"profile", b'{"format": 2}')])
-    with pytest.raises(ProfileMismatch, match="newer simhbase"):
+    store.records("meta").put([(b"profile", b'{"format": 3}')])
+    with pytest.raises(ProfileMismatch, match="install a newer simhbase"):
         read_profile(store)
+
+
+def test_an_older_format_is_refused_with_what_to_do(store):
+    write_profile(store, Profile())
+    older = stored_record(store) | {"format": 1}
+    del older["token"]
+    store.records("meta").put([(b"profile", orjson.dumps(older))])
+    with pytest.raises(ProfileMismatch) as refused:
+        read_profile(store)
+    assert refused.value.exit_code == 12
+    assert "made by an older simhbase" in str(refused.value)
+    assert "Load the documents anew into another store, then drop this one" in str(refused.value)
+    with pytest.raises(ProfileMismatch, match="Load the documents anew"):
+        write_profile(store, Profile())
+    assert stored_record(store) == older
+
+
+def test_tables_that_were_made_anew_are_told_from_those_that_were_opened(store):
+    write_profile(store, Profile())
+    opened = read_profile(store)
+    opened.require_in(store)
+    write_profile(store, Profile())
+    opened.require_in(store)
+    with create_anew() as anew, pytest.raises(ProfileMismatch, match="dropped and created anew"):
+        opened.require_in(anew)
+    store.records("meta").delete([b"profile"])
+    with pytest.raises(TablesMissing, match="lost their profile"):
+        opened.require_in(store)
+
+
+@contextmanager
+def create_anew():
+    """Other tables of the same profile."""
+    with closing(create_store("memory:")) as anew:
+        write_profile(anew, Profile())
+        yield anew
 
 
 def test_there_are_twenty_fixed_texts_and_the_usual_profiles_answer_all_of_them():
@@ -200,7 +243,7 @@ def test_given_values_are_compared_one_by_one_even_where_they_do_not_fit_the_oth
         Profile().require({"layout": "3x1"})
     with pytest.raises(ProfileMismatch, match="features is words, not chars:3"):
         Profile(weights="tfidf", top=64).require({"features": "chars:3"})
-    with pytest.raises(ProfileMismatch, match="idf is None"):
+    with pytest.raises(ProfileMismatch, match="idf is none, not a file of 1 word "):
         Profile().require({"idf": IdfTable("t", b"a 1\n")})
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simhbase.layout import layout
-from simhbase.rowkeys import KEY_BYTES, PREFIX_BYTES, decode, encode, fingerprints_of, prefixes
+from simhbase.drawers.layout import layout
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, decode, encode, fingerprints_of, prefixes
 
 GOLDEN = orjson.loads((Path(__file__).parents[1] / "golden" / "rowkeys.json").read_bytes())
 LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "7x3", "8x4", "10x3", "2x1", "3x2", "64x1"]

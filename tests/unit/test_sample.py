@@ -2,12 +2,12 @@ import random
 
 import numpy as np
 
-from simhbase.quality.jaccard import jaccard, sets_of, shingle_extractor
 from simhbase.quality.sample import Sample, Sampler, document_keys
+from simhbase.text.jaccard import jaccard, sets_of, shingle_extractor
 
 
 def corpus(documents: int, words: int = 60, changed: int = 2) -> list[str]:
-    """Pairs of near duplicates: every second text is the one before with a few other words."""
+    """Pairs of near-duplicates: every second text is the one before with a few other words."""
     chance = random.Random(1)
 
     def word() -> str:

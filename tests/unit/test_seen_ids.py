@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import errno
+import os
+import tempfile
 import tracemalloc
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simhbase.bulk.record import Record, Reject
-from simhbase.bulk.seen import Place, SeenIds
+from simhbase.corpus.record import Record, Reject
+from simhbase.corpus.seen_ids import Place, SeenIds
+from simhbase.errors import SimhbaseError
 
 
 def places(source: str, lines: range) -> list[Place]:
@@ -51,6 +58,59 @@ def test_growth_forgets_nothing_whatever_the_batches(batch):
         part = slice(start, start + batch)
         assert not any(seen.note(ids[part], noted[part]))
     assert seen.note(ids, noted) == noted
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3000).map(str), max_size=600), max_size=8),
+    st.sampled_from([0, 1, 100, 1000]),
+)
+def test_ids_on_disk_are_told_as_those_in_memory(batches, in_memory):
+    on_disk, all_in_memory = SeenIds(in_memory), SeenIds()
+    for number, ids in enumerate(batches):
+        noted = places(f"source {number}", range(1, len(ids) + 1))
+        assert on_disk.note(ids, noted) == all_in_memory.note(ids, noted)
+
+
+def growing(seen: SeenIds, count: int = 20_000) -> None:
+    for start in range(0, count, 1000):
+        lines = range(start, start + 1000)
+        assert not any(seen.note([str(line) for line in lines], places("x", lines)))
+
+
+def test_many_ids_leave_memory_and_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    tracemalloc.start()
+    seen = SeenIds(in_memory=1000)
+    growing(seen, 50_000)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 100_000
+    assert list(tmp_path.iterdir()) == []
+    assert seen.note(["7", "7,000"], places("y", range(2))) == [Place("x", 7), None]
+
+
+def test_files_of_tables_that_were_too_small_are_closed(tmp_path):
+    seen = SeenIds(in_memory=1000)
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir()))
+    growing(seen, 100_000)
+    assert len(list(descriptors.iterdir())) <= before + 1
+
+
+def test_a_full_disk_is_told_with_what_helps(monkeypatch, tmp_path):
+    def full(file: int, start: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(SimhbaseError, match=f"{tmp_path} has no room .*TMPDIR.*`ids_are_unique=True`"):
+        growing(SeenIds(in_memory=1000))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_disks_reserve_nothing_a_file_is_filled(monkeypatch):
+    monkeypatch.delattr(os, "posix_fallocate")
+    growing(SeenIds(in_memory=1000))
 
 
 def test_memory_is_a_few_bytes_an_id_whatever_its_length():

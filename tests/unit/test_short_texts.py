@@ -2,8 +2,8 @@
 
 import pytest
 
-from simhbase.filing import MinHashFiling, threshold_of
-from simhbase.minhash import COUNTED, SketchForm
+from simhbase.drawers.scheme import MinHashScheme, threshold_of
+from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.profile import make_profile
 from tests.short import near_pairs, sentence_pairs
 
@@ -13,8 +13,8 @@ SHORT = make_profile({}, "short")
 def found(pairs: list[tuple[str, str]]) -> set[tuple[int, int]]:
     """The pairs of positions that are near, of all the left texts with all the right ones behind them."""
     texts = [left for left, _ in pairs] + [right for _, right in pairs]
-    prints = SHORT.fingerprinter().fingerprint_many(texts).prints
-    batches = SHORT.filing.pairs(prints, SHORT.filing.bounds(None, None))
+    fingerprints = SHORT.fingerprinter().fingerprint_many(texts).fingerprints
+    batches = SHORT.index_scheme.pairs(fingerprints, SHORT.index_scheme.bounds(None, None))
     return {pair for batch in batches for pair in zip(batch.left.tolist(), batch.right.tolist(), strict=True)}
 
 
@@ -69,32 +69,35 @@ def test_the_threshold_rises_with_the_features_and_nowhere_at_once():
     assert (thresholds[0], thresholds[16], thresholds[-1]) == (0.5, 0.5, 0.7)
     assert [round(15 * (thresholds[features] - 0.5), 9) for features in (32, 64, 128)] == [1, 2, 3]
     assert threshold_of(COUNTED - 1) < threshold_of(COUNTED) == 0.7
-    form = SHORT.form
-    most = SHORT.filing.bounds(None, None).unequal
-    assert max(most[:-1] - most[1:]) <= 0.02 * form.slots
-    assert most[0] == form.most_unequal(0.5)
-    assert most[-1] == form.most_unequal(0.7)
+    sketching = SHORT.sketching
+    most = SHORT.index_scheme.bounds(None, None).mismatches
+    assert max(most[:-1] - most[1:]) <= 0.02 * sketching.slots
+    assert most[0] == sketching.most_mismatches(0.5)
+    assert most[-1] == sketching.most_mismatches(0.7)
 
 
 def test_a_similarity_that_is_asked_for_counts_for_texts_of_all_lengths():
-    filing = SHORT.filing
-    assert filing.bounds(None, 0.6).unequal == SHORT.form.most_unequal(0.6)
-    assert filing.loose_bounds(0.6).unequal > filing.bounds(None, 0.6).unequal
+    scheme = SHORT.index_scheme
+    assert scheme.bounds(None, 0.6).mismatches == SHORT.sketching.most_mismatches(0.6)
+    assert scheme.loose_bounds(0.6).mismatches > scheme.bounds(None, 0.6).mismatches
 
 
 def test_a_sketch_tells_how_many_features_its_text_has():
-    form = SHORT.form
-    assert form.bytes == form.signature_bytes + 1 == SketchForm().bytes + 1
+    sketching = SHORT.sketching
+    assert sketching.bytes == sketching.signature_bytes + 1 == SketchParameters().bytes + 1
     texts = [
         "abc",
         "abcabcabc",
         "今天下午三点我们在图书馆门口见面吧",
         "".join(map(chr, range(0x4E00, 0x4F00))),
     ]
-    prints = SHORT.fingerprinter().fingerprint_many(texts).prints
-    assert form.features(prints.sketches).tolist() == [2, 3, 16, COUNTED]
-    damaged = prints.sketches.copy()
+    fingerprints = SHORT.fingerprinter().fingerprint_many(texts).fingerprints
+    assert sketching.features(fingerprints.sketches).tolist() == [2, 3, 16, COUNTED]
+    damaged = fingerprints.sketches.copy()
     damaged[:, -1] = 255
-    assert form.features(damaged).max() == COUNTED
-    plain = MinHashFiling(SHORT.filing.bands, SketchForm(), 0.5)
-    assert (plain.bands.segments(form.slots_of(prints.sketches), 8) == SHORT.filing._segments(prints)).all()
+    assert sketching.features(damaged).max() == COUNTED
+    plain = MinHashScheme(SHORT.index_scheme.bands, SketchParameters(), 0.5)
+    assert (
+        plain.bands.segments(sketching.slots_of(fingerprints.sketches), 8)
+        == SHORT.index_scheme._segments(fingerprints)
+    ).all()

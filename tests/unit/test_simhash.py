@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from simhbase.errors import NoFingerprint
-from simhbase.features import FeatureBatch, FeatureOptions
-from simhbase.fingerprinter import Fingerprinter, to_int
-from simhbase.idf import jieba_table
-from simhbase.simhash import simhash
+from simhbase.fingerprint.pipeline import Fingerprinter, to_int
+from simhbase.fingerprint.simhash import simhash
+from simhbase.text.features import FeatureBatch, FeatureOptions
+from simhbase.text.idf import jieba_table
 from tests import reference
 
 

@@ -15,9 +15,10 @@ import orjson
 import pytest
 import zstandard
 
-from simhbase.bulk.parser import Parser
-from simhbase.bulk.record import InputOptions, Record, Reject, SourceReject
-from simhbase.bulk.sources import CHUNK_BYTES, CHUNK_RECORDS, Sources
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
+from simhbase.corpus.sources import CHUNK_BYTES, CHUNK_RECORDS, Sources
+from simhbase.errors import UsageError
 
 
 def read(*inputs: object, stdin: Any = None, **options: Any) -> list[Record | Reject]:
@@ -107,7 +108,7 @@ class TestJsonLines:
             (b'"a"', None, "not a JSON object but a text"),
             (b"null", None, "not a JSON object but null"),
             (b"{}", None, "no field 'id' among none"),
-            (b'{"ID": "a", "text": "t"}', None, "no field 'id' among 'ID', 'text': --id-field names another"),
+            (b'{"ID": "a", "text": "t"}', None, "no field 'id' among 'ID', 'text': `id_field` names another"),
             (b'{"id": "", "text": "t"}', None, "the id is empty"),
             (b'{"id": true, "text": "t"}', None, "field 'id' is true or false: ids are texts or integers"),
             (b'{"id": 1.5, "text": "t"}', None, "field 'id' is a number with a fraction"),
@@ -118,11 +119,15 @@ class TestJsonLines:
             (b'{"id": "%b", "text": "t"}' % (b"x" * 1025), None, "1025 bytes"),
             (b'{"id": "\\ud800", "text": "t"}', None, "not JSON: "),
             (b'{"id": "a", "text": "\\udc00"}', None, "not JSON: "),
-            (b'{"id": "a"}', "a", "no field 'text' among 'id': --text-field names another"),
+            (b'{"id": "a"}', "a", "no field 'text' among 'id': `text_field` names another"),
             (b'{"id": "a", "text": null}', "a", "field 'text' is null, not a text"),
             (b'{"id": "a", "text": 5}', "a", "field 'text' is a number, not a text"),
             (b'{"id": "a", "text": ["t"]}', "a", "field 'text' is a list, not a text"),
-            (b'{"id": "a", "text": "\xd6\xd0\xce\xc4"}', None, "(0xd6): --encoding auto reads GB18030, too"),
+            (
+                b'{"id": "a", "text": "\xd6\xd0\xce\xc4"}',
+                None,
+                "(0xd6): `encoding='auto'` reads GB18030",
+            ),
         ],
     )
     def test_a_bad_line_is_rejected_with_its_reason_and_the_others_are_kept(
@@ -289,11 +294,11 @@ class TestCsv:
     @pytest.mark.parametrize(
         ("header", "reason"),
         [
-            (b"key,text\n", "in the header: no column 'id' among 'key', 'text': --id-field names another"),
-            (b"id,body\n", "in the header: no column 'text' among 'id', 'body': --text-field names another"),
+            (b"key,text\n", "in the header: no column 'id' among 'key', 'text': `id_field` names another"),
+            (b"id,body\n", "in the header: no column 'text' among 'id', 'body': `text_field` names another"),
             (
                 b"id;text\n",
-                "in the header: no column 'id' among 'id;text': --delimiter names what is between",
+                "in the header: no column 'id' among 'id;text': `delimiter` names what is between",
             ),
             (b"id,\xff\n", "in the header: not utf-8"),
             (b'id,"te"xt\n', "not CSV: "),
@@ -338,6 +343,28 @@ class TestPlainText:
         assert (line, known_id) == (1, "a.txt")
         assert "not utf-8" in reason
         assert texts(read(tmp_path, encoding="auto")) == [("a.txt", "中文")]
+
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+    @pytest.mark.parametrize("pack", [bytes, gzip.compress])
+    def test_utf_16_with_a_byte_order_mark_is_read_where_the_encoding_is_told_by_content(
+        self, tmp_path, encoding, pack
+    ):
+        path = write(tmp_path / "a.csv", pack("\ufeffid,text\na,中文\nb,😀\n".encode(encoding)))
+        assert texts(read(path, encoding="auto")) == [("a", "中文"), ("b", "😀")]
+        (item,) = read(path)
+        assert isinstance(item, SourceReject)
+        name = encoding[:6].upper()
+        assert item.reason == f"it is {name}, not UTF-8: `encoding='auto'` reads it"
+
+    def test_utf_16_that_was_cut_short_keeps_what_came_before(self, tmp_path):
+        path = write(tmp_path / "a.csv", "id,text\na,中文\nb".encode("utf-16")[:-1])
+        record, end = read(path, encoding="auto")
+        assert (record.text, end.line) == ("中文", 3)
+        assert "its UTF-16 data is damaged" in end.reason
+
+    def test_utf_16_that_is_named_needs_no_guessing(self, tmp_path):
+        write(tmp_path / "a.txt", "中文".encode("utf-16"))
+        assert texts(read(tmp_path, format="text", encoding="utf-16")) == [("a.txt", "中文")]
 
     def test_a_file_over_the_limit_is_rejected(self, tmp_path):
         write(tmp_path / "a.txt", b"x" * 101)
@@ -470,6 +497,11 @@ class TestPackedFiles:
         reason = f"it is packed with {name}: unpack it first (gzip and zstd need not be)"
         assert read(path) == [SourceReject(str(path), None, None, reason)]
 
+    def test_a_parquet_file_is_named_with_what_to_do(self, tmp_path):
+        (item,) = read(write(tmp_path / "x.parquet", b"PAR1\x15\x04\x15\x10\x15\x14L\x15"))
+        assert isinstance(item, SourceReject)
+        assert item.reason.startswith("it is a Parquet file: write it as JSON lines first")
+
     def test_data_that_is_not_packed_as_its_name_says_is_read_where_it_can_be(self, tmp_path):
         for name in ("x.jsonl.gz", "x.zst"):
             assert texts(read(write(tmp_path / name, json_lines(A)))) == [("a", "first")]
@@ -505,6 +537,37 @@ class TestInputs:
         for name in ("_SUCCESS", "notes.md", ".hidden.jsonl", ".git/x.jsonl"):
             write(tmp_path / name, b"no record")
         assert texts(read(tmp_path)) == [("a", "first")]
+
+    def test_a_page_is_its_main_text_in_the_encoding_that_it_declares(self, tmp_path):
+        article = "<p>" + "青山县新建水库本月开始蓄水，总库容达三亿立方米。" * 3 + "</p>"
+        head = '<head><meta charset="gbk"><title>t</title></head>'
+        page = f"<html>{head}<body><nav>首页</nav>{article}</body></html>"
+        write(tmp_path / "a.html", page.encode("gbk"))
+        write(tmp_path / "b.htm.gz", gzip.compress(page.replace("gbk", "utf-8").encode()))
+        write(tmp_path / "c.jsonl", json_lines(A))
+        write(tmp_path / "b2.html", page.replace("gbk", "utf-16").encode("utf-16"))
+        (first, a), (second, b), (_, wide), (_, c) = texts(read(tmp_path))
+        assert (first, second) == ("a.html", "b.htm.gz")
+        assert a == b == wide
+        assert a.startswith("青山县新建水库")
+        assert "首页" not in a
+        assert c == "first"
+
+    @pytest.mark.parametrize("file_format", ["jsonl", "csv"])
+    def test_html_in_a_field_gives_its_main_text(self, tmp_path, file_format):
+        html = "<div><script>x()</script><p>one two</p></div>"
+        content = (
+            json_lines({"id": "a", "text": html})
+            if file_format == "jsonl"
+            else f"id,text\na,{html}\n".encode()
+        )
+        path = write(tmp_path / f"x.{file_format}", content)
+        assert texts(read(path, html=True)) == [("a", "one two")]
+        assert texts(read(path)) == [("a", html)]
+
+    def test_fingerprints_are_no_html(self):
+        with pytest.raises(UsageError, match="fingerprints are no HTML"):
+            InputOptions(html=True, fingerprint_field="f")
 
     def test_a_folder_gives_all_visible_files_where_the_format_is_said(self, tmp_path):
         write(tmp_path / "part-00000", json_lines(A))

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from simhbase.bulk.spool import Spool
+from simhbase.corpus.spool import Spool
 from simhbase.errors import SimhbaseError
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from simhbase.errors import BadInput, UsageError
-from simhbase.text import decode, extract_html, normalise
+from simhbase.text.encoding import decode
+from simhbase.text.html import extract_html
+from simhbase.text.normalise import normalise
 
 PAGES = Path(__file__).parents[1] / "pages"
 EXPECTED = json.loads((PAGES / "expected.json").read_text(encoding="utf-8"))
@@ -153,5 +155,5 @@ def test_a_page_nested_without_end_is_read_whole() -> None:
 
 
 def test_the_extractor_is_loaded_by_pages_only() -> None:
-    code = "import sys, simhbase.text; sys.exit('resiliparse' in sys.modules)"
+    code = "import sys, simhbase.text.normalise; sys.exit('resiliparse' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

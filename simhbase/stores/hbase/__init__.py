@@ -1,6 +1,6 @@
 """A store in HBase, through its Thrift gateways: any number of processes write and read.
 
-URL: hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&lanes=5&timeout=60&tls=1&ca=FILE
+URL: hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60&tls=1&ca=FILE
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from simhbase.errors import TablesMissing, UsageError
-from simhbase.stores import ddl
 from simhbase.stores.base import Access
-from simhbase.stores.ddl import DEFAULT_OPTIONS, LiveTable, Options, TableSpec
-from simhbase.stores.hbase.address import Address, parse
+from simhbase.stores.hbase import schema as ddl
 from simhbase.stores.hbase.administration import Thrift2Administrator
-from simhbase.stores.hbase.pool import thrift2_pool
+from simhbase.stores.hbase.schema import DEFAULT_OPTIONS, LiveTable, Options, TableSpec
 from simhbase.stores.hbase.store import HBaseStore
+from simhbase.stores.hbase.url import Address, parse
 
 __all__ = [
     "HBaseStore",
@@ -29,6 +28,7 @@ __all__ = [
     "open_store",
     "script",
     "specification",
+    "table_warnings",
 ]
 
 
@@ -36,7 +36,7 @@ def open_store(url: str, access: Access) -> HBaseStore:
     """Opens a store that exists. Raises TablesMissing, StoreUnreachable, StoreFailed."""
     store = HBaseStore(parse(url), access)
     try:
-        store.require_tables()
+        store.require()
     except BaseException:
         store.close()
         raise
@@ -77,7 +77,7 @@ def droppable(url: str) -> list[str]:
 
 def has_administration(url: str) -> bool:
     """Whether a URL names a Thrift 2 gateway, which creates, checks and drops tables."""
-    return bool(parse(url).administration)
+    return bool(parse(url).gateways2)
 
 
 def create_tables(url: str, options: Options = DEFAULT_OPTIONS) -> list[str]:
@@ -98,6 +98,21 @@ def check_tables(url: str, options: Options = DEFAULT_OPTIONS) -> None:
     address = parse(url)
     with _administrator(address, "check") as administrator:
         ddl.check(_specification(address, options), administrator)
+
+
+def table_warnings(url: str, options: Options | None = None) -> list[str]:
+    """What an administrator should know of tables that are as they must be: writes that may be lost,
+    and, of `options` that were asked for, regions that came out otherwise.
+
+    Raises StoreUnreachable, StoreFailed.
+    """
+    address = parse(url)
+    with _administrator(address, "check") as administrator:
+        tables = _specification(address, options or DEFAULT_OPTIONS)
+        found = [ddl.lossy(tables, administrator)]
+        if options is not None:
+            found.append(ddl.other_regions(tables, administrator))
+    return [warning for warning in found if warning]
 
 
 def describe_tables(url: str) -> dict[str, LiveTable]:
@@ -130,10 +145,10 @@ def _specification(address: Address, options: Options) -> list[TableSpec]:
 
 @contextmanager
 def _administrator(address: Address, doing: str) -> Iterator[Thrift2Administrator]:
-    if not address.administration:
+    if not address.gateways2:
         raise UsageError(
             f"{address.url}: to {doing} tables, name a Thrift 2 gateway with thrift2=PORT in the URL, or "
             "use the hbase shell ('simhbase tables ddl' prints what creates them)"
         )
-    with closing(thrift2_pool(address)) as pool:
-        yield Thrift2Administrator(pool, address.timeout)
+    with closing(Thrift2Administrator(address)) as administrator:
+        yield administrator

@@ -37,6 +37,14 @@ enum TKeepDeletedCells {
   TTL = 2
 }
 
+enum TDurability {
+  USE_DEFAULT = 0
+  SKIP_WAL = 1
+  ASYNC_WAL = 2
+  SYNC_WAL = 3
+  FSYNC_WAL = 4
+}
+
 struct TTableName {
   1: binary ns
   2: binary qualifier
@@ -58,6 +66,7 @@ struct TColumnFamilyDescriptor {
 struct TTableDescriptor {
   1: TTableName tableName
   2: list<TColumnFamilyDescriptor> columns
+  4: TDurability durability
 }
 
 struct THRegionLocation {
@@ -65,6 +74,7 @@ struct THRegionLocation {
 
 struct TNamespaceDescriptor {
   1: binary name
+  2: map<binary, binary> configuration
 }
 
 service Administration {
@@ -77,4 +87,6 @@ service Administration {
   list<THRegionLocation> getAllRegionLocations(1: binary table) throws (1: TIOError io)
   list<binary> listNamespaces() throws (1: TIOError io)
   void createNamespace(1: TNamespaceDescriptor namespaceDesc) throws (1: TIOError io)
+  TNamespaceDescriptor getNamespaceDescriptor(1: binary ns) throws (1: TIOError io)
+  void deleteNamespace(1: binary name) throws (1: TIOError io)
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ from typing import Any
 import thriftpy2
 
 from simhbase.errors import StoreFailed, StoreUnreachable
-from simhbase.stores.ddl import BLOOM_PREFIX, FOREVER, Attributes, TableSpec
-from simhbase.stores.hbase.calls import Patience
-from simhbase.stores.hbase.connection import Broken, Refused
-from simhbase.stores.hbase.pool import Pool
-from simhbase.stores.hbase.requests import Request, request
+from simhbase.stores.hbase.client import OPENING_SECONDS, Attempts, Client
+from simhbase.stores.hbase.connection import CallFailed, CallRefused, Connection
+from simhbase.stores.hbase.counters import Counters
+from simhbase.stores.hbase.pool import thrift2_pool
+from simhbase.stores.hbase.schema import BLOOM_PREFIX, DEFAULT_DURABILITY, FOREVER, Attributes, TableSpec
+from simhbase.stores.hbase.url import Address
 
 idl: Any = thriftpy2.load(
     str(Path(__file__).with_name("admin.thrift")), module_name="hbase_administration_thrift"
@@ -24,6 +25,8 @@ idl: Any = thriftpy2.load(
 
 CALL_LIMIT = 600.0  # seconds: HBase answers when all regions of a table are where they belong
 _FOREVER_SECONDS = 2**31 - 1
+# A namespace that was made here, and for nobody else, has this in its configuration.
+_MADE_BY = (b"made_by", b"simhbase")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +60,22 @@ _FIELDS = {
     "DATA_BLOCK_ENCODING": _enum("dataBlockEncoding", idl.TDataBlockEncoding),
     "KEEP_DELETED_CELLS": _enum("keepDeletedCells", idl.TKeepDeletedCells),
 }
+_DURABILITY = _enum("durability", idl.TDurability)
 
 
 class Thrift2Administrator:
-    """See simhbase.stores.ddl.Administrator. Raises StoreUnreachable and StoreFailed everywhere."""
+    """See simhbase.stores.hbase.schema.Administrator. Raises StoreUnreachable and StoreFailed everywhere."""
 
-    def __init__(self, pool: Pool, timeout: float) -> None:
-        self._pool = pool
-        self._timeout = timeout
+    def __init__(self, address: Address) -> None:
+        counters = Counters()
+        pool = thrift2_pool(address, idl.Administration, counters)
+        self._client = Client(address, "write", pool, counters)
+        self._timeout = address.timeout
+        self._answered = False
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
 
     def families(self, table: TableSpec) -> Mapping[str, Attributes] | None:
         """The attributes of a live table's column families, None where there is no such table."""
@@ -80,7 +91,7 @@ class Thrift2Administrator:
             self._create_namespace(table)
             try:
                 self._call(table, "createTable", desc=_descriptor(table), splitKeys=list(table.splits))
-            except Refused:
+            except CallRefused:
                 if not self._exists(table):  # it may be there by somebody else, or by a lost call of ours
                     raise
 
@@ -91,14 +102,28 @@ class Thrift2Administrator:
                 if self._call(table, "isTableEnabled", tableName=_name(table)):
                     self._call(table, "disableTable", tableName=_name(table))
                 self._call(table, "deleteTable", tableName=_name(table))
-            except Refused:
+            except CallRefused:
                 if self._exists(table):
                     raise
+
+    def drop_namespace(self, table: TableSpec) -> None:
+        """Deletes the namespace of a table where `create` made it and it has no tables any more."""
+        with suppress(CallRefused):  # it has tables of others, or is gone, or may not be deleted
+            name = table.namespace.encode()
+            configuration = self._call(table, "getNamespaceDescriptor", ns=name).configuration or {}
+            if _MADE_BY in configuration.items():
+                self._call(table, "deleteNamespace", name=name)
 
     def regions(self, table: TableSpec) -> int:
         """How many regions a live table has."""
         with _failures("describing", table):
             return len(self._call(table, "getAllRegionLocations", table=table.full_name.encode()))
+
+    def durability(self, table: TableSpec) -> str:
+        """When a live table acknowledges a write."""
+        with _failures("describing", table):
+            number = self._call(table, "getTableDescriptor", table=_name(table)).durability
+        return DEFAULT_DURABILITY if number is None else _DURABILITY.to_shell(number)
 
     def _exists(self, table: TableSpec) -> bool:
         return bool(self._call(table, "tableExists", tableName=_name(table)))
@@ -107,41 +132,41 @@ class Thrift2Administrator:
         if table.namespace.encode() in self._call(table, "listNamespaces"):
             return
         try:
-            namespace = idl.TNamespaceDescriptor(name=table.namespace.encode())
+            namespace = idl.TNamespaceDescriptor(
+                name=table.namespace.encode(), configuration=dict([_MADE_BY])
+            )
             self._call(table, "createNamespace", namespaceDesc=namespace)
-        except Refused:
+        except CallRefused:
             if table.namespace.encode() not in self._call(table, "listNamespaces"):
                 raise
 
     def _call(self, table: TableSpec, method: str, /, **arguments: object) -> Any:
-        """The answer to a call; a lost one is asked again. Raises Refused."""
-        asked = request(method, idl.Administration, **arguments)
-        patience = Patience(self._timeout)
+        """The answer to a call; a lost one is asked again. Raises CallRefused."""
+
+        def call(connection: Connection) -> Any:
+            connection.limit(time.monotonic() + CALL_LIMIT)
+            try:
+                return getattr(connection.client, method)(**arguments)
+            except idl.TIOError as error:
+                text = (error.message or b"").decode(errors="replace")
+                raise CallRefused(connection.gateway, text, final=True) from error
+
+        # What never answered may be mistyped.
+        attempts = Attempts(self._timeout if self._answered else min(self._timeout, OPENING_SECONDS))
         while True:
             try:
-                answer = self._ask(asked, patience.deadline)
-            except Broken as problem:
-                if not patience.pause():
+                answer = self._client.attempt(call, attempts.end)
+                self._answered = True
+                return answer
+            except CallFailed as problem:
+                self._answered |= isinstance(problem, CallRefused)
+                if isinstance(problem, CallRefused) and not problem.is_outage:
+                    raise
+                if not attempts.pause_for(problem):
                     raise StoreUnreachable(
-                        f"no Thrift 2 gateway for {table.full_name} answered within {patience.seconds:g} s: "
+                        f"no Thrift 2 gateway for {table.full_name} answered within {attempts.seconds:g} s: "
                         f"{problem}. Does one run there? Thrift 1 cannot create or drop tables"
                     ) from problem
-                continue
-            if isinstance(answer, Refused):
-                raise answer
-            return answer
-
-    def _ask(self, asked: Request, deadline: float) -> Any:
-        (connection,) = self._pool.take(1, deadline)
-        try:
-            deadline = time.monotonic() + CALL_LIMIT
-            connection.send([asked], deadline)
-            (answer,) = connection.receive([asked], deadline)
-        except BaseException:
-            connection.close()
-            raise
-        self._pool.give_back([connection])
-        return answer
 
 
 def _name(table: TableSpec) -> Any:
@@ -174,5 +199,5 @@ def _attributes(column: Any) -> Attributes:
 def _failures(doing: str, table: TableSpec) -> Iterator[None]:
     try:
         yield
-    except Refused as refused:
+    except CallRefused as refused:
         raise StoreFailed(f"{doing} {table.full_name} failed: {refused}") from refused

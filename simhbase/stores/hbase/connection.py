@@ -1,4 +1,4 @@
-"""One connection to a gateway, and what can go wrong with it."""
+"""One connection to a gateway: happybase's, with limits of time, TLS, and errors that name the gateway."""
 
 from __future__ import annotations
 
@@ -7,158 +7,254 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from thriftpy2.thrift import TApplicationException, TMessageType
 from thriftpy2.transport import TCyBufferedTransport
 
-from simhbase.errors import StoreFailed
-from simhbase.stores.hbase import strangers
-from simhbase.stores.hbase.address import Gateway
-from simhbase.stores.hbase.requests import Request, binary_protocol, request
+from simhbase.errors import SimhbaseError, StoreFailed
+from simhbase.stores.hbase import diagnose
+from simhbase.stores.hbase.answers import Failure, UnexpectedRow
+from simhbase.stores.hbase.interface import IllegalArgument, RetryingIOError, client, happybase, thrift2
+from simhbase.stores.hbase.requests import Request
+from simhbase.stores.hbase.url import Gateway
 
 OPENING_LIMIT = 10.0  # seconds until a new connection has its first answer
 # A gateway closes connections that were idle for 60 s (hbase.thrift.server.socket.read.timeout).
 IDLE_LIMIT = 45.0
-READ_BYTES = 1 << 16
+BUFFER_BYTES = 1 << 16
 # A call may take as long as the operation may, but a host that is gone answers no kernel's probes.
 KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 15_000}
-_SERVER_TYPE = request("getThriftServerType")
 
 
-class Trouble(Exception):
-    """What another attempt may be spared. The message names the gateway."""
+class CallFailed(Exception):
+    """A call without a result; another attempt may have one. The message names the gateway."""
 
 
-class Broken(Trouble):
+class ConnectionLost(CallFailed):
     """The connection is of no use any more; what was asked may have been done or not."""
 
 
-class Refused(Trouble):
+ACCESS_DENIED = "AccessDeniedException"
+# What gateways say, as a last word, while HBase's ZooKeeper or master does not answer.
+OUTAGE = re.compile(
+    r"Zookeeper \w+ could not be completed|KeeperErrorCode = ConnectionLoss|MasterNotRunningException"
+    r"|PleaseHoldException|MasterRegistryFetchException"
+)
+
+
+class CallRefused(CallFailed):
     """The gateway answered with an error, HBase's or its own: `text` is all of it, with the stack
     trace, `final` says that the same call is refused again."""
 
     def __init__(self, gateway: Gateway, text: str, *, final: bool) -> None:
         super().__init__(f"{gateway}: {_gist(text) or 'an error without a message'}")
         self.text = text
-        self.final = final
+        self.is_outage = OUTAGE.search(text) is not None
+        # Denied: the gateway has tried again by itself, and takes that for a reason to try again.
+        self.final = (final and not self.is_outage) or ACCESS_DENIED in text
 
 
-class Connection:
-    """Sends requests and receives their answers, in order. For one thread at a time."""
+class GatewaySocket:
+    """What the client's transport reads from and writes to.
 
-    def __init__(self, gateway: Gateway, connected: socket.socket) -> None:
-        self.gateway = gateway
-        self._socket = connected
-        self._incoming = _Incoming(connected)
-        self._protocol = binary_protocol(TCyBufferedTransport(self._incoming, READ_BYTES))
-        self._used = time.monotonic()
+    deadline: when to give up (time.monotonic). What is written is sent by `send`, or when an answer is
+    wanted. Where there has been none for `doubt` seconds, `ask_about` is called, which may raise
+    ConnectionLost.
+    """
 
-    def send(self, requests: Sequence[Request], deadline: float) -> None:
-        """Sends requests all at once. Raises Broken."""
-        try:
-            self._socket.settimeout(_left(deadline))
-            self._socket.sendall(b"".join([request.message for request in requests]))
-        except OSError as error:
-            raise _broken(self.gateway, error) from error
+    def __init__(self, gateway: Gateway, tls: ssl.SSLContext | None) -> None:
+        self.deadline = 0.0
+        self.doubt: float | None = None
+        self.ask_about: Callable[[], object] = lambda: None
+        self.used = time.monotonic()
+        self._gateway = gateway
+        self._tls = tls
+        self._socket: socket.socket | None = None
+        self._unsent: list[bytes] = []
+        self._sent = 0.0
 
-    def receive(self, requests: Sequence[Request], deadline: float) -> list[Any]:
-        """The answers to the oldest requests without one, Refused in the place of those that were
-        refused. Raises Broken."""
-        self._incoming.deadline = deadline
-        try:
-            answers = [self._receive(request) for request in requests]
-        except Exception as error:  # thriftpy2 has no common base for what it raises on reading rubbish
-            raise _broken(self.gateway, error) from error
-        self._used = time.monotonic()
-        return answers
+    def is_open(self) -> bool:
+        """Whether it has been opened, and not been closed since."""
+        return self._socket is not None
 
-    def _receive(self, request: Request) -> Any:
-        _, kind, _ = self._protocol.read_message_begin()
-        if kind == TMessageType.EXCEPTION:
-            failure = TApplicationException()
-            failure.read(self._protocol)
-            return Refused(self.gateway, _text(failure.message), final=True)
-        answer = request.answer()
-        answer.read(self._protocol)
-        fields = answer.__dict__
-        for name in ("io", "ia"):
-            error = fields.get(name)
-            if error is not None:
-                can_retry = getattr(error, "canRetry", False)
-                return Refused(self.gateway, _text(error.message), final=not can_retry)
-        return fields.get("success")
+    def open(self) -> None:
+        """Connects. Raises OSError."""
+        self._socket = open_socket(self._gateway, _left(self.deadline))
 
-    def is_silent(self, until: float) -> bool:
-        """Waits for the beginning of an answer; true where there is none by then."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return not poll.poll(_left(until) * 1000)
+    def secure(self) -> None:
+        """Begins TLS, where it is wanted. Raises OSError."""
+        if self._tls is not None:
+            self._socket = self._tls.wrap_socket(self._connected, server_hostname=self._gateway.host)
 
-    def is_usable(self) -> bool:
-        """False where the gateway has closed it, which makes it readable, or soon will."""
-        if time.monotonic() - self._used > IDLE_LIMIT:
+    def close(self) -> None:
+        """Gives this process's end back; a process that it was inherited from keeps its own."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def write(self, data: bytes) -> None:
+        """Takes what is to be sent."""
+        self._unsent.append(data)
+
+    def flush(self) -> None:
+        """Does nothing: many requests are sent at once."""
+
+    def send(self) -> None:
+        """Sends all that was written. Raises OSError."""
+        if self._unsent:
+            data = b"".join(self._unsent)
+            self._unsent.clear()
+            connected = self._connected
+            connected.settimeout(_left(self.deadline))
+            connected.sendall(data)
+            self._sent = time.monotonic()
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes, at least one. Raises OSError."""
+        self.send()
+        received = self._receive(size)
+        if not received:
+            raise ConnectionError("the connection was closed")
+        self.used = time.monotonic()
+        return received
+
+    def _receive(self, size: int) -> bytes:
+        connected = self._connected
+        if self.doubt is not None and self._sent + self.doubt < self.deadline:
+            connected.settimeout(_left(self._sent + self.doubt))
+            try:
+                return connected.recv(size)
+            except TimeoutError:
+                self.ask_about()
+                self._sent = time.monotonic()  # it is alive: until the next doubt
+        connected.settimeout(_left(self.deadline))
+        return connected.recv(size)
+
+    def is_quiet(self) -> bool:
+        """False where something has arrived, or the other side has closed it."""
+        if self._socket is None:
             return False
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return not poll.poll(0)
 
-    def close(self) -> None:
-        """Gives this process's end back; a process that it was inherited from keeps its own."""
-        self._socket.close()
+    @property
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            raise ConnectionError("the connection is closed")
+        return self._socket
 
 
-class _Incoming:
-    """What thriftpy2 reads from."""
+class Connection(happybase.Connection):  # type: ignore[misc]  # it has no types
+    """happybase's connection to one gateway. For one thread at a time."""
 
-    def __init__(self, connected: socket.socket) -> None:
-        self._socket = connected
-        self.deadline = 0.0
+    client: Any
 
-    def read(self, size: int) -> bytes:
-        self._socket.settimeout(_left(self.deadline))
-        received = self._socket.recv(size)
-        if not received:
-            raise ConnectionError("the connection was closed")
-        return received
+    def __init__(self, gateway: Gateway, service: Any, tls: ssl.SSLContext | None) -> None:
+        self.gateway = gateway
+        self._service = service
+        self._tls = tls
+        super().__init__(gateway.host, gateway.port, autoconnect=False)
+
+    def _refresh_thrift_client(self) -> None:
+        """Called by happybase when it is made: it has a socket and a transport of its own otherwise."""
+        self.socket = GatewaySocket(self.gateway, self._tls)
+        self.transport: Any = TCyBufferedTransport(self.socket, BUFFER_BYTES)
+        self.client = client(self._service, self.transport)
+
+    def write(self, request: Request) -> None:
+        """Takes a request, to be sent with others."""
+        if request.message:
+            self.transport.write(request.message)
+            self.transport.flush()
+        else:
+            self.client._send(request.method, **request.arguments)
+
+    def send(self) -> None:
+        """Sends the requests that were taken. Raises ConnectionLost."""
+        with self.failures():
+            self.socket.send()
+
+    def receive(self, request: Request) -> Any:
+        """The answer to the oldest request without one. Raises CallRefused, ConnectionLost."""
+        with self.failures():
+            if request.reader is None:
+                return self.client._recv(request.method)
+            _, kind, _ = self.client._iprot.read_message_begin()
+            if kind == TMessageType.EXCEPTION:
+                failure = TApplicationException()
+                failure.read(self.client._iprot)
+                raise failure
+            answer = request.reader(self.transport.read)
+            if isinstance(answer, Failure):
+                raise CallRefused(self.gateway, _text(answer.message), final=not answer.can_retry)
+            return answer
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Turns what may be raised in a call into CallRefused and ConnectionLost."""
+        try:
+            yield
+        except (RetryingIOError, thrift2.TIOError) as error:
+            raise CallRefused(self.gateway, _text(error.message), final=not error.canRetry) from error
+        except (IllegalArgument, TApplicationException) as error:
+            raise CallRefused(self.gateway, _text(error.message), final=True) from error
+        except (CallFailed, SimhbaseError, UnexpectedRow):
+            raise
+        except Exception as error:  # thriftpy2 has no common base for what it raises on reading rubbish
+            raise _lost(self.gateway, error) from error
+
+    def is_usable(self) -> bool:
+        """False where the gateway has closed it, which makes it readable, or soon will."""
+        return time.monotonic() - self.socket.used <= IDLE_LIMIT and self.socket.is_quiet()
+
+    def limit(
+        self, deadline: float, doubt: float | None = None, ask_about: Callable[[], object] = lambda: None
+    ) -> None:
+        """Sets what limits the calls that follow; see GatewaySocket."""
+        self.socket.deadline = deadline
+        self.socket.doubt = doubt
+        self.socket.ask_about = ask_about
 
 
-def connect(gateway: Gateway, tls: ssl.SSLContext | None, deadline: float, version: int) -> Connection:
+def connect(
+    gateway: Gateway, service: Any, version: int, tls: ssl.SSLContext | None, deadline: float
+) -> Connection:
     """A connection to a gateway of Thrift `version` that has answered.
 
-    Raises Broken, and StoreFailed where the other end is something else.
+    Raises ConnectionLost, and StoreFailed where the other end is something else.
     """
-    deadline = min(deadline, time.monotonic() + OPENING_LIMIT)
+    connection = Connection(gateway, service, tls)
+    connection.limit(deadline)
     try:
-        connected = _open_socket(gateway, _left(deadline))
+        connection.open()
     except OSError as error:
-        raise _broken(gateway, error) from error
+        raise _lost(gateway, error) from error
     try:
-        if tls is not None:
-            connected = tls.wrap_socket(connected, server_hostname=gateway.host)
-        connection = Connection(gateway, connected)
-        connection.send([_SERVER_TYPE], deadline)
-        (answer,) = connection.receive([_SERVER_TYPE], deadline)
+        connection.socket.secure()
+        answer = _server_type(connection)
     except ssl.SSLCertVerificationError as error:
-        connected.close()
+        connection.close()
         raise StoreFailed(
             f"gateway {gateway} has a certificate that is not trusted ({error.verify_message}): name the "
             "file of its authority with ca=FILE"
         ) from error
-    except (OSError, Broken) as error:
-        connected.close()
+    except (OSError, ConnectionLost) as error:
+        connection.close()
         silent = isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)
-        reason = None if silent else strangers.explain(partial(_open_socket, gateway))
+        reopened = partial(open_socket, gateway)
+        reason = None if silent else diagnose.explain(reopened, deadline, tls=tls is not None)
         if reason is not None:
             raise StoreFailed(f"{gateway} {reason}") from error
-        raise error if isinstance(error, Broken) else _broken(gateway, error) from error
+        raise error if isinstance(error, ConnectionLost) else _lost(gateway, error) from error
     except BaseException:
-        connected.close()
+        connection.close()
         raise
-    # Gateways before HBase 2.2 do not know the question, which is an answer, too.
-    if answer in (1, 2) and answer != version:
+    if answer not in (None, version):
         connection.close()
         raise StoreFailed(
             f"{gateway} is a Thrift {answer} gateway, and a Thrift {version} gateway is wanted: a URL is "
@@ -167,7 +263,19 @@ def connect(gateway: Gateway, tls: ssl.SSLContext | None, deadline: float, versi
     return connection
 
 
-def _open_socket(gateway: Gateway, seconds: float) -> socket.socket:
+def _server_type(connection: Connection) -> int | None:
+    """Which Thrift a gateway speaks; None before HBase 2.2, which does not know the question."""
+    asking = client(thrift2.Reading, connection.transport)
+    try:
+        with connection.failures():
+            answer: int = asking.getThriftServerType()
+            return answer
+    except CallRefused:
+        return None
+
+
+def open_socket(gateway: Gateway, seconds: float) -> socket.socket:
+    """A connected socket. Raises OSError."""
     connected = socket.create_connection((gateway.host, gateway.port), seconds)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -177,12 +285,12 @@ def _open_socket(gateway: Gateway, seconds: float) -> socket.socket:
     return connected
 
 
-def _broken(gateway: Gateway, error: Exception) -> Broken:
+def _lost(gateway: Gateway, error: Exception) -> ConnectionLost:
     if isinstance(error, TimeoutError):
-        return Broken(f"{gateway}: no answer in time")
+        return ConnectionLost(f"{gateway}: no answer in time")
     if isinstance(error, OSError):
-        return Broken(f"{gateway}: {error.strerror or error}")
-    return Broken(f"{gateway}: an answer that cannot be read ({error})")
+        return ConnectionLost(f"{gateway}: {error.strerror or error}")
+    return ConnectionLost(f"{gateway}: an answer that cannot be read ({error})")
 
 
 def _gist(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import ssl
@@ -10,12 +11,22 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from simhbase.errors import StoreFailed
-from simhbase.stores.hbase.address import Address, Gateway
-from simhbase.stores.hbase.connection import Broken, Connection, connect
+from simhbase.stores.hbase.connection import OPENING_LIMIT, Connection, ConnectionLost, connect
+from simhbase.stores.hbase.counters import Counters
+from simhbase.stores.hbase.interface import Thrift1
+from simhbase.stores.hbase.url import Address, Gateway
 
-SHORTEST_REST, LONGEST_REST = 0.5, 30.0  # seconds in which a gateway that failed is asked after the others
+# Seconds in which a gateway that failed is asked only where the others fail, too: longer each time, and
+# the longer it took to fail.
+SHORTEST_REST, LONGEST_REST = 0.5, 60.0
+REST_A_SECOND = 6.0
+# A gateway that failed the last time has so many seconds to answer.
+PROBING_LIMIT = 2.0
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -25,8 +36,13 @@ class _Standing:
     rest: float = 0.0
     until: float = 0.0
 
-    def failed(self) -> None:
-        self.rest = min(max(2 * self.rest, SHORTEST_REST), LONGEST_REST)
+    def is_resting(self) -> bool:
+        return time.monotonic() < self.until
+
+    def failed(self, seconds: float) -> None:
+        """It took so many seconds to see that."""
+        longer = max(2 * self.rest, REST_A_SECOND * seconds)
+        self.rest = min(max(longer, SHORTEST_REST), LONGEST_REST)
         self.until = time.monotonic() + self.rest
 
     def answered(self) -> None:
@@ -38,71 +54,110 @@ class _State:
     """What belongs to one process: a child of it starts anew, with sockets and a lock of its own."""
 
     process: int = field(default_factory=os.getpid)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    changed: threading.Condition = field(default_factory=threading.Condition)
     idle: deque[Connection] = field(default_factory=deque)
+    open: int = 0  # idle, lent, and being opened
+    waiting: int = 0
     turn: int = field(default_factory=lambda: random.randrange(1 << 16))
 
 
 class Pool:
-    """Lends connections to gateways of one Thrift version, the most recently used first.
+    """Lends connections to gateways of one Thrift version, the most recently used first; of all threads
+    of a process together at most `most`.
 
     New ones go to the gateways in turn, beginning anywhere, so that many processes use all evenly.
     """
 
     def __init__(
-        self, url: str, gateways: tuple[Gateway, ...], tls: ssl.SSLContext | None, version: int
+        self,
+        url: str,
+        gateways: tuple[Gateway, ...],
+        service: Any,
+        version: int,
+        tls: ssl.SSLContext | None,
+        most: int,
+        counters: Counters,
     ) -> None:
         self._url = url
         self._gateways = gateways
-        self._tls = tls
+        self._service = service
         self._version = version
-        self._standing = {gateway: _Standing() for gateway in gateways}
+        self._tls = tls
+        self.most = most
+        self._counters = counters
+        self._standings = {gateway: _Standing() for gateway in gateways}
+        self._probes = {gateway: threading.Lock() for gateway in gateways}
         self._state = _State()
         self._closed = False
 
+    @property
+    def has_choice(self) -> bool:
+        """Whether there is more than one gateway."""
+        return len(self._gateways) > 1
+
     def take(self, most: int, deadline: float) -> list[Connection]:
-        """From 1 to `most` connections that answer. Raises Broken where no gateway does, and
-        StoreFailed where one is no gateway or the pool is closed."""
+        """From 1 to `most` connections that answer: one that is waited for, and more where there are.
+
+        Raises ConnectionLost where no gateway answers or none is free in time, and StoreFailed where
+        all are no gateways, or the pool is closed.
+        """
         if self._closed:
             raise StoreFailed(f"{self._url} was closed: open it again")
         state = self._of_this_process()
-        taken: list[Connection] = []
+        taken = [self._first(state, deadline)]
         try:
-            while len(taken) < most:
-                idle = self._pop_usable(state)
-                taken.append(idle if idle is not None else self._open(state, deadline))
-        except Broken:
-            if not taken:
-                raise
+            while len(taken) < most and (another := self._another(state, deadline)) is not None:
+                taken.append(another)
         except BaseException:
             self.give_back(taken)
             raise
         return taken
 
+    def is_wanted(self) -> bool:
+        """Whether a thread waits for a connection."""
+        return self._of_this_process().waiting > 0
+
     def give_back(self, connections: Iterable[Connection]) -> None:
         """Keeps connections that have no request without an answer."""
         state = self._of_this_process()
-        with state.lock:
+        with state.changed:
             state.idle.extend(connections)
             while state.idle and (self._closed or not state.idle[0].is_usable()):
-                state.idle.popleft().close()
+                self._drop(state, state.idle.popleft())
+            state.changed.notify_all()
 
-    def give_up(self, connections: Sequence[Connection]) -> None:
-        """Closes connections that broke, with all that are idle to the same gateways: whatever happened
-        to these gateways, others are asked first for a while."""
+    def discard(self, connections: Iterable[Connection]) -> None:
+        """Closes connections that somebody still owes answers to."""
+        state = self._of_this_process()
+        with state.changed:
+            for connection in connections:
+                self._drop(state, connection)
+            state.changed.notify_all()
+
+    def give_up(self, connections: Sequence[Connection], seconds: float, problem: Exception) -> None:
+        """Closes connections that broke after so many seconds, with all that are idle to the same
+        gateways: whatever happened to these gateways, others are asked first for a while."""
         failed = {connection.gateway for connection in connections}
         state = self._of_this_process()
-        with state.lock:
-            closing = [*connections, *(idle for idle in state.idle if idle.gateway in failed)]
+        with state.changed:
+            suspect = [idle for idle in state.idle if idle.gateway in failed]
             state.idle = deque(idle for idle in state.idle if idle.gateway not in failed)
-        for connection in closing:
-            connection.close()
+        self.discard([*connections, *suspect])
         for gateway in failed:
-            self._standing[gateway].failed()
+            self._rest(gateway, seconds, problem)
 
-    def require_life(self, gateway: Gateway, deadline: float) -> None:
-        """Raises Broken where a gateway does not answer a question that needs no HBase."""
-        self.give_back([connect(gateway, self._tls, deadline, self._version)])
+    def require_life(self, gateway: Gateway, seconds: float) -> None:
+        """Raises ConnectionLost where a gateway does not answer a question that needs no HBase within
+        so many seconds. Only one thread asks at a time."""
+        with self._probes[gateway]:
+            if self._standings[gateway].is_resting():
+                raise ConnectionLost(f"{gateway}: no answer in time")
+            start = time.monotonic()
+            try:
+                connect(gateway, self._service, self._version, self._tls, start + seconds).close()
+            except ConnectionLost as problem:
+                self._rest(gateway, time.monotonic() - start, problem)
+                raise
 
     def close(self) -> None:
         """Closes what is idle now, and what is lent when it comes back."""
@@ -112,50 +167,121 @@ class Pool:
     def _of_this_process(self) -> _State:
         if self._state.process != os.getpid():
             inherited, self._state = self._state, _State()
+            self._probes = {gateway: threading.Lock() for gateway in self._gateways}
             for connection in inherited.idle:
                 connection.close()
         return self._state
 
+    def _first(self, state: _State, deadline: float) -> Connection:
+        with state.changed:
+            state.waiting += 1
+            try:
+                while (idle := self._pop_usable(state)) is None and state.open >= self.most:
+                    if not state.changed.wait(max(deadline - time.monotonic(), 0.0)):
+                        raise ConnectionLost(f"all {self.most} connections are in use by other threads")
+                if idle is not None:
+                    return idle
+                state.open += 1
+            finally:
+                state.waiting -= 1
+        return self._opened(state, self._in_turn(state), deadline)
+
+    def _another(self, state: _State, deadline: float) -> Connection | None:
+        """One more, where there is one that nobody waits for, or a gateway does well."""
+        with state.changed:
+            if state.waiting:
+                return None
+            idle = self._pop_usable(state)
+            if idle is not None or state.open >= self.most:
+                return idle
+            well = [gateway for gateway in self._in_turn(state) if not self._standings[gateway].is_resting()]
+            if not well:
+                return None
+            state.open += 1
+        try:
+            return self._opened(state, well, deadline)
+        except (ConnectionLost, StoreFailed):
+            return None
+
+    def _in_turn(self, state: _State) -> list[Gateway]:
+        """The gateways in the order in which to ask them."""
+        state.turn += 1
+        turn = state.turn % len(self._gateways)
+        gateways = self._gateways[turn:] + self._gateways[:turn]
+        return sorted(gateways, key=lambda gateway: self._standings[gateway].is_resting())
+
+    def _opened(self, state: _State, gateways: Sequence[Gateway], deadline: float) -> Connection:
+        """A new connection, counted already, to the first gateway that answers. Raises ConnectionLost
+        with the problem of each, and StoreFailed where none of them is a gateway."""
+        try:
+            return self._connected(gateways, deadline)
+        except BaseException:
+            with state.changed:
+                state.open -= 1
+                state.changed.notify_all()
+            raise
+
+    def _connected(self, gateways: Sequence[Gateway], deadline: float) -> Connection:
+        problems: list[ConnectionLost | StoreFailed] = []
+        for gateway in gateways:
+            standing = self._standings[gateway]
+            start = time.monotonic()
+            alone = len(gateways) == 1
+            limit = OPENING_LIMIT if alone or not standing.rest else PROBING_LIMIT
+            try:
+                connection = connect(
+                    gateway, self._service, self._version, self._tls, min(deadline, start + limit)
+                )
+            except (ConnectionLost, StoreFailed) as problem:
+                self._rest(gateway, time.monotonic() - start, problem)
+                problems.append(problem)
+            else:
+                standing.answered()
+                return connection
+        if len(problems) == 1:
+            raise problems[0]
+        kind = StoreFailed if all(isinstance(each, StoreFailed) for each in problems) else ConnectionLost
+        raise kind("; ".join(map(str, problems)))
+
+    def _rest(self, gateway: Gateway, seconds: float, problem: Exception) -> None:
+        standing = self._standings[gateway]
+        standing.failed(seconds)
+        if self.has_choice:
+            self._counters.count("resting_gateways")
+            log.warning("gateway %s rests for %.1f s: %s", gateway, standing.rest, problem)
+
     def _pop_usable(self, state: _State) -> Connection | None:
-        with state.lock:
-            while state.idle:
-                connection = state.idle.pop()
-                if connection.is_usable():
-                    return connection
-                connection.close()
+        while state.idle:
+            connection = state.idle.pop()
+            if connection.is_usable():
+                return connection
+            self._drop(state, connection)
         return None
 
-    def _open(self, state: _State, deadline: float) -> Connection:
-        """A new connection to the first gateway that answers. Raises Broken with the problem of each."""
-        with state.lock:
-            state.turn += 1
-            turn = state.turn % len(self._gateways)
-        gateways = self._gateways[turn:] + self._gateways[:turn]
-        now = time.monotonic()
-        problems = []
-        for gateway in sorted(gateways, key=lambda gateway: self._standing[gateway].until > now):
-            try:
-                connection = connect(gateway, self._tls, deadline, self._version)
-            except Broken as error:
-                self._standing[gateway].failed()
-                problems.append(str(error))
-            else:
-                self._standing[gateway].answered()
-                return connection
-        raise Broken("; ".join(problems))
+    def _drop(self, state: _State, connection: Connection) -> None:
+        connection.close()
+        state.open -= 1
 
 
-def thrift1_pool(address: Address) -> Pool:
+def thrift1_pool(address: Address, counters: Counters) -> Pool:
     """Connections to the gateways that read and write."""
-    return Pool(address.url, address.gateways, _tls(address), version=1)
+    most = address.connections - _of_gateways2(address)
+    return Pool(address.url, address.gateways, Thrift1, 1, tls_of(address), most, counters)
 
 
-def thrift2_pool(address: Address) -> Pool:
-    """Connections to the gateways that create and drop tables."""
-    return Pool(address.url, address.administration, _tls(address), version=2)
+def thrift2_pool(address: Address, service: Any, counters: Counters) -> Pool:
+    """Connections to the gateways that know filters, and create and drop tables."""
+    most = max(_of_gateways2(address), 1)
+    return Pool(address.url, address.gateways2, service, 2, tls_of(address), most, counters)
 
 
-def _tls(address: Address) -> ssl.SSLContext | None:
+def _of_gateways2(address: Address) -> int:
+    """How many of the connections go to Thrift 2."""
+    return address.connections // 2 if address.gateways2 else 0
+
+
+def tls_of(address: Address) -> ssl.SSLContext | None:
+    """What a connection begins TLS with. Raises StoreFailed."""
     if not address.tls:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Reading ranges of a table's rows, and guessing its size from some of them.
+"""Reading ranges of a table's rows through Thrift 1, and guessing its size from some of them.
 
 A page of rows is opened, read and closed in two round trips, and a range that holds more goes on behind
 its last row with a new page: no scanner is open between two, so that each can be asked for again, of
@@ -11,129 +11,141 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from simhbase.drawers.rowkeys import KEY_BYTES
+from simhbase.errors import StoreFailed
 from simhbase.stores.base import Size
-from simhbase.stores.hbase.calls import Client, Steps
-from simhbase.stores.hbase.requests import Request, TableRequests, close_scanner
+from simhbase.stores.hbase.answers import UnexpectedRow
+from simhbase.stores.hbase.client import Client, Operation, Steps
+from simhbase.stores.hbase.connection import Connection
+from simhbase.stores.hbase.requests import Reader, Table, close_scanner, next_rows
 
-T = TypeVar("T")
+P = TypeVar("P")
 
 EXACT_ROWS = 20_000  # a table with no more is counted
 SAMPLES, SAMPLES_A_PART = 256, 4
 SAMPLE_ROWS = 50
 STORED_BYTES = 18  # of a row beside key and value, as measured with FAST_DIFF
+SHOWN_BYTES = 40
 _POSITION_BYTES = 8
 
 
-@dataclass(frozen=True)
-class Kind(Generic[T]):
-    """What is read of rows: the request for the next ones, what is made of its answer, and of that
-    the key and the size in bytes."""
+class Page(NamedTuple):
+    """What to read: the first rows from `start` to before `stop` (empty: the end)."""
 
-    next: Callable[[int, int], Request]
-    converted: Callable[[list[Any]], list[T]]
-    key: Callable[[T], bytes]
-    size: Callable[[T], int]
+    start: bytes
+    stop: bytes
+    rows: int
 
 
 @dataclass(frozen=True)
-class Reading(Generic[T]):
-    """Reads one table; `page` is the number of rows of one request at most."""
+class Kind(Generic[P]):
+    """What is made of the answer to a page; of that the number of rows, the last key, and the size in
+    bytes. reader: of the answer's bytes, None where the client reads it."""
+
+    reader: Reader | None
+    converted: Callable[[Any], P]
+    count: Callable[[P], int]
+    last: Callable[[P], bytes]
+    size: Callable[[P], int]
+
+
+@dataclass(frozen=True)
+class Scans(Generic[P]):
+    """Reads one table; `rows` is the number of rows of one page where all are read."""
 
     client: Client
-    table: TableRequests
-    kind: Kind[T]
-    page: int
+    table: Table
+    kind: Kind[P]
+    rows: int
 
-    def ranges(self, ranges: Sequence[tuple[bytes, bytes]], most: int | None) -> list[list[T]]:
-        """The first rows of each range, `most` at most (None: all); a range is its first key and the
-        key behind it (empty: the end)."""
-        found: list[list[T]] = [[] for _ in ranges]
-        left = list(range(len(ranges)))
-        while left:
-            sizes = [self.page if most is None else min(self.page, most - len(found[i])) for i in left]
-            pages = [
-                partial(
-                    self._page,
-                    self.table.open_scanner,
-                    self._next(ranges[i][0], found[i]),
-                    ranges[i][1],
-                    size,
-                )
-                for i, size in zip(left, sizes, strict=True)
-            ]
-            full = []
-            for i, size, rows in zip(left, sizes, self.client.read(self.table, pages), strict=True):
-                found[i] += rows
-                if len(rows) == size and len(found[i]) != most:
-                    full.append(i)
-            left = full
-        return found
+    def pages(self, operation: Operation, pages: Sequence[Page], *, cache: bool = True) -> list[P]:
+        """The rows of each page; `cache` says whether they stay in the servers' caches."""
+        try:
+            return self.client.read(operation, [partial(self._page, page, cache) for page in pages])
+        except UnexpectedRow as error:
+            name = self.table.name
+            raise StoreFailed(
+                f"{name} holds the row {self._unexpected(operation, pages)!r}, which is none of simhbase's: "
+                f"delete it, in the hbase shell deleteall '{name}', ROW"
+            ) from error
 
-    def batches(self, start: bytes) -> Iterator[list[T]]:
-        """All rows from a key on, a page at a time. After an error it goes on where it was."""
-        return _Batches(self, start)
-
-    def page_from(self, start: bytes) -> list[T]:
-        """A page of rows that is read once and should not take others' place in the servers' caches."""
-        page = partial(self._page, self.table.open_passing_scanner, start, b"", self.page)
-        (rows,) = self.client.read(self.table, [page])
-        return rows
-
-    def _page(
-        self, opening: Callable[[bytes, bytes, int], Request], start: bytes, stop: bytes, rows: int
-    ) -> Steps[list[T]]:
-        (scanner,) = yield [opening(start, stop, rows)]
-        found, _ = yield [self.kind.next(scanner, rows), close_scanner(scanner)]
-        return self.kind.converted(found)
-
-    def _next(self, start: bytes, found: list[T]) -> bytes:
-        return behind(self.kind.key(found[-1])) if found else start
+    def iterate(self, start: bytes, stop: bytes) -> Iterator[P]:
+        """All rows from a key to before another one, a page at a time. After an error it goes on where
+        it was."""
+        return _Iteration(self, start, stop)
 
     def size(self) -> Size:
         """How many rows there are, and the bytes that they take: counted if they are few, else
         guessed from the distances between keys at many places."""
         rows = size = 0
-        for batch in self.batches(b""):
-            rows += len(batch)
-            size += sum(map(self.kind.size, batch))
+        for page in self.iterate(b"", b""):
+            rows += self.kind.count(page)
+            size += self.kind.size(page)
             if rows > EXACT_ROWS:
                 return self._guessed_size()
         return Size(rows, size + rows * STORED_BYTES)
 
+    def _page(self, page: Page, cache: bool) -> Steps[P]:
+        (scanner,) = yield [self.table.open_scanner(*page, cache=cache)]
+        found, _ = yield [next_rows(scanner, page.rows, self.kind.reader), close_scanner(scanner)]
+        return self.kind.converted(found)
+
+    def _unexpected(self, operation: Operation, pages: Sequence[Page]) -> bytes | None:
+        """The first row that is none of the index; None where it is gone."""
+
+        def find(connection: Connection) -> bytes | None:
+            table = connection.table(self.table.name)
+            for start, stop, rows in pages:
+                for key, cells in table.scan(start, stop, columns=[self.table.column], limit=rows):
+                    if len(key) != KEY_BYTES or cells != {self.table.column: b""}:
+                        return bytes(key[:SHOWN_BYTES])
+            return None
+
+        return self.client.call(operation, find)
+
     def _guessed_size(self) -> Size:
         points = [(i << 8 * _POSITION_BYTES) // SAMPLES for i in range(SAMPLES)]
         keys = [*(point.to_bytes(_POSITION_BYTES) for point in points), b""]
-        samples = self.ranges(list(pairwise(keys)), SAMPLE_ROWS)
+        pages = [Page(start, stop, SAMPLE_ROWS) for start, stop in pairwise(keys)]
+        with self.client.reading(self.table) as operation:
+            samples = self.pages(operation, pages, cache=False)
+        counts = list(map(self.kind.count, samples))
         width = (1 << 8 * _POSITION_BYTES) / SAMPLES
         spans = [
-            _position(self.kind.key(sample[-1])) - point if len(sample) == SAMPLE_ROWS else width
-            for point, sample in zip(points, samples, strict=True)
+            _position(self.kind.last(sample)) - point if count == SAMPLE_ROWS else width
+            for point, sample, count in zip(points, samples, counts, strict=True)
         ]
         rows = 0.0
         for part in range(0, SAMPLES, SAMPLES_A_PART):
             own = slice(part, part + SAMPLES_A_PART)
             # One crowded place among others counts for the little room that it takes.
-            rows += sum(map(len, samples[own])) / sum(spans[own]) * width * SAMPLES_A_PART
-        seen = [row for sample in samples for row in sample]
-        each = sum(map(self.kind.size, seen)) / max(len(seen), 1) + STORED_BYTES
+            rows += sum(counts[own]) / sum(spans[own]) * width * SAMPLES_A_PART
+        each = sum(map(self.kind.size, samples)) / max(sum(counts), 1) + STORED_BYTES
         return Size(round(rows), round(rows * each))
 
 
-class _Batches(Iterator[list[T]]):
+class _Iteration(Iterator[P]):
     """An iterator rather than a generator, which an error would end."""
 
-    def __init__(self, reading: Reading[T], start: bytes) -> None:
-        self._reading = reading
-        self._start = start
+    def __init__(self, scans: Scans[P], start: bytes, stop: bytes) -> None:
+        self._scans = scans
+        self._next: bytes | None = start
+        self._stop = stop
 
-    def __next__(self) -> list[T]:
-        rows = self._reading.page_from(self._start)
-        if not rows:
+    def __next__(self) -> P:
+        # HBase takes a scan that ends where it starts for a get of that row.
+        if self._next is None or (self._stop and self._next >= self._stop):
             raise StopIteration
-        self._start = behind(self._reading.kind.key(rows[-1]))
-        return rows
+        page = Page(self._next, self._stop, self._scans.rows)
+        with self._scans.client.reading(self._scans.table) as operation:
+            (found,) = self._scans.pages(operation, [page], cache=False)
+        count = self._scans.kind.count(found)
+        self._next = behind(self._scans.kind.last(found)) if count == page.rows else None
+        if not count:
+            raise StopIteration
+        return found
 
 
 def behind(key: bytes) -> bytes:

@@ -2,54 +2,101 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
 
+from simhbase.errors import StoreFailed
 from simhbase.stores.base import RECORD_TABLES, Access, RecordTable
-from simhbase.stores.ddl import INDEX, TABLES, table_spec
-from simhbase.stores.hbase.address import Address
-from simhbase.stores.hbase.calls import Client
-from simhbase.stores.hbase.clock import Clock
-from simhbase.stores.hbase.requests import TableRequests
-from simhbase.stores.hbase.tables import INDEX_COLUMN, RECORD_COLUMN, HBaseDrawers, HBaseRecords
+from simhbase.stores.hbase import clocks
+from simhbase.stores.hbase.client import Client
+from simhbase.stores.hbase.connection import ACCESS_DENIED
+from simhbase.stores.hbase.counters import Counters
+from simhbase.stores.hbase.drawers import HBaseDrawers
+from simhbase.stores.hbase.filtered import FilteredScans
+from simhbase.stores.hbase.interface import thrift2
+from simhbase.stores.hbase.pool import thrift1_pool, thrift2_pool
+from simhbase.stores.hbase.records import HBaseRecords
+from simhbase.stores.hbase.requests import Table
+from simhbase.stores.hbase.schema import INDEX, TABLES, table_spec
+from simhbase.stores.hbase.url import Address
+
+INDEX_COLUMN, RECORD_COLUMN = b"i:", b"d:"  # without the colon the gateway fails inside
+# HBase says so where cells stay.
+_FOREVER = (-1, 2**31 - 1)
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class HBaseStore:
     """See simhbase.stores.base.Store. What a call has acknowledged is in the servers' write-ahead
     logs; many processes may write."""
 
+    tables: tuple[RecordTable, ...] = RECORD_TABLES
+
     def __init__(self, address: Address, access: Access) -> None:
         self.url = address.url
-        self._client = Client(address, access)
+        self._access = access
+        self._counters = Counters()
+        pool = thrift1_pool(address, self._counters)
+        self._client = Client(address, access, pool, self._counters)
+        pool2 = thrift2_pool(address, thrift2.Reading, self._counters)
+        self._filtering = Client(address, "read", pool2, self._counters) if address.gateways2 else None
         names = {table: table_spec(table, address.namespace, address.prefix).full_name for table in TABLES}
-        self._index = TableRequests(names[INDEX], INDEX_COLUMN)
-        self._tables = {table: TableRequests(names[table], RECORD_COLUMN) for table in RECORD_TABLES}
-        self._clock = Clock(self._client, names["meta"])
-        self.drawers = HBaseDrawers(self._client, self._index, self._clock)
+        self._index = Table(names[INDEX], INDEX_COLUMN)
+        self._tables = {table: Table(names[table], RECORD_COLUMN) for table in RECORD_TABLES}
+        self.drawers = HBaseDrawers(self._client, self._index, self._filtered(self._index), self._counters)
         self._records = {
-            table: HBaseRecords(self._client, requests, table) for table, requests in self._tables.items()
+            name: HBaseRecords(self._client, table, name, None if name == "meta" else self._filtered(table))
+            for name, table in self._tables.items()
         }
+        self._ttl: tuple[int | None] | None = None
 
     def records(self, table: RecordTable) -> HBaseRecords:
         """One of the other tables."""
         return self._records[table]
 
-    def require_tables(self) -> None:
-        """Raises TablesMissing, StoreFailed for a disabled table, StoreUnreachable."""
+    def ttl(self) -> int | None:
+        """Seconds after which the cells of documents expire, None where they stay, or where the gateway's
+        user may not know; asked once."""
+        if self._ttl is None:
+            try:
+                seconds = self._read_ttl()
+            except StoreFailed as error:
+                if ACCESS_DENIED not in str(error):
+                    raise
+                log.warning("unchanged documents are not written anew before they expire: %s", error)
+                seconds = _FOREVER[0]
+            self._ttl = (None if seconds in _FOREVER else seconds,)
+        return self._ttl[0]
+
+    def _read_ttl(self) -> int:
+        table = self._tables["documents"]
+        with self._client.reading(table, "describing") as operation:
+            families = self._client.call(
+                operation, lambda connection: connection.table(table.name).families()
+            )
+        seconds: int = families[RECORD_COLUMN.rstrip(b":")]["time_to_live"]
+        return seconds
+
+    def require(self) -> None:
+        """Raises TablesMissing, StoreFailed for a disabled table, or a clock that is wrong where the
+        store was opened for writing, StoreUnreachable."""
         for table in (self._index, *self._tables.values()):
             self._client.require(table)
+        if self._access == "write":
+            clocks.compare(self._client, self._tables["meta"])
 
     def exclusive(self) -> AbstractContextManager[object]:
-        """Keeps nobody out: other processes would come in all the same.
-
-        So two that load with --unique-only at once may both keep texts that are near each other; one
-        alone, or any number without it, is right. Removals are ordered by `moment`, and a lookup
-        notices what moves while it reads: see HBaseDrawers.read.
-        """
+        """Keeps nobody out: other processes would come in all the same."""
         return nullcontext()
 
-    def moment(self) -> int:
-        """A server's time, in milliseconds; see Clock.moment."""
-        return self._clock.moment()
+    def consistently(self, read: Callable[[], T]) -> T:
+        """What `read` returns: nothing is removed that a reader may still need."""
+        return read()
 
     def refresh(self) -> None:
         """Does nothing: what others wrote is visible."""
@@ -57,6 +104,15 @@ class HBaseStore:
     def sync(self) -> None:
         """Does nothing: what was acknowledged is in the write-ahead logs."""
 
+    def counters(self) -> Mapping[str, int]:
+        """What has happened since it was opened; see simhbase.stores.hbase.counters.NAMES."""
+        return self._counters.numbers()
+
     def close(self) -> None:
         """Closes the connections."""
         self._client.close()
+        if self._filtering is not None:
+            self._filtering.close()
+
+    def _filtered(self, table: Table) -> FilteredScans | None:
+        return FilteredScans(self._client, self._filtering, table) if self._filtering is not None else None

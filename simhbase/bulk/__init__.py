@@ -1,1 +1,0 @@
-"""Whole files and whole corpora: sources of records, joins of a batch, output files."""

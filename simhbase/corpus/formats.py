@@ -1,0 +1,233 @@
+"""Raw records of one source: JSON lines, CSV, plain text, pages of HTML."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import PurePath
+
+from simhbase.corpus.record import Format, InputOptions, Raw, Reject, SourceReject
+from simhbase.corpus.streams import TooLong, Unreadable, split_lines, unpacked, wide_to_utf8
+from simhbase.errors import BadInput
+
+_BY_EXTENSION: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".txt": "text",
+    ".html": "html",
+    ".htm": "html",
+}
+EXTENSIONS = tuple(_BY_EXTENSION)
+_PACKED = (".gz", ".zst")
+_SPREAD_OUT = {b"[": "jq -c '.[]'", b"{": "jq -c ."}  # first lines, and what writes an object a line
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where records come from: its name for people, and the id of a document that has none of its own."""
+
+    name: str
+    id: str
+
+
+def format_of(name: str) -> Format | None:
+    """The format that a file's name tells, also before .gz or .zst; None if it tells none."""
+    path = PurePath(name.lower())
+    if path.suffix in _PACKED:
+        path = path.with_suffix("")
+    return _BY_EXTENSION.get(path.suffix)
+
+
+def raw_records(
+    source: Source, blocks: Iterable[bytes], file_format: Format, options: InputOptions
+) -> Iterator[Raw | Reject]:
+    """All records of a source, given its bytes; where it breaks off, one reject at the end."""
+    # Data that something has unpacked on its way often keeps its name, and is as good.
+    packed_by_name = PurePath(source.name).suffix.lower() in _PACKED
+    blocks = _begun(blocks) if packed_by_name else blocks
+    content = unpacked(blocks, plain=b"{" if packed_by_name and file_format == "jsonl" else b"")
+    # A page says its own encoding, whatever is said of other files.
+    content = wide_to_utf8(content, "auto" if file_format == "html" else options.encoding)
+    lines = _Lines(split_lines(content, options.max_record_bytes))
+    try:
+        match file_format:
+            case "jsonl":
+                yield from _json_lines(source, lines, options)
+            case "lines":
+                yield from _one_a_line(source, lines, options, lambda number: f"{source.id}:{number}")
+            case "csv":
+                yield from _csv(source, lines, options, options.delimiter)
+            case "tsv":
+                yield from _csv(source, lines, options, "\t")
+            case "text":
+                yield _whole(source, content, options)
+            case "html":
+                page = _whole(source, content, options)
+                yield page._replace(is_page=True) if isinstance(page, Raw) else page
+    except Unreadable as error:
+        if lines.number:
+            yield Reject(source.name, lines.number + 1, None, str(error))
+        else:
+            yield SourceReject(source.name, None, None, str(error))
+
+
+def _begun(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The blocks of a packed file, which has some even where nothing is packed in it."""
+    rest = iter(blocks)
+    for first in islice(rest, 1):
+        yield first
+        yield from rest
+        return
+    raise Unreadable("it is empty, which no packed file is: it was cut short")
+
+
+class _Lines:
+    """Lines with the number of the last one, counted from 1."""
+
+    def __init__(self, lines: Iterator[bytes | TooLong]) -> None:
+        self._lines = lines
+        self.number = 0
+
+    def __iter__(self) -> Iterator[bytes | TooLong]:
+        return self
+
+    def __next__(self) -> bytes | TooLong:
+        line = next(self._lines)
+        self.number += 1
+        return line
+
+
+def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
+    records = _one_a_line(source, lines, options, lambda number: None)
+    for first in islice(records, 1):
+        if isinstance(first, Raw) and (command := _SPREAD_OUT.get(first.data.strip())):
+            reason = f"an object a line is expected, not JSON over several lines: {command} writes it so"
+            yield SourceReject(source.name, first.line, None, reason)
+            return
+        yield first
+    yield from records
+
+
+def _one_a_line(
+    source: Source, lines: _Lines, options: InputOptions, id_of: Callable[[int], str | None]
+) -> Iterator[Raw | Reject]:
+    for line in lines:
+        if isinstance(line, TooLong):
+            yield Reject(source.name, lines.number, None, _too_long(line.bytes, options))
+        elif line and not line.isspace():
+            yield Raw(source.name, lines.number, id_of(lines.number), line.removesuffix(b"\r"))
+
+
+def _whole(source: Source, content: Iterator[bytes], options: InputOptions) -> Raw | Reject:
+    blocks: list[bytes] = []
+    size = 0
+    for block in content:
+        blocks.append(block)
+        size += len(block)
+        if size > options.max_record_bytes:
+            return Reject(source.name, 1, None, _too_long(size, options))
+    return Raw(source.name, 1, source.id, b"".join(blocks))
+
+
+def _too_long(size: int, options: InputOptions) -> str:
+    return f"the record has {size:,} bytes or more, at most {options.max_record_bytes:,} are read"
+
+
+def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -> Iterator[Raw | Reject]:
+    rows = _rows(source, _RowLines(lines, options), delimiter)
+    header = next(rows, None)
+    if header is None:
+        return
+    if isinstance(header, Reject):
+        yield header
+        return
+    try:
+        names = list(map(options.decode, header.cells))
+        id_column = None if options.id_field is None else _column(names, options.id_field, "id_field")
+        content_column = _column(names, options.content_field, options.content_option)
+        value_column = (
+            None if options.value_field is None else _column(names, options.value_field, "representative")
+        )
+    except BadInput as error:
+        yield SourceReject(source.name, header.line, None, f"in the header: {error}")
+        return
+    for row in rows:
+        if isinstance(row, Reject):
+            yield row
+        elif len(row.cells) != len(names):
+            reason = f"the row has {len(row.cells)} cells, the header {len(names)}: is a quote missing?"
+            yield Reject(source.name, row.line, None, reason)
+        else:
+            row_id = f"{source.id}:{row.line}" if id_column is None else row.cells[id_column]
+            value = None if value_column is None else row.cells[value_column]
+            yield Raw(source.name, row.line, row_id, row.cells[content_column], value)
+
+
+def _column(names: list[str], wanted: str, option: str) -> int:
+    if wanted not in names:
+        there = ", ".join(map(repr, names))
+        another = f"`{option}` names another"
+        hint = another if len(names) > 1 else "`delimiter` names what is between the cells"
+        raise BadInput(f"no column {wanted!r} among {there[:200]}: {hint}")
+    return names.index(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row and the line it begins in."""
+
+    line: int
+    cells: list[bytes]
+
+
+def _rows(source: Source, lines: _RowLines, delimiter: str) -> Iterator[_Row | Reject]:
+    # A limit of the whole process. Rows are bounded before they reach it.
+    csv.field_size_limit(max(csv.field_size_limit(), lines.limit))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        line = lines.begin_row()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Reject(source.name, line, None, f"not CSV: {error}")
+        else:
+            if len(cells) > 1 or "".join(cells).strip():
+                yield _Row(line, [cell.encode("latin-1") for cell in cells])
+
+
+class _RowLines:
+    """Lines for csv.reader, which wants text: as Latin-1 every byte passes through it unchanged.
+
+    Bounds the bytes of a row, which a quote that is never closed would extend to the end of the file.
+    """
+
+    def __init__(self, lines: _Lines, options: InputOptions) -> None:
+        self._lines = lines
+        self._options = options
+        self._size = 0
+
+    @property
+    def limit(self) -> int:
+        return self._options.max_record_bytes
+
+    def begin_row(self) -> int:
+        """The number of the line that comes next."""
+        self._size = 0
+        return self._lines.number + 1
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._size += line.bytes if isinstance(line, TooLong) else len(line)
+        if isinstance(line, TooLong) or self._size > self.limit:
+            raise csv.Error(f"{_too_long(self._size, self._options)}; is a quote missing?")
+        return line.decode("latin-1") + "\n"

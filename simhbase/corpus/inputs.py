@@ -1,0 +1,146 @@
+"""The corpus that a job reads: its sources, how they are read, and what becomes of what cannot be used."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self, TypeVar
+
+from simhbase.corpus.outputs import STANDARD_OUTPUT, OutputFile, part_of, plain_target
+from simhbase.corpus.record import Chunk, InputOptions, chunk_bytes
+from simhbase.corpus.rejects import Outcome, Rejects
+from simhbase.corpus.sources import Sources
+from simhbase.corpus.watcher import NOBODY, Watcher
+from simhbase.errors import OutputFailed, UsageError
+from simhbase.parallel import map_in_order
+
+AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
+Result = TypeVar("Result")
+
+_NOT_WORTH_WORKERS = 2  # chunks; these are done before a worker process has started
+_WORTH_WORKERS = 4 << 20  # bytes of a chunk; reading on would only hold more such chunks
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The documents of a corpus.
+
+    paths: files, folders, globs, or "-" for standard input. options: how they are read. processes: how many
+    parse and fingerprint them. rejects: a file to list what could not be used in, as JSON lines;
+    max_rejects: at more of that, a job fails. watcher: is told how a job goes.
+    """
+
+    paths: Sequence[str]
+    options: InputOptions = field(default_factory=InputOptions)
+    processes: int = field(default_factory=usable_cores)
+    rejects: Path | None = None
+    max_rejects: int | None = None
+    watcher: Watcher = NOBODY
+
+    @classmethod
+    def of(cls, given: Inputs | str | Path | Iterable[str | Path]) -> Self | Inputs:
+        """What was given, or one or several paths with the default options. Raises UsageError."""
+        if isinstance(given, Inputs):
+            return given
+        paths = [given] if isinstance(given, (str, Path)) else list(given)
+        for path in paths:
+            if not isinstance(path, (str, Path)):
+                raise UsageError(
+                    f"inputs are paths of files, not {type(path).__name__}: texts at hand go into an index "
+                    "with Index.add"
+                )
+        return cls(list(map(str, paths)))
+
+    def require_outputs(self, *others: str | Path | None) -> None:
+        """Looks at `rejects` and a job's other output files before anything starts.
+
+        Raises UsageError for an input, which would be lost when the job ends, and for a file that is
+        named twice; OutputFailed for a file in no folder, or in one that is closed to us.
+        """
+        inputs = [Path(given) for given in self.paths if os.path.isfile(given)]  # noqa: PTH113  # never raises
+        targets: set[Path] = set()
+        named = [Path(path) for path in (self.rejects, *others) if path]
+        if named.count(STANDARD_OUTPUT) > 1:
+            raise UsageError("standard output is named by two options: give one of them a file")
+        for path in named:
+            try:
+                target = plain_target(path)
+            except OSError as error:
+                raise OutputFailed(f"cannot write {path}: {error.strerror}") from error
+            if target is None:
+                continue
+            written = {target, part_of(target)}
+            for file in written:
+                if file.is_file() and any(map(file.samefile, inputs)):
+                    raise UsageError(f"{file} is an input of this command: write the output to another file")
+            if written & targets:
+                raise UsageError(f"{path} is named by two options: each needs a file of its own")
+            if not target.parent.is_dir():
+                raise OutputFailed(f"cannot write {path}: there is no folder {target.parent}")
+            targets |= written
+
+    @contextmanager
+    def noting_rejects(self) -> Iterator[Rejects]:
+        """Opens the file of `rejects`."""
+        with opened(self.rejects) as file:
+            yield Rejects(file, self.max_rejects, self.watcher)
+
+    def each(self, work: Callable[[Chunk], AnyOutcome]) -> Generator[AnyOutcome, None, None]:
+        """What work makes of each chunk of records, in order, while the watcher is told.
+
+        Hold it in `contextlib.closing`: that ends the worker processes whatever happens.
+        """
+        sources = Sources(self.paths, self.options)
+        with (
+            self.watcher.progress("documents", sources.total_bytes) as advance,
+            closing(in_workers(work, sources.chunks(), self.processes)) as outcomes,
+        ):
+            for outcome in outcomes:
+                yield outcome
+                advance(outcome.parsed, sources.consumed_bytes)
+
+
+def opened(path: str | Path | None) -> AbstractContextManager[OutputFile | None]:
+    """The file that an option names, None where it was not given."""
+    return OutputFile(Path(path)) if path else nullcontext()
+
+
+def in_workers(
+    work: Callable[[Chunk], Result], chunks: Iterable[Chunk], processes: int
+) -> Generator[Result, None, None]:
+    """work(chunk) for each chunk, in order; no process is started for a few chunks.
+
+    Close it, or hold it in `contextlib.closing`: that ends the processes. Raises as `map_in_order`.
+    """
+    rest = iter(chunks)
+    first = _first(rest)
+    if len(first) <= _NOT_WORTH_WORKERS and not any(chunk_bytes(chunk) > _WORTH_WORKERS for chunk in first):
+        processes = 1
+    with closing(map_in_order(work, _given_away(first, rest), processes, size=chunk_bytes)) as results:
+        yield from results
+
+
+def _first(chunks: Iterator[Chunk]) -> deque[Chunk]:
+    """As many chunks as it takes to see whether workers are worth it."""
+    first: deque[Chunk] = deque()
+    for chunk in chunks:
+        first.append(chunk)
+        if len(first) > _NOT_WORTH_WORKERS or chunk_bytes(chunk) > _WORTH_WORKERS:
+            break
+    return first
+
+
+def _given_away(first: deque[Chunk], rest: Iterator[Chunk]) -> Iterator[Chunk]:
+    """All chunks, none of them held once it is given."""
+    while first:
+        yield first.popleft()
+    yield from rest

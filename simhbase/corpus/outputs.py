@@ -1,0 +1,265 @@
+"""The files that load and dedup write beside their work: unique documents, duplicates, rejects."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict
+from fcntl import LOCK_EX, LOCK_NB, flock
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import orjson
+from zstandard import COMPRESSOBJ_FLUSH_BLOCK, COMPRESSOBJ_FLUSH_FINISH, ZstdCompressor
+
+from simhbase.corpus.record import Record, Reject
+from simhbase.errors import OutputFailed, RetryableError
+
+STANDARD_OUTPUT = Path("-")
+
+
+class OutputBusy(RetryableError):
+    """Another run is writing the file."""
+
+    exit_code = 13
+
+
+class OutputFile:
+    """Lines written to `PATH.part`, which becomes PATH when the `with` block ends well.
+
+    A file under its own name is therefore whole, and the one that was there before stays until then:
+    whoever waits for it (a nightly job's next step) never takes half a list for all of it. After an
+    interruption or a failure PATH.part stays where it has lines, and `of_use_in_part` says that they are
+    wanted: one for everything that was acknowledged so far, as each write is handed to the system before
+    the next batch begins. A second run begins it anew: its report is complete by itself, since load and
+    dedup can be repeated. A second run at the same time is refused.
+
+    What is written to a name that ends in .gz or .zst is compressed. "-" is standard output. A link stays,
+    and the file that it names is written. What is no plain file (/dev/stdout, a pipe) is written to directly.
+    Raises OutputFailed naming the file where it cannot be written, OutputBusy where another run writes it,
+    BrokenPipeError where nobody reads a pipe any more.
+    """
+
+    def __init__(self, path: Path, *, of_use_in_part: bool = True) -> None:
+        self.path = path
+        self._of_use_in_part = of_use_in_part
+        self._has_lines = False
+        self._abandoned = False
+        with _failing_clearly(path):
+            self._target = plain_target(path)
+        self._written = part_of(self._target) if self._target else path
+        self._compressor = _compressor(path)
+        with self._failing_clearly():
+            self._file = _emptied(self._written) if self._target else _opened(path)
+
+    def write(self, lines: Iterable[bytes]) -> None:
+        """Appends lines, given without their line breaks."""
+        with self._failing_clearly():
+            for line in lines:
+                self._has_lines = True
+                self._file.write(self._compressor.compress(line + b"\n"))
+            self._file.write(self._compressor.flush_block())
+            self._file.flush()
+
+    def abandon(self) -> None:
+        """Leaves the file that was there before, also when the `with` block ends well."""
+        self._abandoned = True
+
+    def __enter__(self) -> OutputFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None or self._abandoned:
+            with suppress(OSError):  # a full disk would otherwise hide what happened first
+                if self._target and not (self._has_lines and self._of_use_in_part):
+                    self._written.unlink()
+            with suppress(OSError):
+                self._close()
+            return
+        with self._failing_clearly():
+            self._file.write(self._compressor.finish())
+            self._file.flush()
+            if self._target:
+                os.fsync(self._file.fileno())
+                self._written.replace(self._target)  # before the lock goes with the open file
+            self._close()
+
+    def _close(self) -> None:
+        if self.path != STANDARD_OUTPUT:
+            self._file.close()
+
+    def _failing_clearly(self) -> AbstractContextManager[None]:
+        return _failing_clearly(self._written)
+
+
+@contextmanager
+def _failing_clearly(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        name = "standard output" if path == STANDARD_OUTPUT else path
+        raise OutputFailed(f"cannot write {name}: {error.strerror}") from error
+
+
+def _opened(path: Path) -> BinaryIO:
+    return sys.stdout.buffer if path == STANDARD_OUTPUT else path.open("wb")
+
+
+class _Compressor:
+    """Passes bytes on as they are."""
+
+    def compress(self, data: bytes) -> bytes:
+        """What of the data can be written now."""
+        return data
+
+    def flush_block(self) -> bytes:
+        """The rest of what came so far, that a reader may have it."""
+        return b""
+
+    def finish(self) -> bytes:
+        """The end of the file."""
+        return b""
+
+
+class _Gzip(_Compressor):
+    def __init__(self) -> None:
+        self._compressor = zlib.compressobj(wbits=31)
+
+    def compress(self, data: bytes) -> bytes:
+        return self._compressor.compress(data)
+
+    def flush_block(self) -> bytes:
+        return self._compressor.flush(zlib.Z_SYNC_FLUSH)
+
+    def finish(self) -> bytes:
+        return self._compressor.flush()
+
+
+class _Zstd(_Compressor):
+    def __init__(self) -> None:
+        self._compressor = ZstdCompressor().compressobj()
+
+    def compress(self, data: bytes) -> bytes:
+        return self._compressor.compress(data)
+
+    def flush_block(self) -> bytes:
+        return self._compressor.flush(COMPRESSOBJ_FLUSH_BLOCK)
+
+    def finish(self) -> bytes:
+        return self._compressor.flush(COMPRESSOBJ_FLUSH_FINISH)
+
+
+def _compressor(path: Path) -> _Compressor:
+    match path.suffix.lower():
+        case ".gz":
+            return _Gzip()
+        case ".zst":
+            return _Zstd()
+        case _:
+            return _Compressor()
+
+
+def plain_target(path: Path) -> Path | None:
+    """The plain file that a path names, through links, whether it exists or not; None for a device,
+    a pipe or standard output. Raises OSError where nobody may look."""
+    if path == STANDARD_OUTPUT:
+        return None
+    return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
+
+
+def part_of(path: Path) -> Path:
+    """Where a file lies until it is whole."""
+    return path.with_name(path.name + ".part")
+
+
+def _emptied(path: Path) -> BinaryIO:
+    """A file that no other run writes, opened without what it held. Raises OutputBusy, OSError."""
+    while True:
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb")
+        try:
+            _lock(file, path)
+            if _is_still(file, path):
+                file.truncate(0)
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    try:
+        flock(file, LOCK_EX | LOCK_NB)
+    except BlockingIOError as error:
+        raise OutputBusy(
+            f"another run is writing {path}: wait for its end, or write to another file"
+        ) from error
+    except OSError:
+        pass  # a file system without locks, as some network ones are: better unlocked than not at all
+
+
+def _is_still(file: BinaryIO, path: Path) -> bool:
+    """Whether a path names an open file; not if a run that ended meanwhile has renamed it."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def json_line(value: Any) -> bytes:
+    """A value as JSON in one line, without its line break.
+
+    Half of a surrogate pair, which UTF-8 cannot hold, is written as its escape: the command line
+    stands such ones for bytes that are no UTF-8.
+    """
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, default=asdict, separators=(",", ":")).encode()
+
+
+def unique_line(record: Record, fingerprint_bits: int = 64) -> bytes:
+    """A line of a list of unique documents: the record's JSON line if it has one, else one with its id and
+    its text or fingerprint."""
+    if record.json is not None:
+        return record.json
+    if record.fingerprint is not None:
+        digits = fingerprint_bits // 4
+        return orjson.dumps({"id": record.id, "fingerprint": f"{record.fingerprint:0{digits}x}"})
+    return orjson.dumps({"id": record.id, "text": record.text})
+
+
+def duplicate_line(
+    record_id: str,
+    duplicate_of: str,
+    distance: int,
+    similarity: float | None = None,
+    group: str | None = None,
+) -> bytes:
+    """A line of a list of duplicates; with the similarity where it is known, and the id of a group where
+    there are some."""
+    line: dict[str, Any] = {"id": record_id, "duplicate_of": duplicate_of, "distance": distance}
+    if similarity is not None:
+        line["similarity"] = shown_similarity(similarity)
+    if group is not None:
+        line["group"] = group
+    return orjson.dumps(line)
+
+
+def shown_similarity(value: float) -> float:
+    """A similarity in as many digits as mean something."""
+    return round(value, 4)
+
+
+def reject_line(reject: Reject) -> bytes:
+    """A line of a list of rejects."""
+    return json_line(reject)

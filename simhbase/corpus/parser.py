@@ -1,0 +1,125 @@
+"""Raw records to records: the part of reading that worker processes do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from simhbase.corpus.record import Chunk, InputOptions, Raw, Record, Reject, Value
+from simhbase.errors import BadInput
+from simhbase.index.rows import id_problem
+from simhbase.text.html import extract_html
+
+_HEXADECIMAL = re.compile("(?:0[xX])?([0-9a-fA-F]+)")
+_TYPE_NAMES: dict[type, str] = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number with a fraction, or one beyond 64 bits",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """Turns chunks to records. Cheap to send to another process."""
+
+    options: InputOptions
+
+    def parse(self, chunk: Chunk) -> list[Record | Reject]:
+        """A record or a reject for every item of the chunk, in its order."""
+        return [item if isinstance(item, Reject) else self._parse(item) for item in chunk]
+
+    def _parse(self, raw: Raw) -> Record | Reject:
+        record_id = None
+        try:
+            if raw.id is None:
+                json = self.options.decode(raw.data)
+                fields = _json_object(json)
+                record_id = self._id(self._json_id(raw, fields))
+                content = _field(fields, self.options.content_field, self.options.content_option)
+                value = None if self.options.value_field is None else fields.get(self.options.value_field)
+                return self._record(raw, record_id, content, json.strip().encode(), value)
+            record_id = self._id(raw.id if isinstance(raw.id, str) else self.options.decode(raw.id))
+            if raw.is_page:  # says its own encoding
+                return Record(raw.source, raw.line, record_id, text=extract_html(raw.data))
+            value = None if raw.value is None else self.options.decode(raw.value)
+            return self._record(raw, record_id, self.options.decode(raw.data), None, value)
+        except BadInput as error:
+            return Reject(raw.source, raw.line, record_id, str(error))
+
+    def _json_id(self, raw: Raw, fields: dict[str, Any]) -> Any:
+        if self.options.id_field is None:
+            return f"{raw.source}:{raw.line}"
+        return _field(fields, self.options.id_field, "id_field")
+
+    def _id(self, value: Any) -> str:
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise BadInput(
+                f"field {self.options.id_field!r} is {_TYPE_NAMES[type(value)]}: ids are texts or integers"
+            )
+        if value == "":
+            raise BadInput("the id is empty")
+        record_id = f"{self.options.id_prefix}{value}"
+        if problem := id_problem(record_id):
+            raise BadInput(problem)
+        return record_id
+
+    def _value(self, value: Any) -> Value | None:
+        if isinstance(value, (bool, list, dict)):
+            raise BadInput(
+                f"field {self.options.value_field!r} is {_TYPE_NAMES[type(value)]}: "
+                "`representative` compares texts or numbers"
+            )
+        known: Value | None = None if value == "" else value
+        return known
+
+    def _record(self, raw: Raw, record_id: str, content: Any, json: bytes | None, value: Any) -> Record:
+        if not isinstance(content, str):
+            raise BadInput(
+                f"field {self.options.content_field!r} is {_TYPE_NAMES[type(content)]}, not a text"
+            )
+        if self.options.fingerprint_field is None:
+            content = extract_html(content) if self.options.html else content
+            return Record(raw.source, raw.line, record_id, text=content, json=json, value=self._value(value))
+        fingerprint = _fingerprint(content, self.options.fingerprint_bits)
+        return Record(
+            raw.source, raw.line, record_id, fingerprint=fingerprint, json=json, value=self._value(value)
+        )
+
+
+def _json_object(json: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(json)
+    except orjson.JSONDecodeError as error:
+        hint = (
+            "; a JSON list? Write one object a line (jq -c '.[]' does it)" if json.lstrip()[:1] == "[" else ""
+        )
+        raise BadInput(f"not JSON: {error.msg} at column {error.colno}{hint}") from error
+    if isinstance(value, list):
+        raise BadInput("a JSON list, not an object: write one object a line (jq -c '.[]' does it)")
+    if not isinstance(value, dict):
+        raise BadInput(f"not a JSON object but {_TYPE_NAMES[type(value)]}")
+    return value
+
+
+def _field(fields: dict[str, Any], name: str, option: str) -> Any:
+    try:
+        return fields[name]
+    except KeyError:
+        there = ", ".join(map(repr, fields)) or "none"
+        raise BadInput(f"no field {name!r} among {there[:200]}: `{option}` names another") from None
+
+
+def _fingerprint(text: str, bits: int) -> int:
+    found = _HEXADECIMAL.fullmatch(text)
+    if not found or len(found[1]) != bits // 4:
+        raise BadInput(
+            f"{text[:40]!r} is no fingerprint of {bits} bits: {bits // 4} hexadecimal digits are needed"
+        )
+    return int(found[1], 16)

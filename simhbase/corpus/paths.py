@@ -1,0 +1,99 @@
+"""The files that paths, folders and globs name."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from glob import glob, has_magic
+from pathlib import Path
+
+from simhbase.corpus.formats import EXTENSIONS, Source, format_of
+from simhbase.corpus.record import Format, SourceReject
+from simhbase.stores import is_store
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A source, and its file; None for standard input."""
+
+    source: Source
+    path: Path | None
+
+    def size(self) -> int | None:
+        """Bytes on disk, None if it is no plain file."""
+        if self.path is None:
+            return None
+        try:
+            status = self.path.stat()
+        except OSError:
+            return 0
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def expand(given: str, file_format: Format | None) -> Iterator[Found | SourceReject]:
+    """What one input names: a file, all files of a folder or of a glob, in the order of names.
+
+    A folder stands for the files below it that are not hidden (their names, and those of the folders
+    they are in, do not begin with a dot) and whose names tell a format, or for all of them where
+    `file_format` does; the files of an embedded store are left out. A file that is named is taken
+    whatever its name, also if it does not exist.
+    SourceRejects stand for what names nothing.
+    """
+    if has_magic(given) and not os.path.lexists(given):
+        yield from _matching(given, file_format)
+    else:
+        yield from _file_or_folder(Path(given), file_format)
+
+
+def _matching(pattern: str, file_format: Format | None) -> Iterator[Found | SourceReject]:
+    paths = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207  # Path.glob refuses /a/*
+    if not paths:
+        yield SourceReject(_shown(pattern), None, None, "no file has a name like this")
+    folders = set(filter(_is_folder, paths))
+    for path in paths:
+        if folders.isdisjoint(path.parents):  # "**" also names what is in the folders it names
+            yield from _file_or_folder(path, file_format)
+
+
+def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[Found | SourceReject]:
+    if _is_folder(path):
+        yield from _folder(path, file_format)
+    else:
+        yield _found(path, path.as_posix())
+
+
+def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | SourceReject]:
+    failures: list[OSError] = []
+    empty = True
+    for place, subfolders, names in os.walk(folder, onerror=failures.append):
+        subfolders[:] = sorted(
+            name for name in subfolders if not name.startswith(".") and not is_store(Path(place, name))
+        )
+        for name in sorted(names):
+            if not name.startswith(".") and (file_format or format_of(name)):
+                path = Path(place, name)
+                yield _found(path, path.relative_to(folder).as_posix())
+                empty = False
+    for failure in failures:
+        yield SourceReject(_shown(failure.filename), None, None, f"it cannot be opened: {failure.strerror}")
+    if empty and not failures:
+        wanted = "visible files" if file_format else f"files ending in {', '.join(EXTENSIONS)}"
+        yield SourceReject(_shown(str(folder)), None, None, f"the folder has no {wanted}")
+
+
+def _found(path: Path, name: str) -> Found:
+    return Found(Source(_shown(str(path)), name), path)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a folder above it is closed to us: opening the path will say so
+        return False
+
+
+def _shown(path: str) -> str:
+    """The path as text that can be printed and encoded, whatever bytes the file's name has."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

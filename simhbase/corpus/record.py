@@ -1,0 +1,160 @@
+"""What passes between reading, parsing and writing: raw records, records, rejects."""
+
+from __future__ import annotations
+
+import codecs
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+from simhbase.errors import BadInput, UsageError
+from simhbase.text.encoding import decode
+
+Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+MAX_RECORD_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """How files are read.
+
+    format: jsonl, csv, tsv, text (a file a document), html (the same, of a page's main text) or lines (a
+    line a document); None goes by each file's name and takes JSON lines where the name says nothing.
+    html: what the text_field holds is HTML, of which the main text is taken. id_field, text_field and
+    fingerprint_field name JSON fields or CSV columns; without an id_field records are named by their
+    source and line; with a fingerprint_field they have a fingerprint (hexadecimal,
+    `fingerprint_bits` long) in place of a text. id_prefix is put before every id. encoding is one of
+    Python's, or auto (UTF-8, UTF-16 with a byte order mark, or else GB18030). delimiter is that of csv, by
+    default a comma. A record of more than max_record_bytes is rejected. value_field names one more field or
+    column, that documents are preferred by.
+
+    Raises UsageError for options out of their range.
+    """
+
+    format: Format | None = None
+    id_field: str | None = "id"
+    text_field: str = "text"
+    fingerprint_field: str | None = None
+    fingerprint_bits: int = 64
+    id_prefix: str = ""
+    encoding: str = "utf-8"
+    delimiter: str = ","
+    max_record_bytes: int = MAX_RECORD_BYTES
+    value_field: str | None = None
+    html: bool = False
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise UsageError(f"no format {self.format!r}: use one of {', '.join(FORMATS)}")
+        if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
+            raise UsageError(f"delimiter {self.delimiter!r}: one ASCII character, no quote, no line break")
+        if self.html and self.fingerprint_field is not None:
+            raise UsageError("html: fingerprints are no HTML. Leave out html or fingerprint_field")
+        if self.max_record_bytes < 1:
+            raise UsageError(f"max_record_bytes = {self.max_record_bytes}: at least 1 is needed")
+        decode(b"", self.encoding)
+        has_lines = self.format not in ("text", "html")
+        if has_lines and self.encoding != "auto" and "\n".encode(self.encoding) != b"\n":
+            raise UsageError(
+                f"encoding {self.encoding!r} does not end lines with the byte 0a: "
+                f"convert first (iconv -f {self.encoding} -t utf-8)"
+            )
+        encoding = "gb18030" if self.encoding == "auto" else self.encoding
+        if self.format in (None, "csv") and _is_part_of_characters(self.delimiter, encoding):
+            raise UsageError(
+                f"delimiter {self.delimiter!r} with encoding {self.encoding}: in {encoding} its byte is also "
+                f"the second one of other characters. Convert first (iconv -f {encoding} -t utf-8), or use "
+                "another delimiter"
+            )
+
+    @property
+    def content_field(self) -> str:
+        """The field that holds what a record is about: its fingerprint or its text."""
+        return self.fingerprint_field or self.text_field
+
+    @property
+    def content_option(self) -> str:
+        """The option that names this field."""
+        return "fingerprint_field" if self.fingerprint_field else "text_field"
+
+    def decode(self, data: bytes) -> str:
+        """The text that bytes of a file stand for. Raises BadInput naming the option."""
+        try:
+            return decode(data, self.encoding)
+        except BadInput as error:
+            automatic = self.encoding == "auto"
+            hint = "`encoding` names another one" if automatic else "`encoding='auto'` reads GB18030, too"
+            raise BadInput(f"{error}: {hint}") from error
+
+
+def _is_part_of_characters(character: str, encoding: str) -> bool:
+    """Whether the byte of an ASCII character may come second in another one's."""
+    for lead in range(0x80, 0x100):
+        with suppress(UnicodeDecodeError):
+            decoder = codecs.getincrementaldecoder(encoding)()
+            if not decoder.decode(bytes([lead, ord(character)])).endswith(character):
+                return True
+    return False
+
+
+class Raw(NamedTuple):
+    """A record as it was cut out of its source, cheap to send to another process.
+
+    line: where it begins, from 1. id: as bytes where the file holds it, as text where it comes from
+    the file's name, None for a JSON object, which has it in its data. data: the bytes of the text or
+    fingerprint, or the JSON object. value: the cell of the value_field, if a row has one. is_page: whether
+    the data are HTML.
+    """
+
+    source: str
+    line: int
+    id: bytes | str | None
+    data: bytes
+    value: bytes | None = None
+    is_page: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A document of a source, with a text or, where fingerprints are read, a fingerprint.
+
+    json: the JSON line it came from, in UTF-8 and without the line break (see WithPrefixedId for
+    one with an id prefix); None in other formats. value: what the document is preferred by, if it has
+    that.
+    """
+
+    source: str
+    line: int
+    id: str
+    text: str | None = None
+    fingerprint: int | None = None
+    json: bytes | None = None
+    value: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """What could not be read, and why. line and id are None where they are not known."""
+
+    source: str
+    line: int | None
+    id: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReject(Reject):
+    """A whole source that could not be read: it stands for no record."""
+
+
+Chunk = list[Raw | Reject]  # in input order, of bounded count and bytes
+
+
+def chunk_bytes(chunk: Chunk) -> int:
+    """What the records of a chunk have in bytes."""
+    return sum(len(item.data) for item in chunk if isinstance(item, Raw))
+
+
+Value = str | int | float

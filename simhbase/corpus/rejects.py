@@ -1,0 +1,86 @@
+"""What could not be used of a corpus: counted, listed in a file, and too many of it refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from simhbase.corpus.outputs import OutputFile, reject_line
+from simhbase.corpus.record import Reject, SourceReject
+from simhbase.corpus.watcher import Watcher
+from simhbase.errors import BadInput
+
+
+class TooManyRejects(BadInput):
+    """More records were rejected than `max_rejects` allows."""
+
+
+class Outcome(Protocol):
+    """What became of some records."""
+
+    @property
+    def rejects(self) -> list[Reject]:
+        """Those that could not be used."""
+
+    @property
+    def parsed(self) -> int:
+        """How many could be read at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Records that could be read at all; records that were rejected, for that or another reason; and
+    sources (files, folders) that could not be read."""
+
+    parsed: int = 0
+    rejected: int = 0
+    unreadable_sources: int = 0
+
+    @property
+    def all_usable(self) -> bool:
+        """Whether nothing was rejected."""
+        return not (self.rejected or self.unreadable_sources)
+
+    @property
+    def nothing_read(self) -> bool:
+        """Whether there was something to read, and nothing of it could be."""
+        return not self.parsed and not self.all_usable
+
+
+class Rejects:
+    """Takes what is rejected during one run."""
+
+    def __init__(self, file: OutputFile | None, limit: int | None, watcher: Watcher) -> None:
+        self._file = file
+        self._limit = limit
+        self._watcher = watcher
+        self.counts = Counts()
+
+    @contextmanager
+    def told_to(self, watcher: Watcher) -> Iterator[None]:
+        """Tells another watcher inside."""
+        before, self._watcher = self._watcher, watcher
+        try:
+            yield
+        finally:
+            self._watcher = before
+
+    def note(self, outcome: Outcome) -> None:
+        """Takes a batch's rejects. Raises TooManyRejects."""
+        sources = sum(isinstance(reject, SourceReject) for reject in outcome.rejects)
+        self.counts = Counts(
+            self.counts.parsed + outcome.parsed,
+            self.counts.rejected + len(outcome.rejects) - sources,
+            self.counts.unreadable_sources + sources,
+        )
+        for reject in outcome.rejects:
+            self._watcher.rejected(reject, self._file.path if self._file else None)
+        if self._file:
+            self._file.write(map(reject_line, outcome.rejects))
+        noted = self.counts.rejected + self.counts.unreadable_sources
+        if self._limit is not None and noted > self._limit:
+            raise TooManyRejects(
+                f"{noted:,} records or sources were rejected, `max_rejects` allows {self._limit:,}"
+            )

@@ -1,0 +1,99 @@
+"""Files, folders, globs and standard input as one stream of chunks, in the order they are given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from simhbase.corpus.formats import Source, format_of, raw_records
+from simhbase.corpus.paths import Found, expand
+from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, SourceReject
+from simhbase.corpus.streams import Unreadable
+
+STDIN = "-"
+READ_BYTES = 1 << 20
+CHUNK_RECORDS = 512
+CHUNK_BYTES = 1 << 20
+
+
+class Sources:
+    """The inputs of one run: files, folders, globs (see `expand`), "-" for standard input.
+
+    What cannot be read becomes a Reject in its place, a whole source a SourceReject; nothing is raised
+    for it.
+    """
+
+    def __init__(self, inputs: Sequence[str], options: InputOptions, stdin: BinaryIO | None = None) -> None:
+        self._inputs = inputs
+        self._options = options
+        self._stdin = stdin
+        self.consumed_bytes = 0  # as on disk, so packed bytes where files are packed
+
+    def total_bytes(self) -> int | None:
+        """What consumed_bytes will be in the end; None where nobody can know (a pipe).
+
+        Walks the folders once more: for those who show progress.
+        """
+        total = 0
+        for found in self._found():
+            if isinstance(found, Found):
+                size = found.size()
+                if size is None:
+                    return None
+                total += size
+        return total
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All records in order, at most CHUNK_RECORDS in a chunk, and at most CHUNK_BYTES where a
+        single record is not larger. Memory is bounded by the largest record allowed."""
+        chunk: Chunk = []
+        size = 0
+        for item in self._items():
+            item_size = len(item.data) if isinstance(item, Raw) else 0
+            if chunk and (len(chunk) == CHUNK_RECORDS or size + item_size > CHUNK_BYTES):
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(item)
+            size += item_size
+            if size > CHUNK_BYTES:  # a large record: goes before the next one is read
+                yield chunk
+                chunk, size = [], 0
+        if chunk:
+            yield chunk
+
+    def _found(self) -> Iterator[Found | SourceReject]:
+        for given in self._inputs:
+            if given == STDIN:
+                yield Found(Source("stdin", "stdin"), None)
+            else:
+                yield from expand(given, self._options.format)
+
+    def _items(self) -> Iterator[Raw | Reject]:
+        for found in self._found():
+            if isinstance(found, SourceReject):
+                yield found
+            elif found.path is None:
+                yield from self._records(found, self._stdin or sys.stdin.buffer)
+            else:
+                try:
+                    file = found.path.open("rb")
+                except OSError as error:
+                    reason = f"it cannot be opened: {error.strerror}"
+                    yield SourceReject(found.source.name, None, None, reason)
+                else:
+                    with file:
+                        yield from self._records(found, file)
+
+    def _records(self, found: Found, file: BinaryIO) -> Iterator[Raw | Reject]:
+        file_format = self._options.format or format_of(found.source.name) or "jsonl"
+        return raw_records(found.source, self._blocks(file), file_format, self._options)
+
+    def _blocks(self, file: BinaryIO) -> Iterator[bytes]:
+        read_what_is_there = getattr(file, "read1", file.read)  # read alone waits until a pipe fills it
+        try:
+            while block := read_what_is_there(READ_BYTES):
+                self.consumed_bytes += len(block)
+                yield block
+        except OSError as error:
+            raise Unreadable(f"it cannot be read further: {error.strerror}") from error

@@ -1,0 +1,63 @@
+"""What is left of a record that has its fingerprint: no text travels between processes for nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from simhbase.corpus.record import InputOptions, Record
+
+
+def whole(record: Record) -> Record:
+    """The record as it is."""
+    return record
+
+
+@dataclass(frozen=True)
+class WithPrefixedId:
+    """The record as it is, but for its JSON line: that has the record's id in its id field, so that
+    it can be joined with what else names the record. (Without a line where Python cannot read it.)
+    Cheap to send to another process.
+    """
+
+    id_field: str
+
+    def __call__(self, record: Record) -> Record:
+        """The same record with another line."""
+        if record.json is None:
+            return record
+        try:
+            fields = json.loads(record.json) | {self.id_field: record.id}  # keeps integers beyond 64 bits
+            line = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+        except RecursionError:  # a thousand levels, which the parser lets pass
+            return replace(record, json=None)
+        return replace(record, json=line)
+
+
+def text_alone(record: Record) -> Record:
+    """The record without the line it came from."""
+    return replace(record, json=None)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What another trim leaves of a record, with the length of its text as its value. Cheap to send to
+    another process.
+    """
+
+    trim: Callable[[Record], Record]
+
+    def __call__(self, record: Record) -> Record:
+        """The same record with less of it."""
+        return replace(self.trim(record), value=len(record.text or ""))
+
+
+def without_content(record: Record) -> Record:
+    """The record without its text, and without the line it came from."""
+    return Record(record.source, record.line, record.id, fingerprint=record.fingerprint, value=record.value)
+
+
+def unique_trim(options: InputOptions) -> Callable[[Record], Record]:
+    """What is left of a record that may be written out: everything, with the id that other files name."""
+    return WithPrefixedId(options.id_field) if options.id_prefix and options.id_field else whole

@@ -1,0 +1,82 @@
+"""Bands of a MinHash sketch: which drawers it is in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.layout import MAX_TABLES
+from simhbase.errors import UsageError
+from simhbase.fingerprint.minhash import SLOTS, hash_words, unpack
+
+RECALL = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """`number` bands of `rows` slots each, from the first slot on; other slots are in none.
+
+    Two texts meet where all slots of a band agree.
+    """
+
+    number: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        """As `bands` reads it: 20x6."""
+        return f"{self.number}x{self.rows}"
+
+    @property
+    def slots(self) -> int:
+        """How many slots they take."""
+        return self.number * self.rows
+
+    def meeting(self, similarity: float) -> float:
+        """The chance that two texts of this similarity meet: 1 - (1 - s^rows)^number."""
+        return 1.0 - (1.0 - similarity**self.rows) ** self.number
+
+    def segments(self, sketches: NDArray[np.uint8], bits: int) -> NDArray[np.uint32]:
+        """The upper 32 bits of a hash of each band: uint8 (n, bytes) -> uint32 (n, number)."""
+        slots = unpack(sketches, bits)[:, : self.slots].astype(np.uint64)
+        slots = slots.reshape(len(sketches), self.number, self.rows)
+        in_word = 64 // bits
+        words = np.zeros((len(sketches), self.number, -(-self.rows // in_word)), dtype=np.uint64)
+        for row in range(self.rows):
+            word = words[..., row // in_word]
+            word <<= np.uint64(bits % 64)
+            word |= slots[..., row]
+        return (hash_words(words) >> np.uint64(32)).astype(np.uint32)
+
+
+@lru_cache
+def bands(name: str) -> Bands:
+    """The bands called `name`: BxR for B bands of R rows. Raises UsageError for a name that is none."""
+    found = re.fullmatch(r"([1-9]\d{0,3})x([1-9]\d{0,3})", name)
+    if not found:
+        raise UsageError(f"no bands {name!r}: use 20x6, 16x8, or BxR for B bands of R slots")
+    made = Bands(int(found[1]), int(found[2]))
+    if made.number > MAX_TABLES:
+        raise UsageError(f"{made.number} bands: at most {MAX_TABLES} fit")
+    return made
+
+
+def bands_for(threshold: float, slots: int = SLOTS, recall: float = RECALL) -> Bands:
+    """The bands in which pairs at the threshold still meet with a chance of `recall`.
+
+    Of those that fit the slots the ones with the most rows, as longer bands bring fewer candidates
+    below the threshold, and then with the fewest bands, as each is a row of the index. Raises
+    UsageError where no bands reach it.
+    """
+    if not 0 < threshold <= 1:
+        raise UsageError(f"a threshold of {threshold}: use a Jaccard similarity above 0, up to 1")
+    for rows in range(slots, 0, -1):
+        for number in range(1, min(slots // rows, MAX_TABLES) + 1):
+            found = Bands(number, rows)
+            if found.meeting(threshold) >= recall:
+                return found
+    raise UsageError(f"no bands of {slots} slots find pairs of similarity {threshold}: use more slots")

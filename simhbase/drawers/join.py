@@ -1,0 +1,279 @@
+"""Every pair of fingerprints within k bits, in memory: the join behind dedup and batch loads.
+
+Each table of a layout is sorted by its segment, so that a drawer is a run of neighbours in the
+sorted order (the batch form of Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling,
+WWW 2007, section 4). Segment and position share one uint64: NumPy sorts those with SIMD
+instructions, several times faster than it could sort positions by segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.layout import MAX_TABLES, Layout, Run, layout, require_within_guarantee
+from simhbase.errors import UsageError
+from simhbase.fingerprint.hamming import popcount
+
+WORD_BITS = 64
+BATCH_PAIRS = 1 << 20
+BATCH_CHUNKS = 1 << 13  # a chunk may be one pair, and three arrays take far more memory than it
+
+Words = list[NDArray[np.uint64]]  # a fingerprint's words as columns, the most significant first
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of positions: left and right int64 (m,) with left < right, distance (m,)."""
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    distance: NDArray[np.uint8] | NDArray[np.int64]
+
+    def where(self, chosen: NDArray[np.bool_]) -> Pairs:
+        """Some of them: bool (m,)."""
+        return Pairs(self.left[chosen], self.right[chosen], self.distance[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """An array of fingerprints without its repeats, in the order of first appearance.
+
+    values: like the array, (m,) or (m, 2); first: int64 (m,), where each appears first, ascending;
+    inverse: int64 (n,), so that values[inverse] is the array again.
+    """
+
+    values: NDArray[np.uint64]
+    first: NDArray[np.int64]
+    inverse: NDArray[np.int64]
+
+
+def pairs_within(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None = None) -> Pairs:
+    """All pairs at most k bits apart, sorted by left, then right.
+
+    fingerprints: uint64 (n,), or (n, 2) for 128 bits, the most significant word first. A value
+    that appears c times has c * (c - 1) / 2 pairs with itself: where copies are common, join
+    `distinct(fingerprints).values`.
+
+    Raises UsageError for a layout that guarantees less than k or is made for other fingerprints.
+    """
+    pairs = concatenated(pair_batches(fingerprints, k, layout))
+    order = np.lexsort((pairs.right, pairs.left))
+    return Pairs(pairs.left[order], pairs.right[order], pairs.distance[order])
+
+
+def pair_batches(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None = None) -> Iterator[Pairs]:
+    """The pairs of `pairs_within`, each once but in no order, in batches of about a million at most.
+
+    The working memory is in proportion to n, however many pairs there are. Raises as
+    `pairs_within` does, at the call and not at the first batch.
+    """
+    words = _words(fingerprints)
+    bits = WORD_BITS * len(words)
+    layout = layout or default_layout(k, len(fingerprints), bits)
+    if layout.bits != bits:
+        raise UsageError(
+            f"layout {layout.name!r} is for {layout.bits}-bit fingerprints, these have {bits} bits"
+        )
+    require_within_guarantee(k, layout)
+    return gathered(_found_pairs(words, k, layout))
+
+
+def sharing_batches(segments: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Positions left < right that share a segment in some table, each pair once, at most n at a time:
+    uint32 (n, tables)."""
+    if len(segments) < 2:
+        return
+    position_bits = (len(segments) - 1).bit_length()
+    for number in range(segments.shape[1]):
+        table = segments[:, number].astype(np.uint64)
+        for left, right in _near_mates([table], _shared_drawers(table, position_bits), 0):
+            new = ~np.logical_or.reduce(segments[left, :number] == segments[right, :number], axis=1)
+            yield np.minimum(left, right)[new], np.maximum(left, right)[new]
+
+
+def default_layout(k: int, n: int, bits: int = WORD_BITS) -> Layout:
+    """The layout to join n fingerprints within k bits: every two of k + 2 blocks (5x2 at k = 3).
+
+    Above k = 3 two blocks may name drawers too coarse for n fingerprints; then three of k + 3 and
+    so on, while the tables are not too many, until a drawer of evenly spread fingerprints holds
+    about one. Raises UsageError for a k outside 0 .. bits / 2 - 1: unrelated texts differ in half
+    of the bits.
+    """
+    if not 0 <= k < bits // 2:
+        raise UsageError(f"k = {k}: choose 0 to {bits // 2 - 1} for {bits}-bit fingerprints")
+    if k <= 3:
+        return layout(f"{max(k, 1) + 2}x2", bits)
+    chosen = 1
+    while comb(k + chosen + 1, chosen + 1) <= MAX_TABLES:
+        chosen += 1
+        if bits * chosen // (k + chosen) >= n.bit_length():
+            break
+    return layout(f"{k + chosen}x{chosen}", bits)
+
+
+def distinct(fingerprints: NDArray[np.uint64]) -> Distinct:
+    """The distinct values of uint64 (n,) or (n, 2) fingerprints."""
+    words = _words(fingerprints)
+    order = np.lexsort(words[::-1])  # stable: the first of equal ones stays first
+    starts = np.ones(len(order), dtype=np.bool_)
+    starts[1:] = np.logical_or.reduce([np.diff(word[order]) != 0 for word in words])
+    by_value = order[starts]
+    by_appearance = np.argsort(by_value)
+    rank = np.empty_like(by_appearance)
+    rank[by_appearance] = np.arange(len(rank))
+    inverse = np.empty_like(order)
+    inverse[order] = rank[np.cumsum(starts) - 1]
+    first = by_value[by_appearance]
+    return Distinct(fingerprints[first], first, inverse)
+
+
+def distances(
+    fingerprints: NDArray[np.uint64], left: NDArray[np.int64], right: NDArray[np.int64]
+) -> NDArray[np.uint8]:
+    """Bits that differ between the fingerprints at positions left (m,) and right (m,)."""
+    return popcount(_differences(_words(fingerprints), left, right))
+
+
+def _words(fingerprints: NDArray[np.uint64]) -> Words:
+    if fingerprints.dtype == np.uint64 and fingerprints.ndim == 1:
+        return [fingerprints]
+    if fingerprints.dtype == np.uint64 and fingerprints.ndim == 2 and fingerprints.shape[1] == 2:
+        return list(np.ascontiguousarray(fingerprints.T))
+    raise UsageError(
+        "fingerprints must be a uint64 array of shape (n,) or (n, 2), "
+        f"not {fingerprints.dtype} of shape {fingerprints.shape}"
+    )
+
+
+def _differences(words: Words, left: NDArray[np.int64], right: NDArray[np.int64]) -> Words:
+    return [word[left] ^ word[right] for word in words]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """`width` adjacent bits within one word, the last of them `shift` above the least significant."""
+
+    word: int
+    shift: np.uint64
+    width: np.uint64
+
+    @property
+    def mask(self) -> np.uint64:
+        return np.uint64((1 << int(self.width)) - 1)
+
+
+def _pieces(table: tuple[Run, ...], room: int) -> Iterator[_Piece]:
+    """The first `room` bits of a table's runs, cut where a word ends."""
+    for run in table:
+        start, end = run.start, run.start + min(run.width, room)
+        room -= end - start
+        while start < end:
+            word = start // WORD_BITS
+            stop = min(end, (word + 1) * WORD_BITS)
+            yield _Piece(word, np.uint64((word + 1) * WORD_BITS - stop), np.uint64(stop - start))
+            start = stop
+
+
+def _found_pairs(words: Words, k: int, layout: Layout) -> Iterator[Pairs]:
+    """Pairs within k, reported by the first table in which the two share a drawer."""
+    n = len(words[0])
+    if n < 2:
+        return
+    position_bits = (n - 1).bit_length()
+    tables = [list(_pieces(table, WORD_BITS - position_bits)) for table in layout.tables]
+    for number, table in enumerate(tables):
+        shared = _shared_drawers(_segments(words, table), position_bits)
+        for left, right in _near_mates(words, shared, k):
+            differences = _differences(words, left, right)
+            for earlier in tables[:number]:
+                apart = np.flatnonzero(_segments(differences, earlier))
+                differences = [word[apart] for word in differences]
+                left, right = left[apart], right[apart]
+            yield Pairs(np.minimum(left, right), np.maximum(left, right), popcount(differences))
+
+
+def _segments(words: Words, table: list[_Piece]) -> NDArray[np.uint64]:
+    """The bits of a table's pieces, concatenated and right-aligned. Zero for the difference of
+    two fingerprints that share the drawer."""
+    segments = np.zeros_like(words[0])
+    for piece in table:
+        segments <<= piece.width
+        segments |= (words[piece.word] >> piece.shift) & piece.mask
+    return segments
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """The drawers of two and more, from the smallest to the largest, their members side by side.
+
+    Each array has one entry a member: its position, its drawer's segment and its drawer's size.
+    """
+
+    positions: NDArray[np.int64]
+    segments: NDArray[np.uint64]
+    sizes: NDArray[np.int64]
+
+
+def _shared_drawers(segments: NDArray[np.uint64], position_bits: int) -> _Shared:
+    keys = segments << np.uint64(position_bits)
+    keys |= np.arange(len(keys), dtype=np.uint64)
+    keys.sort()
+    with_next = (keys[1:] ^ keys[:-1]) >> np.uint64(position_bits) == 0
+    in_company = np.zeros(len(keys), dtype=np.bool_)
+    in_company[1:] = with_next
+    in_company[:-1] |= with_next
+    keys = keys[in_company]
+    segments = keys >> np.uint64(position_bits)
+    borders = np.flatnonzero(np.diff(segments, prepend=~segments[:1], append=~segments[-1:]))
+    sizes = np.repeat(np.diff(borders), np.diff(borders))
+    by_size = np.argsort(sizes, kind="stable")  # stable: members stay side by side
+    positions = (keys & np.uint64((1 << position_bits) - 1)).astype(np.int64)
+    return _Shared(positions[by_size], segments[by_size], sizes[by_size])
+
+
+def _near_mates(
+    words: Words, shared: _Shared, k: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Positions that share a drawer and are within k, at most n at a time.
+
+    Every member is compared with the one 1, 2, 3... places on. Drawers too small for a step lie in
+    front of the others; a mate from the next drawer is dropped only where it is near, so that the
+    comparisons are plain operations on slices.
+    """
+    words = [word[shared.positions] for word in words]
+    for step in range(1, shared.sizes.max(initial=0)):
+        start = np.searchsorted(shared.sizes, step, side="right")
+        differences = [word[start + step :] ^ word[start:-step] for word in words]
+        near = start + np.flatnonzero(popcount(differences) <= k)
+        near = near[shared.segments[near] == shared.segments[near + step]]
+        if len(near):
+            yield shared.positions[near], shared.positions[near + step]
+
+
+def gathered(found: Iterable[Pairs]) -> Iterator[Pairs]:
+    """Joins many small chunks of pairs to batches; at least one, which may be empty."""
+    held: list[Pairs] = []
+    total = 0
+    for pairs in found:
+        held.append(pairs)
+        total += len(pairs.left)
+        if total >= BATCH_PAIRS or len(held) >= BATCH_CHUNKS:
+            yield concatenated(held)
+            held, total = [], 0
+    yield concatenated(held)
+
+
+def concatenated(chunks: Iterable[Pairs]) -> Pairs:
+    """The pairs of all chunks, of which there may be none."""
+    none = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8))
+    chunks = [none, *chunks]
+    return Pairs(
+        np.concatenate([chunk.left for chunk in chunks]),
+        np.concatenate([chunk.right for chunk in chunks]),
+        np.concatenate([chunk.distance for chunk in chunks]),
+    )

@@ -1,0 +1,174 @@
+"""Fingerprints to row keys of drawers and back, whole arrays at a time.
+
+A row key is segment (4 bytes) + flag (1 byte) + fingerprint (8 bytes), all big-endian; a drawer's
+prefix is its first 5 bytes. See schema/format.md for an example of every layout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.layout import SEGMENT_BITS, Layout
+from simhbase.drawers.layout import layout as layout_called
+
+KEY_BYTES = 13
+PREFIX_BYTES = 5
+_KEY = np.dtype([("segment", ">u4"), ("flag", "u1"), ("fingerprint", ">u8")])
+# The same 13 bytes for writing: segment and flag are the first 5 bytes of one word, whose other 3
+# the fingerprint covers. So `drawer` has to be written first.
+_DRAWER_THEN_FINGERPRINT = np.dtype(
+    {"names": ["drawer", "fingerprint"], "formats": [">u8", ">u8"], "offsets": [0, 5], "itemsize": KEY_BYTES}
+)
+_WORD = np.dtype(">u8")
+_NATIVE_WORD = np.dtype(np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """How the drawers of a fingerprint are cut out of it.
+
+    right, mask, left: uint64 (runs, tables, 1), the shifts that bring a run of bits to its place;
+    tables of fewer runs than others are padded with empty masks, so that a few array operations
+    serve all. flags: uint64 (tables, 1), at their place.
+    """
+
+    right: NDArray[np.uint64]
+    mask: NDArray[np.uint64]
+    left: NDArray[np.uint64]
+    flags: NDArray[np.uint64]
+
+
+@lru_cache
+def _moves(name: str, bits: int) -> _Moves:
+    """Of the layout called `name`: to hash a Layout would take as long as all the rest of one lookup's
+    prefixes."""
+    tables = []
+    for table in layout_called(name, bits).tables:
+        room = SEGMENT_BITS
+        moves = []
+        for run in table:
+            width = min(run.width, room)
+            room -= width
+            moves.append((bits - run.start - width, (1 << width) - 1, room + SEGMENT_BITS))
+        tables.append([move for move in moves if move[1]])
+    runs = max(map(len, tables))
+    padded = np.array([moves + [(0, 0, 0)] * (runs - len(moves)) for moves in tables], dtype=np.uint64)
+    right, mask, left = np.ascontiguousarray(padded.transpose(2, 1, 0))[..., np.newaxis]
+    flags = np.arange(1, len(tables) + 1, dtype=np.uint64) << np.uint64(SEGMENT_BITS - 8)
+    return _Moves(right, mask, left, flags[:, np.newaxis])
+
+
+def _drawers(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint64]:
+    """Segment (32 bits), flag (8), zeros (24) of each fingerprint in each table: (n,) -> (tables, n).
+
+    Tables come first so that NumPy's inner loops run over the fingerprints.
+    """
+    moves = _moves(layout.name, layout.bits)
+    bits = fingerprints >> moves.right
+    bits &= moves.mask
+    bits <<= moves.left
+    drawers: NDArray[np.uint64] = np.bitwise_or.reduce(bits, axis=0)
+    drawers |= moves.flags
+    return drawers
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """The same for one fingerprint as a Python integer: an integer of 192 bits a run and table.
+
+    copies: times a fingerprint, this has a copy in each lane, shifted so that the lane's middle 64
+    bits have the run at its place; mask: these bits; bits: of all lanes of a run, the first run's
+    being the lowest; tables: ones in these; flags: in their places there.
+    """
+
+    copies: int
+    mask: int
+    bits: int
+    tables: int
+    flags: int
+
+
+_LANE_WORDS = 3
+
+
+@lru_cache
+def _lanes(name: str, bits: int) -> _Lanes:
+    moves = _moves(name, bits)
+    runs, tables, _ = moves.right.shape
+    lane = 64 * _LANE_WORDS
+    copies = mask = flags = 0
+    for table in range(tables):
+        place = (tables - 1 - table) * lane + 64
+        flags |= int(moves.flags[table, 0]) << place
+        for run in range(runs):
+            right, run_mask, left = (
+                int(part[run, table, 0]) for part in (moves.right, moves.mask, moves.left)
+            )
+            copies |= 1 << (place + left - right)
+            mask |= run_mask << (place + left)
+            place += tables * lane
+    return _Lanes(copies, mask, tables * lane, (1 << tables * lane) - 1, flags)
+
+
+def _prefixes_of_one(fingerprint: int, layout: Layout) -> NDArray[np.uint8]:
+    lanes = _lanes(layout.name, layout.bits)
+    runs = fingerprint * lanes.copies & lanes.mask
+    drawers = lanes.flags
+    while runs:
+        drawers |= runs & lanes.tables
+        runs >>= lanes.bits
+    words = np.frombuffer(drawers.to_bytes(lanes.bits // 8), np.uint8)
+    return words.reshape(1, -1, 8 * _LANE_WORDS)[..., 8 : 8 + PREFIX_BYTES]
+
+
+def prefixes(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8]:
+    """The drawers' prefixes: (n,) uint64 -> (n, tables, 5) uint8."""
+    if len(fingerprints) == 1:
+        # Eight calls of NumPy for so few bytes would take a fifth of the time of a lookup.
+        return _prefixes_of_one(int(fingerprints[0]), layout)
+    rows = _drawers(fingerprints, layout).T.astype(_WORD, order="C")
+    return rows.view(np.uint8).reshape(*rows.shape, _WORD.itemsize)[..., :PREFIX_BYTES]
+
+
+def encode(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8]:
+    """The row keys: (n,) uint64 -> (n, tables, 13) uint8."""
+    rows = np.empty((len(fingerprints), len(layout.tables)), dtype=_DRAWER_THEN_FINGERPRINT)
+    rows["drawer"] = _drawers(fingerprints, layout).T
+    rows["fingerprint"] = fingerprints[:, np.newaxis]
+    return rows.view(np.uint8).reshape(*rows.shape, KEY_BYTES)
+
+
+def encode_segments(segments: NDArray[np.uint32], fingerprints: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """The row keys of given segments: uint32 (n, tables), uint64 (n,) -> (n, tables, 13) uint8."""
+    rows = np.empty(segments.shape, dtype=_KEY)
+    rows["segment"] = segments
+    rows["flag"] = np.arange(1, segments.shape[1] + 1, dtype=np.uint8)
+    rows["fingerprint"] = fingerprints[:, np.newaxis]
+    return rows.view(np.uint8).reshape(*rows.shape, KEY_BYTES)
+
+
+def segments_of(prefixes: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """The segments in prefixes of drawers: uint8 (n, tables, 5) -> uint32 (n, tables)."""
+    segments = np.ascontiguousarray(prefixes[..., :4]).view(_KEY["segment"])
+    return segments[..., 0].astype(np.uint32)
+
+
+def fingerprints_of(rows: bytes) -> NDArray[np.uint64]:
+    """The fingerprints of n row keys, one behind the other: 13 n bytes -> uint64 (n,)."""
+    first = PREFIX_BYTES if rows else 0
+    found = np.ndarray(len(rows) // KEY_BYTES, _WORD, buffer=rows, offset=first, strides=KEY_BYTES)
+    return found.astype(_NATIVE_WORD)
+
+
+def decode(keys: NDArray[np.uint8]) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]]:
+    """Segments, flags and fingerprints of row keys: (n, 13) uint8 -> three arrays (n,)."""
+    rows = np.ascontiguousarray(keys).view(_KEY).reshape(-1)
+    return (
+        rows["segment"].astype(np.uint32),
+        rows["flag"].copy(),
+        rows["fingerprint"].astype(np.uint64),
+    )

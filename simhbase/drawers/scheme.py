@@ -1,0 +1,279 @@
+"""Which drawers a fingerprint is in, and which of those found there match: a class a scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log2
+from numbers import Real
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers import rowkeys
+from simhbase.drawers.bands import Bands
+from simhbase.drawers.join import Pairs, gathered, pair_batches, sharing_batches
+from simhbase.drawers.layout import Layout, require_within_guarantee
+from simhbase.errors import UsageError
+from simhbase.fingerprint import hamming, minhash
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.minhash import COUNTED, SketchParameters
+
+Distances = NDArray[np.uint8] | NDArray[np.int64]
+
+AUTO = "auto"
+LEAST_THRESHOLD = 0.5
+_MOST_THRESHOLD = 0.7
+_LEAST_FROM = 16  # features
+
+
+def threshold_of(features: int) -> float:
+    """The similarity from which texts are near of which the shorter has so many features (`chars:auto`):
+    0.5 up to 16, 0.7 from COUNTED on, and between the two a fifteenth more for twice as many.
+
+    Sentences of 17 characters that differ in two of them have a similarity of 0.6, from which estimates
+    stray by 0.1 where there are 128 slots; texts of one template and more than 140 characters are not
+    parted from near-duplicates below 0.7. As it rises slowly, no length parts near texts. docs/quality.md
+    has it beside fixed thresholds.
+    """
+    doublings = log2(max(features, _LEAST_FROM) / _LEAST_FROM) / log2(COUNTED / _LEAST_FROM)
+    return LEAST_THRESHOLD + (_MOST_THRESHOLD - LEAST_THRESHOLD) * min(doublings, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is near: at most `bits` between the fingerprints, and at most `mismatches` slots between the
+    sketches. None: sketches decide nothing; an array, int64 (COUNTED + 1,), says how many by the number
+    of features of the text that has fewer."""
+
+    bits: int
+    mismatches: int | NDArray[np.int64] | None = None
+
+    def verified(
+        self,
+        sketching: SketchParameters,
+        a: NDArray[np.uint8],
+        left: NDArray[np.int64],
+        b: NDArray[np.uint8],
+        right: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Of the sketches a at left (m,) and b at right (m,): how many slots differ, and whether these are
+        few enough: two times (m,)."""
+        mismatches = sketching.mismatches_among(a, left, b, right)
+        if self.mismatches is None:
+            return mismatches, np.ones(len(left), dtype=np.bool_)
+        most = self.mismatches
+        if isinstance(most, np.ndarray):
+            most = most[np.minimum(sketching.features(a)[left], sketching.features(b)[right])]
+        return mismatches, mismatches <= most
+
+
+def identities(fingerprints: FingerprintBatch, sketching: SketchParameters | None) -> NDArray[np.uint64]:
+    """Equal for equal fingerprints with their sketches: uint64 (n,), or (n, 2) where texts of one
+    fingerprint may differ in their sketches."""
+    if sketching is None:
+        return fingerprints.values
+    values = fingerprints.values
+    if values.ndim == 2:
+        values = minhash.fingerprints(np.ascontiguousarray(values).view(np.uint8))
+    return np.column_stack([values, minhash.fingerprints(fingerprints.sketches)])
+
+
+class Scheme(Protocol):
+    """One scheme with its parameters."""
+
+    @property
+    def tables(self) -> int:
+        """In how many drawers a fingerprint is indexed."""
+
+    @property
+    def sketching(self) -> SketchParameters | None:
+        """What is kept of a text beside its fingerprint, None where nothing is."""
+
+    @property
+    def listed_sketching(self) -> SketchParameters | None:
+        """What is kept in the rows that list a fingerprint's documents: the sketch where the fingerprint is a
+        hash of it, so that all of them have the same. Others are kept in the documents' own rows."""
+
+    def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
+        """Bounds that a lookup asks for, the profile's for None. Raises UsageError for one that the
+        scheme cannot keep or does not know."""
+
+    def loose_bounds(self, similarity: float) -> Bounds:
+        """Bounds for what is then compared exactly: those that nearly all texts of this similarity
+        keep which the scheme could find at all. Raises UsageError for one outside 0 to 1."""
+
+    def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        """The drawers of n fingerprints: uint8 (n, tables, 5)."""
+
+    def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        """Their rows there: uint8 (n, tables, 13)."""
+
+    def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
+        """What fingerprints alone tell of their distance, elementwise; nothing: 0."""
+
+    def bits_between(self, a: int, b: int) -> int:
+        """The same of two fingerprints: quicker for a few than a call of NumPy."""
+
+    def distances(self, bits: Distances, mismatches: NDArray[np.int64]) -> Distances:
+        """What matches are ordered by, of both measures."""
+
+    def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
+        """All near pairs among n, each once but in no order, in batches of bounded size."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimHashScheme:
+    """Blocks of the fingerprint name its drawers; near ones differ in few bits.
+
+    sketching: of the sketches that matches are verified by, if they are; threshold: the similarity that these
+    then have to show unless another is asked for.
+    """
+
+    layout: Layout
+    k: int
+    sketching: SketchParameters | None = None
+    threshold: float | None = None
+
+    @property
+    def tables(self) -> int:
+        """In how many drawers a fingerprint is indexed."""
+        return len(self.layout.tables)
+
+    @property
+    def listed_sketching(self) -> None:
+        """Nothing: different texts may have one fingerprint."""
+
+    def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
+        """Raises UsageError for a k above the layout's guarantee, and for a similarity where nothing
+        tells it."""
+        k = self.k if k is None else k
+        require_within_guarantee(k, self.layout)
+        min_similarity = self.threshold if min_similarity is None else min_similarity
+        if min_similarity is None:
+            return Bounds(k)
+        if self.sketching is None:
+            raise UsageError(
+                "`min_similarity`: this index keeps no sketches to estimate similarities by. They are kept "
+                "where it is created with `verify=True`, or with the scheme minhash"
+            )
+        return Bounds(k, self.sketching.most_mismatches(_similarity(min_similarity)))
+
+    def loose_bounds(self, similarity: float) -> Bounds:
+        """The bits alone."""
+        _ = _similarity(similarity)
+        return Bounds(self.k)
+
+    def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        """The drawers of n fingerprints: uint8 (n, tables, 5)."""
+        return rowkeys.prefixes(fingerprints.values, self.layout)
+
+    def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        """Their rows there: uint8 (n, tables, 13)."""
+        return rowkeys.encode(fingerprints.values, self.layout)
+
+    def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
+        """How many bits differ."""
+        return hamming.distance(a, b)
+
+    def bits_between(self, a: int, b: int) -> int:
+        """How many bits differ."""
+        return (a ^ b).bit_count()
+
+    def distances(self, bits: Distances, mismatches: NDArray[np.int64]) -> Distances:
+        """The bits."""
+        return bits
+
+    def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
+        """All near pairs among n, each once but in no order, in batches of bounded size."""
+        batches = pair_batches(fingerprints.values, bounds.bits, self.layout)
+        if self.sketching is None or bounds.mismatches is None:
+            return batches
+        sketching = self.sketching
+        sketches = fingerprints.sketches
+        return (
+            pairs.where(bounds.verified(sketching, sketches, pairs.left, sketches, pairs.right)[1])
+            for pairs in batches
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MinHashScheme:
+    """Bands of the sketch name the drawers; near ones have similar sketches.
+
+    threshold: how similar, or AUTO for what `threshold_of` says, where sketches tell the features.
+    """
+
+    bands: Bands
+    sketching: SketchParameters
+    threshold: float | str
+
+    @property
+    def tables(self) -> int:
+        """In how many drawers a fingerprint is indexed."""
+        return self.bands.number
+
+    @property
+    def listed_sketching(self) -> SketchParameters:
+        """The sketch."""
+        return self.sketching
+
+    def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
+        """Raises UsageError for a k, which is of bits."""
+        if k is not None:
+            raise UsageError(f"k = {k}: scheme minhash compares by similarity, give min_similarity instead")
+        wanted = self.threshold if min_similarity is None else min_similarity
+        if min_similarity is None and self.threshold == AUTO:
+            return Bounds(0, _most_mismatches_by_features(self.sketching))
+        return Bounds(0, self.sketching.most_mismatches(_similarity(wanted)))
+
+    def loose_bounds(self, similarity: float) -> Bounds:
+        """Four standard errors of the estimate below."""
+        return self.bounds(None, max(0.0, _similarity(similarity) - 4 * self.sketching.standard_error))
+
+    def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        """The drawers of n fingerprints: uint8 (n, tables, 5)."""
+        return self.keys(fingerprints)[..., : rowkeys.PREFIX_BYTES]
+
+    def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        """Their rows there: uint8 (n, tables, 13)."""
+        return rowkeys.encode_segments(self._segments(fingerprints), fingerprints.values)
+
+    def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
+        """Nothing: fingerprints of similar texts have nothing in common."""
+        return np.zeros(np.broadcast_shapes(a.shape, b.shape), dtype=np.uint8)
+
+    def bits_between(self, a: int, b: int) -> int:
+        """Nothing."""
+        return 0
+
+    def distances(self, bits: Distances, mismatches: NDArray[np.int64]) -> Distances:
+        """The mismatching slots."""
+        return mismatches
+
+    def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
+        """All near pairs among n that share a band, each once but in no order, in batches of bounded
+        size."""
+        return gathered(self._verified(fingerprints, bounds))
+
+    def _verified(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
+        for left, right in sharing_batches(self._segments(fingerprints)):
+            sketches = fingerprints.sketches
+            mismatches, few = bounds.verified(self.sketching, sketches, left, sketches, right)
+            yield Pairs(left, right, mismatches).where(few)
+
+    def _segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint32]:
+        return self.bands.segments(self.sketching.slots_of(fingerprints.sketches), self.sketching.bits)
+
+
+@lru_cache
+def _most_mismatches_by_features(sketching: SketchParameters) -> NDArray[np.int64]:
+    return np.array([sketching.most_mismatches(threshold_of(features)) for features in range(COUNTED + 1)])
+
+
+def _similarity(value: float | str) -> float:
+    if isinstance(value, str) or not isinstance(value, Real) or not 0 <= value <= 1:
+        raise UsageError(f"a similarity of {value!r}: use 0 to 1")
+    return value

@@ -1,0 +1,1 @@
+"""Features to SimHash fingerprints or MinHash sketches, whole batches at a time."""

@@ -1,0 +1,261 @@
+"""Features -> MinHash signatures (Broder: On the resemblance and containment of documents, 1997), and
+the bands by which similar ones meet.
+
+A text's shingles are its features as a set, each the upper 32 bits of its digest. Slot i of the
+signature is
+
+    fmix32(min over the shingles x of (a_i * x + b_i mod 2^32)),    a_i odd.
+
+So every slot holds a permutation's least element: two texts agree in a slot with a probability of
+their Jaccard similarity. Linear permutations are not min-wise independent on every set (Bohman,
+Cooper, Frieze: Min-wise independent linear permutations, 2000), but shingles are digests that were
+mixed well, and on such sets no bias can be measured; tests/unit/test_minhash.py holds it to that. The
+final mixing makes all bits of a slot equally good, as the least elements are small and the low bits of
+a product depend on the low bits of x alone.
+
+Only the low `bits` of each slot are kept (Li, König: b-Bit Minwise Hashing, WWW 2010): packed, they
+are a text's sketch. Its bands and its fingerprint are hashes of the sketch, so that everything about a
+fingerprint can be derived again from what is stored. All of it is exact integer arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.errors import UsageError
+from simhbase.text.features import FeatureBatch
+from simhbase.text.hashing import GOLDEN, fmix32, fmix64
+
+SLOTS = 128
+BITS = (1, 2, 4, 8, 16, 32)
+COUNTED = 128  # features from which on it makes no difference how many there are
+
+_MOST_SLOTS = 4096
+_LEAST_BITS = 64  # of a sketch: all zero, which stands for no text, is then no text's by chance
+_CACHED = 1 << 14  # shingles hashed at once: 64 KiB, which stay in the cache
+_LARGE = 1 << 15  # shingles from which on the compiled loop is worth loading, with 128 slots: 10 ms
+_COMPARED = 1 << 14  # sketches compared at once
+
+Minima = Callable[
+    [NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]], NDArray[np.uint32]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SketchParameters:
+    """How a text's shingles become its sketch: `slots` values of `bits` bits each; `sized`: a last byte
+    tells how many different features the text has, COUNTED for more.
+
+    Raises UsageError for bits other than 1, 2, 4, 8, 16 and 32, for slots that do not fill bytes, and for
+    sketches of fewer than 64 bits.
+    """
+
+    slots: int = SLOTS
+    bits: int = 8
+    seed: int = 0
+    sized: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bits not in BITS:
+            raise UsageError(f"sketches of {self.bits} bits a slot: use {', '.join(map(str, BITS))}")
+        if not 0 < self.slots <= _MOST_SLOTS:
+            raise UsageError(f"{self.slots} slots: use 1 to {_MOST_SLOTS}")
+        if self.slots * self.bits % 8:
+            raise UsageError(f"{self.slots} slots of {self.bits} bits end within a byte: use more or fewer")
+        if self.slots * self.bits < _LEAST_BITS:
+            raise UsageError(
+                f"{self.slots} slots of {self.bits} bits tell too little: use more slots, a sketch has "
+                f"{_LEAST_BITS} bits at least"
+            )
+
+    @property
+    def bytes(self) -> int:
+        """Size of a sketch."""
+        return self.signature_bytes + self.sized
+
+    @property
+    def signature_bytes(self) -> int:
+        """Size of its slots."""
+        return self.slots * self.bits // 8
+
+    def sketches(self, batch: FeatureBatch) -> NDArray[np.uint8]:
+        """The sketches of n texts: uint8 (n, bytes). A text without features has no meaningful one."""
+        packed = pack(signatures(batch, self.slots, self.seed), self.bits)
+        if not self.sized:
+            return packed
+        counts = np.minimum(batch.distinct(COUNTED), COUNTED).astype(np.uint8)
+        return np.column_stack([packed, counts])
+
+    def slots_of(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The packed slots of sketches: uint8 (n, bytes) -> uint8 (n, signature_bytes)."""
+        return sketches[:, : self.signature_bytes]
+
+    def features(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """How many features texts have, of sketches that tell it: uint8 (n, bytes) -> uint8 (n,)."""
+        return np.minimum(sketches[:, -1], np.uint8(COUNTED))  # no damaged byte tells of more
+
+    def mismatches(self, a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """How many slots differ, sketch by sketch: two times uint8 (n, bytes) -> int64 (n,)."""
+        everyone = np.arange(len(a))
+        return self.mismatches_among(a, everyone, b, everyone)
+
+    def mismatches_among(
+        self,
+        a: NDArray[np.uint8],
+        left: NDArray[np.int64],
+        b: NDArray[np.uint8],
+        right: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """The same for chosen pairs: of the sketches a at left (m,) and b at right (m,) -> int64 (m,)."""
+        counts = np.empty(len(left), dtype=np.int64)
+        a, b = self.slots_of(a), self.slots_of(b)
+        for start in range(0, len(left), _COMPARED):
+            part = slice(start, start + _COMPARED)
+            differ = unpack(a[left[part]], self.bits) != unpack(b[right[part]], self.bits)
+            counts[part] = np.count_nonzero(differ, axis=1)
+        return counts
+
+    @property
+    def standard_error(self) -> float:
+        """Of an estimated similarity, at most: sqrt(p (1 - p) / slots) of the share of equal slots p, which
+        grows where the chance of agreement is taken out (see `similarity`)."""
+        return 0.5 / sqrt(self.slots) / (1 - 2.0**-self.bits)
+
+    def similarity(self, mismatches: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The Jaccard similarity that so many mismatching slots speak for: float64, from 0 to 1.
+
+        Slots that are different still agree in b bits with a chance of 2^-b, which is taken out:
+        (share of equal slots - 2^-b) / (1 - 2^-b). The standard error is about
+        sqrt(J (1 - J) / slots) for 8 bits and more, 0.035 for J = 0.8 and 128 slots.
+        """
+        chance = 2.0**-self.bits
+        return np.maximum(0.0, ((1 - mismatches / self.slots) - chance) / (1 - chance))
+
+    def most_mismatches(self, similarity: float) -> int:
+        """With how many mismatching slots at most two sketches are estimated to be so similar."""
+        counts = np.arange(self.slots + 1)
+        return int(np.flatnonzero(self.similarity(counts) >= similarity)[-1])
+
+
+def signatures(batch: FeatureBatch, slots: int = SLOTS, seed: int = 0) -> NDArray[np.uint32]:
+    """The signatures of n texts: uint32 (n, slots). How often a feature occurs does not matter.
+
+    The first slots are the same however many there are. A text without features gets zeros: the
+    caller must not take them for a signature.
+    """
+    present = np.flatnonzero(batch.counts)
+    found = np.zeros((len(batch.counts), slots), dtype=np.uint32)
+    if len(present):
+        counts = batch.counts[present]
+        shingles = np.ascontiguousarray(batch.digests.view(">u4")[:, 0], dtype=np.uint32)
+        factors, terms = _permutations(slots, seed)
+        least = _loop_for(len(shingles))(shingles, np.cumsum(counts) - counts, factors, terms)
+        fmix32(least)
+        found[present] = least
+    return found
+
+
+def minima(
+    shingles: NDArray[np.uint32],
+    starts: NDArray[np.int64],
+    factors: NDArray[np.uint32],
+    terms: NDArray[np.uint32],
+) -> NDArray[np.uint32]:
+    """The least element of n texts under each permutation: uint32 (n, slots).
+
+    shingles: of all texts, one text after the other; starts: where each text's begin, of which none
+    is without any; factors, terms: uint32 (slots,), the permutations.
+    """
+    least = np.empty((len(factors), len(starts)), dtype=np.uint32)
+    for texts, start, end in _chunks(starts, len(shingles)):
+        part = shingles[start:end]
+        at_once = max(1, _CACHED // len(part))
+        for slot in range(0, len(factors), at_once):
+            slots = slice(slot, slot + at_once)
+            hashed = factors[slots, np.newaxis] * part
+            hashed += terms[slots, np.newaxis]
+            least[slots, texts] = np.minimum.reduceat(hashed, starts[texts] - start, axis=1)
+    return np.ascontiguousarray(least.T)
+
+
+def _chunks(starts: NDArray[np.int64], end: int) -> Iterator[tuple[slice, int, int]]:
+    """Texts in chunks of about _CACHED shingles, each with where its shingles start and end."""
+    first = [0, *(np.flatnonzero(np.diff(starts // _CACHED)) + 1).tolist(), len(starts)]
+    bounds = [*starts[first[:-1]].tolist(), end]
+    for number in range(len(first) - 1):
+        yield slice(first[number], first[number + 1]), bounds[number], bounds[number + 1]
+
+
+@cache
+def _compiled() -> Minima:
+    try:
+        from simhbase.fingerprint.minhash_numba import minima as compiled
+    except (ImportError, RuntimeError):  # RuntimeError: Numba finds no folder to keep what it compiled
+        return minima
+    found: Minima = compiled
+    return found
+
+
+def _loop_for(shingles: int) -> Minima:
+    """The quicker loop for so many; loading the compiled one is worth it for many only."""
+    return _compiled() if shingles >= _LARGE or _compiled.cache_info().currsize else minima
+
+
+@lru_cache
+def _permutations(slots: int, seed: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Factors and terms: the upper, made odd, and the lower halves of fmix64(GOLDEN * (2^32 seed + i)),
+    i from 1 on (the generator of Steele, Lea, Flood: Fast splittable pseudorandom number generators,
+    OOPSLA 2014, with another finaliser)."""
+    words = np.arange(1, slots + 1, dtype=np.uint64) + np.uint64(seed << 32)
+    words *= np.uint64(GOLDEN)
+    fmix64(words)
+    factors = (words >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
+    return factors, words.astype(np.uint32)
+
+
+def pack(signatures: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
+    """The low bits of each slot, one behind the other: uint32 (n, slots) -> uint8 (n, slots * bits / 8).
+
+    Slots of 16 and 32 bits are big-endian; of smaller ones the first is in the upper bits of a byte.
+    """
+    if bits >= 8:
+        return signatures.astype(f">u{bits // 8}").view(np.uint8)
+    n, slots = signatures.shape
+    low = (signatures & np.uint32((1 << bits) - 1)).astype(np.uint8)
+    in_byte = low.reshape(n, slots * bits // 8, 8 // bits)
+    packed: NDArray[np.uint8] = np.bitwise_or.reduce(in_byte << _shifts(bits), axis=2)
+    return packed
+
+
+def unpack(sketches: NDArray[np.uint8], bits: int) -> NDArray[np.unsignedinteger]:
+    """The slots of sketches: uint8 (n, slots * bits / 8) -> unsigned (n, slots)."""
+    if bits >= 8:
+        return np.ascontiguousarray(sketches).view(f">u{bits // 8}")
+    slots = sketches[:, :, np.newaxis] >> _shifts(bits) & np.uint8((1 << bits) - 1)
+    return slots.reshape(len(sketches), sketches.shape[1] * 8 // bits)
+
+
+def _shifts(bits: int) -> NDArray[np.uint8]:
+    return np.arange(8 - bits, -1, -bits, dtype=np.uint8)
+
+
+def fingerprints(sketches: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """A 64-bit hash of each sketch: uint8 (n, bytes) -> uint64 (n,)."""
+    padded = np.zeros((len(sketches), -(-sketches.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : sketches.shape[1]] = sketches
+    return hash_words(padded.view(">u8").astype(np.uint64))
+
+
+def hash_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """fmix64 of what is hashed so far XOR the next word, along the last axis: (..., m) -> (...)."""
+    state = np.full(words.shape[:-1], GOLDEN, dtype=np.uint64)
+    for position in range(words.shape[-1]):
+        state ^= words[..., position]
+        fmix64(state)
+    return state

@@ -1,0 +1,369 @@
+"""Compares the tables of an index with each other, and mends what crashes and lost rows left.
+
+Three passes, each in bounded memory: documents against the hints that lead to them, hints against the
+documents they lead to, index rows against the table fingerprints. All are safe beside writers: what seems
+wrong is read again before it is counted or touched, and hints that are younger than the grace time are left
+alone. A part of an index, a range of keys in each table, can be checked by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.rowkeys import decode
+from simhbase.drawers.scheme import Scheme
+from simhbase.errors import UsageError
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import rows
+from simhbase.index.index import open_index
+from simhbase.index.rows import State
+from simhbase.index.stats import sizes
+from simhbase.index.vacuum import GRACE, Removed, Vacuum
+from simhbase.index.writer import Known, batch_of, known, now
+from simhbase.progress import Progress, counting, no_progress
+from simhbase.stores.base import IndexRows, RecordTable, Row, Store, leaves_hints
+
+UNLISTED = "documents that their fingerprint does not list"
+UNINDEXED = "documents that are missing from a drawer"
+UNSKETCHED = "documents whose sketch is lost: load their texts again"
+STRAY_LISTING = "listed documents that are not stored or have another fingerprint"
+STRAY_ROW = "index rows of fingerprints without documents"
+WRONG_ROW = "index rows that are no row of their fingerprint"
+UNREADABLE = "rows that cannot be read"
+GARBAGE = frozenset([STRAY_LISTING, STRAY_ROW])  # where many processes write: costs room, and nothing else
+EXAMPLES = 5
+MOST_PASSES = 5  # a repair that needs more is not getting anywhere
+EXPIRING = (
+    2 * 3600 * 1000
+)  # milliseconds before the end of its time in which other rows of its document may be gone
+
+
+@dataclass
+class Findings:
+    """What a pass read and found: rows a table, and by kind problems and garbage, with a few examples of
+    each. Garbage is what crashes and moves leave where many processes write; lookups pass over it."""
+
+    documents: int = 0
+    listings: int = 0
+    index_rows: int = 0
+    problems: Counter[str] = field(default_factory=Counter)
+    garbage: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there is no problem."""
+        return not self.problems
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of `of` equal ranges of keys, from 1 on; every table's keys begin with bits of a hash."""
+
+    number: int = 1
+    of: int = 1
+
+    def keys(self) -> tuple[bytes, bytes]:
+        """The first key, and the key behind the last; empty for the end."""
+        return _position(self.number - 1, self.of), _position(self.number, self.of)
+
+
+def _position(number: int, of: int) -> bytes:
+    return b"" if number in (0, of) else ((number << 64) // of).to_bytes(8)
+
+
+WHOLE = Part()
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check has found.
+
+    documents, listings, index_rows: rows read by the last pass; problems, garbage: how many of each kind the
+    first pass found, with a few examples. Garbage is what crashes and moves leave in HBase: it costs room,
+    and lookups pass over it. passes: more than one where something was repaired. clean: no problem, or none
+    is left.
+    """
+
+    documents: int
+    listings: int
+    index_rows: int
+    problems: Mapping[str, int]
+    garbage: Mapping[str, int]
+    examples: Mapping[str, Sequence[str]]
+    passes: int
+    clean: bool
+
+
+def check(
+    url: str, repair: bool = False, *, part: Part | tuple[int, int] = WHOLE, progress: Progress = no_progress
+) -> CheckReport:
+    """Compares the rows of a store's tables with each other.
+
+    repair: mends what is found, until a pass finds nothing, and removes garbage that is older than a day.
+    part: (1, 100) is the first of a hundred equal parts of each table; progress: is told how far a pass is.
+    Safe beside writers. Raises UsageError for what is no part, and what `simhbase.open` raises.
+
+    `simhbase.tables.check` says whether the tables are what they should be.
+    """
+    part = _part(part)
+    with open_index(url, access="write" if repair else "read") as index:
+
+        def one_pass() -> Findings:
+            def rows() -> int:
+                return sum(size.rows for size in sizes(index.store).values()) // part.of
+
+            with counting(progress, "rows", rows) as note:
+                return Checker(index.store, index.profile.index_scheme, repair, progress=note).check(part)
+
+        passes = list(_repeated(one_pass, MOST_PASSES if repair else 1))
+    first, last = passes[0], passes[-1]
+    return CheckReport(
+        documents=last.documents,
+        listings=last.listings,
+        index_rows=last.index_rows,
+        problems=dict(first.problems),
+        garbage=dict(first.garbage),
+        examples=first.examples,
+        passes=len(passes),
+        clean=last.is_clean,
+    )
+
+
+def _part(given: Part | tuple[int, int]) -> Part:
+    """The part that was given. Raises UsageError."""
+    try:
+        part = given if isinstance(given, Part) else Part(*given)
+        if 1 <= part.number <= part.of:
+            return part
+    except TypeError:
+        pass
+    raise UsageError(f"part = {given!r}: (1, 100) is the first of a hundred parts")
+
+
+def _repeated(check: Callable[[], Findings], most: int) -> Iterator[Findings]:
+    """Passes until one finds nothing, `most` at most."""
+    for _ in range(most):
+        found = check()
+        yield found
+        if found.is_clean and not found.garbage:
+            return
+
+
+@dataclass(frozen=True)
+class Checker:
+    """Checks one index.
+
+    repair: mends each problem at once, and removes garbage; grace: seconds in which hints are left alone;
+    progress: called with the number of rows read since the last call.
+    """
+
+    store: Store
+    scheme: Scheme
+    repair: bool = False
+    grace: float = GRACE
+    clock: Callable[[], int] = field(default=now)
+    progress: Callable[[int], None] = lambda rows: None
+
+    def check(self, part: Part = WHOLE) -> Findings:
+        """All three passes over a part of each table."""
+        report = Findings()
+        records = self.store.records
+        # Where one process writes, what is read again and mended must not change in between.
+        for batch in records("documents").iterate(*part.keys()):
+            with self.store.exclusive():
+                self._documents(batch, report)
+            self.progress(len(batch))
+        for batch in records("fingerprints").iterate(*part.keys()):
+            with self.store.exclusive():
+                self._listings(batch, report)
+            self.progress(len(batch))
+        for rows_ in self.store.drawers.iterate(*part.keys()):
+            with self.store.exclusive():
+                self._index_rows(rows_, report)
+            self.progress(len(rows_.keys))
+        if self.repair:
+            self.store.sync()
+        return report
+
+    @property
+    def _before(self) -> int:
+        """What is older can be judged: at once where all tables change together."""
+        return self.clock() - int(self.grace * 1000) if leaves_hints(self.store) else 1 << 62
+
+    def _note(self, report: Findings, kind: str, what: Sequence[str]) -> None:
+        if not what:
+            return
+        counter = report.garbage if kind in GARBAGE and leaves_hints(self.store) else report.problems
+        counter[kind] += len(what)
+        examples = report.examples.setdefault(kind, [])
+        examples += what[: EXAMPLES - len(examples)]
+
+    def _documents(self, batch: Sequence[Row], report: Findings) -> None:
+        report.documents += len(batch)
+        stored: dict[str, Known] = {}
+        unreadable = []
+        sketched = self.scheme.sketching is not None and self.scheme.listed_sketching is None
+        for key, cell in batch:
+            parsed = rows.parse_document(key, cell.value)
+            if parsed is None or (parsed[1].sketch and not sketched):
+                unreadable.append((key, cell.version))
+            elif parsed[1].state == State.STORED and not self._expires(cell.version):
+                stored[parsed[0]] = Known(parsed[1], cell.version)
+        self._remove_unreadable("documents", unreadable, report)
+        wrong = self._damaged(stored)
+        # Read again: what has moved meanwhile has left its hints to vacuum.
+        names = [document for document in stored if any(document in damaged for damaged in wrong.values())]
+        same = {
+            document
+            for document, each in zip(names, known(self.store, names), strict=True)
+            if each == stored[document]
+        }
+        for kind, damaged in wrong.items():
+            self._note(report, kind, [document for document in damaged if document in same])
+        if self.repair:
+            mended = [document for document in names if document in same]
+            self._mend({document: stored[document] for document in mended}, wrong[UNSKETCHED])
+
+    def _expires(self, version: int) -> bool:
+        """Whether a document's rows, which do not expire at one moment, may be going."""
+        ttl = self.store.ttl()
+        return ttl is not None and version + ttl * 1000 < self.clock() + EXPIRING
+
+    def _remove_unreadable(
+        self, table: RecordTable, found: Sequence[tuple[bytes, int]], report: Findings
+    ) -> None:
+        self._note(report, UNREADABLE, [f"{table} {key.hex()}" for key, _ in found])
+        if self.repair and found:
+            self.store.records(table).delete([key for key, _ in found], [version for _, version in found])
+
+    def _damaged(self, stored: Mapping[str, Known]) -> dict[str, set[str]]:
+        """The documents that something is missing of, by kind."""
+        names = list(stored)
+        keys = [rows.listing_key(stored[document].entry.fingerprint, document) for document in names]
+        cells = self.store.records("fingerprints").get(keys)
+        listed_sketching, sketching = (
+            self.scheme.listed_sketching,
+            self.scheme.sketching,
+        )
+        size = sketching.bytes if sketching else 0
+        unlisted = {
+            name for name, cell in zip(names, cells, strict=True) if cell is None and not listed_sketching
+        }
+        unsketched = {
+            name
+            for name, cell in zip(names, cells, strict=True)
+            if len((cell.value if cell else b"") if listed_sketching else stored[name].entry.sketch) != size
+        }
+        whole = [
+            (document, b"" if cell is None else cell.value)
+            for document, cell in zip(names, cells, strict=True)
+            if document not in unsketched or not listed_sketching
+        ]
+        listed = [
+            (stored[name].entry.fingerprint, sketch if listed_sketching else b"") for name, sketch in whole
+        ]
+        fingerprints = batch_of(listed, listed_sketching)
+        there = np.logical_and.reduce(self.store.drawers.times(self.scheme.keys(fingerprints)) >= 0, axis=1)
+        unindexed = {name for (name, _), found in zip(whole, there.tolist(), strict=True) if not found}
+        return {UNLISTED: unlisted, UNSKETCHED: unsketched, UNINDEXED: unindexed}
+
+    def _mend(self, stored: Mapping[str, Known], unsketched: set[str]) -> None:
+        """Puts the hints of documents again; not where they need a sketch that is lost, which only the text
+        can bring back."""
+        if self.scheme.listed_sketching:
+            stored = {name: each for name, each in stored.items() if name not in unsketched}
+        keys = {name: rows.listing_key(each.entry.fingerprint, name) for name, each in stored.items()}
+        table = self.store.records("fingerprints")
+        listed = dict(zip(keys, table.get(list(keys.values())), strict=True))
+        missing = [name for name, cell in listed.items() if not cell]
+        # Later than whatever removed them, which would hide them otherwise.
+        version = max([self.clock(), *(stored[name].version + 1 for name in missing)])
+        table.put([(keys[name], b"") for name in missing], version)
+        sketches = {name: cell.value if cell else b"" for name, cell in listed.items()}
+        sketched = {each.entry.fingerprint: sketches[name] for name, each in stored.items()}
+        fingerprints = batch_of(list(sketched.items()), self.scheme.listed_sketching)
+        self.store.drawers.add(self.scheme.keys(fingerprints))
+
+    def _listings(self, batch: Sequence[Row], report: Findings) -> None:
+        listed: dict[tuple[int, str], int] = {}
+        unreadable = []
+        for key, cell in batch:
+            parsed = rows.parse_listing(key)
+            if parsed is None:
+                unreadable.append((key, cell.version))
+            else:
+                listed[parsed] = cell.version
+        self._remove_unreadable("fingerprints", unreadable, report)
+        report.listings += len(listed)
+        stray = self._stray_listings(listed)
+        self._note(report, STRAY_LISTING, [f"{document} under {value:016x}" for value, document in stray])
+        if self.repair and stray:
+            self._vacuum.remove(stray, self._before, Removed())
+
+    def _stray_listings(self, listed: Mapping[tuple[int, str], int]) -> list[tuple[int, str]]:
+        """Those of the listings, with their versions, that lead nowhere and are old enough, as are their
+        documents."""
+        before = self._before
+        ids = list(dict.fromkeys(document for _, document in listed))
+        documents = dict(zip(ids, known(self.store, ids), strict=True))
+        return [
+            (fingerprint, document)
+            for (fingerprint, document), version in listed.items()
+            if version < before
+            and ((found := documents[document]) is None or found.version < before)
+            and not (found and found.stored and found.entry.fingerprint == fingerprint)
+        ]
+
+    @property
+    def _vacuum(self) -> Vacuum:
+        return Vacuum(self.store, self.scheme, self.grace, self.clock)
+
+    def _index_rows(self, found: IndexRows, report: Findings) -> None:
+        keys, times = found.keys, found.times
+        report.index_rows += len(keys)
+        _, flags, values = decode(keys)
+        distinct, place = np.unique(values, return_inverse=True)
+        listed = self.store.records("fingerprints").scan(
+            list(map(rows.listing_prefix, distinct.tolist())), limit=1
+        )
+        sketches = [each[0][1].value if each else b"" for each in listed]
+        size = self.scheme.listed_sketching.bytes if self.scheme.listed_sketching else 0
+        sketched = np.array([len(sketch) == size for sketch in sketches], dtype=np.bool_)
+        fingerprints = batch_of(
+            list(zip(distinct.tolist(), sketches, strict=True)), self.scheme.listed_sketching
+        )
+        position = np.cumsum(sketched) - 1
+        # Rows of a fingerprint whose sketch is not known cannot be told from others.
+        told = np.flatnonzero(sketched[place])
+        wrong = np.zeros(len(keys), dtype=np.bool_)
+        wrong[told] = ~self._expected(flags[told], fingerprints[position[place[told]]], keys[told])
+        empty = np.array([not each for each in listed], dtype=np.bool_)
+        stray = ~wrong & empty[place] & (times < self._before)
+        stray[stray] = self._still_empty(values[stray])
+        self._note(report, WRONG_ROW, [key.tobytes().hex() for key in keys[wrong]])
+        self._note(report, STRAY_ROW, [f"{value:016x}" for value in values[stray].tolist()])
+        going = wrong | stray
+        if self.repair and going.any():
+            self.store.drawers.remove(keys[going], times[going])
+
+    def _still_empty(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which of the fingerprints list no documents, asked after their index rows were read."""
+        distinct, place = np.unique(fingerprints, return_inverse=True)
+        prefixes = list(map(rows.listing_prefix, distinct.tolist()))
+        listed = self.store.records("fingerprints").scan(prefixes, limit=1) if prefixes else []
+        return np.array([not each for each in listed], dtype=np.bool_)[place]
+
+    def _expected(
+        self, flags: NDArray[np.uint8], fingerprints: FingerprintBatch, keys: NDArray[np.uint8]
+    ) -> NDArray[np.bool_]:
+        """Which keys are the ones that the scheme makes of their fingerprints."""
+        is_flag = (flags >= 1) & (flags <= self.scheme.tables)
+        made = self.scheme.keys(fingerprints)[np.arange(len(keys)), np.where(is_flag, flags, 1) - 1]
+        right: NDArray[np.bool_] = is_flag & np.logical_and.reduce(made == keys, axis=1)
+        return right

@@ -1,0 +1,351 @@
+"""The facade: one profile over one store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from operator import index
+from time import monotonic
+from types import TracebackType
+from typing import Self, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.errors import PermanentError, ReadOnly, UsageError
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.index import rows
+from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Reader, listed_sketches
+from simhbase.index.rows import Entry
+from simhbase.index.stats import Stats, measure
+from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
+from simhbase.index.writer import Writer, batch_of, known, writer_for
+from simhbase.model import AddReport, Document, Lookup, Rejected
+from simhbase.profile import Profile
+from simhbase.stores import create_store, open_store
+from simhbase.stores.base import Access, Store, leaves_hints
+
+T = TypeVar("T")
+Value = TypeVar("Value")
+
+MOST_SHOWN = 80  # characters of a value in a message
+UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch to compare by"
+UNKNOWN_ID = "no document is stored under this id"
+LOST_SKETCH = "the document's sketch is lost: simhbase check says more"
+LOOKED_AT = 5.0  # seconds after which an open index makes sure that its tables are still the same
+
+
+def open_index(
+    url: str,
+    create: Profile | None = None,
+    access: Access = "write",
+    drawer_limit: int | None = DRAWER_LIMIT,
+    ids_limit: int = IDS_LIMIT,
+) -> Index:
+    """Opens the index at a URL.
+
+    create: makes what is missing of the tables, with this profile; tables that exist must have it.
+    access: "read" leaves an embedded store to its one writer. drawer_limit, ids_limit: see Reader.
+
+    Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another
+    process writes to this embedded store), StoreUnreachable, UsageError.
+    """
+    if access not in get_args(Access):
+        raise UsageError(f"no access {access!r}: use one of {', '.join(get_args(Access))}")
+    if not isinstance(url, str):
+        raise UsageError(f"{url!r} is no URL of a store: it is a string, such as 'rocksdb:{url}'")
+    for name, limit in (("drawer_limit", drawer_limit), ("ids_limit", ids_limit)):
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise UsageError(f"{name} = {limit!r}: a whole number from 1 on is needed")
+    if create is not None and not isinstance(create, Profile):
+        raise UsageError(f"create = {create!r} is no Profile: create=Profile() takes the defaults")
+    if create is not None:
+        if access == "read":
+            raise UsageError(
+                "create makes a store, which access='read' does not allow: leave one of them out"
+            )
+        create.require_fits_tables()
+    store = open_store(url, access) if create is None else create_store(url)
+    try:
+        if create is not None:
+            write_profile(store, create)
+        return Index(store, read_profile(store), access, drawer_limit, ids_limit)
+    except BaseException:
+        store.close()
+        raise
+
+
+class Index:
+    """Adds, finds and deletes documents. Use it as a context manager, or close it."""
+
+    def __init__(
+        self,
+        store: Store,
+        stored: StoredProfile,
+        access: Access = "write",
+        drawer_limit: int | None = DRAWER_LIMIT,
+        ids_limit: int = IDS_LIMIT,
+    ) -> None:
+        self.store = store
+        self.profile = stored.profile
+        self.access = access
+        self._stored = stored
+        self._looked = monotonic()
+        self._reader = Reader(store, stored.profile.index_scheme, drawer_limit, ids_limit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the store; may be called twice."""
+        self.store.close()
+
+    @cached_property
+    def fingerprinter(self) -> Fingerprinter:
+        """The profile's pipeline, checked on first use against the creator's answers to fixed texts.
+
+        Raises ProfileMismatch.
+        """
+        fingerprinter = self.profile.fingerprinter()
+        self._stored.check_pipeline(fingerprinter)
+        return fingerprinter
+
+    @cached_property
+    def writer(self) -> Writer:
+        """What add and delete go through. Raises ReadOnly."""
+        if self.access == "read":
+            raise ReadOnly(f"{self.store.url} was opened for reading: open it with access='write'")
+        return writer_for(self.store, self.profile.index_scheme)
+
+    def add(self, documents: Iterable[Document]) -> AddReport:
+        """Stores documents, replacing those with the same id; durable when it returns.
+
+        A document without a fingerprint or with an unusable id is rejected and named in the report.
+        Raises UsageError, before anything is stored, for what is no document.
+        """
+        batch = _documents(documents)
+        found = self.fingerprinter.fingerprint_many([document.text for document in batch])
+        rejected = tuple(
+            Rejected(document.id, reason)
+            for document, reason in zip(batch, found.reasons, strict=True)
+            if reason is not None
+        )
+        accepted = found.accepted
+        ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
+        report = self.add_batch(ids, found.fingerprints[accepted])
+        return AddReport(report.added, report.moved, report.unchanged, rejected + report.rejected)
+
+    def add_fingerprints(
+        self, ids: Sequence[str], fingerprints: NDArray[np.uint64] | Sequence[int]
+    ) -> AddReport:
+        """The same for n ids with fingerprints made elsewhere: uint64 (n,), or n integers."""
+        ids, values = _several(ids, "ids"), _fingerprints(fingerprints)
+        if len(ids) != len(values):
+            raise UsageError(f"{len(ids)} ids with {len(values)} fingerprints: each needs one")
+        if self.profile.sketching is not None:
+            raise UsageError(
+                f"{self.store.url} keeps a sketch of each text, which fingerprints made elsewhere do not "
+                "have: give the texts"
+            )
+        return self.add_batch(ids, FingerprintBatch.bare(values))
+
+    def add_batch(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> AddReport:
+        """The same for what a fingerprinter of this profile made of n texts."""
+        return self._watched(lambda: self.writer.add(ids, fingerprints))
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Removes documents; returns how many of the ids were stored."""
+        several = _several(ids, "ids")
+        return self._watched(lambda: self.writer.delete(several))
+
+    def stats(self, exact: bool = False) -> Stats:
+        """How large the index is: by the store's estimates, or exact, which reads every row."""
+        self.store.refresh()
+        return self._watched(lambda: measure(self.store, self.profile.index_scheme, exact))
+
+    def counters(self) -> Mapping[str, int]:
+        """What has happened since the index was opened, by name: operations, retries, truncated drawers and
+        the like; empty for embedded stores."""
+        return self.store.counters()
+
+    def require_own_tables(self) -> None:
+        """Raises ProfileMismatch where the tables were dropped and made anew since they were opened, and
+        TablesMissing where they were dropped. Every operation looks now and then, and after an error."""
+        self._stored.require_in(self.store)
+        self._looked = monotonic()
+
+    def _watched(self, operation: Callable[[], T]) -> T:
+        """What an operation on the tables returns, if they are still those that were opened."""
+        if monotonic() - self._looked > LOOKED_AT:
+            self.require_own_tables()
+        try:
+            return operation()
+        except PermanentError:
+            self.require_own_tables()
+            raise
+
+    def find(self, text: str, k: int | None = None, min_similarity: float | None = None) -> Lookup:
+        """The documents near a text, the nearest first.
+
+        k: bits that fingerprints differ in at most; min_similarity: Jaccard similarity of at least so
+        much, as the sketches estimate it; None: as the profile says. Raises UsageError for a bound
+        that the scheme does not know, or cannot keep.
+        """
+        return self.find_many([text], k, min_similarity)[0]
+
+    def find_many(
+        self, texts: Sequence[str], k: int | None = None, min_similarity: float | None = None
+    ) -> list[Lookup]:
+        """The same for n texts, with one read of the drawers. Texts without a fingerprint get a
+        Lookup that says why."""
+        found = self.fingerprinter.fingerprint_many(_several(texts, "texts"))
+        lookups = iter(self.find_batch(found.fingerprints[found.accepted], k, min_similarity))
+        return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
+
+    def find_batch(
+        self, fingerprints: FingerprintBatch, k: int | None = None, min_similarity: float | None = None
+    ) -> list[Lookup]:
+        """The same for what a fingerprinter of this profile made of n texts."""
+        self.store.refresh()
+        return self._watched(lambda: self._reader.find(fingerprints, k, min_similarity))
+
+    def find_fingerprints(
+        self,
+        fingerprints: NDArray[np.uint64] | Sequence[int],
+        k: int | None = None,
+        min_similarity: float | None = None,
+    ) -> list[Lookup]:
+        """The same for fingerprints: uint64 (n,), or n integers. Where the index keeps sketches, they
+        are compared by theirs: one that is not stored gets a Lookup that says so."""
+        values = _fingerprints(fingerprints)
+        if self.profile.sketching is None:
+            return self.find_batch(FingerprintBatch.bare(values), k, min_similarity)
+        self.store.refresh()
+        distinct = list(dict.fromkeys(values.tolist()))
+        sketches = self._read(lambda: self._sketches_under(distinct))
+        asked = [(value, sketches.get(value, b"")) for value in values.tolist()]
+        return self._find_sketched(asked, k, min_similarity, UNKNOWN_FINGERPRINT)
+
+    def _sketches_under(self, fingerprints: Sequence[int]) -> dict[int, bytes]:
+        """The sketch of one document of each fingerprint that has any."""
+        is_listed = self.profile.index_scheme.listed_sketching is not None
+        # Of several, as the first may have been left behind.
+        most = self._reader.ids_limit if leaves_hints(self.store) and not is_listed else 1
+        table = self.store.records("fingerprints")
+        found = table.scan(list(map(rows.listing_prefix, fingerprints)), most)
+        listed = {value: hints for value, hints in zip(fingerprints, found, strict=True) if hints}
+        if is_listed:
+            return {value: hints[0][1].value for value, hints in listed.items()}
+        ids = {value: [rows.listing_id(key) for key, _ in hints] for value, hints in listed.items()}
+        stored = self._documents_of([document for several in ids.values() for document in several])
+        return {
+            value: stored[document].sketch
+            for value, several in ids.items()
+            for document in reversed(several)
+            if document in stored and stored[document].fingerprint == value
+        }
+
+    def find_ids(
+        self, ids: Sequence[str], k: int | None = None, min_similarity: float | None = None
+    ) -> list[Lookup]:
+        """The same for stored documents; an id that is not stored gets a Lookup that says so. A document
+        is among its own matches."""
+        ids = _several(ids, "ids")
+        self.store.refresh()
+        stored, sketches = self._read(lambda: self._documents_with_sketches(ids))
+        asked = [(stored[each].fingerprint, sketches.get(each, b"")) for each in ids if each in stored]
+        found = iter(self._find_sketched(asked, k, min_similarity, LOST_SKETCH))
+        return [next(found) if document in stored else Lookup(None, reason=UNKNOWN_ID) for document in ids]
+
+    def _find_sketched(
+        self, asked: Sequence[tuple[int, bytes]], k: int | None, min_similarity: float | None, lost: str
+    ) -> list[Lookup]:
+        """The documents near fingerprints with these sketches; `lost` is why there is no answer where a
+        sketch is none."""
+        size = self.profile.sketching.bytes if self.profile.sketching else 0
+        lookups = iter(self.find_batch(batch_of(asked, self.profile.sketching), k, min_similarity))
+        return [
+            next(lookups) if len(sketch) == size else Lookup(value, reason=lost) for value, sketch in asked
+        ]
+
+    def fingerprints(self, ids: Sequence[str]) -> list[int | None]:
+        """The fingerprints of stored documents, None for ids that are not stored."""
+        ids = _several(ids, "ids")
+        self.store.refresh()
+        stored = self._watched(lambda: self._documents_of(ids))
+        return [stored[document].fingerprint if document in stored else None for document in ids]
+
+    def _read(self, read: Callable[[], T]) -> T:
+        """What is read of several tables, which agree with each other."""
+        return self._watched(lambda: self.store.consistently(read))
+
+    def _documents_of(self, ids: Sequence[str]) -> dict[str, Entry]:
+        """The documents that are stored among ids."""
+        storable = list(dict.fromkeys(document for document in ids if rows.id_problem(document) is None))
+        found = known(self.store, storable)
+        return {
+            document: each.entry
+            for document, each in zip(storable, found, strict=True)
+            if each and each.stored
+        }
+
+    def _documents_with_sketches(self, ids: Sequence[str]) -> tuple[dict[str, Entry], dict[str, bytes]]:
+        """The same, and the sketches of those that have any."""
+        stored = self._documents_of(ids)
+        if self.profile.index_scheme.listed_sketching:
+            fingerprints = {document: entry.fingerprint for document, entry in stored.items()}
+            return stored, listed_sketches(self.store, fingerprints)
+        return stored, {document: entry.sketch for document, entry in stored.items()}
+
+
+def _documents(values: Iterable[Document]) -> list[Document]:
+    """The documents as a list. Raises UsageError for anything else among them."""
+    if isinstance(values, (str, Document)):
+        raise UsageError("one document was given: put it into a list, [Document(id, text)]")
+    documents = _listed(values, "documents")
+    for document in documents:
+        if not isinstance(document, Document):
+            raise UsageError(f"{_shown(document)} is no document: use Document(id, text)")
+        if not isinstance(document.id, str) or not isinstance(document.text, str):
+            raise UsageError(f"{_shown(document)}: id and text are strings")
+    return documents
+
+
+def _several(values: Iterable[str], what: str) -> list[str]:
+    """The values as a list. A string is refused: its characters are never what was meant."""
+    if isinstance(values, str):
+        raise UsageError(f"one string was given for {what}: put it into a list, [{values[:40]!r}]")
+    several = _listed(values, what)
+    for value in several:
+        if not isinstance(value, str):
+            raise UsageError(f"{_shown(value)} is among the {what}: they are strings")
+    return several
+
+
+def _listed(values: Iterable[Value], what: str) -> list[Value]:
+    if not isinstance(values, Iterable):
+        raise UsageError(f"{_shown(values)} was given for {what}: a list of them is needed")
+    return list(values)
+
+
+def _fingerprints(values: NDArray[np.uint64] | Iterable[int]) -> NDArray[np.uint64]:
+    """Fingerprints as an array: uint64 (n,). Raises UsageError for what is none."""
+    if isinstance(values, np.ndarray) and values.dtype == np.uint64 and values.ndim == 1:
+        return values
+    try:
+        return np.array(list(map(index, values)), dtype=np.uint64)
+    except (TypeError, OverflowError) as error:
+        raise UsageError(
+            f"{_shown(values)}: fingerprints are integers from 0 to 2**64 - 1, in a list or an array"
+        ) from error
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}..."

@@ -1,0 +1,419 @@
+"""Fingerprints -> drawers -> candidates -> documents -> matches.
+
+One read of the drawers serves a whole batch, one of the table fingerprints what was found near there, and
+one of the documents table says what these hints lead to now. The last is spared where hints never lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.rowkeys import PREFIX_BYTES
+from simhbase.drawers.scheme import Bounds, Distances, Scheme
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import rows
+from simhbase.index.rows import Entry
+from simhbase.index.writer import batch_of, known
+from simhbase.model import Lookup, Match
+from simhbase.slices import bounded_slices, ranges
+from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints
+
+DRAWER_LIMIT = 10_000
+IDS_LIMIT = 1_000
+CHUNK_ROWS = 1 << 20  # rows compared at once
+FEW = 64  # rows compared one by one: as quick as the calls of NumPy that would compare all of them
+TOLD_AT_ONCE = 1 << 14  # fingerprints whose sketches are read at once
+
+_Near = tuple[NDArray[np.int64], NDArray[np.uint64], Distances]  # query, fingerprint, bits
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Fingerprints in the index near n queries by their bits.
+
+    hits: query, fingerprint, and how many bits differ; queries ascend, and every pair of query and
+    fingerprint is there once. truncated: of each query, whether a drawer was not read to its end.
+    """
+
+    hits: list[tuple[int, int, int]]
+    truncated: list[bool]
+
+
+@dataclass(frozen=True)
+class Near:
+    """Documents near n queries: matches of each, in no order and every document once; truncated: whether
+    a drawer was not read to its end; cut: whether a near fingerprint lists more documents than were asked
+    for."""
+
+    matches: list[list[Match]]
+    truncated: list[bool]
+    cut: list[bool]
+
+
+Hints = dict[int, list[tuple[str, bytes]]]  # by fingerprint, the documents listed and what their rows hold
+Now = dict[str, Entry]  # stored documents by id
+_Pair = tuple[int, str, int, bytes]  # a query, and a document's id, fingerprint and sketch
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Looks fingerprints up in one store.
+
+    drawer_limit: rows read of one drawer at most, None for all; ids_limit: documents listed of one
+    fingerprint at most. A lookup that met either says `truncated`.
+    """
+
+    store: Store
+    scheme: Scheme
+    drawer_limit: int | None = DRAWER_LIMIT
+    ids_limit: int = IDS_LIMIT
+
+    def find(
+        self, fingerprints: FingerprintBatch, k: int | None = None, min_similarity: float | None = None
+    ) -> list[Lookup]:
+        """The documents near each of n texts; the bounds are the profile's where they are not given.
+        Raises UsageError for bounds that the scheme cannot keep or does not know."""
+        near = self.near(fingerprints, self.scheme.bounds(k, min_similarity))
+        return [
+            Lookup(fingerprint, tuple(sorted(matches)), truncated or cut)
+            for fingerprint, matches, truncated, cut in zip(
+                fingerprints.values.tolist(), near.matches, near.truncated, near.cut, strict=True
+            )
+        ]
+
+    def near(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Near:
+        """The documents near each of n texts."""
+        return self.store.consistently(lambda: self._near(fingerprints, bounds))
+
+    def _near(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Near:
+        candidates = self.candidates(fingerprints, bounds)
+        near = Near([[] for _ in range(len(fingerprints))], candidates.truncated, [False] * len(fingerprints))
+        if not candidates.hits:
+            return near
+        listed = self._listed(candidates)
+        full = {fingerprint for fingerprint, found in listed.items() if len(found) > self.ids_limit}
+        if full:
+            for query, fingerprint, _ in candidates.hits:
+                near.cut[query] |= fingerprint in full
+        hints = {
+            fingerprint: [(rows.listing_id(key), cell.value) for key, cell in found[: self.ids_limit]]
+            for fingerprint, found in listed.items()
+        }
+        now = self._now(hints) if self._asks_documents else None
+        if self.scheme.sketching is None:
+            self._match_by_bits(fingerprints, candidates, hints, now, bounds, near)
+        else:
+            self._match_by_sketches(fingerprints, candidates, hints, now, bounds, near)
+        return near
+
+    def candidates(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Candidates:
+        """The fingerprints in the index near each of n texts by their bits, and by their sketches where these
+        name the fingerprint; the others may have no documents."""
+        wanted = self.scheme.prefixes(fingerprints)
+        if len(wanted) == 1:
+            return self._near_one(fingerprints, wanted[0], bounds)
+        distinct, drawer = _each_once(wanted)
+        asked = _Asked(drawer, len(distinct))
+        truncated = np.zeros(len(wanted), dtype=np.bool_)
+        found: list[_Near] = [(_NO_QUERY, _NO_WORD, _NO_BITS)]
+        for part in self.store.drawers.read(distinct, self.drawer_limit):
+            truncated[asked.queries(part.truncated)] = True
+            near = self._within(fingerprints.values, bounds.bits, part, asked)
+            if self.scheme.listed_sketching:
+                told = self._told(part.fingerprints)
+                near = (self._similar(fingerprints, each, told, bounds) for each in near)
+            found += near
+        query, fingerprint, bits = (np.concatenate(column) for column in zip(*found, strict=True))
+        return _once(query, fingerprint, bits, truncated)
+
+    def _near_one(
+        self, fingerprints: FingerprintBatch, wanted: NDArray[np.uint8], bounds: Bounds
+    ) -> Candidates:
+        """The same for one query, which somebody is waiting for: its drawers differ by their flags, all that
+        they hold is compared with it, and what is near is little."""
+        found: dict[int, int] = {}
+        truncated = False
+        for part in self.store.drawers.read(wanted, self.drawer_limit):
+            found |= self._within_one(fingerprints.values, bounds.bits, part.fingerprints)
+            truncated |= len(part.truncated) > 0
+        if found and self.scheme.listed_sketching:
+            near: _Near = (
+                np.zeros(len(found), dtype=np.int64),
+                np.array(list(found), dtype=np.uint64),
+                np.array(list(found.values()), dtype=np.int64),
+            )
+            return _candidates(
+                *self._similar(fingerprints, near, self._told(near[1]), bounds), np.array([truncated])
+            )
+        return Candidates([(0, value, bits) for value, bits in found.items()], [truncated])
+
+    def _within_one(self, query: NDArray[np.uint64], most: int, values: NDArray[np.uint64]) -> dict[int, int]:
+        """Those of some fingerprints within so many bits of one, and by how many they differ."""
+        if len(values) <= FEW:
+            wanted: int = query.item()
+            apart = self.scheme.bits_between
+            return {value: far for value in values.tolist() if (far := apart(value, wanted)) <= most}
+        bits = self.scheme.bits_apart(values, query)
+        places = np.flatnonzero(bits <= most)
+        return dict(zip(values[places].tolist(), bits[places].tolist(), strict=True))
+
+    def _within(
+        self, fingerprints: NDArray[np.uint64], most: int, part: DrawerRows, asked: _Asked
+    ) -> Iterator[_Near]:
+        """The rows of a part within so many bits of the queries that asked for their drawers.
+
+        Hot drawers are many queries' at once, so that all pairs of query and row would not fit in memory:
+        they go by chunks of bounded size.
+        """
+        counts = np.diff(part.offsets)
+        for pairs in bounded_slices(counts * asked.times(part.drawers), CHUNK_ROWS):
+            query, which = asked.pairs(part.drawers[pairs])
+            amounts = counts[pairs][which]
+            starts = part.offsets[:-1][pairs][which]
+            # One drawer alone may be asked for by all.
+            for chunk in bounded_slices(amounts, CHUNK_ROWS):
+                row = ranges(starts[chunk], amounts[chunk])
+                each = np.repeat(query[chunk], amounts[chunk])
+                bits = self.scheme.bits_apart(part.fingerprints[row], fingerprints[each])
+                near = np.flatnonzero(bits <= most)
+                yield each[near], part.fingerprints[row[near]], bits[near]
+
+    def _told(self, fingerprints: NDArray[np.uint64]) -> _Told:
+        """The sketches of some fingerprints, where all documents of one have the same."""
+        assert self.scheme.sketching is not None
+        distinct = np.unique(fingerprints)
+        sketches = [np.empty((0, self.scheme.sketching.bytes), dtype=np.uint8)]
+        listed, known_ = list[bool](), list[bool]()
+        for start in range(0, len(distinct), TOLD_AT_ONCE):
+            some: list[int] = distinct[start : start + TOLD_AT_ONCE].tolist()
+            firsts = [found[0][1].value if found else None for found in self._scan(some, 1)]
+            listed += [first is not None for first in firsts]
+            known_ += [first is not None and len(first) == self.scheme.sketching.bytes for first in firsts]
+            told = [(value, first or b"") for value, first in zip(some, firsts, strict=True)]
+            sketches.append(batch_of(told, self.scheme.sketching).sketches)
+        usable = np.array(known_, dtype=np.bool_)
+        place = np.where(usable, np.cumsum(usable) - 1, -1)
+        return _Told(distinct, np.array(listed, dtype=np.bool_), place, np.concatenate(sketches))
+
+    def _similar(self, fingerprints: FingerprintBatch, near: _Near, told: _Told, bounds: Bounds) -> _Near:
+        """Those whose sketches are near, too. Those that none is listed of are dropped; where the sketch is
+        lost, each document is asked later."""
+        sketching = self.scheme.sketching
+        assert sketching is not None
+        query, fingerprint, bits = near
+        which = np.searchsorted(told.fingerprints, fingerprint)
+        chosen, place = told.listed[which], told.place[which]
+        known_ = np.flatnonzero(place >= 0)
+        compared = fingerprints.sketches, query[known_], told.sketches, place[known_]
+        _, chosen[known_] = bounds.verified(sketching, *compared)
+        return query[chosen], fingerprint[chosen], bits[chosen]
+
+    def _listed(self, candidates: Candidates) -> dict[int, list[Row]]:
+        """The documents that the near fingerprints list, one more of each than the limit."""
+        distinct = list(dict.fromkeys(fingerprint for _, fingerprint, _ in candidates.hits))
+        return dict(zip(distinct, self._scan(distinct, self.ids_limit + 1), strict=True))
+
+    def _scan(self, fingerprints: Sequence[int], limit: int) -> list[list[Row]]:
+        if not fingerprints:
+            return []
+        return self.store.records("fingerprints").scan(list(map(rows.listing_prefix, fingerprints)), limit)
+
+    @property
+    def _asks_documents(self) -> bool:
+        """Whether documents rows have to say what hints lead to, or the sketches."""
+        return leaves_hints(self.store) or (
+            self.scheme.sketching is not None and not self.scheme.listed_sketching
+        )
+
+    def _now(self, hints: Hints) -> Now:
+        """What documents are now; what is deleted is not among them."""
+        ids = list(dict.fromkeys(document for found in hints.values() for document, _ in found))
+        return {
+            document: each.entry
+            for document, each in zip(ids, known(self.store, ids), strict=True)
+            if each and each.stored
+        }
+
+    def _match_by_bits(
+        self,
+        fingerprints: FingerprintBatch,
+        candidates: Candidates,
+        hints: Hints,
+        now: Now | None,
+        bounds: Bounds,
+        near: Near,
+    ) -> None:
+        """Adds the matches where bits alone decide; now: None where hints are right."""
+        for query, document, hinted, bits, _ in _led_to(candidates, hints):
+            current = hinted if now is None else _fingerprint(now, document)
+            if current is not None and current != hinted:
+                bits = self.scheme.bits_between(current, fingerprints.values[query].item())
+            if current is not None and bits <= bounds.bits:
+                near.matches[query].append(Match(bits, document, current))
+
+    def _match_by_sketches(
+        self,
+        fingerprints: FingerprintBatch,
+        candidates: Candidates,
+        hints: Hints,
+        now: Now | None,
+        bounds: Bounds,
+        near: Near,
+    ) -> None:
+        """The same where sketches tell how similar texts are."""
+        sketching = self.scheme.sketching
+        assert sketching is not None
+        pairs = list(self._pairs(candidates, hints, now))
+        if not pairs:
+            return
+        query = np.array([pair[0] for pair in pairs], dtype=np.int64)
+        values = np.array([pair[2] for pair in pairs], dtype=np.uint64)
+        lost = np.array([len(pair[3]) != sketching.bytes for pair in pairs], dtype=np.bool_)
+        nothing = bytes(sketching.bytes)
+        content = b"".join(nothing if is_lost else pair[3] for pair, is_lost in zip(pairs, lost, strict=True))
+        sketches = np.frombuffer(content, dtype=np.uint8).reshape(-1, sketching.bytes)
+        compared = fingerprints.sketches, query, sketches, np.arange(len(pairs))
+        mismatches, few = bounds.verified(sketching, *compared)
+        bits = self.scheme.bits_apart(values, fingerprints.values[query])
+        chosen = bits <= bounds.bits
+        if bounds.mismatches is not None:
+            chosen &= ~lost & few
+        distances = self.scheme.distances(bits, mismatches).tolist()
+        similarities = sketching.similarity(mismatches).tolist()
+        for number in np.flatnonzero(chosen).tolist():
+            asked, document, fingerprint, _ = pairs[number]
+            similarity = None if lost[number] else similarities[number]
+            near.matches[asked].append(Match(distances[number], document, fingerprint, similarity))
+
+    def _pairs(self, candidates: Candidates, hints: Hints, now: Now | None) -> Iterator[_Pair]:
+        """Each query with each document that hints lead it to, once."""
+        moved = self._moved_sketches(hints, now) if self.scheme.listed_sketching else {}
+        for query, document, hinted, _, sketch in _led_to(candidates, hints):
+            if now is None:
+                yield query, document, hinted, sketch
+            elif entry := now.get(document):
+                if not self.scheme.listed_sketching:
+                    sketch = entry.sketch
+                elif entry.fingerprint != hinted:
+                    sketch = moved.get(document, b"")
+                yield query, document, entry.fingerprint, sketch
+
+    def _moved_sketches(self, hints: Hints, now: Now | None) -> dict[str, bytes]:
+        """The sketches of documents that have another fingerprint than a hint said."""
+        if now is None:
+            return {}
+        moved = {
+            document: now[document].fingerprint
+            for fingerprint, found in hints.items()
+            for document, _ in found
+            if document in now and now[document].fingerprint != fingerprint
+        }
+        return listed_sketches(self.store, moved) if moved else {}
+
+
+def _led_to(candidates: Candidates, hints: Hints) -> Iterator[tuple[int, str, int, int, bytes]]:
+    """Each query with each document that hints lead it to, once: the document, the fingerprint that lists
+    it, how many bits that is away, and what the row holds."""
+    last, seen = -1, set[str]()
+    for query, fingerprint, bits in candidates.hits:
+        if query != last:
+            last, seen = query, set()
+        for document, held in hints[fingerprint]:
+            if document not in seen:
+                seen.add(document)
+                yield query, document, fingerprint, bits, held
+
+
+def _fingerprint(now: Now, document: str) -> int | None:
+    entry = now.get(document)
+    return None if entry is None else entry.fingerprint
+
+
+def listed_sketches(store: Store, fingerprints: dict[str, int]) -> dict[str, bytes]:
+    """The sketches of documents by id where the fingerprint names them, given those; without those whose
+    row is lost."""
+    keys = [rows.listing_key(fingerprint, document) for document, fingerprint in fingerprints.items()]
+    cells = store.records("fingerprints").get(keys)
+    return {
+        document: cell.value for document, cell in zip(fingerprints, cells, strict=True) if cell is not None
+    }
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Sketches of fingerprints: uint64 (n,) ascending; listed: bool (n,), whether one has documents; place:
+    int64 (n,), where its sketch is among sketches (m, bytes), -1 where it is lost or none."""
+
+    fingerprints: NDArray[np.uint64]
+    listed: NDArray[np.bool_]
+    place: NDArray[np.int64]
+    sketches: NDArray[np.uint8]
+
+
+class _Asked:
+    """Which queries asked for which of m drawers: drawer int64 (n, tables)."""
+
+    def __init__(self, drawer: NDArray[np.int64], drawers: int) -> None:
+        flat = drawer.ravel()
+        order = np.argsort(flat, kind="stable")
+        self._query = order // drawer.shape[1]
+        self._starts = np.searchsorted(flat[order], np.arange(drawers + 1))
+
+    def times(self, drawers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """By how many queries each of some drawers was asked for."""
+        counts: NDArray[np.int64] = self._starts[drawers + 1] - self._starts[drawers]
+        return counts
+
+    def queries(self, drawers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The queries that asked for any of some drawers."""
+        queries: NDArray[np.int64] = self._query[ranges(self._starts[drawers], self.times(drawers))]
+        return queries
+
+    def pairs(self, drawers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Each query with each drawer that it asked for, as the place of that among `drawers`."""
+        return self.queries(drawers), np.repeat(np.arange(len(drawers)), self.times(drawers))
+
+
+_NO_QUERY = np.empty(0, dtype=np.int64)
+_NO_WORD = np.empty(0, dtype=np.uint64)
+_NO_BITS = np.empty(0, dtype=np.uint8)
+
+
+def _each_once(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The different prefixes (m, 5) among (n, tables, 5), and where each is: int64 (n, tables)."""
+    queries, tables, _ = wanted.shape
+    flat = wanted.reshape(-1, PREFIX_BYTES)
+    words = np.zeros((len(flat), 8), dtype=np.uint8)
+    words[:, :PREFIX_BYTES] = flat
+    _, first, which = np.unique(words.view(np.uint64)[:, 0], return_index=True, return_inverse=True)
+    return flat[first], which.reshape(queries, tables)
+
+
+def _once(
+    query: NDArray[np.int64],
+    fingerprint: NDArray[np.uint64],
+    bits: Distances,
+    truncated: NDArray[np.bool_],
+) -> Candidates:
+    """Every fingerprint once a query: the same one comes back from several drawers."""
+    if len(query) > 1:
+        order = np.lexsort((fingerprint, query))
+        query, fingerprint, bits = query[order], fingerprint[order], bits[order]
+        first = np.ones(len(order), dtype=np.bool_)
+        first[1:] = (query[1:] != query[:-1]) | (fingerprint[1:] != fingerprint[:-1])
+        query, fingerprint, bits = query[first], fingerprint[first], bits[first]
+    return _candidates(query, fingerprint, bits, truncated)
+
+
+def _candidates(
+    query: NDArray[np.int64],
+    fingerprint: NDArray[np.uint64],
+    bits: Distances,
+    truncated: NDArray[np.bool_],
+) -> Candidates:
+    hits = list(zip(query.tolist(), fingerprint.tolist(), bits.tolist(), strict=True))
+    return Candidates(hits, truncated.tolist())

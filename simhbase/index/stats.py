@@ -1,0 +1,131 @@
+"""How large an index is: documents, rows, bytes, and what its drawers hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simhbase.drawers.rowkeys import PREFIX_BYTES
+from simhbase.drawers.scheme import Scheme
+from simhbase.index.reader import DRAWER_LIMIT
+from simhbase.index.rows import State, parse_document, parse_listing
+from simhbase.index.writer import batch_of
+from simhbase.stores.base import Row, Size, Store
+
+_COUNTS = ("documents", "fingerprints", "index_rows")
+_SIZES = ("bytes", "bytes_per_document")
+
+
+@dataclass(frozen=True)
+class DrawerStats:
+    """Rows in the drawers of some stored fingerprints, spread evenly: what a lookup of a stored document
+    reads. Large drawers come up more often than among all.
+
+    sampled: how many drawers; mean_rows: None of none; over_limit: how many hold more rows than lookups read.
+    """
+
+    sampled: int
+    mean_rows: float | None
+    largest_rows: int
+    over_limit: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """How large an index is.
+
+    fingerprints: different ones; index_rows: rows of drawers. exact: whether every row was counted;
+    estimates: the names of those values that are the store's estimates, bytes always among them. Those of
+    embedded stores take a row that was put again for two until RocksDB compacts its files. table_estimates:
+    rows and bytes of each table. operations: what has happened since the index was opened, as
+    `Index.counters`.
+    """
+
+    documents: int
+    fingerprints: int
+    index_rows: int
+    exact: bool
+    estimates: tuple[str, ...]
+    bytes: int
+    bytes_per_document: float | None
+    table_estimates: Mapping[str, Size]
+    drawers: DrawerStats
+    operations: Mapping[str, int]
+
+
+def measure(store: Store, scheme: Scheme, exact: bool) -> Stats:
+    """How large the index of a scheme in a store is."""
+    of_tables = sizes(store)
+    documents, fingerprints, index_rows = _counted(store) if exact else _estimated(of_tables, scheme)
+    size = sum(each.bytes for each in of_tables.values())
+    return Stats(
+        documents=documents,
+        fingerprints=fingerprints,
+        index_rows=index_rows,
+        exact=exact,
+        estimates=_SIZES if exact else (*_COUNTS, *_SIZES),
+        bytes=size,
+        bytes_per_document=round(size / documents, 1) if documents else None,
+        table_estimates=of_tables,
+        drawers=_drawers(store, scheme),
+        operations=dict(store.counters()),
+    )
+
+
+def sizes(store: Store) -> dict[str, Size]:
+    """The size of every table, by name."""
+    others: list[tuple[str, Any]] = [(name, store.records(name)) for name in store.tables]
+    return {name: table.approximate_size() for name, table in [("index", store.drawers), *others]}
+
+
+def _estimated(of_tables: Mapping[str, Size], scheme: Scheme) -> tuple[int, int, int]:
+    rows = {name: size.rows for name, size in of_tables.items()}
+    # Either table may have more: documents those that were deleted, or stored several times and not compacted
+    # since; fingerprints what has not been removed yet. Neither has fewer.
+    documents = min(rows["documents"], rows["fingerprints"])
+    return documents, min(round(rows["index"] / scheme.tables), documents), rows["index"]
+
+
+def _counted(store: Store) -> tuple[int, int, int]:
+    fingerprints = 0
+    last = None
+    for batch in store.records("fingerprints").iterate():
+        for key, _ in batch:
+            listing = parse_listing(key)
+            if listing and listing[0] != last:
+                last = listing[0]
+                fingerprints += 1
+    return (
+        sum(map(_stored, store.records("documents").iterate())),
+        fingerprints,
+        sum(len(rows.keys) for rows in store.drawers.iterate()),
+    )
+
+
+def _stored(rows: Sequence[Row]) -> int:
+    """How many rows of the documents table are documents, and not what is left of deleted ones."""
+    parsed = (parse_document(key, cell.value) for key, cell in rows)
+    return sum(each is not None and each[1].state == State.STORED for each in parsed)
+
+
+def _drawers(store: Store, scheme: Scheme) -> DrawerStats:
+    """Of a sample: the first fingerprint of each leading byte."""
+    firsts = store.records("fingerprints").scan([bytes([first]) for first in range(256)], limit=1)
+    found = [(int.from_bytes(key[:8]), cell.value) for rows in firsts for key, cell in rows]
+    places = np.unique(
+        scheme.prefixes(batch_of(found, scheme.listed_sketching)).reshape(-1, PREFIX_BYTES), axis=0
+    )
+    lengths = np.zeros(len(places), dtype=np.int64)
+    over_limit = 0
+    for part in store.drawers.read(places, DRAWER_LIMIT):
+        np.add.at(lengths, part.drawers, np.diff(part.offsets))
+        over_limit += len(part.truncated)
+    return DrawerStats(
+        sampled=len(lengths),
+        mean_rows=round(float(lengths.mean()), 2) if len(lengths) else None,
+        largest_rows=int(lengths.max(initial=0)),
+        over_limit=over_limit,
+    )

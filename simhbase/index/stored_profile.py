@@ -1,0 +1,214 @@
+"""The profile as a store holds it, and the guard around it.
+
+Two writers that disagree on one parameter would fill one index with fingerprints that never meet. So the
+profile is stored with the tables, written last when they are created (a set of tables without one counts
+as missing), and every opening compares: the parameters that were given with the stored ones, and what this
+machine's pipeline makes of twenty fixed texts with what the creator's did."""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.resources import files
+
+import orjson
+
+from simhbase.errors import ProfileMismatch, TablesMissing
+from simhbase.fingerprint.pipeline import (
+    Fingerprinter,
+    to_int,
+)
+from simhbase.profile import TOKENIZER, Profile
+from simhbase.stores.base import Store
+from simhbase.text.boilerplate import Boilerplate
+from simhbase.text.idf import JIEBA, IdfTable, jieba_table
+
+FORMAT = 2
+
+
+_PROFILE_KEY = b"profile"
+
+
+_NOTES = frozenset(
+    ["format", "hash", "normalisation", "permutations", "shingles", "probes", "software", "token"]
+)
+
+
+_TOKEN_BYTES = 8
+
+
+_IDF_KEY = b"idf/"
+
+
+_BOILERPLATE_KEY = b"boilerplate/"
+
+
+_PIECE = 1 << 20  # HBase refuses cells over 10 MiB
+
+
+@lru_cache(maxsize=1)
+def probes() -> tuple[str, ...]:
+    """The twenty fixed texts whose fingerprints tell one pipeline from another."""
+    return tuple(orjson.loads((files("simhbase") / "probes.json").read_bytes()))
+
+
+def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:
+    """What a pipeline makes of the fixed texts: hex digits, None for a text it rejects."""
+    found = fingerprinter.fingerprint_many(probes())
+    digits = fingerprinter.bits // 4
+    return [
+        f"{to_int(value):0{digits}x}" if reason is None else None
+        for value, reason in zip(found.values, found.reasons, strict=True)
+    ]
+
+
+def software() -> dict[str, str]:
+    """Versions of what the fingerprints are computed with; kept for the reader of a mismatch."""
+    return {name: version(name) for name in ("simhbase", TOKENIZER, JIEBA, "mmh3", "regex")}
+
+
+def write_profile(store: Store, profile: Profile) -> None:
+    """Stores a profile, last of all when tables are created; of several creators the first wins.
+
+    Raises ProfileMismatch if another creator was quicker with another profile.
+    """
+    meta = store.records("meta")
+    if meta.get([_PROFILE_KEY]) != [None]:
+        read_profile(store).profile.require(profile.parameters())
+        return
+    if profile.idf is not None and profile.idf.source != JIEBA:
+        meta.put(_pieces(_IDF_KEY, profile.idf))
+    if profile.boilerplate is not None:
+        meta.put(_pieces(_BOILERPLATE_KEY, profile.boilerplate))
+    record = {
+        "format": FORMAT,
+        **profile.describe(),
+        "probes": probe_answers(profile.fingerprinter()),
+        "software": software(),
+        # Tells these tables from others that are made anew under the same names.
+        "token": secrets.token_hex(_TOKEN_BYTES),
+    }
+    value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
+    if not meta.compare_and_set(_PROFILE_KEY, None, value):
+        read_profile(store).profile.require(profile.parameters())
+    store.sync()
+
+
+def _pieces(kind: bytes, file: IdfTable | Boilerplate) -> list[tuple[bytes, bytes]]:
+    """The rows of a user's file. Its digest is in their keys: creators of different profiles never
+    touch each other's."""
+    packed = zlib.compress(file.content)
+    return [
+        (_prefix(kind, file.digest) + b"%06d" % number, packed[start : start + _PIECE])
+        for number, start in enumerate(range(0, len(packed), _PIECE))
+    ]
+
+
+def _prefix(kind: bytes, digest: str) -> bytes:
+    return kind + digest.encode() + b"/"
+
+
+def _read_pieces(store: Store, kind: bytes, digest: str) -> bytes:
+    """The content of a user's file."""
+    (pieces,) = store.records("meta").scan([_prefix(kind, digest)], limit=1_000_000)
+    return zlib.decompress(b"".join(piece.value for _, piece in pieces))
+
+
+@dataclass(frozen=True)
+class StoredProfile:
+    """A profile as a store holds it, with the creator's answers to the fixed texts; row: as stored."""
+
+    profile: Profile
+    probes: list[str | None]
+    software: Mapping[str, str]
+    row: bytes = b""
+
+    def require_in(self, store: Store) -> None:
+        """Raises ProfileMismatch where the store's tables were made anew since this was read from it, and
+        TablesMissing where they were dropped."""
+        (found,) = store.records("meta").get([_PROFILE_KEY])
+        if found is None:
+            raise TablesMissing(f"the tables of {store.url} have lost their profile while they were open")
+        if found.value != self.row:
+            raise ProfileMismatch(
+                f"the tables of {store.url} were dropped and created anew while they were open, so that what "
+                "was written before is gone: open the store again"
+            )
+
+    def check_pipeline(self, fingerprinter: Fingerprinter) -> None:
+        """Raises ProfileMismatch where this machine's pipeline answers a fixed text differently."""
+        here = probe_answers(fingerprinter)
+        for number, (stored, computed) in enumerate(zip(self.probes, here, strict=True)):
+            if stored != computed:
+                raise ProfileMismatch(
+                    "this machine makes other fingerprints than the store's creator: fixed text "
+                    f"{number + 1} is {stored} in the store and {computed} here. "
+                    f"Stored with {_versions(self.software)}; here {_versions(software())}. "
+                    "Install the versions of the store."
+                )
+
+
+def read_profile(store: Store) -> StoredProfile:
+    """The store's profile. Raises TablesMissing where there is none, or only half a creation."""
+    (found,) = store.records("meta").get([_PROFILE_KEY])
+    if found is None:
+        raise TablesMissing(
+            f"the tables of {store.url} are not complete: no profile. Create them (again) with "
+            "'simhbase tables create'."
+        )
+    record = orjson.loads(found.value)
+    _require_format(store, record["format"])
+    known = {field.name for field in fields(Profile)}
+    if unknown := sorted(record.keys() - known - _NOTES):
+        raise ProfileMismatch(
+            f"the profile of {store.url} has parameters that this version of simhbase does not know "
+            f"({', '.join(unknown)}): install a newer simhbase"
+        )
+    parameters = {name: value for name, value in record.items() if name in known}
+    parameters["stop_words"] = frozenset(record["stop_words"])
+    parameters["idf"] = _read_idf(store, record.get("idf"))
+    parameters["boilerplate"] = _read_boilerplate(store, record.get("boilerplate"))
+    return StoredProfile(Profile(**parameters), record["probes"], record["software"], found.value)
+
+
+def _require_format(store: Store, stored: int) -> None:
+    """Raises ProfileMismatch for rows in another form than this version reads."""
+    if stored > FORMAT:
+        raise ProfileMismatch(
+            f"{store.url} has rows of format {stored}, and this version of simhbase reads format {FORMAT}: "
+            "install a newer simhbase"
+        )
+    if stored < FORMAT:
+        raise ProfileMismatch(
+            f"{store.url} was made by an older simhbase: its rows have format {stored}, and this version "
+            f"reads format {FORMAT}. Load the documents anew into another store, then drop this one"
+        )
+
+
+def _read_idf(store: Store, stored: Mapping[str, str] | None) -> IdfTable | None:
+    if stored is None:
+        return None
+    if stored["source"] == JIEBA:
+        table = jieba_table()
+    else:
+        table = IdfTable("the store's IDF table", _read_pieces(store, _IDF_KEY, stored["digest"]))
+    if table.digest != stored["digest"]:
+        raise ProfileMismatch(
+            f"the store was made with an IDF table of SHA-256 {stored['digest'][:16]}..., and {table.name} "
+            f"here has {table.digest[:16]}...: install the versions of the store"
+        )
+    return table
+
+
+def _read_boilerplate(store: Store, stored: Mapping[str, str] | None) -> Boilerplate | None:
+    if stored is None:
+        return None
+    return Boilerplate("the store's boilerplate", _read_pieces(store, _BOILERPLATE_KEY, stored["digest"]))
+
+
+def _versions(software: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in sorted(software.items()))

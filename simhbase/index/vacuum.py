@@ -1,0 +1,195 @@
+"""Removes what documents have left behind in a store where many processes write: hints that lead nowhere,
+and what is left of deleted documents.
+
+Any number may run at once, and each may be stopped and run again. Only what is older than the grace time
+is touched, which is far longer than any call or lookup takes and than clocks differ: whatever was under
+way when it became obsolete has ended. Everything is removed up to the version, or the time, that was seen,
+so that what is put later survives. `simhbase/index/writer.py` says what is a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+import numpy as np
+
+from simhbase.drawers.rowkeys import KEY_BYTES
+from simhbase.drawers.scheme import Scheme
+from simhbase.errors import UsageError
+from simhbase.index import rows
+from simhbase.index.index import open_index
+from simhbase.index.rows import SALTS
+from simhbase.index.writer import Known, alone, batch_of, known, now
+from simhbase.progress import Progress, counting, no_progress
+from simhbase.stores.base import Store, leaves_hints
+
+DAY = 24 * 3600
+GRACE = DAY  # seconds
+LEAST_GRACE = 4 * 3600  # seconds: a writer's clock may be an hour behind, and this machine's one ahead
+
+
+@dataclass(frozen=True)
+class VacuumReport:
+    """What a vacuum has done.
+
+    looked_at: notes of what became obsolete; listings, index_rows, deleted_documents: what was removed of
+    these; too_young: what a later run has to look at again. removes_at_once: the store is an embedded one,
+    which leaves nothing behind.
+    """
+
+    looked_at: int
+    listings: int
+    index_rows: int
+    deleted_documents: int
+    too_young: int
+    removes_at_once: bool
+    seconds: float
+
+
+def vacuum(url: str, older_than: float = GRACE, *, progress: Progress = no_progress) -> VacuumReport:
+    """Removes what moved and deleted documents have left behind in a store in HBase.
+
+    older_than: seconds for which it must have been of no use; progress: is told how far it is. Safe beside
+    any number of writers and readers; may be stopped and run again. Raises UsageError for less than four
+    hours, and what `simhbase.open` raises.
+    """
+    start = monotonic()
+    with open_index(url) as index:
+        hints = leaves_hints(index.store)
+
+        def notes() -> int:
+            return index.store.records("obsolete").approximate_size().rows if hints else 0
+
+        with counting(progress, "rows", notes) as note:
+            removed = Vacuum(index.store, index.profile.index_scheme, older_than, progress=note).run()
+    return VacuumReport(
+        looked_at=removed.notes,
+        listings=removed.listings,
+        index_rows=removed.index_rows,
+        deleted_documents=removed.tombstones,
+        too_young=removed.left,
+        removes_at_once=not hints,
+        seconds=round(monotonic() - start, 3),
+    )
+
+
+@dataclass
+class Removed:
+    """What a run did so far: notes looked at, what it removed, and what was too young to be touched."""
+
+    notes: int = 0
+    listings: int = 0
+    index_rows: int = 0
+    tombstones: int = 0
+    left: int = 0
+
+
+@dataclass(frozen=True)
+class Vacuum:
+    """Removes what has been obsolete for longer than `grace` seconds.
+
+    progress: called with the number of notes looked at since the last call.
+    """
+
+    store: Store
+    scheme: Scheme
+    grace: float = GRACE
+    clock: Callable[[], int] = field(default=now)
+    progress: Callable[[int], None] = lambda notes: None
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for a grace time that calls and clocks may exceed."""
+        if self.grace < LEAST_GRACE:
+            raise UsageError(
+                f"a grace time of {self.grace:g} s: take {LEAST_GRACE} s (four hours) at least. Calls that "
+                "are under way, and machines whose clocks differ, may still need what is younger"
+            )
+
+    def run(self) -> Removed:
+        """One run over all that was noted."""
+        report = Removed()
+        if not leaves_hints(self.store):
+            return report
+        before = self.clock() - int(self.grace * 1000)
+        table = self.store.records("obsolete")
+        for salt in range(SALTS):
+            for batch in table.iterate(*rows.obsolete_range(salt, before)):
+                self._notes({key: cell.version for key, cell in batch}, before, report)
+                self.progress(len(batch))
+        return report
+
+    def _notes(self, versions: Mapping[bytes, int], before: int, report: Removed) -> None:
+        """Deals with some notes, given the versions of their cells."""
+        report.notes += len(versions)
+        noted = {key: rows.parse_obsolete(key) for key in versions}
+        listings = list(dict.fromkeys((each.fingerprint, each.id) for each in noted.values() if each))
+        young = self.remove(listings, before, report)
+        done = [key for key, each in noted.items() if not each or (each.fingerprint, each.id) not in young]
+        report.left += len(noted) - len(done)
+        self.store.records("obsolete").delete(done, [versions[key] for key in done])
+
+    def remove(
+        self, listings: Sequence[tuple[int, str]], before: int, report: Removed
+    ) -> set[tuple[int, str]]:
+        """Removes those of the listings (fingerprint, id) that lead nowhere; returns those that are too
+        young, or belong to a document that is, and have to be looked at again."""
+        ids = list(dict.fromkeys(document for _, document in listings))
+        documents = dict(zip(ids, known(self.store, ids), strict=True))
+        young = {each for each in listings if (found := documents[each[1]]) and found.version >= before}
+        stale = [
+            each for each in listings if each not in young and not _leads_to(documents[each[1]], each[0])
+        ]
+        cells = self.store.records("fingerprints").get([rows.listing_key(*each) for each in stale])
+        hints = {each: cell for each, cell in zip(stale, cells, strict=True) if cell is not None}
+        # A hint that was put lately, of an add that is under way.
+        young |= {each for each, cell in hints.items() if cell.version >= before}
+        old = {each: cell for each, cell in hints.items() if each not in young}
+        young |= self._clear_drawers({each: cell.value for each, cell in old.items()}, before, report)
+        going = {each: cell.version for each, cell in old.items() if each not in young}
+        self.store.records("fingerprints").delete(
+            [rows.listing_key(*each) for each in going], list(going.values())
+        )
+        report.listings += len(going)
+        self._bury([each[1] for each in stale if each not in young], documents, report)
+        return young
+
+    def _clear_drawers(
+        self, listings: dict[tuple[int, str], bytes], before: int, report: Removed
+    ) -> set[tuple[int, str]]:
+        """Removes the index rows of fingerprints that are left without documents when these listings (with
+        their sketches) go; returns those listings whose index rows are too young."""
+        leaving: dict[int, set[str]] = {}
+        sketches: dict[int, bytes] = {}
+        for (fingerprint, document), sketch in listings.items():
+            leaving.setdefault(fingerprint, set()).add(document)
+            sketches.setdefault(fingerprint, sketch)
+        fingerprints = batch_of(list(sketches.items()), self.scheme.listed_sketching)
+        keys = self.scheme.keys(fingerprints)
+        # The times come first: whoever lists a document under one of these fingerprints after that look
+        # puts the index rows later still, and they survive.
+        times = self.store.drawers.times(keys)
+        empty = {fingerprint for fingerprint, _ in alone(self.store, leaving)}
+        emptied = np.isin(fingerprints.values, np.fromiter(empty, np.uint64, len(empty)))
+        young = (times >= before).any(axis=1)
+        removed = times >= 0
+        removed[~emptied | young] = False
+        self.store.drawers.remove(keys[removed].reshape(-1, KEY_BYTES), times[removed])
+        report.index_rows += int(np.count_nonzero(removed))
+        waiting = set(fingerprints.values[emptied & young].tolist())
+        return {each for each in listings if each[0] in waiting}
+
+    def _bury(self, ids: Sequence[str], documents: dict[str, Known | None], report: Removed) -> None:
+        """Removes what is left of deleted documents."""
+        deleted = {
+            document: each.version
+            for document in ids
+            if (each := documents[document]) is not None and not each.stored
+        }
+        self.store.records("documents").delete(list(map(rows.document_key, deleted)), list(deleted.values()))
+        report.tombstones += len(deleted)
+
+
+def _leads_to(found: Known | None, fingerprint: int) -> bool:
+    return found is not None and found.stored and found.entry.fingerprint == fingerprint

@@ -1,0 +1,361 @@
+"""Fingerprints -> rows.
+
+The documents row is the one truth. Rows of the tables fingerprints and index are hints: "look there", and
+whoever follows one asks the documents row what it leads to.
+
+Where a store changes all its tables in one step (`AtomicWriter`), what becomes obsolete goes in the same
+step, and no hint ever lies. Elsewhere (`HintingWriter`) any number of processes write without locks: the
+hints first, then one commit, the documents row. Nothing is deleted there; what a document leaves behind is
+noted in the table obsolete, for vacuum. Every cell of an operation has one version, later than what the
+operation has seen; the last writer wins by version, so that calls which are repeated, or carried out late,
+change nothing. A crash leaves hints that lead nowhere, and never a document without rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import repeat
+from secrets import randbelow
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.scheme import Scheme
+from simhbase.errors import StoreFailed
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.minhash import SketchParameters
+from simhbase.index import rows
+from simhbase.index.rows import Entry, Obsolete, State
+from simhbase.model import AddReport, Rejected
+from simhbase.stores.base import AtomicStore, Changes, Store, leaves_hints
+
+DOCUMENTS_AT_ONCE = 8192  # of one step of an atomic store, which holds it in memory
+REFRESHED = 4  # an unchanged document is written anew when this part of its time to live has passed
+# Of two writes with one version the last to arrive wins, so that a late copy would change something after
+# all. So a version is later than the clock by a chance of so many milliseconds, or than a version that was
+# seen by a few: these add up where a document is written again and again.
+CHANCE, SMALL_CHANCE = 1_000, 8
+
+
+def now() -> int:
+    """This machine's time, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the documents table holds of an id, and since when."""
+
+    entry: Entry
+    version: int
+
+    @property
+    def stored(self) -> bool:
+        """Whether it is a document, and not what is left of one that was deleted."""
+        return self.entry.state == State.STORED
+
+
+class Writer(Protocol):
+    """Writes documents of one scheme to one store."""
+
+    def add(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> AddReport:
+        """Stores n documents, or replaces them; ids that cannot be stored are rejected. Durable when it
+        returns. A document that is stored with the same fingerprint and sketch already costs a read."""
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Removes documents; returns how many of the ids were stored."""
+
+
+def writer_for(store: Store, scheme: Scheme) -> Writer:
+    """The writer for a kind of store."""
+    if leaves_hints(store):
+        return HintingWriter(store, scheme)
+    return AtomicWriter(cast(AtomicStore, store), scheme)
+
+
+@dataclass(frozen=True)
+class AtomicWriter:
+    """Writes to a store that changes all its tables in one step."""
+
+    store: AtomicStore
+    scheme: Scheme
+    clock: Callable[[], int] = field(default=now)
+
+    def add(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> AddReport:
+        """See Writer."""
+        batch, rejected = admitted(ids, fingerprints)
+        report = AddReport(rejected=tuple(rejected))
+        for start in range(0, len(batch.ids), DOCUMENTS_AT_ONCE):
+            chunk = batch[range(start, min(start + DOCUMENTS_AT_ONCE, len(batch.ids)))]
+            with self.store.exclusive():
+                found = known(self.store, chunk.ids)
+                changed = _changed(self.store, self.scheme, chunk, found, refreshed_before=None)
+                self._commit(chunk[changed], [found[number] for number in changed], [])
+            report += _report(chunk, found)
+        return report
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """See Writer."""
+        storable, deleted = _storable(ids), 0
+        for start in range(0, len(storable), DOCUMENTS_AT_ONCE):
+            chunk = storable[start : start + DOCUMENTS_AT_ONCE]
+            with self.store.exclusive():
+                stored = _stored(chunk, known(self.store, chunk))
+                self._commit(NOTHING, [], stored)
+            deleted += len(stored)
+        return deleted
+
+    def _commit(
+        self, batch: Batch, found: Sequence[Known | None], deleted: Sequence[tuple[str, Known]]
+    ) -> None:
+        """Writes documents, of which this was known before, deletes others, and removes what nobody
+        needs any more."""
+        if not batch.ids and not deleted:
+            return
+        left = [*_left_behind(batch, found), *((document, each.entry) for document, each in deleted)]
+        seen = [each.version for each in found if each] + [each.version for _, each in deleted]
+        self.store.commit(
+            Changes(
+                version=max(self.clock(), max(seen, default=0) + 1),
+                index=batch.index_keys(self.scheme),
+                unindex=self._emptied(left, batch),
+                put={
+                    "fingerprints": batch.listings(self.scheme),
+                    "documents": batch.commits(self.scheme),
+                },
+                delete={
+                    "fingerprints": [
+                        rows.listing_key(entry.fingerprint, document) for document, entry in left
+                    ],
+                    "documents": [rows.document_key(document) for document, _ in deleted],
+                },
+            )
+        )
+
+    def _emptied(self, left: Sequence[tuple[str, Entry]], batch: Batch) -> NDArray[np.uint8]:
+        """The index rows of fingerprints that are left without documents: uint8 (n, tables, 13)."""
+        leaving: dict[int, set[str]] = {}
+        for document, entry in left:
+            leaving.setdefault(entry.fingerprint, set()).add(document)
+        for fingerprint in batch.values:
+            leaving.pop(fingerprint, None)
+        return self.scheme.keys(batch_of(alone(self.store, leaving), self.scheme.listed_sketching))
+
+
+@dataclass(frozen=True)
+class HintingWriter:
+    """Writes to a store in which many processes write, each table by itself: hints, then one commit."""
+
+    store: Store
+    scheme: Scheme
+    clock: Callable[[], int] = field(default=now)
+    chance: Callable[[int], int] = field(default=randbelow)
+
+    def add(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> AddReport:
+        """See Writer."""
+        batch, rejected = admitted(ids, fingerprints)
+        found = known(self.store, batch.ids)
+        time = self.clock()
+        ttl = self.store.ttl()
+        refreshed_before = None if ttl is None else time - ttl * 1000 // REFRESHED
+        changed = _changed(self.store, self.scheme, batch, found, refreshed_before)
+        for version, numbers in self._by_version(time, changed, found):
+            self._add(version, batch[numbers], [found[number] for number in numbers])
+        return _report(batch, found) + AddReport(rejected=tuple(rejected))
+
+    def _add(self, version: int, batch: Batch, found: Sequence[Known | None]) -> None:
+        """Each line waits until the one before is acknowledged."""
+        self._note_obsolete(version, _left_behind(batch, found))
+        self.store.records("fingerprints").put(batch.listings(self.scheme), version)
+        self.store.drawers.add(batch.index_keys(self.scheme))
+        self.store.records("documents").put(batch.commits(self.scheme), version)
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """See Writer. What is left of a document says that it is deleted: a delete of HBase's own would
+        hide what is put later."""
+        storable = _storable(ids)
+        found = known(self.store, storable)
+        stored = [number for number, each in enumerate(found) if each and each.stored]
+        for version, numbers in self._by_version(self.clock(), stored, found):
+            gone = _stored([storable[number] for number in numbers], [found[number] for number in numbers])
+            self._note_obsolete(version, [(document, each.entry) for document, each in gone])
+            tombstones = [
+                (rows.document_key(document), Entry(each.entry.fingerprint, State.DELETED).encode())
+                for document, each in gone
+            ]
+            self.store.records("documents").put(tombstones, version)
+        return len(stored)
+
+    def _by_version(
+        self, time: int, numbers: Sequence[int], found: Sequence[Known | None]
+    ) -> Iterator[tuple[int, list[int]]]:
+        """Documents by the version that they get: this machine's time, or later than what was seen where a
+        clock that is ahead of this one has written it."""
+        version = time + self.chance(CHANCE)
+        ahead = [number for number in numbers if (each := found[number]) and each.version >= version]
+        late = set(ahead)
+        on_time = [number for number in numbers if number not in late]
+        if on_time:
+            yield version, on_time
+        if ahead:
+            seen = max(each.version for number in ahead if (each := found[number]))
+            yield seen + 1 + self.chance(SMALL_CHANCE), ahead
+
+    def _note_obsolete(self, version: int, left: Sequence[tuple[str, Entry]]) -> None:
+        if left:
+            keys = [Obsolete(version, entry.fingerprint, document).key() for document, entry in left]
+            self.store.records("obsolete").put([(key, b"") for key in keys], version)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """n documents to write, with ids that are valid and all different."""
+
+    ids: list[str]
+    fingerprints: FingerprintBatch
+
+    @cached_property
+    def values(self) -> list[int]:
+        """The fingerprint of each."""
+        values: list[int] = self.fingerprints.values.tolist()
+        return values
+
+    @cached_property
+    def sketches(self) -> list[bytes]:
+        """The sketch of each, of no bytes where none are kept."""
+        return self.fingerprints.sketch_bytes()
+
+    def __getitem__(self, chosen: Sequence[int]) -> Batch:
+        return Batch([self.ids[number] for number in chosen], self.fingerprints[list(chosen)])
+
+    def listings(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
+        """Their rows in the table fingerprints."""
+        keys = map(rows.listing_key, self.values, self.ids)
+        return list(zip(keys, self.sketches if scheme.listed_sketching else repeat(b""), strict=False))
+
+    def commits(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
+        """Their rows in the table documents."""
+        sketches = repeat(b"") if scheme.listed_sketching else self.sketches
+        return [
+            (rows.document_key(document), Entry(fingerprint, State.STORED, sketch).encode())
+            for document, fingerprint, sketch in zip(self.ids, self.values, sketches, strict=False)
+        ]
+
+    def index_keys(self, scheme: Scheme) -> NDArray[np.uint8]:
+        """The rows of their fingerprints in the index, each once: uint8 (m, tables, 13)."""
+        _, first = np.unique(self.fingerprints.values, return_index=True)
+        return scheme.keys(self.fingerprints[first])
+
+
+NOTHING = Batch([], FingerprintBatch.bare(np.empty(0, dtype=np.uint64)))
+
+
+def admitted(ids: Sequence[str], fingerprints: FingerprintBatch) -> tuple[Batch, list[Rejected]]:
+    """The documents that can be stored, and those that cannot."""
+    first: dict[str, int] = {}
+    rejected = []
+    for number, document in enumerate(ids):
+        problem = rows.id_problem(document)
+        if problem is None and document in first:
+            problem = "the same id came earlier in the same call"
+        if problem is None:
+            first[document] = number
+        else:
+            rejected.append(Rejected(document, problem))
+    return Batch(list(first), fingerprints if not rejected else fingerprints[list(first.values())]), rejected
+
+
+def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
+    """What the documents table holds of each id, None where that is nothing. A row that cannot be read is
+    no document, and the next write replaces it."""
+    cells = store.records("documents").get(list(map(rows.document_key, ids)))
+    return [None if cell is None else Known(_entry(cell.value), cell.version) for cell in cells]
+
+
+def _entry(value: bytes) -> Entry:
+    try:
+        return Entry.decode(value)
+    except StoreFailed:
+        return Entry(0, State.DELETED)
+
+
+def alone(store: Store, leaving: Mapping[int, set[str]]) -> list[tuple[int, bytes]]:
+    """Those of the fingerprints that no other documents are listed under than the given ones, each with a
+    sketch of one of them (empty where none is listed)."""
+    prefixes = list(map(rows.listing_prefix, leaving))
+    # One row more than may leave: where there is another document, it is among so many.
+    most = max(map(len, leaving.values()), default=0) + 1
+    found = store.records("fingerprints").scan(prefixes, most)
+    return [
+        (fingerprint, listed[0][1].value if listed else b"")
+        for (fingerprint, ids), listed in zip(leaving.items(), found, strict=True)
+        if ids.issuperset(rows.listing_id(key) for key, _ in listed)
+    ]
+
+
+def batch_of(
+    fingerprints: Sequence[tuple[int, bytes]], sketching: SketchParameters | None
+) -> FingerprintBatch:
+    """Fingerprints with their sketches of these parameters (None: of no bytes), without those whose sketch is
+    lost."""
+    size = sketching.bytes if sketching else 0
+    usable = [(value, sketch) for value, sketch in fingerprints if len(sketch) == size]
+    values = np.array([value for value, _ in usable], dtype=np.uint64)
+    content = b"".join(sketch for _, sketch in usable)
+    return FingerprintBatch(values, np.frombuffer(content, dtype=np.uint8).reshape(len(values), size))
+
+
+def _changed(
+    store: Store,
+    scheme: Scheme,
+    batch: Batch,
+    found: Sequence[Known | None],
+    refreshed_before: int | None,
+) -> list[int]:
+    """The numbers of the documents that are not stored as they are wanted, or were put before that time."""
+    same = [
+        number
+        for number, each in enumerate(found)
+        if each
+        and each.stored
+        and each.entry.fingerprint == batch.values[number]
+        and (scheme.listed_sketching is not None or each.entry.sketch == batch.sketches[number])
+        and (refreshed_before is None or each.version >= refreshed_before)
+    ]
+    if scheme.listed_sketching is not None and same:
+        keys = [rows.listing_key(batch.values[number], batch.ids[number]) for number in same]
+        cells = store.records("fingerprints").get(keys)
+        same = [
+            number
+            for number, cell in zip(same, cells, strict=True)
+            if cell is not None and cell.value == batch.sketches[number]
+        ]
+    settled = set(same)
+    return [number for number in range(len(batch.ids)) if number not in settled]
+
+
+def _left_behind(batch: Batch, found: Sequence[Known | None]) -> list[tuple[str, Entry]]:
+    """The documents that move, with what they were."""
+    return [
+        (document, each.entry)
+        for document, fingerprint, each in zip(batch.ids, batch.values, found, strict=True)
+        if each and each.stored and each.entry.fingerprint != fingerprint
+    ]
+
+
+def _report(batch: Batch, found: Sequence[Known | None]) -> AddReport:
+    added = sum(each is None or not each.stored for each in found)
+    moved = len(_left_behind(batch, found))
+    return AddReport(added, moved, len(found) - added - moved)
+
+
+def _storable(ids: Sequence[str]) -> list[str]:
+    return [document for document in dict.fromkeys(ids) if rows.id_problem(document) is None]
+
+
+def _stored(ids: Sequence[str], found: Sequence[Known | None]) -> list[tuple[str, Known]]:
+    return [(document, each) for document, each in zip(ids, found, strict=True) if each and each.stored]

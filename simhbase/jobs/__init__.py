@@ -1,0 +1,1 @@
+"""Work on whole corpora: load, dedup, match, learn."""

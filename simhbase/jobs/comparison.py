@@ -1,0 +1,139 @@
+"""What jobs share that compare documents without a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import gettempdir
+from types import TracebackType
+from typing import Self, cast
+
+import mmh3
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.corpus.spool import Spool
+from simhbase.drawers.join import default_layout
+from simhbase.drawers.scheme import Bounds, Scheme, SimHashScheme
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.jobs.groups import Exact
+from simhbase.jobs.pipeline import Batch
+from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
+from simhbase.text.features import Extractor
+from simhbase.text.jaccard import jaccard, sets_of
+
+PAIRS_AT_ONCE = 4096  # compared exactly: the shingles of twice as many texts are in memory
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is near: how texts become fingerprints, and which of these are pairs.
+
+    any_layout: whether one is to be chosen that suits the number of documents.
+    """
+
+    profile: Profile
+    chosen: Scheme
+    bounds: Bounds
+    any_layout: bool
+
+    @classmethod
+    def of(cls, profile: Profile | Mapping[str, object] | None, min_similarity: float | None) -> Self:
+        """Of a profile, or of those of its parameters that are given by name. Raises UsageError for bounds
+        that cannot be kept, before anything is read."""
+        given = dict(given_parameters(profile))
+        any_layout = given.get("scheme", Profile.scheme) == "simhash" and "layout" not in given
+        if any_layout and "k" in given:
+            k, bits = cast(int, given["k"]), cast(int, given.get("bits", TABLE_BITS))
+            given["layout"] = default_layout(k, 0, bits).name
+        chosen = make_profile(given)
+        scheme = chosen.index_scheme
+        bounds = scheme.bounds(None, None) if min_similarity is None else scheme.loose_bounds(min_similarity)
+        return cls(chosen, scheme, bounds, any_layout)
+
+    def scheme(self, n: int) -> Scheme:
+        """How n fingerprints are indexed."""
+        if not self.any_layout:
+            return self.chosen
+        k, bits = self.profile.k, self.profile.bits
+        return SimHashScheme(default_layout(k, n, bits), k, self.profile.sketching)
+
+    def tells_similarity(self, min_similarity: float | None) -> bool:
+        """Whether texts are needed, to tell how similar they are."""
+        return self.profile.sketching is not None or min_similarity is not None
+
+    @property
+    def nothing(self) -> FingerprintBatch:
+        """Those of no documents."""
+        values = np.zeros((0, 2) if self.profile.fingerprint_bits == 128 else 0, dtype=np.uint64)
+        sketching = self.profile.sketching
+        return FingerprintBatch(values, np.zeros((0, sketching.bytes if sketching else 0), dtype=np.uint8))
+
+
+class ComparedTexts(AbstractContextManager["ComparedTexts"]):
+    """Counts the shingles that texts share. Keeps every text, on disk in the folder for temporary files,
+    until it is known which ones are near.
+
+    least: the similarity from which they are.
+    """
+
+    def __init__(self, profile: Profile, least: float) -> None:
+        self.least = least
+        self._texts = Spool(Path(gettempdir()))
+        self._digests: list[bytes] = []
+        self._extractor = Extractor(profile.shingles, TABLE_BITS)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._texts.__exit__(kind, error, trace)
+
+    @property
+    def count(self) -> int:
+        """How many were put aside."""
+        return len(self._texts)
+
+    def put_aside(self, batch: Batch) -> None:
+        """Takes the next records."""
+        texts = [_encoded(record.text or "") for record in batch.records]
+        self._texts.put_aside(texts)
+        self._digests.append(b"".join(map(mmh3.mmh3_x64_128_digest, texts)))
+
+    def exact(self) -> Exact:
+        """What is required of those that were put aside."""
+        digests = np.frombuffer(b"".join(self._digests), dtype=np.uint64).reshape(-1, 2)
+        return Exact(self.least, digests, self.similarity)
+
+    def similarity(
+        self, left: NDArray[np.int64], right: NDArray[np.int64], more: Sequence[str] = ()
+    ) -> NDArray[np.float64]:
+        """The Jaccard similarity of m pairs of texts: positions int64 (m,) -> float64 (m,).
+
+        more: texts that were not put aside, whose positions are behind those of the others.
+        """
+        found = np.empty(len(left))
+        for start in range(0, len(left), PAIRS_AT_ONCE):
+            chunk = slice(start, start + PAIRS_AT_ONCE)
+            wanted, places = np.unique([left[chunk], right[chunk]], return_inverse=True)
+            found[chunk] = self._similarity(self._read(wanted, more), *places.reshape(2, -1))
+        return found
+
+    def _similarity(
+        self, texts: Sequence[str], left: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        sets = sets_of(self._extractor.extract(texts))
+        found = jaccard(sets, left, right)
+        for pair in np.flatnonzero((sets.sizes[left] == 0) & (sets.sizes[right] == 0)).tolist():
+            found[pair] = texts[left[pair]] == texts[right[pair]]  # shorter than a shingle
+        return found
+
+    def _read(self, numbers: NDArray[np.int64], more: Sequence[str]) -> list[str]:
+        here, others = np.split(numbers, [np.searchsorted(numbers, self.count)])
+        texts = [text.decode(errors="surrogatepass") for text in self._texts.read(here.tolist())]
+        return texts + [more[number] for number in (others - self.count).tolist()]
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")

@@ -1,0 +1,187 @@
+"""Groups of near-duplicates within one array of fingerprints: chains of near ones, or stars.
+
+Only distinct fingerprints or texts are joined, so that a page copied a hundred thousand times costs no
+more than two different ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.components import united
+from simhbase.drawers.join import Distinct, Pairs, distances, distinct
+from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
+from simhbase.fingerprint.batch import FingerprintBatch
+
+PAIRS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Documents by their representatives.
+
+    representative: int64 (n,), the representative of each (a document alone: itself); distance: (n,),
+    to the representative, which in a connected component may be far; similarity: float64 (n,), to the
+    representative, None where nothing tells it.
+    """
+
+    representative: NDArray[np.int64]
+    distance: Distances
+    similarity: NDArray[np.float64] | None = None
+
+    @property
+    def unique(self) -> NDArray[np.bool_]:
+        """Which documents are representatives: bool (n,)."""
+        same: NDArray[np.bool_] = self.representative == np.arange(len(self.representative))
+        return same
+
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """The first document in input order of each one's group: int64 (n,). It names the group, whoever
+        stands for it."""
+        return _least_of(self.representative, np.arange(len(self.representative)))
+
+    @property
+    def count(self) -> int:
+        """How many groups have two documents or more."""
+        return len(np.unique(self.representative[~self.unique]))
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What near documents must also be: similar, told of n texts by more than their fingerprints.
+
+    texts: uint64 (n, 2), the same of two documents where their texts are; similarity: positions int64
+    (m,) twice -> float64 (m,).
+    """
+
+    least: float
+    texts: NDArray[np.uint64]
+    similarity: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """n documents, and what is near among them: what their fingerprints find within the bounds, and is
+    similar where that is told exactly."""
+
+    fingerprints: FingerprintBatch
+    scheme: Scheme
+    bounds: Bounds
+    exact: Exact | None = None
+
+    def distinct(self, documents: NDArray[np.int64]) -> Distinct:
+        """Those of m documents that are to be compared: of the same ones the first."""
+        # Of one fingerprint there are different texts, which tell more of their similarity.
+        if self.exact is not None:
+            return distinct(self.exact.texts[documents])
+        verified = None if self.bounds.mismatches is None else self.scheme.sketching
+        return distinct(identities(self.fingerprints[documents], verified))
+
+    def candidates(self, documents: NDArray[np.int64]) -> Iterator[Pairs]:
+        """Pairs of positions in `documents` (m,) that the fingerprints find."""
+        return self.scheme.pairs(self.fingerprints[documents], self.bounds)
+
+    def near(self, documents: NDArray[np.int64], candidates: Pairs) -> Pairs:
+        """Those of the candidates that are near."""
+        if self.exact is None:
+            return candidates
+        similarity = self.exact.similarity(documents[candidates.left], documents[candidates.right])
+        return candidates.where(similarity >= self.exact.least)
+
+    def grouped(self, representative: NDArray[np.int64]) -> Groups:
+        """Groups with what is known of each document and its representative."""
+        everyone, sketching = np.arange(len(self.fingerprints)), self.scheme.sketching
+        distance: Distances = distances(self.fingerprints.values, everyone, representative)
+        similarity = None
+        if sketching is not None:
+            sketches = self.fingerprints.sketches
+            mismatches = sketching.mismatches_among(sketches, everyone, sketches, representative)
+            distance, similarity = (
+                self.scheme.distances(distance, mismatches),
+                sketching.similarity(mismatches),
+            )
+        if self.exact is not None:
+            similarity = np.ones(len(everyone))
+            others = np.flatnonzero((self.exact.texts != self.exact.texts[representative]).any(axis=1))
+            similarity[others] = self.exact.similarity(others, representative[others])
+        return Groups(representative, distance, similarity)
+
+
+def groups(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
+    """Groups documents joined by chains of near pairs: connected components. Those of the same
+    fingerprint are equal; where similarity is asked for, those of the same text or sketch are.
+
+    order: int64 (n,), the documents from the one that is a representative first to the one that is so
+    last; None for input order. It does not change who is in a group. Documents added behind others only
+    ever merge groups, so that the first of each keeps naming it or yields to an earlier one.
+    """
+    values = compared.distinct(np.arange(len(compared.fingerprints)))
+    root = np.arange(len(values.values))
+    for pairs in compared.candidates(values.first):
+        apart = pairs.where(root[pairs.left] != root[pairs.right])
+        near = compared.near(values.first, apart)
+        root = united(root, near.left, near.right)
+    representative = values.first[root[values.inverse]]
+    if order is not None:
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        representative = order[_least_of(representative, rank)]
+    return compared.grouped(representative)
+
+
+def stars(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
+    """Groups documents around representatives: each matches its own. The first in `order` (see
+    `groups`) that is not yet in a group leads the next, with all that are near it and in none.
+
+    In input order documents added behind others change nothing for these. In another one that leads
+    takes those near it out of their groups. Takes 8 bytes for each near pair of different fingerprints
+    (or texts), and as many again while they are gathered.
+    """
+    order = np.arange(len(compared.fingerprints)) if order is None else order
+    values = compared.distinct(order)
+    documents = order[values.first]
+    near = (compared.near(documents, pairs) for pairs in compared.candidates(documents))
+    keys = np.concatenate([np.empty(0, dtype=np.uint64), *map(_keys, near)])
+    keys.sort()
+    leader = _first_free(len(documents), keys)
+    representative = np.empty_like(order)
+    representative[order] = documents[leader[values.inverse]]
+    return compared.grouped(representative)
+
+
+def _least_of(group: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The least value in the group of each document: groups 0 .. n - 1 and values int64 (n,)."""
+    least = np.full(len(group), np.iinfo(np.int64).max)
+    np.minimum.at(least, group, values)
+    return least[group]
+
+
+def _keys(pairs: Pairs) -> NDArray[np.uint64]:
+    """Both positions of each pair in one integer, which sorts by left, then right."""
+    return pairs.left.astype(np.uint64) << np.uint64(32) | pairs.right.astype(np.uint64)
+
+
+def _first_free(n: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """For each of n who takes it: in the order of sorted keys, left takes right if both are free.
+
+    One after the other, since each step needs the one before: in a long chain no two could be taken
+    at once.
+    """
+    leader = np.arange(n)
+    one_by_one = leader.data  # several times faster than an array to read and write single items
+    for start in range(0, len(keys), PAIRS_AT_ONCE):
+        chunk = keys[start : start + PAIRS_AT_ONCE]
+        left, right = (
+            (chunk >> np.uint64(32)).astype(np.int64),
+            (chunk & np.uint64(2**32 - 1)).astype(np.int64),
+        )
+        free = (leader[left] == left) & (leader[right] == right)
+        for one, other in zip(left[free].tolist(), right[free].tolist(), strict=True):
+            if one_by_one[one] == one and one_by_one[other] == other:
+                one_by_one[other] = one
+    return leader

@@ -1,0 +1,140 @@
+"""The documents of a corpus as queries, in input order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.record import Record, Reject, SourceReject
+from simhbase.corpus.rejects import Rejects
+from simhbase.corpus.trim import without_content
+from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.index import Index
+from simhbase.jobs.pipeline import Batch, FingerprintSource, fingerprinting
+from simhbase.model import Lookup
+from simhbase.profile import Profile
+
+
+class Answer(NamedTuple):
+    """What was found for a query. id: the query's, None where it has none."""
+
+    id: str | None
+    lookup: Lookup
+
+    def without_self(self) -> Answer:
+        """The same without the document that has the query's own id."""
+        others = tuple(match for match in self.lookup.matches if match.id != self.id)
+        return self._replace(lookup=replace(self.lookup, matches=others))
+
+
+class Searched(FingerprintSource, Protocol):
+    """What queries are looked up in."""
+
+    @property
+    def trim(self) -> Callable[[Record], Record]:
+        """What is left of a query that has its fingerprint."""
+
+    def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
+        """What is near texts."""
+
+    def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
+        """What is near stored documents. Raises UsageError where none are stored."""
+
+    def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]:
+        """What is near fingerprints."""
+
+    def of_records(self, batch: Batch) -> list[Lookup]:
+        """What is near the records of a batch."""
+
+
+@dataclass(frozen=True)
+class StoredDocuments:
+    """Those of a store, and what counts as near; None: as the store's profile says."""
+
+    index: Index
+    k: int | None = None
+    min_similarity: float | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """The store's."""
+        return self.index.profile
+
+    @property
+    def fingerprinter(self) -> Fingerprinter:
+        """Checked against the store's. Raises ProfileMismatch."""
+        return self.index.fingerprinter
+
+    @property
+    def trim(self) -> Callable[[Record], Record]:
+        """Nothing but the id."""
+        return without_content
+
+    def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
+        """What is near texts."""
+        return self.index.find_many(texts, self.k, self.min_similarity)
+
+    def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
+        """What is near stored documents, themselves among it."""
+        return self.index.find_ids(ids, self.k, self.min_similarity)
+
+    def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]:
+        """What is near fingerprints."""
+        fingerprints = np.array(values, dtype=np.uint64)
+        return self.index.find_fingerprints(fingerprints, self.k, self.min_similarity)
+
+    def of_records(self, batch: Batch) -> list[Lookup]:
+        """What is near the records of a batch."""
+        # Fingerprints that were given in place of texts have no sketches.
+        if not batch.fingerprints.sketches.shape[1]:
+            return self.index.find_fingerprints(batch.fingerprints.values, self.k, self.min_similarity)
+        return self.index.find_batch(batch.fingerprints, self.k, self.min_similarity)
+
+
+def answers_to(
+    inputs: Inputs, searched: Searched, rejects: Rejects, *, exclude_self: bool = False
+) -> Iterator[list[Answer]]:
+    """Answers to the records of a corpus, also to those that were rejected, batch by batch; exclude_self:
+    without the document that has the query's own id."""
+    with closing(inputs.each(fingerprinting(inputs.options, searched, searched.trim))) as batches:
+        for batch in batches:
+            answers = _answers(searched, batch)
+            yield [each.without_self() for each in answers] if exclude_self else answers
+            rejects.note(batch)
+
+
+def _answers(searched: Searched, batch: Batch) -> list[Answer]:
+    found = iter(searched.of_records(batch))
+    return [
+        Answer(item.id, next(found) if isinstance(item, Record) else Lookup(None, reason=item.reason))
+        for item in batch.items
+        if not isinstance(item, SourceReject)
+    ]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Queries that were given one by one, with their answers; source: what messages call where they come
+    from."""
+
+    source: str
+    answers: Sequence[Answer]
+
+    @property
+    def rejects(self) -> list[Reject]:
+        """Those without a fingerprint."""
+        return [
+            Reject(self.source, None, answer.id, answer.lookup.reason)
+            for answer in self.answers
+            if answer.lookup.reason is not None
+        ]
+
+    @property
+    def parsed(self) -> int:
+        """All of them."""
+        return len(self.answers)

@@ -1,0 +1,170 @@
+"""Chunks of a corpus -> parsed and fingerprinted batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Protocol
+
+import numpy as np
+
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import Chunk, InputOptions, Record, Reject
+from simhbase.corpus.seen_ids import SeenIds
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.profile import Profile
+
+JOINED_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What became of the records of some chunks.
+
+    items: records that have a fingerprint, and rejects, in input order; fingerprints: those of the n
+    records; parsed: how many of the items could be read at all.
+    """
+
+    items: list[Record | Reject]
+    fingerprints: FingerprintBatch
+    parsed: int
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """The records."""
+        return [item for item in self.items if isinstance(item, Record)]
+
+    @cached_property
+    def rejects(self) -> list[Reject]:
+        """The rejects."""
+        return [item for item in self.items if isinstance(item, Reject)]
+
+    @property
+    def bits(self) -> int:
+        """Length of a fingerprint."""
+        return 64 * prod(self.fingerprints.values.shape[1:])
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The ids of the records."""
+        return [record.id for record in self.records]
+
+    @cached_property
+    def held_bytes(self) -> int:
+        """What is left of the records' lines and texts, in bytes and characters."""
+        return sum(len(record.json or record.text or "") for record in self.records)
+
+    def without_repeats(self, seen: SeenIds) -> Batch:
+        """The same with a reject in place of a record whose id came before."""
+        items = seen.reject_repeats(self.items)
+        first = [
+            isinstance(after, Record)
+            for before, after in zip(self.items, items, strict=True)
+            if isinstance(before, Record)
+        ]
+        return Batch(items, self.fingerprints[first], self.parsed)
+
+
+@dataclass(frozen=True)
+class ChunkFingerprinter:
+    """Chunk -> Batch. Cheap to send to another process, where it keeps its caches.
+
+    profile: how texts become fingerprints; None where the records bring theirs. trim: what is left
+    of a record that has its fingerprint, so that no text travels back for nothing.
+    """
+
+    parser: Parser
+    profile: Profile | None
+    trim: Callable[[Record], Record]
+
+    def __call__(self, chunk: Chunk) -> Batch:
+        """Parses a chunk and fingerprints its texts."""
+        parsed = self.parser.parse(chunk)
+        records = [item for item in parsed if isinstance(item, Record)]
+        if self._fingerprinter is None:
+            return self._batch(parsed, records, _prepared(records, self.parser.options.fingerprint_bits), {})
+        found = self._fingerprinter.fingerprint_many([record.text or "" for record in records])
+        rejects = {
+            id(record): Reject(record.source, record.line, record.id, reason)
+            for record, reason in zip(records, found.reasons, strict=True)
+            if reason is not None
+        }
+        return self._batch(parsed, records, found.fingerprints[found.accepted], rejects)
+
+    def _batch(
+        self,
+        parsed: list[Record | Reject],
+        records: list[Record],
+        fingerprints: FingerprintBatch,
+        rejects: dict[int, Reject],
+    ) -> Batch:
+        items = [
+            rejects.get(id(item)) or self.trim(item) if isinstance(item, Record) else item for item in parsed
+        ]
+        return Batch(items, fingerprints, parsed=len(records))
+
+    @cached_property
+    def _fingerprinter(self) -> Fingerprinter | None:
+        return self.profile.fingerprinter() if self.profile else None
+
+
+def without_repeats(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same with rejects in the places of records whose ids came before."""
+    seen = SeenIds()
+    return (batch.without_repeats(seen) for batch in batches)
+
+
+def joined(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
+    """Every so many batches as one, or fewer of them that hold JOINED_BYTES."""
+    some: list[Batch] = []
+    for batch in batches:
+        some.append(batch)
+        if len(some) == size or sum(each.held_bytes for each in some) >= JOINED_BYTES:
+            yield _join(some)
+            some = []
+    if some:
+        yield _join(some)
+
+
+def _join(batches: list[Batch]) -> Batch:
+    return Batch(
+        [item for batch in batches for item in batch.items],
+        FingerprintBatch.joined(batch.fingerprints for batch in batches),
+        sum(batch.parsed for batch in batches),
+    )
+
+
+def _prepared(records: list[Record], bits: int) -> FingerprintBatch:
+    """The fingerprints that records bring along."""
+    digits = b"".join((record.fingerprint or 0).to_bytes(bits // 8) for record in records)
+    words = np.frombuffer(digits, dtype=">u8").astype(np.uint64)
+    return FingerprintBatch.bare(words if bits == 64 else words.reshape(-1, 2))
+
+
+class FingerprintSource(Protocol):
+    """What texts become fingerprints by."""
+
+    @property
+    def profile(self) -> Profile:
+        """The parameters."""
+
+    @property
+    def fingerprinter(self) -> Fingerprinter:
+        """This machine's, checked where a store has answers to compare with. Raises ProfileMismatch."""
+
+
+def fingerprinting(
+    options: InputOptions, source: FingerprintSource, trim: Callable[[Record], Record]
+) -> ChunkFingerprinter:
+    """What worker processes do with documents.
+
+    Raises ProfileMismatch where this machine would make other fingerprints of texts.
+    """
+    parser = Parser(options)
+    if options.fingerprint_field is not None:
+        return ChunkFingerprinter(parser, None, trim)
+    _ = source.fingerprinter
+    return ChunkFingerprinter(parser, source.profile, trim)

@@ -1,0 +1,112 @@
+"""A profile as a file that people write and read: TOML, a parameter a line.
+
+scheme = "minhash"
+threshold = 0.7
+stop_words = ["的", "了"]
+idf = "news.idf"                  # a file beside this one
+boilerplate = "news.boilerplate"  # another
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+from simhbase.errors import BadInput, OutputFailed, UsageError
+from simhbase.profile import PRESETS, Profile, preset_parameters
+from simhbase.text.boilerplate import read_boilerplate
+from simhbase.text.idf import JIEBA, read_table
+from simhbase.text.userfile import NamedContent, read_utf8
+
+_FILES = {"idf": read_table, "boilerplate": read_boilerplate}
+_HEAD = "# A profile of simhbase: the parameters that stored fingerprints depend on.\n"
+
+
+def read_parameters(name: str) -> Mapping[str, object]:
+    """The parameters of a preset, by its name, or of a profile file, by its path.
+
+    Raises UsageError for what is neither, and for a parameter that no profile has; BadInput for a file that
+    cannot be read.
+    """
+    if name in PRESETS:
+        return preset_parameters(name)
+    path = Path(name)
+    if not path.exists():
+        raise UsageError(f"no profile {name!r}: use {', '.join(PRESETS)}, or the path of a profile file")
+    try:
+        given = tomllib.loads(read_utf8(path, "profile file").decode())
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"the profile file {path} is no TOML: {error}") from error
+    known = [field.name for field in fields(Profile) if field.compare]
+    if unknown := sorted(given.keys() - known):
+        raise UsageError(
+            f"the profile file {path} has unknown parameters ({', '.join(unknown)}): "
+            f"a profile has {', '.join(known)}"
+        )
+    parameters: dict[str, object] = dict(given)
+    for kind, read in _FILES.items():
+        if kind in parameters:
+            if not isinstance(parameters[kind], str):
+                raise UsageError(f"the profile file {path}: {kind} is the name of a file, in quotes")
+            parameters[kind] = read(path.parent / str(parameters[kind]))
+    if "stop_words" in parameters:
+        words = parameters["stop_words"]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise UsageError(f'the profile file {path}: stop_words is a list of words, as ["a", "b"]')
+        parameters["stop_words"] = frozenset(words)
+    return parameters
+
+
+def files_beside(path: Path) -> list[Path]:
+    """The files that `write_profile_file` may write beside a profile file: a user's lists.
+
+    Raises UsageError where the profile file itself has the name of one.
+    """
+    if path.suffix.removeprefix(".") in _FILES:
+        raise UsageError(f"the profile file {path}: files beside it end in {path.suffix}, use .toml")
+    return [path.with_suffix(f".{name}") for name in _FILES]
+
+
+def write_profile_file(path: Path, profile: Profile) -> None:
+    """Writes a profile, every parameter that applies to its scheme, and beside it a user's IDF table and
+    boilerplate, with the file's name and another ending.
+
+    Raises UsageError where a file beside it holds something else; OutputFailed, and leaves the file that was
+    there before.
+    """
+    beside = dict(zip(_FILES, files_beside(path), strict=True))
+    lines = [_HEAD]
+    for name, value in profile.parameters().items():
+        if isinstance(value, NamedContent):
+            if getattr(value, "source", None) == JIEBA:
+                continue
+            _write(beside[name], value.content, replaces=False)
+            value = beside[name].name
+        elif name == "stop_words":
+            value = sorted(profile.stop_words)
+        if value is not None and value != []:
+            lines.append(f"{name} = {_toml(value)}\n")
+    _write(path, "".join(lines).encode(), replaces=True)
+
+
+def _toml(value: object) -> str:
+    """A text, number, list or truth value: those of JSON are of TOML, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _write(path: Path, content: bytes, *, replaces: bool) -> None:
+    """Writes a file as a whole, or leaves what was there."""
+    if not replaces and path.exists() and path.read_bytes() != content:
+        raise UsageError(
+            f"{path} would lie beside the profile file, and holds something else: use another name"
+        )
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise OutputFailed(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,73 @@
+"""What the backends share: arrays of row keys to bytes and back, and the form of counters."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.rowkeys import KEY_BYTES, fingerprints_of
+from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
+
+NONE = np.empty(0, dtype=np.int64)
+_COUNTER = struct.Struct(">q")
+
+
+def to_bytes(array: NDArray[np.uint8]) -> list[bytes]:
+    """Each run of bytes along the last axis, without a Python step for each."""
+    runs: list[bytes] = np.frombuffer(array.tobytes(), _run(array.shape[-1])).tolist()
+    return runs
+
+
+@cache
+def _run(size: int) -> np.dtype[np.void]:
+    return np.dtype((np.void, size))
+
+
+def to_index_rows(rows: Sequence[bytes]) -> IndexRows:
+    """Rows of the index of a store that keeps no times."""
+    keys = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, KEY_BYTES)
+    return IndexRows(keys, np.zeros(len(keys), dtype=np.int64))
+
+
+def parts_of(drawers: Sequence[Sequence[bytes]], limit: int | None) -> Iterator[DrawerRows]:
+    """The answer to a read that found all these row keys of each drawer."""
+    first = 0
+    offsets, rows, cut = [0], list[bytes](), list[int]()
+    for number, drawer in enumerate(drawers):
+        rows += drawer[:limit]
+        offsets.append(len(rows))
+        if limit is not None and len(drawer) > limit:
+            cut.append(number)
+        if len(rows) >= PART_ROWS:
+            yield drawer_rows(first, offsets, rows, cut)
+            first, offsets, rows, cut = number + 1, [0], [], []
+    yield drawer_rows(first, offsets, rows, cut)
+
+
+def drawer_rows(
+    first: int, offsets: Sequence[int], rows: Sequence[bytes], truncated: Sequence[int]
+) -> DrawerRows:
+    """A part of an answer: row keys one drawer after the other, from the drawer `first` on."""
+    return DrawerRows(
+        _numbers(first, first + len(offsets) - 1),
+        np.array(offsets, dtype=np.int64),
+        fingerprints_of(b"".join(rows)),
+        np.array(truncated, dtype=np.int64) if truncated else NONE,
+    )
+
+
+@lru_cache
+def _numbers(first: int, end: int) -> NDArray[np.int64]:
+    numbers = np.arange(first, end, dtype=np.int64)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def counted_up(value: bytes | None, by: int) -> tuple[int, bytes]:
+    """A counter that held `value` (None: nothing yet) after `by` more, as a number and as stored."""
+    count = by if value is None else _COUNTER.unpack(value)[0] + by
+    return count, _COUNTER.pack(count)

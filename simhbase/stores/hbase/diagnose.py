@@ -1,0 +1,93 @@
+"""Diagnosis of a server that is no binary Thrift gateway: it is asked in the ways of others."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Callable
+from functools import partial
+
+QUESTION_LIMIT = 2.0  # seconds
+_ANSWER_BYTES = 64
+_METHOD = b"getThriftServerType"
+
+
+def _with_length(message: bytes) -> bytes:
+    return struct.pack(">i", len(message)) + message
+
+
+_BINARY = b"\x80\x01\x00\x01" + _with_length(_METHOD) + bytes(4) + b"\x00"
+_COMPACT = b"\x82\x21\x00" + bytes([len(_METHOD)]) + _METHOD + b"\x00"
+_SASL_START = b"\x01" + _with_length(b"no such mechanism")
+_SASL_BAD = (b"\x03\x00\x00", b"\x04\x00\x00")  # a status, and the length of what it says
+
+_TLS_ALERT = b"\x15\x03"
+_SASL = "asks for SASL (Kerberos), which simhbase does not speak: use a gateway that does not"
+
+# A question, where in its answer a sign is that the server understood, the sign, and what that means.
+_QUESTIONS: tuple[tuple[bytes, int, bytes | tuple[bytes, ...], str], ...] = (
+    (
+        _with_length(_BINARY),
+        4,
+        b"\x80\x01",
+        "speaks Thrift in frames: start it without -f, -hsha, -nonblocking",
+    ),
+    (_COMPACT, 0, b"\x82", "speaks Thrift's compact protocol: start it without -c"),
+    (
+        _with_length(_COMPACT),
+        4,
+        b"\x82",
+        "speaks Thrift's compact protocol in frames: start it without -c and -f",
+    ),
+    (_SASL_START, 0, _SASL_BAD, _SASL),
+)
+
+
+def explain(connect: Callable[[float], socket.socket], deadline: float, *, tls: bool) -> str | None:
+    """What a server is that did not answer as a gateway does, and what to do; None where nothing tells
+    by the deadline, or it answers now: then a connection was lost, no more. `connect` opens a connection
+    to it, without TLS, within so many seconds; tls: whether it was asked with TLS."""
+    ask = partial(_ask, connect, deadline)
+    answer = ask(_BINARY)
+    if answer.startswith(b"\x80\x01"):
+        return "speaks without TLS: leave out tls=1" if tls else None
+    if answer.startswith(_SASL_BAD):
+        return _SASL
+    if answer and not answer.startswith(_TLS_ALERT):
+        return f"is no Thrift server: it says {answer[:24]!r}"
+    for question, start, sign, meaning in _QUESTIONS:
+        if ask(question).startswith(sign, start):
+            return meaning
+    return "speaks TLS: add tls=1" if not tls and _speaks_tls(connect, deadline) else None
+
+
+def _speaks_tls(connect: Callable[[float], socket.socket], deadline: float) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent: who it is does not matter
+    try:
+        with connect(_seconds(deadline)) as connection, context.wrap_socket(connection):
+            return True
+    except OSError:
+        return False
+
+
+def _ask(connect: Callable[[float], socket.socket], deadline: float, question: bytes) -> bytes:
+    """The first bytes of the answer; none where it hangs up or stays silent."""
+    try:
+        with connect(_seconds(deadline)) as connection:
+            connection.settimeout(_seconds(deadline))
+            connection.sendall(question)
+            return connection.recv(_ANSWER_BYTES)
+    except OSError:
+        return b""
+
+
+def _seconds(deadline: float) -> float:
+    """What a question may take. Raises TimeoutError after the deadline."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return min(left, QUESTION_LIMIT)

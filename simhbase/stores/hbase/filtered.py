@@ -1,0 +1,96 @@
+"""One scan for many ranges of keys, through Thrift 2.
+
+The server seeks from one range to the next, so that all ranges of a region cost one call. Where no
+gateway does that, or none knows the filter, the caller goes on with Thrift 1.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.stores.hbase.answers import UnexpectedRow
+from simhbase.stores.hbase.client import Client, Operation, tasks
+from simhbase.stores.hbase.connection import CallFailed, CallRefused
+from simhbase.stores.hbase.requests import Request, Table
+
+MOST_RANGES = 2_000  # of one filter
+FEWEST_RANGES = 50  # that are worth a call of their own within a region
+ROWS = 8_192  # of one answer
+# Of the time that an operation has left: how long Thrift 2 may take before Thrift 1 goes on.
+SHARE = 1 / 4
+FIRST_REST, LONGEST_REST = 10.0, 300.0  # seconds without Thrift 2 after it has failed
+REGIONS_SECONDS = 600.0  # until the regions are asked for again
+
+log = logging.getLogger(__name__)
+
+
+class FilteredScans:
+    """Reads one table with filters. client: of Thrift 1; filtering: of Thrift 2."""
+
+    def __init__(self, client: Client, filtering: Client, table: Table) -> None:
+        self._client = client
+        self._filtering = filtering
+        self._table = table
+        self._known = True
+        self._rest = self._until = 0.0
+        self._regions: NDArray[np.bytes_] = np.array([b""])
+        self._regions_until = 0.0
+
+    def is_usable(self) -> bool:
+        """Whether it is worth a try."""
+        return self._known and time.monotonic() >= self._until
+
+    def forget(self, why: object) -> None:
+        """Is not to be used again: the gateway does not know the filter."""
+        self._known = False
+        log.warning("%s is read through Thrift 1 from now on: %s", self._table.name, why)
+
+    def chunks(self, operation: Operation, starts: NDArray[np.bytes_]) -> list[tuple[int, int]]:
+        """Which ranges to put into one scan, as first and last + 1: those that begin in one region, and
+        no more than leave some for every connection. starts: where the ranges start, sorted."""
+        regions = np.searchsorted(self._region_starts(operation), starts, side="right")
+        most = self._filtering.share(len(starts), FEWEST_RANGES, MOST_RANGES)
+        borders = [0, *(np.flatnonzero(np.diff(regions)) + 1).tolist(), len(starts)]
+        return [
+            (first, min(first + most, end))
+            for begin, end in pairwise(borders)
+            for first in range(begin, end, most)
+        ]
+
+    def read(self, operation: Operation, requests: Sequence[Request]) -> list[Any] | None:
+        """The answers to requests; None where Thrift 1 has to go on."""
+        now = time.monotonic()
+        deadline = now + (operation.end - now) * SHARE
+        try:
+            answers: list[Any] = self._filtering.try_once(tasks(requests), deadline)
+        except UnexpectedRow:
+            return None  # and says which row that is
+        except CallFailed as problem:
+            if isinstance(problem, CallRefused):
+                if problem.final:
+                    self.forget(problem)
+                return None
+            self._rest = min(max(2 * self._rest, FIRST_REST), LONGEST_REST)
+            self._until = time.monotonic() + self._rest
+            log.warning("%s: Thrift 1 goes on, for %.0f s: %s", operation.doing, self._rest, problem)
+            return None
+        self._rest = 0.0
+        return answers
+
+    def _region_starts(self, operation: Operation) -> NDArray[np.bytes_]:
+        """The first keys of the regions, sorted. They may have changed meanwhile: then a scan goes through
+        two regions one after the other, which takes longer."""
+        if time.monotonic() >= self._regions_until:
+            found = self._client.call(
+                operation, lambda connection: connection.table(self._table.name).regions()
+            )
+            self._regions = np.array(sorted(region["start_key"] for region in found) or [b""])
+            self._regions_until = time.monotonic() + REGIONS_SECONDS
+        return self._regions

@@ -1,0 +1,68 @@
+"""Filters of a scan, serialised as HBase's Thrift 2 gateway takes them (TScan.filterBytes).
+
+A MultiRowRangeFilter lets one scan visit many ranges of keys; the server seeks from one to the next. In
+protobuf (HBase's Filter.proto; what is inside is a message of the filter's own):
+
+    Filter               { 1: string name, the Java class; 2: bytes, a MultiRowRangeFilter }
+    MultiRowRangeFilter  { repeated 1: RowRange }
+    RowRange             { 1: bytes start, 2: bool with the start, 3: bytes stop, 4: bool with the stop }
+
+A field is a byte of its number * 8 + its kind, 0 for a bool and 2 for bytes, in front of which stands
+their length as a varint: 7 bits a byte, the lowest first, 128 added to all but the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import starmap
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
+
+_NAME = b"org.apache.hadoop.hbase.filter.MultiRowRangeFilter"
+
+
+def multi_row_range(starts: Sequence[bytes], stops: Sequence[bytes]) -> bytes:
+    """The filter for ranges of keys, each from its start to before its stop (empty: the end); at least
+    one, in order. The server merges those that overlap."""
+    return _filter(b"".join(starmap(_range, zip(starts, stops, strict=True))))
+
+
+def drawer_ranges(prefixes: NDArray[np.uint8]) -> bytes:
+    """The same for the rows of drawers: prefixes (m, 5) uint8, at least one, sorted."""
+    ranges = np.empty((len(prefixes), len(_DRAWER)), dtype=np.uint8)
+    ranges[:] = _DRAWER
+    ranges[:, _FIRST] = ranges[:, _SECOND] = prefixes
+    return _filter(ranges.tobytes())
+
+
+def _filter(ranges: bytes) -> bytes:
+    return _field(1, _NAME) + _field(2, ranges)
+
+
+def _range(start: bytes, stop: bytes) -> bytes:
+    return _field(1, _field(1, start) + b"\x10\x01" + _field(3, stop) + b"\x20\x00")
+
+
+def _field(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _varint(len(value)) + value
+
+
+def _varint(number: int) -> bytes:
+    low = bytearray()
+    while number > 0x7F:
+        low.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*low, number])
+
+
+# The range of a drawer; its prefix stands at two places.
+_PREFIX = b"\xd1" * PREFIX_BYTES
+_DRAWER_RANGE = _range(_PREFIX, _PREFIX + b"\xff" * (KEY_BYTES - PREFIX_BYTES) + b"\x00")
+_FIRST, _SECOND = (
+    slice(start, start + PREFIX_BYTES)
+    for start in (_DRAWER_RANGE.index(_PREFIX), _DRAWER_RANGE.rindex(_PREFIX))
+)
+_DRAWER = np.frombuffer(_DRAWER_RANGE, dtype=np.uint8)

@@ -1,0 +1,274 @@
+"""The other tables in HBase: a row is a key with one value, and its version the time of the cell."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simhbase.stores.base import Cell, RecordTable, Row, Size
+from simhbase.stores.hbase import filters
+from simhbase.stores.hbase.client import Client, Operation, tasks
+from simhbase.stores.hbase.connection import CallFailed, Connection
+from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
+from simhbase.stores.hbase.filtered import FilteredScans
+from simhbase.stores.hbase.interface import Mutation
+from simhbase.stores.hbase.requests import DELETE_PAUSE, Request, Table
+from simhbase.stores.hbase.scans import Kind, Page, Scans, behind
+
+# Rows of one call, fewest and most: few, so that all connections have some, but enough to be worth a call.
+PUT_ROWS = (250, 5_000)
+GET_ROWS = (100, 1_000)
+PAGE_ROWS = 2_000
+# The same where values may have a megabyte.
+META_ROWS = 20
+PUT_BYTES = 1 << 20
+
+
+class HBaseRecords:
+    """See simhbase.stores.base.Records. filtered: where there is a Thrift 2 gateway."""
+
+    def __init__(
+        self, client: Client, table: Table, name: RecordTable, filtered: FilteredScans | None
+    ) -> None:
+        self._client = client
+        self._table = table
+        self._filtered = filtered
+        small = name == "meta"
+        self._get_rows = (1, META_ROWS) if small else GET_ROWS
+        kind = Kind[list[Row]](None, self._rows, len, lambda rows: rows[-1][0], _size)
+        self._scans = Scans(client, table, kind, META_ROWS if small else PAGE_ROWS)
+
+    def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
+        """The cells of keys, each read once."""
+        with self._client.reading(self._table) as operation:
+            cells = self._get(operation, keys)
+        return list(map(cells.get, keys))
+
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None = None) -> None:
+        """Writes rows. Of a key that comes twice the last value is sent: a server would give both the
+        same time, and either could win."""
+        distinct = sorted(dict(rows).items())
+        parts = _parts(distinct, self._client.share(len(distinct), *PUT_ROWS))
+        requests = [self._table.put(part, version) for whole in parts for part in _of_bounded_size(whole)]
+        with self._client.writing(self._table) as operation:
+            self._client.write(operation, tasks(requests))
+
+    def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
+        """Deletes cells, each up to a version; None: up to the time of what is there now.
+
+        HBase hides what is put after a delete that has a later time. With the servers' time for the
+        delete, that could be every put in the same millisecond, and, where an answer was lost and the
+        call repeated, all until the first call is carried out after all. So the time is that of what is
+        deleted, and the pause gives a later one to whatever is put when this has returned.
+        """
+        with self._client.writing(self._table) as operation:
+            if versions is None:
+                cells = self._get(operation, keys)
+                keys, versions = list(cells), [cell.version for cell in cells.values()]
+            self._client.write(operation, tasks(self._deletions(keys, versions)))
+            time.sleep(DELETE_PAUSE if keys else 0.0)
+
+    def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
+        """The rows of prefixes, each read once: with one scan a region through Thrift 2, else with one
+        a prefix."""
+        asked = sorted(set(prefixes))
+        found: dict[bytes, list[Row]] = {prefix: [] for prefix in asked}
+        with self._client.reading(self._table) as operation:
+            if not self._is_filtered(asked) or not self._scan_filtered(operation, asked, limit, found):
+                self._scan_each(operation, asked, limit, found)
+        return [found[prefix] for prefix in prefixes]
+
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
+        """Rows in key order. After an error it goes on where it was."""
+        return self._scans.iterate(start, stop)
+
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+        """Sets `value` if the key holds `expected`, at the server's time, or that of the cell which it
+        replaces where that is later.
+
+        Where the answer was lost the cell tells: true if it holds `value`, which is right where no
+        two callers set the same value. HBase takes an absent cell and an empty value for the same, so
+        these are told apart by a look that comes before.
+        """
+
+        def setting(connection: Connection) -> bool:
+            put = Mutation(column=self._table.column, value=value)
+            done: bool = connection.client.checkAndPut(
+                self._table.bytes_name, key, self._table.column, expected, put, {}
+            )
+            return done
+
+        def held() -> bytes | None:
+            cell = self._get(operation, [key]).get(key)
+            return None if cell is None else cell.value
+
+        with self._client.writing(self._table) as operation:
+            if not expected and held() != expected:
+                return False
+            doubtful = False
+            while True:
+                try:
+                    done = self._client.attempt(setting, operation.end)
+                    if done or not doubtful:
+                        return done
+                except CallFailed as problem:
+                    self._client.failed(operation, problem)
+                    doubtful = True
+                now = held()
+                if now == value:
+                    return True
+                if now != expected:
+                    return False
+
+    def increment(self, key: bytes, by: int = 1) -> int:
+        """Adds to a counter. After a lost answer it is done again: numbers may be skipped, but none
+        is given twice."""
+        with self._client.writing(self._table) as operation:
+            return self._client.call(
+                operation,
+                lambda connection: int(
+                    connection.table(self._table.name).counter_inc(key, self._table.column, by)
+                ),
+            )
+
+    def approximate_size(self) -> Size:
+        """Counted if it is small, else guessed from samples."""
+        return self._scans.size()
+
+    def _get(self, operation: Operation, keys: Sequence[bytes]) -> dict[bytes, Cell]:
+        """The cells of those of the keys that are there."""
+        distinct = list(dict.fromkeys(keys))
+        parts = _parts(distinct, self._client.share(len(distinct), *self._get_rows))
+        answers = self._client.read(operation, tasks(map(self._table.get, parts)))
+        return dict(row for answer in answers for row in self._rows(answer))
+
+    def _deletions(self, keys: Sequence[bytes], versions: Sequence[int]) -> list[Request]:
+        """One call for all keys of a version."""
+        by_version: dict[int, list[bytes]] = {}
+        for key, version in zip(keys, versions, strict=True):
+            by_version.setdefault(version, []).append(key)
+        return [
+            self._table.delete(part, version)
+            for version, same in by_version.items()
+            for part in _parts(sorted(set(same)), PUT_ROWS[1])
+        ]
+
+    def _rows(self, found: Sequence[Any]) -> list[Row]:
+        column = self._table.column
+        return [
+            (row.row, Cell(cell.value, cell.timestamp))
+            for row in found
+            if (cell := row.columns.get(column)) is not None
+        ]
+
+    def _scan_each(
+        self, operation: Operation, asked: Sequence[bytes], limit: int, found: dict[bytes, list[Row]]
+    ) -> None:
+        """Adds the rows that are missing of each prefix, a scan for each."""
+        left = [prefix for prefix in asked if len(found[prefix]) < limit]
+        while left:
+            pages = [self._next_page(prefix, found[prefix], limit) for prefix in left]
+            answers = self._scans.pages(operation, pages)
+            for prefix, rows in zip(left, answers, strict=True):
+                found[prefix] += rows
+            left = [
+                prefix
+                for prefix, page, rows in zip(left, pages, answers, strict=True)
+                if len(rows) == page.rows and len(found[prefix]) < limit
+            ]
+
+    def _next_page(self, prefix: bytes, found: Sequence[Row], limit: int) -> Page:
+        start = behind(found[-1][0]) if found else prefix
+        return Page(start, _successor(prefix), min(self._scans.rows, limit - len(found)))
+
+    def _is_filtered(self, asked: Sequence[bytes]) -> bool:
+        """Whether Thrift 2 reads these prefixes: ranges of a filter must not lie in each other."""
+        return (
+            self._filtered is not None
+            and self._filtered.is_usable()
+            and len({len(prefix) for prefix in asked}) == 1
+            and asked != [b""]
+        )
+
+    def _scan_filtered(
+        self, operation: Operation, asked: Sequence[bytes], limit: int, found: dict[bytes, list[Row]]
+    ) -> bool:
+        """Adds the rows of the prefixes, with a scan for many; false where it could not finish that."""
+        assert self._filtered is not None
+        chunks = self._filtered.chunks(operation, np.array(asked))
+        left = deque(_Chunk(asked[first:end], asked[first]) for first, end in chunks)
+        while left:
+            answers = self._filtered.read(operation, [chunk.request(self._table, limit) for chunk in left])
+            if answers is None:
+                return False
+            for chunk, answer in zip(list(left), answers, strict=True):
+                left.popleft()
+                further = chunk.take(answer, limit, found)
+                if further is not None:
+                    left.append(further)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Prefixes that one scan reads, from the key `start` on."""
+
+    prefixes: Sequence[bytes]
+    start: bytes
+
+    def rows(self, limit: int) -> int:
+        return min(len(self.prefixes) * limit + 1, FILTERED_ROWS)
+
+    def request(self, table: Table, limit: int) -> Request:
+        stops = list(map(_successor, self.prefixes))
+        ranges = filters.multi_row_range(self.prefixes, stops)
+        return table.filtered(self.start, stops[-1], ranges, self.rows(limit), None)
+
+    def take(self, results: Sequence[Any], limit: int, found: dict[bytes, list[Row]]) -> _Chunk | None:
+        """Adds the rows of an answer; returns where the chunk goes on."""
+        size = len(self.prefixes[0])
+        for result in results:
+            rows = found[result.row[:size]]
+            if len(rows) < limit:
+                (cell,) = result.columnValues
+                rows.append((result.row, Cell(cell.value, cell.timestamp)))
+        if len(results) < self.rows(limit):
+            return None
+        last = results[-1].row
+        if len(found[last[:size]]) < limit:
+            return _Chunk(self.prefixes[bisect_right(self.prefixes, last) - 1 :], behind(last))
+        left = self.prefixes[bisect_right(self.prefixes, last) :]
+        return _Chunk(left, left[0]) if left else None
+
+
+def _parts(whole: list[Any], most: int) -> list[list[Any]]:
+    return [whole[start : start + most] for start in range(0, len(whole), most)]
+
+
+def _of_bounded_size(rows: Sequence[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """The same rows in parts of a bounded number of bytes."""
+    fitting: list[tuple[bytes, bytes]] = []
+    size = 0
+    for row in rows:
+        size += len(row[0]) + len(row[1])
+        if fitting and size > PUT_BYTES:
+            yield fitting
+            fitting, size = [], len(row[0]) + len(row[1])
+        fitting.append(row)
+    yield fitting
+
+
+def _size(rows: Sequence[Row]) -> int:
+    return sum(len(key) + len(cell.value) for key, cell in rows)
+
+
+def _successor(prefix: bytes) -> bytes:
+    """The first key behind all that begin with a prefix; empty, for the end, where there is none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""

@@ -1,0 +1,380 @@
+"""What the tables of an HBase store should be: the one source of schema/*.rb, of what is created
+through Thrift 2, and of what live tables are compared with.
+
+Attributes have the names and values that the HBase shell shows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from simhbase.drawers.rowkeys import PREFIX_BYTES
+from simhbase.errors import SchemaDiffers, TablesMissing, UsageError
+from simhbase.stores.base import RECORD_TABLES
+
+INDEX = "index"
+TABLES: tuple[str, ...] = (INDEX, *RECORD_TABLES)
+DEFAULT_NAMESPACE = "default"
+DEFAULT_PREFIX = "simhbase"
+
+COMPRESSIONS = ("NONE", "GZ", "ZSTD", "SNAPPY", "LZ4", "LZO", "BZIP2")  # whose library the servers must have
+FOREVER = "FOREVER"
+BLOOM_PREFIX = "RowPrefixBloomFilter.prefix_length"
+
+DEFAULT_REGIONS = 16
+MOST_REGIONS = 10_000
+OBSOLETE_REGIONS = 4  # at most, where one number is given for all tables: it has few rows
+DEFAULT_DURABILITY = "USE_DEFAULT"  # the write-ahead log has a row before it is acknowledged
+LOSSY_DURABILITIES = ("SKIP_WAL", "ASYNC_WAL")
+
+_SPLIT_BITS = 32
+_ATTRIBUTES = {
+    "VERSIONS": "1",
+    "DATA_BLOCK_ENCODING": "FAST_DIFF",
+    "BLOCKSIZE": "16384",  # a lookup wants a few rows of each block that it reads
+    "BLOCKCACHE": "true",
+    "KEEP_DELETED_CELLS": "FALSE",
+}
+_FINGERPRINT_BYTES = 8
+_BLOOMS: Mapping[str, Mapping[str, str]] = {
+    # Scans of a drawer, which is the first 5 bytes of its rows.
+    INDEX: {"BLOOMFILTER": "ROWPREFIX_FIXED_LENGTH", BLOOM_PREFIX: str(PREFIX_BYTES)},
+    # Scans of a fingerprint's documents, whose rows begin with it.
+    "fingerprints": {"BLOOMFILTER": "ROWPREFIX_FIXED_LENGTH", BLOOM_PREFIX: str(_FINGERPRINT_BYTES)},
+    "documents": {"BLOOMFILTER": "ROW"},
+    "obsolete": {"BLOOMFILTER": "NONE"},  # is scanned alone
+    "meta": {"BLOOMFILTER": "ROW"},
+}
+
+Attributes = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an administrator may choose; None leaves it to HBase, and whatever is there is right.
+
+    regions: by table; or one number for all, which meta, with one, does not take, and obsolete up to
+    OBSOLETE_REGIONS; compression: one of COMPRESSIONS; ttl: seconds after which rows are dropped, those
+    of meta never.
+    """
+
+    regions: int | Mapping[str, int] = DEFAULT_REGIONS
+    compression: str | None = None
+    ttl: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises UsageError."""
+        for regions in map(self.regions_of, TABLES):
+            if not 1 <= regions <= MOST_REGIONS:
+                raise UsageError(f"{regions} regions: take from 1 to {MOST_REGIONS}")
+        if self.compression not in (None, *COMPRESSIONS):
+            raise UsageError(f"no compression {self.compression!r}: take one of {', '.join(COMPRESSIONS)}")
+        if self.ttl is not None and not 1 <= self.ttl < 2**31 - 1:
+            raise UsageError(f"a time to live of {self.ttl} s: take from 1 to {2**31 - 2}")
+
+    def regions_of(self, table: str) -> int:
+        """How many regions one of TABLES begins with."""
+        if table == "meta":
+            return 1
+        if not isinstance(self.regions, int):
+            return self.regions[table]
+        return min(self.regions, OBSOLETE_REGIONS) if table == "obsolete" else self.regions
+
+
+DEFAULT_OPTIONS = Options()
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A table with one column family; `splits` are the first keys of its regions but the first."""
+
+    namespace: str
+    name: str
+    family: str
+    attributes: Attributes
+    splits: tuple[bytes, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """The name with its namespace, as the shell and Thrift 1 take it."""
+        return self.name if self.namespace == DEFAULT_NAMESPACE else f"{self.namespace}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An attribute of a live table that is not what it should be; None where it has none."""
+
+    table: str
+    attribute: str
+    live: str | None
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.attribute} is {self.live or 'missing'}, not {self.wanted}"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTable:
+    """A table as it is: how many regions, its durability, and the attributes of its column family."""
+
+    name: str
+    regions: int
+    durability: str
+    attributes: Attributes
+
+
+class Administrator(Protocol):
+    """What creates and describes tables."""
+
+    def families(self, table: TableSpec) -> Mapping[str, Attributes] | None:
+        """The attributes of a live table's column families, None where there is no such table."""
+
+    def create(self, table: TableSpec) -> None:
+        """Creates a table, and its namespace where that is missing; one that exists stays."""
+
+    def drop(self, table: TableSpec) -> None:
+        """Deletes a table with its data; one that is gone already is right, too."""
+
+    def drop_namespace(self, table: TableSpec) -> None:
+        """Deletes the namespace of a table where `create` made it and it has no tables any more."""
+
+    def regions(self, table: TableSpec) -> int:
+        """How many regions a live table has."""
+
+    def durability(self, table: TableSpec) -> str:
+        """When a live table acknowledges a write."""
+
+
+def table_spec(table: str, namespace: str, prefix: str, options: Options = DEFAULT_OPTIONS) -> TableSpec:
+    """What one of TABLES should be."""
+    attributes = {**_ATTRIBUTES, **_BLOOMS[table]}
+    if options.compression is not None:
+        attributes["COMPRESSION"] = options.compression
+    if table == "meta":
+        attributes["TTL"] = FOREVER
+    elif options.ttl is not None:
+        attributes["TTL"] = str(options.ttl)
+    return TableSpec(
+        namespace,
+        f"{prefix}_{table}",
+        "i" if table == INDEX else "d",
+        attributes,
+        even_splits(options.regions_of(table)),
+    )
+
+
+def schema(namespace: str, prefix: str, options: Options = DEFAULT_OPTIONS) -> list[TableSpec]:
+    """What each of TABLES should be."""
+    return [table_spec(table, namespace, prefix, options) for table in TABLES]
+
+
+def even_splits(regions: int) -> tuple[bytes, ...]:
+    """The keys that part a table evenly: those of all tables but meta begin with bits of a hash."""
+    starts = [(number << _SPLIT_BITS) // regions for number in range(1, regions)]
+    return tuple(start.to_bytes(_SPLIT_BITS // 8).rstrip(b"\x00") for start in starts)
+
+
+def create(tables: Sequence[TableSpec], administrator: Administrator) -> list[str]:
+    """Creates those of the tables that are missing, and returns their names; may be repeated.
+
+    Raises SchemaDiffers where one exists with other attributes: before anything is created, and where
+    somebody else creates tables at the same time, afterwards.
+    """
+    missing = _compared(tables, administrator)
+    for table in missing:
+        administrator.create(table)
+    if missing:
+        check(tables, administrator)
+    return [table.full_name for table in missing]
+
+
+def check(tables: Sequence[TableSpec], administrator: Administrator) -> None:
+    """Raises SchemaDiffers with every attribute that differs, and TablesMissing."""
+    missing = _compared(tables, administrator)
+    if missing:
+        raise TablesMissing(
+            f"{', '.join(table.full_name for table in missing)} not found: create what is missing with "
+            "'simhbase tables create'"
+        )
+
+
+def other_regions(tables: Sequence[TableSpec], administrator: Administrator) -> str | None:
+    """Which live tables have more or fewer regions than they should begin with, in words. That is no
+    error: regions split as tables grow, and a table that exists keeps those that it has."""
+    counted = [(table, administrator.regions(table), len(table.splits) + 1) for table in tables]
+    different = [
+        f"{table.full_name} has {there:,}, not {asked:,}" for table, there, asked in counted if there != asked
+    ]
+    if not different:
+        return None
+    return (
+        f"regions: {'; '.join(different)}. Tables keep those that they were created with, here or by "
+        "somebody else: for others drop the tables and create them anew, or split regions in the hbase shell"
+    )
+
+
+def lossy(tables: Sequence[TableSpec], administrator: Administrator) -> str | None:
+    """Which live tables acknowledge writes that a server's end may lose, in words."""
+    durabilities = [(table, administrator.durability(table)) for table in tables]
+    found = [(table, durability) for table, durability in durabilities if durability in LOSSY_DURABILITIES]
+    if not found:
+        return None
+    named = ", ".join(f"{table.full_name} ({durability})" for table, durability in found)
+    default = _quoted(DEFAULT_DURABILITY)
+    commands = "".join(f"\n  alter {_quoted(table.full_name)}, DURABILITY => {default}" for table, _ in found)
+    return (
+        f"writes that were acknowledged may be lost when a region server ends: DURABILITY of {named}. Change "
+        f"that in the hbase shell with{commands}"
+    )
+
+
+def existing(tables: Sequence[TableSpec], administrator: Administrator) -> list[TableSpec]:
+    """Those of the tables that exist. Raises TablesMissing where none does."""
+    there = [table for table in tables if administrator.families(table) is not None]
+    if not there:
+        raise TablesMissing(f"none of {', '.join(table.full_name for table in tables)} exists")
+    return there
+
+
+def describe(tables: Sequence[TableSpec], administrator: Administrator) -> list[LiveTable]:
+    """The tables as they are. Raises TablesMissing."""
+    found = []
+    for table in tables:
+        families = administrator.families(table)
+        if families is None:
+            raise TablesMissing(f"{table.full_name} not found")
+        regions, durability = administrator.regions(table), administrator.durability(table)
+        found.append(LiveTable(table.full_name, regions, durability, families.get(table.family, {})))
+    return found
+
+
+def drop(tables: Sequence[TableSpec], administrator: Administrator) -> list[str]:
+    """Deletes those of the tables that exist, and returns their names. Raises TablesMissing.
+
+    The last table goes first: it is the one with the profile, and without it what is left counts as
+    missing, wherever this stops.
+    """
+    there = existing(tables, administrator)[::-1]
+    for table in there:
+        administrator.drop(table)
+    if there[0].namespace != DEFAULT_NAMESPACE:
+        administrator.drop_namespace(there[0])
+    return [table.full_name for table in there]
+
+
+def _compared(tables: Sequence[TableSpec], administrator: Administrator) -> list[TableSpec]:
+    """The tables that are missing. Raises SchemaDiffers where others are not what they should be."""
+    missing, different, changes = [], [], []
+    found = [administrator.families(table) for table in tables]
+    for table, live in zip(_expiring_alike(tables, found), found, strict=True):
+        if live is None:
+            missing.append(table)
+        elif differences := compare(live, table):
+            different += differences
+            changes.append(render_alter(table, [difference.attribute for difference in differences]))
+    if different:
+        commands = "".join(f"  {change}\n" for change in changes)
+        raise SchemaDiffers(
+            f"{'; '.join(map(str, different))}. Change that in the hbase shell with\n{commands}"
+            "or drop the tables and create them anew"
+        )
+    return missing
+
+
+def _expiring_alike(
+    tables: Sequence[TableSpec], found: Sequence[Mapping[str, Attributes] | None]
+) -> list[TableSpec]:
+    """The tables, those whose time to live is nobody's business with that of the first which exists:
+    rows of one document must not expire one after the other."""
+    lives = [
+        family["TTL"]
+        for table, families in zip(tables, found, strict=True)
+        if "TTL" not in table.attributes and (family := (families or {}).get(table.family, {})).get("TTL")
+    ]
+    ttl = {"TTL": lives[0]} if lives else {}
+    return [replace(table, attributes={**table.attributes, **ttl, **table.attributes}) for table in tables]
+
+
+def compare(live: Mapping[str, Attributes], wanted: TableSpec) -> list[Difference]:
+    """Where a live table's column families are not what they should be. Families and attributes
+    that the specification does not name are nobody's business."""
+    family = live.get(wanted.family)
+    if family is None:
+        return [Difference(wanted.full_name, "NAME", None, wanted.family)]
+    return [
+        Difference(wanted.full_name, attribute, family.get(attribute), value)
+        for attribute, value in wanted.attributes.items()
+        if family.get(attribute) != value
+    ]
+
+
+def render_shell(table: TableSpec) -> str:
+    """The command that creates a table in the HBase shell."""
+    family = _family(table, table.attributes)
+    parts = [_quoted(table.full_name), "{" + ",\n   ".join(family) + "}"]
+    if table.splits:
+        keys = ["".join(f"\\x{byte:02X}" for byte in key) for key in table.splits]
+        parts.append(f"SPLITS => [{', '.join(map(_quoted, keys))}]")
+    return "create " + ",\n  ".join(parts)
+
+
+def render_alter(table: TableSpec, attributes: Collection[str]) -> str:
+    """The command that sets some attributes of a live table in the HBase shell; NAME stands for a
+    column family that is missing."""
+    changed = table.attributes if "NAME" in attributes else attributes
+    return f"alter {_quoted(table.full_name)}, {{{', '.join(_family(table, changed))}}}"
+
+
+def _family(table: TableSpec, attributes: Iterable[str]) -> list[str]:
+    """The column family and some of its attributes, as commands of the shell take them."""
+    pairs = [f"NAME => {_quoted(table.family)}"]
+    for name in attributes:
+        value = _quoted(table.attributes[name])
+        configuration = f"CONFIGURATION => {{{_quoted(name)} => {value}}}"
+        pairs.append(configuration if name == BLOOM_PREFIX else f"{name} => {value}")
+    return pairs
+
+
+def render_script(tables: Sequence[TableSpec]) -> str:
+    """A file for the HBase shell that creates tables, and their namespace where that is missing."""
+    namespaces = sorted({table.namespace for table in tables} - {DEFAULT_NAMESPACE})
+    commands = map(_render_namespace, namespaces)
+    return "\n\n".join([*commands, *map(render_shell, tables), "exit\n"])
+
+
+def _render_namespace(namespace: str) -> str:
+    return (
+        f"begin\n  create_namespace {_quoted(namespace)}\n"
+        "rescue => error\n  raise unless error.message =~ /exist/i\nend"
+    )
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'"
+
+
+def write_files(folder: Path) -> list[Path]:
+    """Writes the default schema as scripts for the HBase shell, one a table, into a folder."""
+    written = []
+    for table in TABLES:
+        path = folder / f"{table}.rb"
+        path.write_text(render_file(table))
+        written.append(path)
+    return written
+
+
+def render_file(table: str) -> str:
+    """The script for one of TABLES with the default options."""
+    return (
+        "# Made by `python -m simhbase.stores.hbase.schema schema`. `simhbase tables ddl` prints the same\n"
+        "# for other names, numbers of regions, compression and time to live.\n\n"
+        f"{render_script([table_spec(table, DEFAULT_NAMESPACE, DEFAULT_PREFIX)])}"
+    )
+
+
+if __name__ == "__main__":
+    write_files(Path(sys.argv[1]))

@@ -1,0 +1,177 @@
+"""The URL of an HBase store: which gateways, which tables, how many connections, how long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+from simhbase.errors import UsageError
+from simhbase.stores.hbase.schema import DEFAULT_NAMESPACE, DEFAULT_PREFIX
+
+FORM = "hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60&tls=1&ca=FILE"
+DEFAULT_PORT = 9090
+DEFAULT_CONNECTIONS = 8
+DEFAULT_TIMEOUT = 60.0
+MOST_CONNECTIONS = 64
+MOST_PORTS = 65535
+
+OLD_NAMES = {"lanes": "connections"}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """Where a Thrift server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a URL says.
+
+    gateways: Thrift 1, all equal; gateways2: Thrift 2, for many ranges in one scan, and for creating and
+    dropping tables; connections: how many a process has at most, which its threads share, half of them
+    to gateways of each kind; timeout: seconds that an operation may take with all its retries;
+    certificates: a file of authorities to trust instead of the system's, None where the gateways speak
+    without TLS or the system's are right.
+    """
+
+    url: str
+    gateways: tuple[Gateway, ...]
+    namespace: str = DEFAULT_NAMESPACE
+    prefix: str = DEFAULT_PREFIX
+    gateways2: tuple[Gateway, ...] = ()
+    connections: int = DEFAULT_CONNECTIONS
+    timeout: float = DEFAULT_TIMEOUT
+    tls: bool = False
+    certificates: Path | None = None
+
+
+def parse(url: str) -> Address:
+    """The address that a URL names. Raises UsageError with the part that is wrong."""
+    parts = urlsplit(url)
+    gateways = _gateways(url, parts.netloc)
+    namespace, prefix = _tables(url, parts.path.removeprefix("/"))
+    options = _options(url, parts.query)
+
+    def option(name: str, convert: Callable[[str], T], default: T, what: str) -> T:
+        if name not in options:
+            return default
+        try:
+            return convert(options[name])
+        except ValueError as error:
+            raise UsageError(f"{url}: {name}={options[name]} is not {what}") from error
+
+    tls = option("tls", _switch, False, "0 or 1")
+    certificates = option("ca", _file, None, "a file that exists")
+    if certificates is not None and not tls:
+        raise UsageError(f"{url}: ca= without tls=1 has no effect, add tls=1")
+    return Address(
+        url,
+        gateways,
+        namespace,
+        prefix,
+        option("thrift2", lambda text: _gateways2(text, gateways), (), "a port, or HOST:PORT"),
+        option(
+            "connections",
+            _number_from(1, MOST_CONNECTIONS),
+            DEFAULT_CONNECTIONS,
+            f"a number from 1 to {MOST_CONNECTIONS}",
+        ),
+        option("timeout", _seconds, DEFAULT_TIMEOUT, "a positive number of seconds"),
+        tls,
+        certificates,
+    )
+
+
+def _gateways(url: str, text: str) -> tuple[Gateway, ...]:
+    try:
+        return tuple(dict.fromkeys(map(_gateway, text.split(","))))
+    except ValueError as error:
+        raise UsageError(f"no store {url!r}: {error}; the form is {FORM}") from error
+
+
+def _gateway(text: str) -> Gateway:
+    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:@\[\]]+))(?::(\d{1,5}))?", text)
+    if not found:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    port = int(found[3]) if found[3] else DEFAULT_PORT
+    if not 1 <= port <= MOST_PORTS:
+        raise ValueError(f"{text!r} is not HOST:PORT with a port from 1 to {MOST_PORTS}")
+    return Gateway(found[1] or found[2], port)
+
+
+def _gateways2(text: str, gateways: tuple[Gateway, ...]) -> tuple[Gateway, ...]:
+    """A port alone is one on each of the gateways' hosts."""
+    if text.isdecimal():
+        port = _number_from(1, MOST_PORTS)(text)
+        return tuple(dict.fromkeys(Gateway(gateway.host, port) for gateway in gateways))
+    if not re.search(r":\d+$", text):  # a name alone is a port that was mistyped, more often than a host
+        raise ValueError(text)
+    return (_gateway(text),)
+
+
+def _tables(url: str, path: str) -> tuple[str, str]:
+    namespace, colon, prefix = path.rpartition(":")
+    if not path:
+        return DEFAULT_NAMESPACE, DEFAULT_PREFIX
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", prefix) or (
+        colon and not re.fullmatch(r"[A-Za-z0-9_]+", namespace)
+    ):
+        raise UsageError(
+            f"no store {url!r}: {path!r} is not [NAMESPACE:]PREFIX of letters, digits, '_', '.' and '-'"
+        )
+    return namespace or DEFAULT_NAMESPACE, prefix
+
+
+def _options(url: str, query: str) -> dict[str, str]:
+    known = ("thrift2", "connections", "timeout", "tls", "ca")
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError as error:
+        raise UsageError(f"no store {url!r}: {query!r} is not NAME=VALUE&...; the form is {FORM}") from error
+    pairs = [(OLD_NAMES.get(name, name), value) for name, value in pairs]
+    for name, _ in pairs:
+        if name not in known:
+            raise UsageError(f"{url}: no option {name!r}, there are {', '.join(known)}")
+    if len(dict(pairs)) < len(pairs):
+        raise UsageError(f"{url}: an option is given twice")
+    return dict(pairs)
+
+
+def _number_from(least: int, most: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise ValueError(text)
+        return int(text)
+
+    return convert
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < 1e6:
+        raise ValueError(text)
+    return seconds
+
+
+def _switch(text: str) -> bool:
+    return bool(("0", "1").index(text))
+
+
+def _file(text: str) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise ValueError(text)
+    return path

@@ -1,0 +1,356 @@
+"""Text -> weighted features, each a digest of 64 or 128 bits.
+
+Words are jieba's for runs of Han and whole runs of letters, marks and digits for everything else;
+n-grams are of characters or of words. All functions take whole batches: per document there are a
+handful of calls into C and no Python loop over tokens, except where weights need one. Long texts go
+through them in pieces: the tokens of a text take twenty times its memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+
+import mmh3
+import numpy as np
+import regex
+import rjieba
+from numpy.typing import NDArray
+
+from simhbase.errors import UsageError
+from simhbase.text.boilerplate import Boilerplate
+from simhbase.text.hashing import GOLDEN, fmix64
+from simhbase.text.idf import SCALE, IdfTable
+from simhbase.text.normalise import normalise, pieces
+
+WEIGHTS = ("count", "tfidf", "levels")
+LEVELS = 5
+CACHED_TOKENS = 1 << 18
+
+# jieba cuts runs of U+4E00-9FD5 and yields every rarer Han character (extension A and the last
+# rows of the basic block) alone; handed such runs whole, rjieba would keep them whole.
+_HAN = re.compile("([\u4e00-\u9fd5]+|[\u3400-\u4dbf\u9fd6-\u9fff])")
+_WORD = regex.compile(r"[\p{L}\p{M}\p{Nd}--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1)
+_BREAK = "\n"  # no token, and jieba never joins across it
+
+_CODE_POINT_BITS = 21
+_WINDOWS = 1 << 16  # n-grams hashed at once: their arrays stay in the cache
+# Two changed characters leave a sentence of 17 with 12 of 20 pairs in common, but 9 of 21 triples; pairs
+# alone do not tell long texts of one subject or template apart. docs/quality.md has both measured.
+_PAIRS_UP_TO = 32  # characters
+_TRIPLES_FROM = 128
+# By length, of 256, falling with its logarithm: one character more in a hundred always costs as much.
+_SHARES_OF_PAIRS = np.array(
+    [
+        round(256 * min(1.0, log2(_TRIPLES_FROM / max(length, 1)) / log2(_TRIPLES_FROM / _PAIRS_UP_TO)))
+        for length in range(_TRIPLES_FROM + 1)
+    ],
+    dtype=np.uint64,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureBatch:
+    """The features of n texts, one text after the other.
+
+    digests: uint8 (m, bits / 8), big-endian; counts: int64 (n,), features of each text (repeats
+    are listed as often as they occur where `weights` is None); weights: int64 (m,) or None (1).
+    """
+
+    digests: NDArray[np.uint8]
+    counts: NDArray[np.int64]
+    weights: NDArray[np.int64] | None = None
+
+    def distinct(self, enough: int) -> list[int]:
+        """How many distinct features each text has (by their first 64 bits), counted up to `enough` at
+        least."""
+        words = self.digests.view(np.uint64)[:, 0]
+        ends = np.cumsum(self.counts)
+        found = []
+        for start, end in zip((ends - self.counts).tolist(), ends.tolist(), strict=True):
+            # Nearly every text shows enough of them at once; only the others are counted whole.
+            distinct = len(set(words[start : min(end, start + 2 * enough + 8)].tolist()))
+            found.append(distinct if distinct >= enough else len(set(words[start:end].tolist())))
+        return found
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    """Which features a text has, and what each weighs.
+
+    kind: "words", "words:N" (N-grams of words), "chars:N" (N-grams of characters, white space
+    left out) or "chars:auto" (pairs of characters of short texts, triples of long ones); weights:
+    "count" (occurrences), "tfidf" (count x IDF) or "levels" (TF-IDF as five integers, 5 for the
+    heaviest fifth of the scale); top: only the N heaviest, ties by the token's bytes; min_length:
+    shorter words (in characters) do not count; stop_words: neither do these; boilerplate: is left out
+    before anything else.
+    """
+
+    kind: str = "words"
+    weights: str = "count"
+    top: int | None = None
+    min_length: int = 2
+    stop_words: frozenset[str] = frozenset()
+    idf: IdfTable | None = None
+    boilerplate: Boilerplate | None = None
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        if not re.fullmatch(r"words|(words|chars):[1-9]|chars:auto", self.kind):
+            raise UsageError(
+                f"no features {self.kind!r}: use words, words:N or chars:N with N from 1 to 9, or chars:auto"
+            )
+        if self.weights not in WEIGHTS:
+            raise UsageError(f"no weights {self.weights!r}: use {', '.join(WEIGHTS)}")
+        if self.kind != "words" and (self.weights != "count" or self.top is not None):
+            raise UsageError(f"features {self.kind!r} are n-grams: they take weights 'count' and no top N")
+        if (self.idf is not None) != (self.weights != "count"):
+            raise UsageError(f"weights {self.weights!r} and an IDF table do not go together")
+        if self.top is not None and self.top < 1:
+            raise UsageError(f"top {self.top}: keep at least 1 feature")
+        if self.min_length < 1:
+            raise UsageError(f"minimum length {self.min_length}: a word has at least 1 character")
+
+    @property
+    def hash(self) -> str:
+        """The hash's name in a profile."""
+        if self.kind == "words":
+            return "mmh3_x64_128"
+        return "mmh3_x64_128+mix64" if self.kind.startswith("words") else "mix64"
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of a text, in order, before any is left out."""
+    found: list[str] = []
+    for position, run in enumerate(_HAN.split(normalise(text))):
+        found += rjieba.cut(run, True) if position % 2 else _WORD.findall(run)
+    return found
+
+
+def _bag(text: str) -> list[str]:
+    """The tokens of a text in any order, with breaks among them; one call of jieba."""
+    runs = _HAN.split(normalise(text))
+    bag: list[str] = rjieba.cut(_BREAK.join(runs[1::2]), True)
+    bag += _WORD.findall(" ".join(runs[0::2]))
+    return bag
+
+
+class Extractor:
+    """Computes features; keeps the digests of the tokens it met, at most CACHED_TOKENS of them."""
+
+    def __init__(self, options: FeatureOptions, bits: int) -> None:
+        self.options = options
+        self._bytes = bits // 8
+        self._digests = _DigestCache(self._bytes, self.keeps)
+
+    @cached_property
+    def extract(self) -> Callable[[Sequence[str]], FeatureBatch]:
+        """texts -> FeatureBatch, by the kind of features."""
+        by_kind, boilerplate = self._by_kind(), self.options.boilerplate
+        return by_kind if boilerplate is None else lambda texts: by_kind(boilerplate.strip(texts))
+
+    def _by_kind(self) -> Callable[[Sequence[str]], FeatureBatch]:
+        kind, _, size = self.options.kind.partition(":")
+        if size == "auto":
+            return lambda texts: _pairs_and_triples(texts, self._bytes // 8)
+        if kind == "chars":
+            return lambda texts: _character_ngrams(texts, int(size), self._bytes // 8)
+        if size:
+            return lambda texts: self._word_ngrams(texts, int(size))
+        if self.options.weights == "count" and self.options.top is None:
+            return self._words
+        return self._weighted_words
+
+    def keeps(self, token: str) -> bool:
+        """Whether a token counts as a feature."""
+        return (
+            len(token) >= self.options.min_length and token != _BREAK and token not in self.options.stop_words
+        )
+
+    def weights(self, text: str) -> list[tuple[str, int]]:
+        """The words of a text with their integer weights, heaviest first, ties by token bytes."""
+        counts: Counter[str] = Counter()
+        for piece in pieces(text):
+            counts.update(filter(self.keeps, _bag(piece)))
+        idf = self.options.idf
+        if idf is None:
+            weighted = [(token, count * SCALE) for token, count in counts.items()]
+        else:
+            known, median = idf.weights, idf.median
+            weighted = [(token, count * known.get(token, median)) for token, count in counts.items()]
+        # Code point order of str is the byte order of UTF-8.
+        weighted = sorted((pair for pair in weighted if pair[1]), key=lambda pair: (-pair[1], pair[0]))
+        weighted = weighted[: self.options.top]
+        if self.options.weights == "levels" and weighted:
+            heaviest = weighted[0][1]
+            weighted = [(token, -(-LEVELS * weight // heaviest)) for token, weight in weighted]
+        return weighted
+
+    def _words(self, texts: Sequence[str]) -> FeatureBatch:
+        return self._batch([self._digested(text, _bag) for text in texts])
+
+    def _weighted_words(self, texts: Sequence[str]) -> FeatureBatch:
+        digest = self._digests.trimmed().__getitem__
+        blobs, weights = [], []
+        for text in texts:
+            weighted = self.weights(text)
+            blobs.append(b"".join(digest(token) for token, _ in weighted))
+            weights += [weight for _, weight in weighted]
+        batch = self._batch(blobs)
+        return FeatureBatch(batch.digests, batch.counts, np.array(weights, dtype=np.int64))
+
+    def _word_ngrams(self, texts: Sequence[str], size: int) -> FeatureBatch:
+        batch = self._batch([self._digested(text, tokens) for text in texts])
+        return _ngrams(list(batch.digests.view(">u8").T), batch.counts, size, width=64)
+
+    def _digested(self, text: str, cut: Callable[[str], list[str]]) -> bytes:
+        """The digests of a text's tokens. (One that does not count has an empty digest.)"""
+        return b"".join(
+            [b"".join(map(self._digests.trimmed().__getitem__, cut(piece))) for piece in pieces(text)]
+        )
+
+    def _batch(self, blobs: Sequence[bytes]) -> FeatureBatch:
+        counts = np.array([len(blob) for blob in blobs], dtype=np.int64) // self._bytes
+        digests = np.frombuffer(b"".join(blobs), dtype=np.uint8).reshape(-1, self._bytes)
+        return FeatureBatch(digests, counts)
+
+
+class _DigestCache(dict[str, bytes]):
+    """Token -> the first bytes of mmh3_x64_128_digest(UTF-8, seed 0); empty where it does not count."""
+
+    def __init__(self, size: int, keeps: Callable[[str], bool]) -> None:
+        self._size = size
+        self._keeps = keeps
+
+    def __missing__(self, token: str) -> bytes:
+        digest = mmh3.mmh3_x64_128_digest(token.encode())[: self._size] if self._keeps(token) else b""
+        self[token] = digest
+        return digest
+
+    def trimmed(self) -> _DigestCache:
+        """Itself, emptied if it grew over its bound: refilling costs less than keeping order."""
+        if len(self) > CACHED_TOKENS:
+            self.clear()
+        return self
+
+
+def _character_ngrams(texts: Sequence[str], size: int, words: int) -> FeatureBatch:
+    """N-grams of the characters of normalised texts without white space."""
+    return _ngrams_of_bare([_bare(text) for text in texts], size, words)
+
+
+def _bare(text: str) -> str:
+    return "".join([normalise(piece).replace(" ", "") for piece in pieces(text)])
+
+
+def _ngrams_of_bare(bare: Sequence[str], size: int, words: int) -> FeatureBatch:
+    counts = np.array([len(text) for text in bare], dtype=np.int64)
+    encoded = "".join(bare).encode("utf-32-le", "surrogatepass")
+    points = np.frombuffer(encoded, dtype="<u4")
+    return _ngrams([points] * words, counts, size, _CODE_POINT_BITS)
+
+
+def _pairs_and_triples(texts: Sequence[str], words: int) -> FeatureBatch:
+    """Pairs of characters of short texts, triples of long ones, and of a text between the two a share of
+    both that follows from its length.
+
+    Which ones are taken depends on their digests, so that texts of nearly one length take nearly the
+    same of what they have in common (consistent sampling), and no length parts near texts.
+    """
+    bare = [_bare(text) for text in texts]
+    lengths = np.array([len(text) for text in bare], dtype=np.int64)
+    shares = _shares_of_pairs(lengths)
+    triples = _ngrams_of_bare(bare, 3, words)
+    with_pairs = np.flatnonzero(shares)
+    if not len(with_pairs):
+        return triples
+    pairs = _ngrams_of_bare([bare[text] for text in with_pairs.tolist()], 2, words)
+    of_pairs = np.repeat(with_pairs, pairs.counts)
+    of_triples = np.repeat(np.arange(len(bare)), triples.counts)
+    owners = np.concatenate([of_pairs, of_triples])
+    digests = np.concatenate([pairs.digests.view(np.uint64), triples.digests.view(np.uint64)])
+    is_pair = np.arange(len(owners)) < len(of_pairs)
+    taken = np.flatnonzero((_draws(digests[:, 0]) < shares[owners]) == is_pair)
+    taken = taken[np.argsort(owners[taken], kind="stable")]
+    counts = np.bincount(owners[taken], minlength=len(bare)).astype(np.int64)
+    return FeatureBatch(digests[taken].view(np.uint8), counts)
+
+
+def _draws(digests: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A number of 0 to 255 for each of m digests, given as their bytes lie in memory, which says nothing
+    about any one of its bits."""
+    return (digests.view(">u8").astype(np.uint64) * np.uint64(GOLDEN)) >> np.uint64(56)
+
+
+def _shares_of_pairs(lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Of the pairs of characters of n texts how many of 256 are taken: uint64 (n,)."""
+    shares: NDArray[np.uint64] = _SHARES_OF_PAIRS[np.minimum(lengths, _TRIPLES_FROM)]
+    return shares
+
+
+def _ngrams(
+    columns: Sequence[NDArray[np.unsignedinteger]], lengths: NDArray[np.int64], size: int, width: int
+) -> FeatureBatch:
+    """The hashes of all windows of `size` adjacent values that lie in one text.
+
+    columns: the values (total,) of all texts end to end, of at most `width` bits, for each word of
+    the hash; lengths: int64 (n,) values a text.
+    """
+    counts = np.maximum(lengths - (size - 1), 0)
+    digests = np.empty((counts.sum(), len(columns)), dtype=">u8")
+    inside = _inner_windows(lengths, size)
+    filled = 0
+    for start in range(0, len(inside), _WINDOWS):
+        kept = inside[start : start + _WINDOWS]
+        found = int(np.count_nonzero(kept))
+        for seed, values in enumerate(columns):
+            part = values[start : start + len(kept) + size - 1].astype(np.uint64)
+            digests[filled : filled + found, seed] = _mix_windows(part, size, seed, width)[kept]
+        filled += found
+    return FeatureBatch(digests.view(np.uint8), counts)
+
+
+def _inner_windows(lengths: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
+    """Which windows over all texts end to end do not reach from one text into the next."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    inside = np.ones(total, dtype=np.bool_)
+    for behind in range(1, size):
+        inside[ends[ends >= behind] - behind] = False
+    return inside[: max(0, total - size + 1)]
+
+
+def _mix_windows(values: NDArray[np.uint64], size: int, seed: int, width: int) -> NDArray[np.uint64]:
+    """A 64-bit hash ("mix64") of every window of `size` adjacent values of `width` bits each.
+
+    As many values as fit are packed into 64 bits, and each packed word goes through the finaliser
+    of MurmurHash3 (Appleby, fmix64). Returns uint64 (len - size + 1,), empty if that is negative.
+    """
+    windows = max(0, len(values) - size + 1)
+    start = (GOLDEN * (2 * size + 16 * seed + 1)) & (2**64 - 1)
+    state = np.full(windows, start, dtype=np.uint64)
+    packable = 64 // width
+    for first in range(0, size, packable):
+        packed = values[first : first + windows]
+        for offset in range(first + 1, min(first + packable, size)):
+            packed = (packed << np.uint64(width)) | values[offset : offset + windows]
+        state ^= packed
+        fmix64(state)
+    return state
+
+
+def document_frequencies(texts: Iterable[str]) -> tuple[Mapping[str, int], int]:
+    """How many texts hold each token, and how many texts there are."""
+    frequencies: Counter[str] = Counter()
+    number = 0
+    for number, text in enumerate(texts, 1):  # noqa: B007  # the last number is the answer
+        frequencies.update(_distinct(text))
+    return frequencies, number
+
+
+def _distinct(text: str) -> set[str]:
+    return set().union(*map(_bag, pieces(text))) - {_BREAK}

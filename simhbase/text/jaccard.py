@@ -1,0 +1,107 @@
+"""Sets of shingles, and the exact Jaccard similarity of pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.slices import bounded_slices, ranges
+from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
+
+SHINGLES = "chars:3"
+_CHUNK_SHINGLES = 1 << 22  # shingles compared at once
+_LOW_WORD = np.uint64(0xFFFFFFFF)
+_WORD_BITS = np.uint64(32)
+
+
+@dataclass(frozen=True, slots=True)
+class ShingleSets:
+    """The sets of n texts, without the shingles that no other text has: they are in no intersection.
+
+    tokens: uint32 (m,), set after set, ascending within a set; a token is the rank of a shingle by
+    the number of sets that have it, the rarest first. offsets: int64 (n + 1,), set i is
+    tokens[offsets[i]:offsets[i + 1]]. sizes: int64 (n,), of the whole sets.
+    """
+
+    tokens: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @property
+    def shared(self) -> NDArray[np.int64]:
+        """How many shingles of each set are in another one, too: int64 (n,)."""
+        return np.diff(self.offsets)
+
+
+def shingle_extractor() -> Extractor:
+    """What makes character 3-shingles of normalised text without white space."""
+    return Extractor(FeatureOptions(kind=SHINGLES), 64)
+
+
+def shingle_sets(texts: Sequence[str], kind: str = SHINGLES) -> ShingleSets:
+    """The sets of features of n texts, of a kind that `FeatureOptions` knows; a text that is too short for
+    any has an empty one."""
+    return sets_of(Extractor(FeatureOptions(kind=kind), 64).extract(texts))
+
+
+def sets_of(batch: FeatureBatch) -> ShingleSets:
+    """The sets of 64-bit features of n texts; weights and repeats do not count."""
+    keys = _distinct_features(batch)
+    documents, ids = keys >> _WORD_BITS, keys & _LOW_WORD
+    sizes = np.bincount(documents.astype(np.int64), minlength=len(batch.counts))
+    frequencies = np.bincount(ids.astype(np.int64))
+    ranks = np.empty(len(frequencies), dtype=np.uint64)
+    ranks[np.argsort(frequencies, kind="stable")] = np.arange(len(frequencies), dtype=np.uint64)
+    shared = frequencies[ids] > 1
+    keys = (documents[shared] << _WORD_BITS) | ranks[ids[shared]]
+    keys.sort()
+    bounds = np.arange(len(batch.counts) + 1, dtype=np.uint64) << _WORD_BITS
+    return ShingleSets((keys & _LOW_WORD).astype(np.uint32), np.searchsorted(keys, bounds), sizes)
+
+
+def _distinct_features(batch: FeatureBatch) -> NDArray[np.uint64]:
+    """Number of the text (high word) and of the feature (low word), each pair once, ascending."""
+    features = batch.digests.view(np.uint64)[:, 0]
+    order = np.argsort(features)
+    ascending = features[order]
+    new = np.ones(len(features), dtype=np.bool_)
+    new[1:] = ascending[1:] != ascending[:-1]
+    documents = np.repeat(np.arange(len(batch.counts), dtype=np.uint64), batch.counts)
+    keys = (documents[order] << _WORD_BITS) | (np.cumsum(new, dtype=np.uint64) - np.uint64(1))
+    keys.sort()
+    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+
+
+def jaccard(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The similarity of m pairs of sets: positions int64 (m,) -> float64 (m,). Of two empty sets it is 0."""
+    common = _common(sets, left, right)
+    union = sets.sizes[left] + sets.sizes[right] - common
+    similarity: NDArray[np.float64] = common / np.maximum(union, 1)
+    return similarity
+
+
+def _common(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sizes of the intersections."""
+    total = sets.shared[left] + sets.shared[right]
+    parts = [
+        _common_of_lot(sets, left[chunk], right[chunk]) for chunk in bounded_slices(total, _CHUNK_SHINGLES)
+    ]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _common_of_lot(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    both = np.concatenate([_members(sets, left), _members(sets, right)])
+    both.sort(kind="stable")  # merges the two ascending runs
+    twice = both[1:][both[1:] == both[:-1]]
+    counts: NDArray[np.int64] = np.bincount((twice >> _WORD_BITS).astype(np.int64), minlength=len(left))
+    return counts
+
+
+def _members(sets: ShingleSets, chosen: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The tokens of the chosen sets, the number of the choice in the high word."""
+    counts = sets.shared[chosen]
+    numbers = np.repeat(np.arange(len(chosen), dtype=np.uint64), counts)
+    return (numbers << _WORD_BITS) | sets.tokens[ranges(sets.offsets[chosen], counts)]

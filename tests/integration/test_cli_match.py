@@ -1,0 +1,169 @@
+"""`simhbase find --against`: queries looked up among the documents of files."""
+
+import json
+import random
+
+import pytest
+
+from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
+
+MINHASH = ("--scheme", "minhash", "--threshold", "0.8")
+
+
+def near(text: str, changed: int = 1) -> str:
+    words = text.split()
+    return " ".join(["zz"] * changed + words[changed:])
+
+
+def shared(a: str, b: str) -> float:
+    sets = [{text.replace(" ", "")[start : start + 3] for start in range(500)} for text in (a, b)]
+    sets = [{shingle for shingle in each if len(shingle) == 3} for each in sets]
+    return round(len(sets[0] & sets[1]) / len(sets[0] | sets[1]), 4)
+
+
+def found(answer):
+    return [match["id"] for match in answer["matches"]]
+
+
+@pytest.fixture
+def contents():
+    """d0 to d3, of which d2 is nearly d0, and d3 is d1."""
+    first, second = texts(2)
+    return [first, second, near(first), second]
+
+
+@pytest.fixture
+def corpus(tmp_path, contents):
+    return documents(tmp_path / "corpus.jsonl", contents)
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("-k", "6"), ("--layout", "4x1"), ("--features", "chars:3"), MINHASH]
+)
+def test_files_answer_as_a_store_of_the_same_documents_does(tmp_path, corpus, options):
+    queries = documents(tmp_path / "queries.jsonl", [near(text) for text in texts(4, seed=0)], prefix="q")
+    created = ("--layout", "8x2") if options == ("-k", "6") else ()
+    result("load", *options, *created, corpus, cwd=tmp_path)
+    expected = result("find", queries, cwd=tmp_path)
+    answers = result("match", "--against", corpus, *options, queries, cwd=tmp_path, SIMHBASE_STORE="memory:")
+    for answer in [*answers, *expected]:
+        for match in answer["matches"]:
+            match.pop("similarity", None)
+    assert answers == expected
+    assert found(answers[0])
+
+
+def test_no_store_is_opened(tmp_path, corpus):
+    assert found(result("match", "--against", corpus, "--text", texts(1)[0], cwd=tmp_path)) == ["d0", "d2"]
+    assert list(tmp_path.iterdir()) == [corpus]
+
+
+@pytest.mark.parametrize(
+    "options", [("--verify", "-k", "20"), ("--min-similarity", "0.5", "-k", "20"), MINHASH]
+)
+def test_similarities_are_counted_exactly(tmp_path, corpus, contents, options):
+    query = near(contents[0], 2)
+    answer = result("match", "--against", corpus, *options, "--text", query, cwd=tmp_path)
+    assert set(found(answer)) == {"d0", "d2"}
+    for match in answer["matches"]:
+        assert match["similarity"] == shared(query, contents[int(match["id"][1:])])
+
+
+def test_matches_share_as_much_as_is_asked_for(tmp_path, corpus, contents):
+    exact = shared(contents[0], contents[2])
+    queries = documents(tmp_path / "queries.jsonl", contents[:2], prefix="q")
+    for least, expected in ((exact - 1e-4, ["d0", "d2"]), (exact + 1e-4, ["d0"])):
+        options = ("--min-similarity", least, "-k", "20", queries)
+        answers = result("match", "--against", corpus, *options, cwd=tmp_path)
+        assert [found(answer) for answer in answers] == [expected, ["d1", "d3"]]
+
+
+def test_texts_of_one_fingerprint_are_told_apart(tmp_path):
+    words = texts(1)[0].split()
+    backwards = " ".join(reversed(words))  # the same SimHash
+    file = documents(tmp_path / "corpus.jsonl", [" ".join(words), backwards])
+    options = ("--against", file, "--min-similarity", "0.8")
+    assert found(result("match", *options, "--text", backwards, cwd=tmp_path)) == ["d1"]
+
+
+def test_texts_shorter_than_a_shingle_are_near_their_equals(tmp_path):
+    options = ("--features", "chars:1", "--min-similarity", "0.9")
+    file = documents(tmp_path / "corpus.jsonl", ["一二", "二一"])
+    assert found(result("match", "--against", file, *options, "--text", "一二", cwd=tmp_path)) == ["d0"]
+
+
+def test_documents_of_several_files_and_queries_of_a_pipe(tmp_path, contents):
+    for name in ("a", "b"):
+        documents(tmp_path / f"{name}.jsonl", contents[:2], prefix=name)
+    line = json.dumps({"id": "q", "text": contents[0]}).encode()
+    answer = result("match", "--against", "a.jsonl", "--against", "b*", cwd=tmp_path, stdin=line)
+    assert (answer["id"], found(answer)) == ("q", ["a0", "b0"])
+    turned = result("match", "--against", "-", "a.jsonl", cwd=tmp_path, stdin=line)
+    assert [found(answer) for answer in turned] == [["q"], []]
+
+
+def test_many_copies_are_listed_up_to_the_limit(tmp_path, contents):
+    file = documents(tmp_path / "corpus.jsonl", [contents[0]] * 50)
+    answer = result("match", "--against", file, "--ids-limit", 7, "--text", contents[0], cwd=tmp_path)
+    assert (len(answer["matches"]), answer["truncated"]) == (7, True)
+    answer = result("match", "--against", file, "--ids-limit", 50, "--text", contents[0], cwd=tmp_path)
+    assert (len(answer["matches"]), answer["truncated"]) == (50, False)
+
+
+def test_prepared_fingerprints_are_looked_up_among_prepared_ones(tmp_path):
+    chance = random.Random(5)
+    values = {f"d{number}": chance.getrandbits(64) for number in range(300)}
+    file = fingerprints(tmp_path / "corpus.jsonl", values)
+    queries = fingerprints(tmp_path / "queries.jsonl", {name: value ^ 1 for name, value in values.items()})
+    options = ("--against", file, "--fingerprint-field", "f")
+    answers = result("match", *options, queries, cwd=tmp_path)
+    assert [found(answer) for answer in answers] == [[answer["id"]] for answer in answers]
+    asked = result("match", *options, "--fingerprint", f"{values['d7']:016x}", cwd=tmp_path)
+    assert found(asked) == ["d7"]
+
+
+def test_bad_documents_and_queries_are_named_and_cost_nothing_else(tmp_path, contents):
+    good = {"id": "d0", "text": contents[0]}
+    write_lines(tmp_path / "corpus.jsonl", [good, {"id": "x"}, good, {"id": "short", "text": "a"}])
+    write_lines(tmp_path / "queries.jsonl", [{"id": "q", "text": contents[0]}, {"id": "empty", "text": ""}])
+    options = ("--against", "corpus.jsonl", "--rejects", "rejects.jsonl", "queries.jsonl")
+    answers = result("match", *options, cwd=tmp_path, exit_code=3)
+    assert [found(answer) for answer in answers] == [["d0"], []]
+    rejects = [(line["source"], line["line"]) for line in read_lines(tmp_path / "rejects.jsonl")]
+    assert rejects == [("corpus.jsonl", 2), ("corpus.jsonl", 3), ("corpus.jsonl", 4), ("queries.jsonl", 2)]
+
+
+def test_a_corpus_of_which_nothing_can_be_read_fails(tmp_path, corpus):
+    options = ("--text-field", "body", "--against", corpus)
+    done = run("match", *options, "--text", "some words to look up", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"nothing at all could be read" in done.stderr
+    missing = run("match", "--against", "missing.jsonl", "--text", "some words", cwd=tmp_path)
+    assert (missing.returncode, missing.stdout) == (1, b"")
+    assert b"missing.jsonl" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--store", "rocksdb:x.db"), "--store"),
+        (("--id", "d0"), "--id"),
+        (("--drawer-limit", "5"), "--drawer-limit"),
+        (("--min-similarity", "0.8", "--fingerprint", "00" * 8), "give the texts"),
+        (("--scheme", "minhash", "-k", "3"), "k"),
+        (("--rejects", "corpus.jsonl"), "is an input"),
+        (("--against", "-", "-"), "standard input"),
+    ],
+)
+def test_what_does_not_go_together_ends_with_usage(tmp_path, corpus, options, named):
+    done = run("match", "--against", corpus, *options, "--text", "a text", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b""), done.stderr.decode()
+    assert named in done.stderr.decode()
+    assert corpus.stat().st_size > 0
+
+
+def test_a_store_has_its_profile(tmp_path, corpus):
+    result("load", corpus, cwd=tmp_path)
+    done = run("find", "--features", "chars:3", "--text", "a text", cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"No such option" in done.stderr

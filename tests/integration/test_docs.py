@@ -1,0 +1,59 @@
+"""The pages of docs: their examples do what they show, and they are a site whose links lead somewhere."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.examples import ROOT, Reader, blocks, page, write_articles
+
+RUN = ("sh", "python", "console")  # also with "full" behind
+HBASE = "hbase.md"  # needs servers: test_hbase_docs.py
+PAGES = [
+    path.name
+    for path in sorted((ROOT / "docs").glob("*.md"))
+    if path.name != HBASE
+    and any(language.split()[0] in RUN for language, _ in blocks(path.read_text("utf-8")))
+]
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    """In a folder with the demo's articles, and some of them as news.jsonl."""
+    write_articles(tmp_path)
+    lines = (tmp_path / "articles.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "news.jsonl").write_text("".join(lines[:300]), "utf-8")
+    return Reader(tmp_path)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_examples_do_what_the_page_shows(reader: Reader, name: str) -> None:
+    for language, block in blocks(page(f"docs/{name}")):
+        if language in RUN:
+            reader.follow(language, block)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PAGES)
+def test_examples_that_take_long_do_what_the_page_shows(reader: Reader, name: str) -> None:
+    for language, block in blocks(page(f"docs/{name}")):
+        if language.removesuffix(" full") in RUN and language.endswith(" full"):
+            reader.follow(language.removesuffix(" full"), block)
+
+
+def test_the_tutorial_has_examples() -> None:
+    assert "tutorial.md" in PAGES
+
+
+def test_the_site_has_every_page_and_the_links_between_them(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    missing = [
+        path.stem
+        for path in sorted((ROOT / "docs").glob("*.md"))
+        if path.stem != "index" and not (tmp_path / path.stem / "index.html").exists()
+    ]
+    assert missing == []
+    assert 'href="../schema/format/"' in (tmp_path / "how" / "index.html").read_text("utf-8")

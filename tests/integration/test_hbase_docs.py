@@ -1,0 +1,117 @@
+"""The examples of docs/hbase.md do what it shows."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from simhbase.errors import TablesMissing
+from simhbase.stores import drop_store
+from simhbase.stores.hbase.counters import NAMES
+from tests.cluster import Cluster
+from tests.command_line import result, run
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "hbase.md").read_text("utf-8")
+STORE = "simhbase"
+OTHERS = ("big", "restored")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def drop(hbase: Cluster, *prefixes: str) -> None:
+    for prefix in prefixes:
+        with suppress(TablesMissing):
+            drop_store(hbase.url(prefix))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A folder with the demo's articles in it."""
+    made = tmp_path_factory.mktemp("docs")
+    with (made / "articles.jsonl").open("wb") as articles:
+        subprocess.run([sys.executable, ROOT / "scripts" / "articles.py"], stdout=articles, check=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def made(hbase, folder) -> Iterator[None]:
+    """The store after the page's commands, which make, check, load and look after it."""
+    drop(hbase, STORE, *OTHERS)
+    try:
+        for block in blocks("console hbase"):
+            follow(block, hbase, folder)
+        yield
+    finally:
+        drop(hbase, STORE, *OTHERS)
+
+
+def follow(block: str, hbase: Cluster, folder: Path) -> None:
+    """Runs the commands of a block, and compares what they print with what it shows."""
+    for example in block.split("$ ")[1:]:
+        command, _, shown = example.partition("\n")
+        command = re.sub(r"hbase://HOST/(\w+)\?thrift2=PORT", lambda url: hbase.url(url[1]), command)
+        done = run(*shlex.split(command)[1:], cwd=folder, SIMHBASE_STORE=hbase.url(STORE))
+        said = done.stderr.decode() + done.stdout.decode()
+        assert re.fullmatch(as_shown(shown), said, re.DOTALL), f"{command}:\n{said}"
+
+
+def as_shown(output: str) -> str:
+    """A pattern for output: '...' stands for anything, also within a line, and ports are the test's own."""
+    anything = re.escape(output).replace(re.escape("...\n"), ".*").replace(re.escape("..."), ".*")
+    return re.sub(
+        r"hbase://127\\\.0\\\.0\\\.1:\d+/(\w+)\\\?thrift2=\d+", r"hbase://[^/]+/\1\\?thrift2=\\d+", anything
+    )
+
+
+@pytest.mark.hbase
+@pytest.mark.usefixtures("made")
+def test_tables_are_made_checked_and_looked_after_as_shown(hbase, folder):
+    answer = result("stats", cwd=folder, SIMHBASE_STORE=hbase.url(STORE))
+    assert set(answer["operations"]) == set(NAMES)
+    described = result("tables", "describe", cwd=folder, SIMHBASE_STORE=hbase.url(STORE))
+    assert described["tables"]["documents"]["attributes"]["COMPRESSION"] == "GZ"
+
+
+@pytest.mark.hbase
+@pytest.mark.usefixtures("made")
+def test_clones_of_snapshots_are_a_store_without_problems(hbase, folder):
+    (snapshot,), (clone,) = blocks("ruby snapshot"), blocks("ruby clone")
+    taken = re.findall(r'"(simhbase-\d+-)#', snapshot)
+    names = [f"{taken[0]}{table}" for table in ("documents", "fingerprints", "index", "obsolete", "meta")]
+    left = "".join(f"begin\n  delete_snapshot '{name}'\nrescue\nend\n" for name in names)  # by a failure
+    hbase.shell(f"{left}{snapshot}{clone}{left}exit\n")
+    (block,) = blocks("console clone")
+    follow(block, hbase, folder)
+    documents = [
+        result("stats", "--exact", cwd=folder, SIMHBASE_STORE=hbase.url(prefix))["documents"]
+        for prefix in (STORE, "restored")
+    ]
+    assert documents[0] == documents[1] == 7248
+
+
+def test_every_counter_is_explained():
+    (table,) = re.findall(r"\| counter \|.*?\n\n", PAGE, re.DOTALL)
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == set(NAMES)
+
+
+def test_every_log_message_is_explained():
+    """Each by its words between what is filled in."""
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "simhbase/stores/hbase").glob("*.py"))
+    messages = re.findall(r'\blog\.(?:info|warning|log)\((?:level, )?"([^"]+)"', source)
+    (table,) = re.findall(r"\| message \|.*?\n\n", PAGE, re.DOTALL)
+    missing = [message for message in messages if not re.search(filled_in(message), table)]
+    assert len(messages) >= 8
+    assert not missing
+
+
+def filled_in(message: str) -> str:
+    """A pattern for a message of the log, on one line."""
+    return ".+".join(map(re.escape, re.split(r"%[-.\d]*[a-z]", message)))

@@ -1,0 +1,570 @@
+"""Many writers on a real HBase: ids that they share, clocks that differ, and what goes on beside them."""
+
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simhbase.errors import ProfileMismatch, StoreFailed, TablesMissing, UsageError
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import Index, open_index
+from simhbase.index.check import STRAY_LISTING, STRAY_ROW, Checker
+from simhbase.index.index import LOOKED_AT
+from simhbase.index.rows import document_key
+from simhbase.index.stored_profile import write_profile
+from simhbase.index.vacuum import DAY, Vacuum
+from simhbase.index.writer import CHANCE, HintingWriter, now
+from simhbase.jobs.unique import load_unique
+from simhbase.profile import Profile, make_profile
+from simhbase.stores import drop_store, open_store
+from simhbase.stores.hbase import clocks, create_tables
+from simhbase.stores.hbase.schema import Options
+from tests.cluster import Cluster
+from tests.command_line import COMMAND, environment
+from tests.content import content
+from tests.history import (
+    Ahead,
+    History,
+    Journal,
+    Sharing,
+    assert_settled,
+    assert_shown,
+    look_up,
+    sharing,
+    with_clock,
+    write,
+)
+from tests.kept import repaired, rows_for, rows_of, vacuumed
+from tests.load import Load, Processes, changing
+from tests.stopping import Crash, Stopping
+
+pytestmark = pytest.mark.hbase_cluster
+
+PROFILE = make_profile({})
+SCHEME = PROFILE.index_scheme
+F = 0x0123456789ABCDEF
+HOUR = 3_600_000  # milliseconds
+DOCUMENTS = 24  # that writers share
+
+Report = Callable[[str, object], None]
+
+
+@pytest.fixture
+def url(hbase_cluster: Cluster) -> str:
+    url = hbase_cluster.empty_store("writers")
+    with closing(open_store(url, "write")) as store:
+        write_profile(store, PROFILE)
+    return url
+
+
+@pytest.fixture
+def index(url: str) -> Iterator[Index]:
+    with open_index(url) as index:
+        yield index
+
+
+def create(url: str, profile: Profile = PROFILE, regions: int = 1, ttl: int | None = None) -> str:
+    """Makes tables anew."""
+    with suppress(TablesMissing):
+        drop_store(url)
+    create_tables(url, Options(regions=regions, ttl=ttl))
+    with closing(open_store(url, "write")) as store:
+        write_profile(store, profile)
+    return url
+
+
+def add(index: Index, documents: dict[str, int]) -> object:
+    return index.add_fingerprints(list(documents), np.fromiter(documents.values(), np.uint64))
+
+
+def found(index: Index, fingerprint: int) -> list[tuple[str, int]]:
+    (lookup,) = index.find_fingerprints([fingerprint])
+    return [(match.id, match.fingerprint) for match in lookup.matches]
+
+
+# Ids that writers share
+
+
+class Writers(Processes):
+    """Writers that share ids, and two processes that look up meanwhile; before: those who have written to
+    the same documents earlier. aheads: of each writer's clock, in milliseconds."""
+
+    def __init__(
+        self, what: Sharing, folder: Path, aheads: Sequence[int], before: "Writers | None" = None
+    ) -> None:
+        self.what = what
+        earlier = before.journals if before else []
+        numbers = range(len(earlier), len(earlier) + len(aheads))
+        own = [Journal(folder / f"writer-{number}") for number in numbers]
+        self.journals = [*earlier, *own]
+        self.lookups = [Journal(folder / f"lookups-{len(earlier)}-{number}") for number in range(2)]
+        super().__init__(
+            [
+                *(partial(write, what, *each) for each in zip(own, numbers, aheads, strict=True)),
+                *(partial(look_up, what, journal) for journal in self.lookups),
+            ]
+        )
+
+    def history(self) -> History:
+        return History.of(self.journals)
+
+    def wait_until_all_work(self) -> None:
+        self.wait_until(lambda: all(any(each.lines()) for each in (*self.journals, *self.lookups)))
+
+    def go_on(self, seconds: float) -> None:
+        self.wait_until_all_work()
+        end = time.monotonic() + seconds
+        self.wait_until(lambda: time.monotonic() > end)
+
+    def assert_right(self, index: Index) -> dict[str, int]:
+        """When they have stopped: nothing is lost, nothing too much, and no lookup was wrong."""
+        history = self.history()
+        shown = sum(assert_shown(self.what, history, journal) for journal in self.lookups)
+        stored = assert_settled(self.what, history, index)
+        assert history.acknowledged > len(self.what.documents)
+        assert shown > 0
+        assert stored  # else it would not say much
+        return stored
+
+
+def assert_kept_when_all_is_cleaned(index: Index, stored: dict[str, int]) -> None:
+    """A vacuum and a repair leave what the stored documents need, and nothing else."""
+    assert Checker(index.store, SCHEME).check().is_clean
+    vacuumed(index.store, SCHEME)
+    assert repaired(index.store, SCHEME).is_clean
+    assert rows_of(index.store) == rows_for(PROFILE, stored)
+
+
+def share_ids(url: str, folder: Path, index: Index, *, writers: int, seconds: float, note: Report) -> None:
+    with Writers(sharing(url, DOCUMENTS), folder, [0] * writers) as processes:
+        processes.go_on(seconds)
+        processes.stop()
+        stored = processes.assert_right(index)
+    note("operations on shared ids", processes.history().acknowledged)
+    assert_kept_when_all_is_cleaned(index, stored)
+    processes.assert_right(index)
+
+
+def test_each_of_the_ids_that_writers_share_is_found_as_the_last_of_them_left_it(
+    url, tmp_path, index, record_property
+):
+    share_ids(url, tmp_path, index, writers=4, seconds=8, note=record_property)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("round_", range(3))
+def test_each_of_the_ids_that_eight_writers_share_is_found_as_the_last_of_them_left_it(
+    url, tmp_path, index, record_property, round_
+):
+    share_ids(url, tmp_path, index, writers=8, seconds=60, note=record_property)
+
+
+def test_what_is_deleted_and_added_again_at_once_is_found_thousands_of_times(index):
+    chance = random.Random(5)
+    ids = [f"again/{number}" for number in range(60)]
+    for _ in range(50):
+        documents = {document: chance.getrandbits(64) for document in ids}
+        add(index, documents)
+        assert index.delete(ids) == len(ids)
+        assert index.fingerprints(ids) == [None] * len(ids)
+        add(index, documents)
+        lookups = index.find_fingerprints(list(documents.values()))
+        assert [[match.id for match in lookup.matches] for lookup in lookups] == [[name] for name in ids]
+
+
+# Clocks
+
+
+def test_writers_whose_clocks_are_an_hour_apart_lose_nothing(url, tmp_path, index):
+    with Writers(sharing(url, DOCUMENTS), tmp_path, [0, -HOUR // 2, HOUR // 2]) as processes:
+        processes.go_on(6)
+        processes.stop()
+        stored = processes.assert_right(index)
+    assert_kept_when_all_is_cleaned(index, stored)
+
+
+@pytest.mark.parametrize("ahead", [HOUR, 0])
+def test_what_a_clock_that_is_ahead_has_written_is_moved_deleted_and_added_again_at_once(url, index, ahead):
+    with open_index(url) as other:
+        with_clock(other, Ahead(ahead))
+        for number in range(20):
+            name = f"{ahead}/{number}"
+            add(other, {name: F})
+            add(index, {name: F ^ 1})
+            assert (name, F ^ 1) in found(index, F)
+            assert index.delete([name]) == 1
+            assert name not in dict(found(other, F))
+            add(index, {name: F})
+            assert (name, F) in found(other, F)
+            assert (other.delete([name]), index.delete([name])) == (1, 0)
+            assert name not in dict(found(index, F))
+            add(index, {name: F ^ 2})
+            assert (name, F ^ 2) in found(index, F)
+        (cell,) = index.store.records("documents").get([document_key(f"{ahead}/0")])
+        assert abs(cell.version - now() - ahead) < HOUR / 4
+
+
+@pytest.mark.parametrize("difference", [2 * HOUR, -2 * HOUR])
+def test_a_clock_that_differs_by_more_than_an_hour_is_refused_for_writing(url, monkeypatch, difference):
+    monkeypatch.setattr(clocks, "now", lambda: now() + difference)
+    told = "7200 s ahead of HBase's" if difference > 0 else "7200 s behind of HBase's"
+    with pytest.raises(StoreFailed, match=f"this machine's clock is {told}.*NTP"):
+        open_index(url)
+    open_index(url, access="read").close()
+
+
+def test_a_clock_that_differs_by_some_seconds_is_warned_of(url, monkeypatch, caplog):
+    monkeypatch.setattr(clocks, "now", lambda: now() - 60_000)
+    open_index(url).close()
+    assert "this machine's clock is 60 s behind of HBase's: set the clocks with NTP" in caplog.text
+
+
+# Checks and repairs beside writers
+
+
+def keep_checking(what: Sharing, repair: bool, before: int | None, journal: Journal, stop: Event) -> None:
+    """Checks again and again; `before`, in milliseconds, is when what is old was written, at the latest."""
+    with open_index(what.url) as index:
+        checker = Checker(index.store, SCHEME, repair=repair)
+        if before is not None:
+            checker = replace(checker, clock=lambda: before + DAY * 1000)
+        while not stop.is_set():
+            report = checker.check()
+            assert report.is_clean, report
+            journal.note(report.documents, sum(report.garbage.values()))
+
+
+@pytest.mark.parametrize("repair", [False, True], ids=["check", "check --repair"])
+def test_a_check_beside_writers_finds_no_problem_and_reverts_nothing(url, tmp_path, index, repair):
+    what = sharing(url, DOCUMENTS)
+    with Writers(what, tmp_path, [0] * 2) as first:  # so that there are hints that lead nowhere
+        first.go_on(2)
+        first.stop()
+    journals = [Journal(tmp_path / f"checks-{number}") for number in range(2)]
+    checks = [
+        partial(keep_checking, what, repair, before, journal)
+        for before, journal in zip((None, now()), journals, strict=True)
+    ]
+    with Writers(what, tmp_path, [0] * 3, first) as processes, Processes(checks) as checking:
+        processes.go_on(6)
+        checking.wait_until(lambda: all(len(list(journal.lines())) > 1 for journal in journals))
+        checking.stop()
+        processes.stop()
+        stored = processes.assert_right(index)
+    assert_kept_when_all_is_cleaned(index, stored)
+
+
+# Vacuums beside writers
+
+
+def keep_vacuuming(what: Sharing, clock: Callable[[], int], journal: Journal, stop: Event) -> None:
+    with open_index(what.url) as index:
+        while not stop.is_set():
+            report = Vacuum(index.store, SCHEME, clock=clock).run()
+            journal.note(report.notes, report.listings, report.index_rows, report.tombstones, report.left)
+
+
+@dataclass(frozen=True)
+class DayAfter:
+    """A clock that is a day ahead of a moment."""
+
+    moment: int
+
+    def __call__(self) -> int:
+        return self.moment + DAY * 1000
+
+
+def test_vacuums_remove_what_is_obsolete_beside_writers_of_the_same_documents(url, tmp_path, index):
+    """And of others, whose hints lead to the same fingerprints."""
+    what = sharing(url, DOCUMENTS, groups=200)
+    what = replace(what, still=tuple(f"still {document}" for document in what.documents))
+    with Writers(what, tmp_path, [0] * 2) as first:
+        first.go_on(2)
+        first.stop()
+    before = Journal(tmp_path / "before")
+    chance = random.Random(11)
+    for _ in range(20):
+        before.perform(index, {document: chance.choice(what.fingerprints) for document in what.still})
+    before.perform(index, dict.fromkeys(what.still[::2]))
+    first.journals.append(before)
+    time.sleep(CHANCE / 1000)  # versions may be so much later than the clock
+    journals = [Journal(tmp_path / f"vacuum-{number}") for number in range(2)]
+    vacuums = [partial(keep_vacuuming, what, DayAfter(now()), journal) for journal in journals]
+    with Writers(what, tmp_path, [0] * 3, first) as processes, Processes(vacuums) as vacuuming:
+        processes.go_on(6)
+        vacuuming.wait_until(lambda: all(len(list(journal.lines())) > 1 for journal in journals))
+        vacuuming.stop()
+        processes.stop()
+        stored = processes.assert_right(index)
+    removed = np.array([line for journal in journals for line in journal.lines()])[:, 1:4].sum(axis=0)
+    assert (removed > 0).all(), f"listings, index rows, tombstones: {removed}"
+    assert_kept_when_all_is_cleaned(index, stored)
+
+
+@pytest.mark.full
+def test_vacuums_of_all_that_is_older_than_some_seconds_lose_nothing_beside_writers(url, tmp_path, index):
+    """As if that were their grace time, which is longer than what is under way takes here."""
+    what, seconds = sharing(url, 1_000, groups=400), 10
+    journals = [Journal(tmp_path / f"vacuum-{number}") for number in range(2)]
+    clock = Ahead((DAY - seconds) * 1000)
+    vacuums = [partial(keep_vacuuming, what, clock, journal) for journal in journals]
+    with Writers(what, tmp_path, [0] * 4) as processes, Processes(vacuums) as vacuuming:
+        processes.go_on(120)
+        vacuuming.stop()
+        processes.stop()
+        longest = processes.history().longest
+        assert longest < seconds, f"an operation took {longest:.0f} s: this machine is too slow for this test"
+        stored = processes.assert_right(index)
+    removed = np.array([line for journal in journals for line in journal.lines()])[:, 1:4].sum(axis=0)
+    assert (removed > 0).all(), f"listings, index rows, tombstones: {removed}"
+    assert_kept_when_all_is_cleaned(index, stored)
+
+
+def test_a_vacuum_leaves_exactly_what_the_stored_documents_need(index):
+    chance = random.Random(7)
+    fingerprints = [chance.getrandbits(64) for _ in range(400)]
+    stored: dict[str, int] = {}
+    for _ in range(15):
+        changed = {f"v/{number}": chance.choice(fingerprints) for number in chance.sample(range(300), 60)}
+        add(index, changed)
+        stored |= changed
+        gone = chance.sample(sorted(stored), 20)
+        assert index.delete(gone) == 20
+        stored = {document: value for document, value in stored.items() if document not in gone}
+    assert rows_of(index.store) != rows_for(PROFILE, stored)
+    report = vacuumed(index.store, SCHEME)
+    assert rows_of(index.store) == rows_for(PROFILE, stored)
+    assert report.listings > 0
+    assert report.index_rows > 0
+    assert report.tombstones > 0
+    assert report.left == 0
+    assert vacuumed(index.store, SCHEME).notes == 0
+
+
+def test_a_vacuum_without_a_grace_time_is_refused(url, index, tmp_path):
+    with pytest.raises(UsageError, match="at least"):
+        Vacuum(index.store, SCHEME, grace=1)
+    done = subprocess.run(
+        [*COMMAND, "vacuum", "--store", url, "--older-than", "1s"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert b"hours) at least" in done.stderr
+
+
+# Documents that move while they are looked up
+
+
+def keep_moving(url: str, document: str, journal: Journal, stop: Event) -> None:
+    with open_index(url) as index:
+        for number in range(1_000_000):
+            if stop.is_set():
+                return
+            add(index, {document: F ^ 1 if number % 2 else F})
+            journal.note(number)
+
+
+@pytest.mark.parametrize("thrift2", [True, False], ids=["one scan", "a scan a drawer"])
+def test_a_document_that_moves_beside_another_of_its_fingerprint_is_always_found_once(
+    url, tmp_path, record_property, thrift2
+):
+    found_by = url if thrift2 else url.partition("?")[0]
+    with open_index(found_by) as index:
+        add(index, {"x": F, "y": F})
+        journal = Journal(tmp_path / "moves")
+        lookups = 0
+        with Processes([partial(keep_moving, url, "x", journal)]) as moving:
+            moving.wait_until(lambda: any(journal.lines()))
+            end = time.monotonic() + 5
+            while time.monotonic() < end:
+                for query in (F, F ^ 1, F ^ 6):
+                    by_id = found(index, query)
+                    assert sorted(document for document, _ in by_id) == ["x", "y"], by_id
+                    assert dict(by_id)["y"] == F
+                unique = load_unique(index, ["y"], FingerprintBatch.bare(np.array([F], dtype=np.uint64)))
+                (near,) = unique.duplicate_of
+                assert near is not None, "a document that moved was missed"
+                assert near.id == "x"
+                lookups += 4
+            moving.stop()
+    record_property("lookups of a moving document", f"{lookups}, {len(list(journal.lines()))} moves")
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["between calls", "within a call"])
+def test_a_writer_that_crashes_leaves_no_document_without_rows(index, torn):
+    """At any of its calls; and all that it leaves is garbage, which a repair removes."""
+    crashes = 0
+    stored: dict[str, int] = {}
+    for deletes in (False, True):
+        for calls in range(10):
+            names = [f"{deletes}{calls}/{number}" for number in range(5)]
+            before = dict(zip(names, [F, F, F ^ 1, ~F & (1 << 64) - 1], strict=False))
+            after = dict(zip([*names[:3], names[4]], [F ^ 3, F ^ 3, F ^ 1, F ^ 4], strict=True))
+            add(index, before)
+            stopping = HintingWriter(Stopping(index.store, calls, torn=torn), SCHEME)  # type: ignore[arg-type]
+            try:
+                if deletes:
+                    stopping.delete(list(after))
+                else:
+                    stopping.add(list(after), FingerprintBatch.bare(np.fromiter(after.values(), np.uint64)))
+            except Crash:
+                crashes += 1
+            values = zip(names, index.fingerprints(names), strict=True)
+            left = {document: value for document, value in values if value is not None}
+            stored |= left
+            for document, value in left.items():
+                assert value in (before.get(document), after.get(document))
+                assert (document, value) in found(index, value)
+            assert {each for query in (F, F ^ 7) for each in found(index, query)} <= set(stored.items())
+            assert Checker(index.store, SCHEME).check().is_clean
+    assert crashes >= 7
+    report = repaired(index.store, SCHEME)
+    assert report.is_clean
+    assert report.garbage[STRAY_LISTING] > 0
+    assert report.garbage.keys() <= {STRAY_LISTING, STRAY_ROW}
+    vacuumed(index.store, SCHEME)
+    assert rows_of(index.store) == rows_for(PROFILE, stored)
+
+
+# Tables with a time to live
+
+
+def test_a_document_that_is_loaded_again_lives_on_and_another_vanishes(hbase_cluster):
+    seconds = 12
+    url = create(hbase_cluster.url("passing"), ttl=seconds)
+    with open_index(url) as index:
+        documents = {"kept": F, "left": F ^ 1}
+        start = time.monotonic()
+        add(index, documents)
+
+        def version() -> int:
+            (cell,) = index.store.records("documents").get([document_key("kept")])
+            return cell.version
+
+        first = version()
+        assert add(index, documents).unchanged == 2
+        assert version() == first
+        time.sleep(seconds / 2)
+        assert add(index, {"kept": F}).unchanged == 1
+        assert version() > first
+        time.sleep(max(start + seconds + 1 - time.monotonic(), 0))
+        assert found(index, F) == [("kept", F)]
+        assert index.fingerprints(["kept", "left"]) == [F, None]
+        report = Checker(index.store, SCHEME).check()
+        assert report.is_clean, report
+        assert (report.documents, report.listings) == (1, 1)
+        add(index, {"left": F ^ 1})
+        assert found(index, F) == [("kept", F), ("left", F ^ 1)]
+
+
+# Tables that are dropped, or made anew
+
+
+OTHER = make_profile({"layout": "6x3"})
+
+
+@pytest.fixture
+def replaced(hbase_cluster: Cluster) -> str:
+    """The URL of an index that a test may drop."""
+    return create(hbase_cluster.url("replaced"))
+
+
+def test_an_open_index_whose_tables_are_dropped_or_made_anew_stops(replaced):
+    with open_index(replaced) as index, open_index(replaced) as idle:
+        add(index, {"a": F})
+        drop_store(replaced)
+        for operation in (lambda: add(index, {"b": F}), lambda: found(index, F), lambda: index.delete(["a"])):
+            with pytest.raises(TablesMissing):
+                operation()
+        create(replaced, OTHER)
+        time.sleep(LOOKED_AT)
+        for _ in range(2):
+            for opened in (index, idle):
+                for operation in (
+                    lambda opened=opened: add(opened, {"b": F}),
+                    lambda opened=opened: found(opened, F),
+                    lambda opened=opened: opened.delete(["a"]),
+                ):
+                    with pytest.raises(ProfileMismatch, match="dropped and created anew"):
+                        operation()
+    with open_index(replaced) as index:
+        assert not any(content(index.store)[table] for table in ("documents", "index", "fingerprints"))
+
+
+@pytest.mark.parametrize(("anew", "code"), [(True, 12), (False, 10)], ids=["made anew", "dropped"])
+def test_a_load_whose_tables_go_does_not_say_that_documents_are_kept(replaced, tmp_path, anew, code):
+    chance = random.Random(3)
+    lines = [f'{{"id": "l{number}", "f": "{chance.getrandbits(64):016x}"}}\n' for number in range(60_000)]
+    command = [*COMMAND, "load", "-", "--fingerprint-field", "f", "--store", replaced]
+    loading = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with loading, open_index(replaced, access="read") as index:
+        loading.stdin.write("".join(lines[:40_000]))
+        loading.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not index.store.records("documents").scan([b""], 1)[0]:
+            assert time.monotonic() < deadline
+            assert loading.poll() is None
+            time.sleep(0.1)
+        if anew:
+            create(replaced, OTHER)
+        else:
+            drop_store(replaced)
+        out, said = loading.communicate("".join(lines[40_000:]), timeout=120)
+    assert loading.returncode == code, said
+    assert "kept" not in out + said
+    assert "of which the tables may have lost all" in said
+
+
+# Regions that split and merge
+
+
+RESHAPING = Path(__file__).parent / "reshape.rb"
+
+
+def test_regions_that_split_and_merge_under_load_lose_no_row(hbase_cluster, tmp_path, record_property):
+    url = create(hbase_cluster.url("reshaped"), regions=6)
+    with Load(url, tmp_path, changing) as load:
+        load.go_on(2)
+        start = time.monotonic()
+        said = hbase_cluster.shell(RESHAPING.read_text())
+        took = time.monotonic() - start
+        load.go_on(2)
+        load.stop()
+        stalls = load.stalls(start)
+        with open_index(url) as index:
+            stored = load.acknowledged()
+            for queries in np.array_split(np.fromiter(stored.values(), np.uint64), 20):
+                for lookup in index.find_fingerprints(queries):
+                    matches = {match.id: match.fingerprint for match in lookup.matches}
+                    assert matches.items() <= stored.items()
+                    assert lookup.fingerprint in matches.values()
+            assert index.fingerprints(load.deleted()) == [None] * len(load.deleted())
+            assert_kept_when_all_is_cleaned(index, stored)
+    assert "split 6 times, merged 6 times" in said
+    record_property(
+        "regions that split and merge",
+        f"within {took:.0f} s, writes took up to {stalls.longest_write} s (usually {stalls.usual_write}), "
+        f"lookups {stalls.longest_lookup} s ({stalls.usual_lookup})",
+    )

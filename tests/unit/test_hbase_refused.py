@@ -1,0 +1,83 @@
+"""What a gateway refuses for lack of rights is not tried again, and costs no more than it has to."""
+
+import logging
+
+import pytest
+
+from simhbase.errors import StoreFailed, StoreUnreachable
+from simhbase.stores.hbase import check_tables
+from simhbase.stores.hbase.client import Client
+from simhbase.stores.hbase.connection import CallRefused
+from simhbase.stores.hbase.store import HBaseStore
+from simhbase.stores.hbase.url import Gateway, parse
+
+DENIED = (
+    "org.apache.hadoop.hbase.client.RetriesExhaustedWithDetailsException: Failed 1 action: "
+    "org.apache.hadoop.hbase.security.AccessDeniedException: Insufficient permissions (user=worker)"
+)
+
+
+@pytest.mark.parametrize(("text", "final"), [(DENIED, True), ("NotServingRegionException: moved", False)])
+def test_what_is_denied_is_final_though_the_gateway_says_that_it_may_be_tried_again(text, final):
+    assert CallRefused(Gateway("host", 9090), text, final=False).final is final
+
+
+def refused_store(monkeypatch: pytest.MonkeyPatch, reason: str) -> HBaseStore:
+    def refuse(self: HBaseStore) -> int:
+        raise StoreFailed(f"describing simhbase_documents failed: host:9090: {reason}")
+
+    monkeypatch.setattr(HBaseStore, "_read_ttl", refuse)
+    return HBaseStore(parse("hbase://host:9090/simhbase"), "write")
+
+
+def test_a_time_to_live_that_must_not_be_seen_counts_as_none_and_is_warned_of(monkeypatch, caplog):
+    store = refused_store(monkeypatch, "AccessDeniedException: Insufficient permissions")
+    with caplog.at_level(logging.WARNING):
+        assert [store.ttl(), store.ttl()] == [None, None]
+    assert caplog.text.count("not written anew before they expire") == 1
+
+
+def test_a_time_to_live_that_cannot_be_read_for_another_reason_is_an_error(monkeypatch):
+    with pytest.raises(StoreFailed, match="disabled"):
+        refused_store(monkeypatch, "the table is disabled").ttl()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Zookeeper LIST could not be completed in 10000 ms",
+        "java.io.IOException: Zookeeper GET could not be completed in 10000 ms",
+        "KeeperErrorCode = ConnectionLoss for /hbase/master",
+        "org.apache.hadoop.hbase.PleaseHoldException: Master is initializing",
+    ],
+)
+def test_a_zookeeper_or_master_that_does_not_answer_may_be_asked_again(text):
+    refused = CallRefused(Gateway("host", 9090), text, final=True)
+    assert (refused.is_outage, refused.final) == (True, False)
+
+
+def test_an_administrator_that_meets_an_outage_says_that_the_store_is_unreachable(monkeypatch, caplog):
+    refused = CallRefused(Gateway("host", 9091), "Zookeeper LIST could not be completed", final=True)
+    calls = []
+
+    def attempt(self, call, deadline):
+        calls.append(call)
+        raise refused
+
+    monkeypatch.setattr(Client, "attempt", attempt)
+    url = "hbase://host:9090/p?thrift2=9091&timeout=3"
+    with pytest.raises(StoreUnreachable, match="Zookeeper LIST could not be completed"):
+        check_tables(url)
+    assert len(calls) > 2
+    assert (
+        caplog.text.count("waiting for host:9091: Zookeeper LIST could not be completed (3 s at most)") == 1
+    )
+
+
+def test_another_refusal_ends_an_administrator_at_once(monkeypatch):
+    def attempt(self, call, deadline):
+        raise CallRefused(Gateway("host", 9091), "TableExistsException: p_index", final=True)
+
+    monkeypatch.setattr(Client, "attempt", attempt)
+    with pytest.raises(StoreFailed, match="TableExistsException"):
+        check_tables("hbase://host:9090/p?thrift2=9091")

@@ -1,0 +1,84 @@
+"""URLs of HBase stores."""
+
+import pytest
+
+from simhbase.errors import UsageError
+from simhbase.stores.hbase.url import Address, Gateway, parse
+
+
+def test_a_host_is_enough():
+    assert parse("hbase://h") == Address("hbase://h", (Gateway("h", 9090),), "default", "simhbase")
+
+
+def test_a_url_says_everything(tmp_path):
+    authority = tmp_path / "ca.pem"
+    authority.touch()
+    url = f"hbase://a:1,b.example:2,[::1]:3/ns:p?thrift2=9&connections=3&timeout=2.5&tls=1&ca={authority}"
+    assert parse(url) == Address(
+        url,
+        gateways=(Gateway("a", 1), Gateway("b.example", 2), Gateway("::1", 3)),
+        namespace="ns",
+        prefix="p",
+        gateways2=(Gateway("a", 9), Gateway("b.example", 9), Gateway("::1", 9)),
+        connections=3,
+        timeout=2.5,
+        tls=True,
+        certificates=authority,
+    )
+
+
+def test_thrift2_may_be_on_another_host():
+    assert parse("hbase://a:1/?thrift2=b:2").gateways2 == (Gateway("b", 2),)
+
+
+def test_the_old_name_of_connections_goes_on_working():
+    assert parse("hbase://a:1/?lanes=3").connections == 3
+
+
+def test_a_gateway_named_twice_is_one():
+    assert parse("hbase://a:1,a:1/").gateways == (Gateway("a", 1),)
+
+
+def test_an_address_of_version_6_is_shown_in_brackets():
+    assert str(Gateway("::1", 9090)) == "[::1]:9090"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("hbase:", "'' is not HOST:PORT"),
+        ("hbase:h:1", "'' is not HOST:PORT"),
+        ("hbase:///p", "'' is not HOST:PORT"),
+        ("hbase://h:1,/p", "'' is not HOST:PORT"),
+        ("hbase://h:0/p", "'h:0' is not HOST:PORT"),
+        ("hbase://h:65536/p", "'h:65536' is not HOST:PORT"),
+        ("hbase://h:port/p", "'h:port' is not HOST:PORT"),
+        ("hbase://u@h:1/p", "'u@h:1' is not HOST:PORT"),
+        ("hbase://::1:9090/p", "'::1:9090' is not HOST:PORT"),
+        ("hbase://h:1/a/b", r"'a/b' is not \[NAMESPACE:\]PREFIX"),
+        ("hbase://h:1/:p", r"':p' is not \[NAMESPACE:\]PREFIX"),
+        ("hbase://h:1/n s:p", r"'n s:p' is not \[NAMESPACE:\]PREFIX"),
+        ("hbase://h:1/ns:", r"'ns:' is not \[NAMESPACE:\]PREFIX"),
+        ("hbase://h:1/-p", r"'-p' is not \[NAMESPACE:\]PREFIX"),
+        ("hbase://h:1/p?lane=3", "no option 'lane', there are thrift2, connections, timeout, tls, ca"),
+        ("hbase://h:1/p?connections", "'connections' is not NAME=VALUE"),
+        ("hbase://h:1/p?connections=1&connections=2", "an option is given twice"),
+        ("hbase://h:1/p?connections=1&lanes=2", "an option is given twice"),
+        ("hbase://h:1/p?connections=0", "connections=0 is not a number from 1 to 64"),
+        ("hbase://h:1/p?connections=x", "connections=x is not a number from 1 to 64"),
+        ("hbase://h:1/p?connections=", "connections= is not a number from 1 to 64"),
+        ("hbase://h:1/p?timeout=0", "timeout=0 is not a positive number of seconds"),
+        ("hbase://h:1/p?timeout=nan", "timeout=nan is not a positive number of seconds"),
+        ("hbase://h:1/p?timeout=inf", "timeout=inf is not a positive number of seconds"),
+        ("hbase://h:1/p?thrift2=", "thrift2= is not a port"),
+        ("hbase://h:1/p?thrift2=abc", "thrift2=abc is not a port, or HOST:PORT"),
+        ("hbase://h:1/p?thrift2=[::1]", "is not a port, or HOST:PORT"),
+        ("hbase://h:1/p?thrift2=70000", "thrift2=70000 is not a port"),
+        ("hbase://h:1/p?tls=yes", "tls=yes is not 0 or 1"),
+        ("hbase://h:1/p?tls=1&ca=/no/such", "ca=/no/such is not a file that exists"),
+        (f"hbase://h:1/p?ca={__file__}", "ca= without tls=1 has no effect"),
+    ],
+)
+def test_a_wrong_url_says_what_is_wrong(url, message):
+    with pytest.raises(UsageError, match=message):
+        parse(url)

@@ -1,0 +1,76 @@
+"""Profiles as files: what is written is read again, and mistakes are named."""
+
+from pathlib import Path
+
+import pytest
+
+from simhbase.errors import BadInput, OutputFailed, UsageError
+from simhbase.profile import PRESETS, Profile, make_profile
+from simhbase.profile_file import read_parameters, write_profile_file
+from simhbase.text.boilerplate import Boilerplate, Entry, render
+from simhbase.text.idf import IdfTable
+
+OWN_IDF = IdfTable("own", "北京 1.5\n大学 0.25\n".encode())
+BOILERPLATE = Boilerplate("own", render([Entry("line", 12, "版权所有")], 20, 10))
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        *(make_profile({}, preset) for preset in PRESETS),
+        Profile(layout="6x3", k=2, stop_words=frozenset(['"quoted"', "的", "a\\b", "\x7f"])),
+        Profile(weights="tfidf", idf=OWN_IDF),
+        Profile(verify=True, threshold=0.7),
+        Profile(boilerplate=BOILERPLATE),
+        Profile(scheme="minhash", threshold=0.65, bands="auto"),
+    ],
+    ids=lambda profile: f"{profile.scheme} {profile.features}",
+)
+def test_what_is_written_is_read_again(tmp_path: Path, profile: Profile) -> None:
+    write_profile_file(tmp_path / "p.toml", profile)
+    assert make_profile(read_parameters(str(tmp_path / "p.toml"))) == profile
+
+
+def test_a_users_files_lie_beside_it(tmp_path: Path) -> None:
+    write_profile_file(tmp_path / "p.toml", Profile(weights="tfidf", idf=OWN_IDF))
+    assert (tmp_path / "p.idf").read_bytes() == OWN_IDF.content
+    assert 'idf = "p.idf"' in (tmp_path / "p.toml").read_text()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_name_of_a_preset_stands_for_its_parameters(preset: str) -> None:
+    assert make_profile(read_parameters(preset)) == make_profile({}, preset)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        ("scheme = minhash", BadInput, "is no TOML"),
+        ('sheme = "minhash"', UsageError, r"unknown parameters \(sheme\): a profile has scheme, bits"),
+        ('stop_words = "的"', UsageError, "stop_words is a list of words"),
+        ("idf = 1", UsageError, "idf is the name of a file"),
+        ("stop_words = [[1]]", UsageError, "stop_words is a list of words"),
+        ('idf = "nowhere.idf"', BadInput, r"cannot read the IDF file .*nowhere\.idf"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, content: str, error: type[Exception], message: str) -> None:
+    (tmp_path / "p.toml").write_text(content)
+    with pytest.raises(error, match=message):
+        read_parameters(str(tmp_path / "p.toml"))
+
+
+def test_what_is_neither_a_name_nor_a_file_is_refused() -> None:
+    with pytest.raises(UsageError, match="no profile 'classics': use default, classic, short, or the path"):
+        read_parameters("classics")
+
+
+def test_what_lies_there_and_is_not_ours_stays(tmp_path: Path) -> None:
+    profile = Profile(weights="tfidf", idf=OWN_IDF)
+    (tmp_path / "p.idf").write_bytes(b"somebody's")
+    with pytest.raises(UsageError, match=r"p\.idf would lie beside the profile file"):
+        write_profile_file(tmp_path / "p.toml", profile)
+    with pytest.raises(UsageError, match=r"use \.toml"):
+        write_profile_file(tmp_path / "p.idf", profile)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"p.idf": b"somebody's"}
+    with pytest.raises(OutputFailed, match="cannot write"):
+        write_profile_file(tmp_path / "nowhere" / "p.toml", Profile())

@@ -1,0 +1,121 @@
+"""The bytes of the tables of records, as schema/format.md writes them down."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simhbase.errors import StoreFailed
+from simhbase.index import rows
+from simhbase.index.rows import Entry, Obsolete, State
+
+F = 0x0123456789ABCDEF
+VERSION = 0x0192_0000_0001
+
+UINT64 = st.integers(0, 2**64 - 1)
+TIMES = st.integers(0, 2**63 - 1)
+IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100)
+
+
+def test_a_document_key_is_a_hash_and_the_id():
+    assert rows.document_key("a1").hex() == "3494977a" + "6131"
+    assert rows.document_key("新闻/1")[4:].decode() == "新闻/1"
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (Entry(F), "0123456789abcdef 01"),
+        (Entry(F, State.DELETED), "0123456789abcdef 02"),
+        (Entry(2**64 - 1, State.STORED), "ffffffffffffffff 01"),
+        (Entry(0, State.DELETED), "0000000000000000 02"),
+        (Entry(F, State.STORED, b"\xa1\xb2\xc3"), "0123456789abcdef 01 a1b2c3"),
+    ],
+)
+def test_an_entry_is_fingerprint_state_and_sketch(entry, expected):
+    assert entry.encode().hex() == expected.replace(" ", "")
+    assert Entry.decode(entry.encode()) == entry
+
+
+def test_what_is_no_entry_is_refused_with_what_to_do():
+    good = Entry(F).encode()
+    for value in (b"", good[:-1], good[:8] + b"\x00", good[:8] + b"\x03", good[:8] + b"\x03abc"):
+        with pytest.raises(StoreFailed, match="check --repair"):
+            Entry.decode(value)
+
+
+def test_a_listing_is_fingerprint_and_id():
+    key = rows.listing_key(0xFFFFFFFFFFFFFFFF, "a1")
+    assert key.hex() == "ffffffffffffffff" + "6131"
+    assert key.startswith(rows.listing_prefix(0xFFFFFFFFFFFFFFFF))
+    assert rows.parse_listing(key) == (2**64 - 1, "a1")
+
+
+def test_what_lists_no_usable_id_is_no_listing():
+    for key in (b"", b"\xff" * 7, b"\xff" * 8, b"\xff" * 9, b"\xff" * 8 + b"x" * 1025):
+        assert rows.parse_listing(key) is None
+
+
+def test_an_obsolete_row_is_salt_time_fingerprint_and_id():
+    key = Obsolete(VERSION, F, "a1").key()
+    assert key.hex() == "34" + "0000019200000001" + "0123456789abcdef" + "6131"
+    assert rows.parse_obsolete(key) == Obsolete(VERSION, F, "a1")
+
+
+def test_what_is_no_obsolete_row_is_told():
+    key = Obsolete(VERSION, F, "a1").key()
+    for other in (b"", key[:16], key[:17], b"\x35" + key[1:], key + b"\xff", key + b"x" * 1024):
+        assert rows.parse_obsolete(other) is None
+
+
+@given(IDS, UINT64, TIMES)
+def test_keys_come_back_as_ids(document, fingerprint, time):
+    assert rows.document_id(rows.document_key(document)) == document
+    assert rows.parse_document(rows.document_key(document), Entry(fingerprint).encode()) == (
+        document,
+        Entry(fingerprint),
+    )
+    assert rows.parse_listing(rows.listing_key(fingerprint, document)) == (fingerprint, document)
+    assert rows.listing_id(rows.listing_key(fingerprint, document)) == document
+    obsolete = Obsolete(time, fingerprint, document)
+    assert rows.parse_obsolete(obsolete.key()) == obsolete
+
+
+@given(IDS, UINT64, TIMES, TIMES)
+def test_a_range_of_obsolete_rows_holds_those_of_its_salt_before_a_time(document, fingerprint, time, before):
+    key = Obsolete(time, fingerprint, document).key()
+    within = [salt for salt in range(rows.SALTS) if between(key, rows.obsolete_range(salt, before))]
+    assert within == ([key[0]] if time < before else [])
+
+
+def between(key: bytes, bounds: tuple[bytes, bytes]) -> bool:
+    start, stop = bounds
+    return start <= key < stop
+
+
+def test_the_range_before_a_time_that_no_clock_shows_is_empty():
+    start, stop = rows.obsolete_range(7, -5)
+    assert not between(Obsolete(0, 0, "a").key(), (start, stop))
+    assert stop.startswith(start)
+
+
+@given(UINT64, st.sampled_from(State), st.binary(max_size=300))
+def test_entries_come_back_as_they_were(fingerprint, state, sketch):
+    entry = Entry(fingerprint, state, sketch)
+    assert Entry.decode(entry.encode()) == entry
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ("", "empty"),
+        ("x" * 1025, "1025 bytes"),
+        ("语" * 342, "1026 bytes"),
+        ("\udc00", "surrogate"),
+        ("x" * 1024, None),
+        ("\x00", None),
+    ],
+)
+def test_ids_are_text_of_one_byte_to_one_kib(document, problem):
+    found = rows.id_problem(document)
+    assert (found is None) == (problem is None)
+    assert problem is None or problem in found
