@@ -5,17 +5,19 @@ usage: simhbase find --json FILE.jsonl | scripts/show_pairs.py FILE.jsonl
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
 import orjson
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from simhbase.features import tokens
-from simhbase.text import normalise
+from simhbase.text.features import tokens
+from simhbase.text.normalise import normalise
 
 SHOWN = 5
 CONTEXT = 8  # words shown around a difference
@@ -29,8 +31,8 @@ LONGEST = 3_000  # tokens; longer pairs are not considered
 class Pair:
     """Two different texts that were found near each other."""
 
-    one: dict
-    other: dict
+    one: dict[str, Any]
+    other: dict[str, Any]
     distance: int
 
 
@@ -41,7 +43,7 @@ class Difference:
     pair: Pair
     left: list[str]
     right: list[str]
-    changes: list[tuple[str, int, int, int, int]]
+    changes: Sequence[tuple[str, int, int, int, int]]
 
     @property
     def share(self) -> float:
@@ -64,7 +66,7 @@ def main() -> None:
     with_duplicates = sum(len(answer["matches"]) > 1 for answer in answers)
     console = Console(highlight=False)
     console.print(
-        f"{with_duplicates:,} of {len(articles):,} articles have a near duplicate: {equal:,} pairs are "
+        f"{with_duplicates:,} of {len(articles):,} articles have a near-duplicate: {equal:,} pairs are "
         f"the same text, {len(near):,} differ. The most instructive ones:\n"
     )
     for difference in instructive(near):
