@@ -20,6 +20,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 AHEAD = 3  # items under way for each worker: one in work, one waiting for it, one done
+LOOKED_AT = 1.0  # seconds between looks at whether the workers live, while a result is waited for
 AHEAD_SIZE = 4 << 20  # and their size: work on a large item takes many times its memory
 
 
@@ -114,9 +115,24 @@ def _results(
         with _signals_put_off():
             pending.append((executor.submit(_work, item), size(item)))
         while pending and (pending[0][0].done() or _are_enough(pending, processes)):
-            yield pending.popleft()[0].result()
+            yield _result(executor, pending.popleft()[0])
     while pending:
-        yield pending.popleft()[0].result()
+        yield _result(executor, pending.popleft()[0])
+
+
+def _result(executor: ProcessPoolExecutor, future: Future[Any]) -> Any:
+    """What a worker made. Raises BrokenProcessPool also where one died in the middle of a result: the
+    executor would wait for the rest for ever, as the other workers hold the pipe open."""
+    while True:
+        # The processes are looked at first: what one finished before it died is there a moment later.
+        died = any(process.exitcode is not None for process in (executor._processes or {}).values())
+        try:
+            return future.result(timeout=LOOKED_AT)
+        except TimeoutError:
+            if future.done():  # in this moment, or the function's own error
+                return future.result()
+            if died:
+                raise BrokenProcessPool from None
 
 
 def _are_enough(pending: Collection[tuple[Future[Any], int]], processes: int) -> bool:

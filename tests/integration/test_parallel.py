@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from itertools import count, islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from simhbase.parallel import AHEAD, AHEAD_SIZE, map_in_order
 POOLS = pytest.mark.parametrize("processes", [1, 2])
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 REPOSITORY = Path(__file__).parents[2]
+LARGE = 20 << 20  # bytes
 greeting = ""
 
 
@@ -30,8 +32,19 @@ def slower_for_smaller(number: int) -> int:
     return number
 
 
-def large_but_for_the_first(number: int) -> bytes:
-    return bytes(number and 200 << 20)
+def dying_within_its_result(number: int) -> bytes:
+    """A large result, of which the process writes a part before it is killed."""
+    if number == 0:
+        return b""
+    send = Connection._send
+
+    def send_a_part(self: Connection, data: bytes) -> None:
+        send(self, data[: LARGE // 2])
+        if len(data) > LARGE:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Connection._send = send_a_part
+    return bytes(LARGE)
 
 
 def process_id(_: object) -> int:
@@ -243,16 +256,28 @@ def resource_trackers() -> set[int]:
     }
 
 
-def test_stopping_while_large_results_are_under_way_comes_to_an_end():
+@LINUX
+def test_a_worker_that_dies_within_a_large_result_keeps_nobody_waiting():
     script = (
-        "import time\n"
         "from contextlib import closing\n"
+        "from simhbase.errors import SimhbaseError\n"
         "from simhbase.parallel import map_in_order\n"
-        "from tests.integration.test_parallel import large_but_for_the_first\n"
+        "from tests.integration.test_parallel import dying_within_its_result\n"
         "if __name__ == '__main__':\n"
-        "    with closing(map_in_order(large_but_for_the_first, range(6), 2)) as results:\n"
+        "    with closing(map_in_order(dying_within_its_result, range(6), 2)) as results:\n"
         "        next(results)\n"
-        "        time.sleep(0.3)\n"
+        "        try:\n"
+        "            next(results)\n"
+        "        except SimhbaseError as error:\n"
+        "            print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=REPOSITORY,
+        check=False,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0
+    assert "one of 2 worker processes died" in done.stdout
