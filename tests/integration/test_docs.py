@@ -1,5 +1,6 @@
 """The pages of docs: their examples do what they show, and they are a site whose links lead somewhere."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,3 +58,15 @@ def test_the_site_has_every_page_and_the_links_between_them(tmp_path: Path) -> N
     ]
     assert missing == []
     assert 'href="../schema/format/"' in (tmp_path / "how" / "index.html").read_text("utf-8")
+
+
+NAMED = re.compile(r"(?<![\w/.-])(?:simhbase|tests|scripts|schema|docs|docker)/[\w/-]*\w(?:\.\w+)*")
+
+
+def test_files_of_the_repository_that_pages_name_exist() -> None:
+    folders = (ROOT, ROOT / "docs", ROOT / "schema", ROOT / "docker")
+    pages = [path for folder in folders for path in folder.glob("*.md")]
+    named = [(path.name, name) for path in pages for name in NAMED.findall(path.read_text("utf-8"))]
+    assert len(named) > 50
+    missing = [(path, name) for path, name in named if "NAME" not in name and not (ROOT / name).exists()]
+    assert missing == []
