@@ -86,11 +86,14 @@ class _OutputPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = super().convert(value, param, ctx)
+        if path == _STANDARD_OUTPUT_FILE:  # as a file it would be replaced by what is written
+            path = STANDARD_OUTPUT
         if path == STANDARD_OUTPUT and param and ctx:
             ctx.meta[TAKEN] = param.opts[-1]
         return path
 
 
+_STANDARD_OUTPUT_FILE = Path("/dev/stdout")
 OUTPUT_PATH = _OutputPath(dir_okay=False, allow_dash=True, path_type=Path)
 _OPTIONS = [
     click.argument("paths", nargs=-1, metavar="[FILE | FOLDER | GLOB | -]..."),

@@ -7,10 +7,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from glob import has_magic
 from pathlib import Path
 from typing import Self, TypeVar
 
 from simhbase.corpus.outputs import STANDARD_OUTPUT, OutputFile, part_of, plain_target
+from simhbase.corpus.paths import Found, expand, is_taken
 from simhbase.corpus.record import Chunk, InputOptions, chunk_bytes
 from simhbase.corpus.rejects import Outcome, Rejects
 from simhbase.corpus.sources import Sources
@@ -63,8 +65,9 @@ class Inputs:
     def require_outputs(self, *others: str | Path | None) -> None:
         """Looks at `rejects` and a job's other output files before anything starts.
 
-        Raises UsageError for an input, which would be lost when the job ends, and for a file that is
-        named twice; OutputFailed for a file in no folder, or in one that is closed to us.
+        Raises UsageError for an input, which would be lost when the job ends, for what the next run would
+        read as one, and for a file that is named twice; OutputFailed for a file in no folder, or in one
+        that is closed to us.
         """
         inputs = [Path(given) for given in self.paths if os.path.isfile(given)]  # noqa: PTH113  # never raises
         targets: set[Path] = set()
@@ -82,11 +85,31 @@ class Inputs:
             for file in written:
                 if file.is_file() and any(map(file.samefile, inputs)):
                     raise UsageError(f"{file} is an input of this command: write the output to another file")
+            if (given := self._given_that_names(target)) is not None:
+                raise UsageError(
+                    f"{path}: it would be read as an input, as {given} is one: write the output elsewhere"
+                )
             if written & targets:
                 raise UsageError(f"{path} is named by two options: each needs a file of its own")
             if not target.parent.is_dir():
                 raise OutputFailed(f"cannot write {path}: there is no folder {target.parent}")
             targets |= written
+
+    def _given_that_names(self, target: Path) -> str | None:
+        """The folder or glob among the inputs that stands for a file, or will when it is written."""
+        resolved = target.resolve()
+        for given in self.paths:
+            folder = Path(given)
+            if folder.is_dir() and resolved.is_relative_to(folder.resolve()):
+                below = resolved.relative_to(folder.resolve())
+                if is_taken(below, self.options.format):
+                    return given
+            elif has_magic(given) and any(
+                isinstance(found, Found) and found.path and found.path.resolve() == resolved
+                for found in expand(given, self.options.format)
+            ):
+                return given
+        return None
 
     @contextmanager
     def noting_rejects(self) -> Iterator[Rejects]:

@@ -40,7 +40,7 @@ class OutputFile:
     dedup can be repeated. A second run at the same time is refused.
 
     What is written to a name that ends in .gz or .zst is compressed. "-" is standard output. A link stays,
-    and the file that it names is written. What is no plain file (/dev/stdout, a pipe) is written to directly.
+    and the file that it names is written. What is no plain file (a pipe, a device) is written to directly.
     Raises OutputFailed naming the file where it cannot be written, OutputBusy where another run writes it,
     BrokenPipeError where nobody reads a pipe any more.
     """

@@ -72,7 +72,7 @@ def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | Source
             name for name in subfolders if not name.startswith(".") and not is_store(Path(place, name))
         )
         for name in sorted(names):
-            if not name.startswith(".") and (file_format or format_of(name)):
+            if is_taken(Path(name), file_format):
                 path = Path(place, name)
                 yield _found(path, path.relative_to(folder).as_posix())
                 empty = False
@@ -81,6 +81,13 @@ def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | Source
     if empty and not failures:
         wanted = "visible files" if file_format else f"files ending in {', '.join(EXTENSIONS)}"
         yield SourceReject(_shown(str(folder)), None, None, f"the folder has no {wanted}")
+
+
+def is_taken(below: Path, file_format: Format | None) -> bool:
+    """Whether a folder stands for a file, which is named from there."""
+    return not any(part.startswith(".") for part in below.parts) and bool(
+        file_format or format_of(below.name)
+    )
 
 
 def _found(path: Path, name: str) -> Found:

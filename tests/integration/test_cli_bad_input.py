@@ -348,6 +348,53 @@ def test_a_command_that_could_read_nothing_leaves_the_output_of_the_last_one(tmp
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.parametrize(
+    ("given", "output"),
+    [
+        (".", "unique.jsonl"),
+        ("corpus", "corpus/later/unique.jsonl.gz"),
+        ("corpus/**", "corpus/there.jsonl"),
+        ("link", "corpus/unique.csv"),
+    ],
+)
+def test_an_output_that_the_next_run_would_read_as_an_input_is_refused(tmp_path, given, output):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    (tmp_path / "corpus/later").mkdir(parents=True)
+    (tmp_path / "corpus/there.jsonl").write_text("old")
+    (tmp_path / "link").symlink_to("corpus")
+    done = run("dedup", given, "--unique", output, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{output}: it would be read as an input, as {given} is one" in done.stderr.decode()
+    assert (tmp_path / "corpus/there.jsonl").read_text() == "old"
+
+
+@pytest.mark.parametrize("output", ["corpus/.unique.jsonl", "corpus/unique.out", "unique.jsonl"])
+def test_an_output_that_no_run_reads_may_lie_beside_inputs(tmp_path, output):
+    (tmp_path / "corpus").mkdir()
+    documents(tmp_path / "corpus/a.jsonl", [GOOD])
+    for _ in range(2):
+        assert run("dedup", "corpus", "--unique", output, cwd=tmp_path).returncode == 0
+        assert len((tmp_path / output).read_text().splitlines()) == 1
+
+
+def test_dev_stdout_is_standard_output_also_where_that_is_a_file(tmp_path):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    with (tmp_path / "out.jsonl").open("wb") as out:
+        out.write(b"before\n")
+        out.flush()
+        done = subprocess.run(
+            [*COMMAND, "dedup", "a.jsonl", "--unique", "/dev/stdout"],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=out,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+    assert (tmp_path / "out.jsonl").read_text().startswith("before\n")
+
+
 def test_an_output_file_in_a_closed_folder_is_named(tmp_path):
     documents(tmp_path / "a.jsonl", [GOOD])
     closed = tmp_path / "closed"
