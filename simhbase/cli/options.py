@@ -13,9 +13,8 @@ import click
 
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import AUTO
-from simhbase.errors import TablesMissing, UsageError
+from simhbase.errors import UsageError
 from simhbase.fingerprint.minhash import BITS as SKETCH_BITS
-from simhbase.index import Index, open_index
 from simhbase.profile import BITS, PRESETS, SCHEMES, Profile, make_profile
 from simhbase.profile_file import read_parameters
 from simhbase.text.boilerplate import read_boilerplate
@@ -75,27 +74,6 @@ class ProfileOptions:
     def profile(self) -> Profile:
         """A profile of them, with the defaults for the others. Raises UsageError."""
         return make_profile(self.given)
-
-    def open_or_create(self, url: str) -> Index:
-        """Opens a store for writing; one that is missing is created with this profile.
-
-        Raises as `open`, but for TablesMissing.
-        """
-        try:
-            return self.open(url)
-        except TablesMissing:
-            return open_index(url, create=self.profile())
-
-    def open(self, url: str) -> Index:
-        """Opens a store for writing. Raises ProfileMismatch where its profile has another value for
-        what was given, and what `open_index` raises."""
-        index = open_index(url)
-        try:
-            index.profile.require(self.given)
-        except BaseException:
-            index.close()
-            raise
-        return index
 
 
 def min_similarity_option(text: str) -> Callable[[Command], Command]:

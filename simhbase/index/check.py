@@ -38,9 +38,8 @@ UNREADABLE = "rows that cannot be read"
 GARBAGE = frozenset([STRAY_LISTING, STRAY_ROW])  # where many processes write: costs room, and nothing else
 EXAMPLES = 5
 MOST_PASSES = 5  # a repair that needs more is not getting anywhere
-EXPIRING = (
-    2 * 3600 * 1000
-)  # milliseconds before the end of its time in which other rows of its document may be gone
+# Milliseconds before the end of its time in which other rows of its document may be gone.
+EXPIRING = 2 * 3600 * 1000
 
 
 @dataclass

@@ -169,10 +169,8 @@ def calibrate(
     least = {"jaccard": jaccard or Goal.jaccard, "right": right or Goal.right}
     goal = Goal(documents or 1, recall, precision, candidates=max_candidates, **least)
     pairs = read_labels(Path(labels)) if labels else None
-    if plots:
-        from simhbase.quality.plots import (
-            draw,
-        )  # refuses where matplotlib is missing, before anything is read
+    if plots:  # refuses where matplotlib is missing, before anything is read
+        from simhbase.quality.plots import draw
     with inputs.noting_rejects() as rejects:
         drawn = read_sample(inputs, sample, seed, rejects)
     if pairs:
