@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         StoreBusy,
         StoreFailed,
         StoreUnreachable,
+        TableDisabled,
         TablesMissing,
         UsageError,
     )
@@ -112,6 +113,7 @@ __all__ = [
     "StoreBusy",
     "StoreFailed",
     "StoreUnreachable",
+    "TableDisabled",
     "TablesMissing",
     "TooManyRejects",
     "UsageError",
@@ -136,7 +138,8 @@ _NAMES = {
     "corpus.rejects": "Counts TooManyRejects",
     "corpus.watcher": "Watcher",
     "errors": "BadInput NoFingerprint OutputFailed PermanentError ProfileMismatch ReadOnly RetryableError "
-    "SchemaDiffers SimhbaseError StoreBusy StoreFailed StoreUnreachable TablesMissing UsageError",
+    "SchemaDiffers SimhbaseError StoreBusy StoreFailed StoreUnreachable TableDisabled TablesMissing "
+    "UsageError",
     "index": "Index",
     "index.check": "CheckReport check",
     "index.stats": "Stats",

@@ -55,6 +55,10 @@ class StoreFailed(PermanentError):
     """The store answered with a failure: a full disk, a corrupt file, a refused write."""
 
 
+class TableDisabled(StoreFailed):
+    """A table of HBase is disabled: somebody alters, restores or is about to drop it."""
+
+
 class OutputFailed(PermanentError):
     """A file, or standard output, that cannot be written: a full disk, no permission."""
 

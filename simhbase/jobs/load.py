@@ -17,7 +17,7 @@ from simhbase.corpus.rejects import Counts
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.trim import unique_trim, without_content
 from simhbase.corpus.watcher import Watcher
-from simhbase.errors import ProfileMismatch, TablesMissing, UsageError
+from simhbase.errors import ProfileMismatch, TableDisabled, TablesMissing, UsageError
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index, open_index
 from simhbase.interrupt import interrupt_put_off
@@ -212,6 +212,14 @@ def _saying_what_is_kept(tally: _Tally, watcher: Watcher) -> Iterator[None]:
     except (ProfileMismatch, TablesMissing):
         if tally.loaded:
             watcher.note(f"stopped after {tally.loaded:,} documents, of which the tables may have lost all")
+        raise
+    except TableDisabled:
+        # A table is disabled right before it is dropped.
+        if tally.loaded:
+            watcher.note(
+                f"stopped after {tally.loaded:,} documents, which are there again when the table is enabled, "
+                "unless it is dropped"
+            )
         raise
     except BaseException:
         if tally.loaded or tally.duplicates:

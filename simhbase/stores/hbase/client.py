@@ -18,7 +18,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
-from simhbase.errors import ReadOnly, StoreFailed, StoreUnreachable, TablesMissing
+from simhbase.errors import ReadOnly, StoreFailed, StoreUnreachable, TableDisabled, TablesMissing
 from simhbase.stores.base import Access
 from simhbase.stores.hbase.connection import CallFailed, CallRefused, Connection, ConnectionLost
 from simhbase.stores.hbase.counters import Counters
@@ -389,7 +389,7 @@ class Client:
                 ) from problem
             return problem
         if not enabled:
-            raise StoreFailed(f"{table.name} is disabled: in the hbase shell, enable '{table.name}'")
+            raise TableDisabled(f"{table.name} is disabled: in the hbase shell, enable '{table.name}'")
         return None
 
 
