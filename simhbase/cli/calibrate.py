@@ -38,14 +38,18 @@ Examples:
     help=f"Least Jaccard similarity of the pairs to be found. [default: {Goal.jaccard}; 0.6 of short texts]",
 )
 @click.option(
-    "--recall", type=_SHARE, default=Goal.recall, show_default=True, help="Share of them to be found."
+    "--recall",
+    type=_SHARE,
+    default=Goal.recall,
+    show_default=True,
+    help="Share of these pairs that has to be found.",
 )
 @click.option(
     "--precision",
     type=_SHARE,
     default=Goal.precision,
     show_default=True,
-    help="Share of what is found to be right.",
+    help="Share that has to be right of what is found.",
 )
 @click.option(
     "--right",
@@ -59,7 +63,7 @@ Examples:
     default=Goal.candidates,
     show_default=True,
     metavar="N",
-    help="Rows that a lookup may read.",
+    help="Rows that a lookup may read on average.",
 )
 @click.option(
     "--sample",
@@ -68,7 +72,7 @@ Examples:
     default=SAMPLE,
     show_default=True,
     metavar="N",
-    help="Texts to measure on at most.",
+    help="Texts to measure on at most, drawn at random.",
 )
 @click.option(
     "--seed",
@@ -84,7 +88,10 @@ Examples:
     help="The pairs to be found, as for evaluate --pairs, instead of all pairs that are similar enough.",
 )
 @click.option(
-    "--plots", "folder", type=click.Path(file_okay=False, path_type=Path), help="Draw plots into this folder."
+    "--plots",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Draw plots of recall, precision and cost into this folder (extra: plots).",
 )
 @profile_file_option
 @click.option("--all", "everything", is_flag=True, help="Show every setting that was measured.")

@@ -55,10 +55,14 @@ def evaluate(
 ) -> None:
     """Measure recall and precision against given pairs.
 
-    With files: of the documents in them, under the profile that the options say; what is found is
-    right if its exact Jaccard similarity (of character 3-shingles) is high enough. Without: of a store,
-    in which the documents of the pairs are looked up; there only what is found of the given pairs can
-    be judged. Shares are per cent, with their 95 % intervals.
+    With files: takes the documents in them, under the profile that the options say. A found pair is
+    right if its exact Jaccard similarity (of character 3-shingles) is at least --right.
+
+    Without files: looks the documents of the pairs up in a store, which has no texts. A found pair is right
+    if it is one of those given (of at least --right, where the file tells similarities); others that are
+    found do not count.
+
+    Shares are per cent, with their 95 % intervals.
     """
     found = measure(
         file,

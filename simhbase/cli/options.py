@@ -117,13 +117,16 @@ _PROFILE = {
         click.option,
         "--scheme",
         type=click.Choice(list(SCHEMES)),
-        help="How matches are found. [default: simhash]",
+        help="How texts are compared: simhash, by the bits in which fingerprints differ; minhash, by "
+        "estimated Jaccard similarity, which finds more and takes twice the rows. [default: simhash]",
     ),
     "layout": partial(
         click.option,
         "--layout",
         callback=converted(lambda name: layout(name).name),
-        help="Blocks that name the drawers: 4x1, 4x4, 6x3 or NxM. [default: 5x2]",
+        help="simhash: NxM cuts fingerprints into N blocks, and any M of them name a drawer, so that all "
+        "pairs within N - M bits are found: 5x2 (10 drawers, 3 bits), 4x1, 6x3; 4x4: 16 drawers, 3 bits. "
+        "[default: 5x2]",
     ),
     "k": _K,
     "features": partial(
@@ -134,7 +137,11 @@ _PROFILE = {
         "texts, triples of long ones. [default: words, of minhash chars:3]",
     ),
     "weights": partial(
-        click.option, "--weights", type=click.Choice(WEIGHTS), help="Weight of a word. [default: count]"
+        click.option,
+        "--weights",
+        type=click.Choice(WEIGHTS),
+        help="Weight of a word: its count in the text; the count times its IDF; or that rounded to five "
+        "levels. [default: count]",
     ),
     "top": partial(
         click.option,
@@ -183,16 +190,22 @@ _PROFILE = {
         "--slots",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Slots of a sketch. [default: minhash 128, --verify 256]",
+        help="Numbers that a sketch of a text has: more of them estimate similarities more exactly. "
+        "[default: minhash 128, --verify 256]",
     ),
     "sketch_bits": partial(
         click.option,
         "--sketch-bits",
         type=click.Choice([str(bits) for bits in SKETCH_BITS]),
         callback=converted(int),
-        help="Bits of a slot. [default: minhash 8, --verify 2]",
+        help="Bits that are kept of each slot. [default: minhash 8, --verify 2]",
     ),
-    "idf": partial(click.option, "--idf", type=_FILE, help="File of words and their IDF. [default: jieba's]"),
+    "idf": partial(
+        click.option,
+        "--idf",
+        type=_FILE,
+        help="With --weights tfidf or levels: file of words and their IDF. [default: jieba's]",
+    ),
     "stop_words": partial(
         click.option, "--stop-words", type=_FILE, help="File of words to leave out, one a line."
     ),

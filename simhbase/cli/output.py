@@ -272,12 +272,14 @@ def _lookup_lines(query: str | None, found: Lookup) -> Iterator[str]:
     if found.reason is not None:
         yield f"{name}: {naming_options(found.reason)}"
         return
-    matches = f"{len(found.matches)} near" if found.matches else "nothing near"
+    matches = f"{len(found.matches) or 'no'} match{'es' * (len(found.matches) != 1)}"
     more = ", and there may be more (truncated)" if found.truncated else ""
     yield f"{name}: {matches}{more}"
     for match in found.matches:
-        near = f"{match.distance} bits" if match.similarity is None else f"{match.similarity:.2f} similar"
-        yield f"  {near}  {_digits(match.fingerprint)}  {match.id}"
+        closeness = (
+            f"{match.distance} bits" if match.similarity is None else f"{match.similarity:.2f} similar"
+        )
+        yield f"  {closeness}  {_digits(match.fingerprint)}  {match.id}"
 
 
 def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:

@@ -64,8 +64,8 @@ def answer(
     fingerprints: Sequence[int] = (),
     exclude_self: bool = False,
 ) -> None:
-    """Prints what is near the queries of options, then near the documents of the inputs; in the end how
-    many queries have matches. exclude_self: without the document that has the query's own id."""
+    """Prints the matches of the queries of options, then of the documents of the inputs; in the end how
+    many queries have any. exclude_self: without the document that has the query's own id."""
     found = _Found()
     for asked in _asked(searched, texts, ids, fingerprints):
         stored = asked.source == _STORED

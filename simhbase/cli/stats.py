@@ -18,11 +18,12 @@ from simhbase.index import open_index
 def stats(url: str, exact: bool, output: Output) -> None:
     """Count documents, index rows and bytes of a store.
 
-    Bytes are always an estimate. Drawers are those of some stored fingerprints, spread evenly: what
-    a lookup of a stored document reads. Large ones come up more often than among all drawers.
+    Bytes are estimates. The sizes of drawers are those of a sample: the drawers of some stored fingerprints,
+    as a lookup of a stored document reads them. A large drawer is more often among them than a small one.
 
-    Estimates of embedded stores take a row that was put again (a fingerprint that several documents have, a
-    document that moved) for two until RocksDB compacts its files: --exact does not.
+    In an embedded store the numbers of rows are estimates, too: a row that was written twice (a fingerprint
+    that several documents have, a document that moved) counts twice until RocksDB compacts its files.
+    --exact counts every row.
 
     'simhbase tables describe' shows the profile, and how HBase keeps the tables.
     """

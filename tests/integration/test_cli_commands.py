@@ -158,7 +158,7 @@ def test_find_without_json_is_for_reading(tmp_path):
     load(tmp_path, {"a": 0, "b": 1}, *STORE)
     done = run("find", "--id", "a", *STORE, cwd=tmp_path)
     assert done.stdout.decode().splitlines() == [
-        "0000000000000000  a: 2 near",
+        "0000000000000000  a: 2 matches",
         "  0 bits  0000000000000000  a",
         "  1 bits  0000000000000001  b",
     ]

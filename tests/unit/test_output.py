@@ -71,10 +71,10 @@ def test_fingerprints_are_a_line_a_document_in_both_forms(capfdbinary):
 def test_the_console_shows_matches_below_their_query(capfdbinary):
     ConsoleOutput().lookups([("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED), (None, REJECTED)])
     assert capfdbinary.readouterr().out.decode().splitlines() == [
-        "0123456789abcdef  q: 2 near, and there may be more (truncated)",
+        "0123456789abcdef  q: 2 matches, and there may be more (truncated)",
         "  0 bits  0123456789abcdef  a",
         "  3 bits  000000000000000f  新闻/2",
-        "0000000000000001: nothing near",
+        "0000000000000001: no matches",
         "no fingerprint    e: the text is empty",
         "no fingerprint: the text is empty",
     ]
