@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from simhbase.index import Index, tables
     from simhbase.index import open_index as open  # noqa: A004, F401  # read as simhbase.open
     from simhbase.index.check import CheckReport, check
+    from simhbase.index.manifests import LoadState
     from simhbase.index.stats import Stats
     from simhbase.index.vacuum import VacuumReport, vacuum
     from simhbase.jobs.dedup import DedupReport, dedup
@@ -97,6 +98,7 @@ __all__ = [
     "InputOptions",
     "Inputs",
     "LoadReport",
+    "LoadState",
     "Lookup",
     "Match",
     "NoFingerprint",
@@ -142,6 +144,7 @@ _NAMES = {
     "UsageError",
     "index": "Index",
     "index.check": "CheckReport check",
+    "index.manifests": "LoadState",
     "index.stats": "Stats",
     "index.vacuum": "VacuumReport vacuum",
     "jobs.dedup": "DedupReport dedup",

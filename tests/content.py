@@ -12,5 +12,10 @@ def content(store: Store) -> dict[str, object]:
         "documents": {key: Entry.decode(cell.value) for key, cell in documents},
         "fingerprints": [(key, cell.value) for key, cell in listings],
         "index": [key.tobytes() for rows in store.drawers.iterate() for key in rows.keys],
-        "meta": [(key, cell.value) for batch in store.records("meta").iterate() for key, cell in batch],
+        "meta": [
+            (key, cell.value)
+            for batch in store.records("meta").iterate()
+            for key, cell in batch
+            if not key.startswith(b"load")  # when, and by which process
+        ],
     }

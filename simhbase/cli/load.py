@@ -36,7 +36,14 @@ Examples:
 @click.option(
     "--ids-are-unique",
     is_flag=True,
+    hidden=True,
     help="Do not look for ids that come twice (23 to 34 bytes of memory an id).",
+)
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Name of the load, by which it goes on after it was stopped. [default: after its inputs, options "
+    "and this folder]",
 )
 @output_option("--unique", "With --unique-only: file for the documents that were stored. " + UNIQUE_LINES)
 @output_option(
@@ -50,6 +57,7 @@ def load(
     unique_only: bool,
     min_similarity: float | None,
     ids_are_unique: bool,
+    name: str | None,
     unique: Path | None,
     duplicates: Path | None,
     output: Output,
@@ -58,7 +66,11 @@ def load(
 
     A document whose id is stored already is replaced. An embedded store that does not exist is
     created, with the profile that the options give; one that exists keeps its own, and options that
-    differ from it are an error. A load that was stopped is gone on with by running it again.
+    differ from it are an error.
+
+    A load that was stopped or killed goes on where it was when it is run again with the same inputs and
+    options, and ends with the same rows and files. `simhbase loads` lists them. With many millions of ids,
+    --ids-are-unique spares the search for repeated ones.
     """
     report = load_documents(
         or_stdin(inputs),
@@ -69,6 +81,7 @@ def load(
         ids_are_unique=ids_are_unique,
         unique=unique,
         duplicates=duplicates,
+        name=name,
     )
     output.report(report)
     end(report.counts)

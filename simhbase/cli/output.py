@@ -82,6 +82,9 @@ class Output(Protocol):
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """Ids and hex digits."""
 
+    def rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """What there is of one kind: mappings of the same names."""
+
     def script(self, text: str) -> None:
         """A file for another program."""
 
@@ -114,6 +117,10 @@ class JsonOutput:
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """A line a document."""
         self._lines({"id": document, "fingerprint": digits} for document, digits in rows)
+
+    def rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """A line each."""
+        self._lines(rows)
 
     def script(self, text: str) -> None:
         """One object."""
@@ -165,6 +172,11 @@ class ConsoleOutput:
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """A line a document."""
         _write(_encoded(f"{digits}  {document}" for document, digits in rows))
+
+    def rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """A table."""
+        if rows:
+            _write(_encoded(table_lines(rows, _shown)))
 
     def script(self, text: str) -> None:
         """The file as it is."""

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from simhbase.corpus.outputs import STANDARD_OUTPUT, OutputFile, part_of, plain_target
 from simhbase.corpus.paths import Found, expand, is_taken
 from simhbase.corpus.record import Chunk, InputOptions, chunk_bytes
-from simhbase.corpus.rejects import Outcome, Rejects
+from simhbase.corpus.rejects import Counts, Outcome, Rejects
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.watcher import NOBODY, Watcher
 from simhbase.errors import OutputFailed, UsageError
@@ -112,29 +112,34 @@ class Inputs:
         return None
 
     @contextmanager
-    def noting_rejects(self) -> Iterator[Rejects]:
-        """Opens the file of `rejects`."""
-        with opened(self.rejects) as file:
-            yield Rejects(file, self.max_rejects, self.watcher)
+    def noting_rejects(self, keep: int = 0, counts: Counts | None = None) -> Iterator[Rejects]:
+        """Opens the file of `rejects`. keep, counts: of a run that is gone on with, its bytes and counts."""
+        with opened(self.rejects, keep) as file:
+            yield Rejects(file, self.max_rejects, self.watcher, counts)
 
-    def each(self, work: Callable[[Chunk], AnyOutcome]) -> Generator[AnyOutcome, None, None]:
-        """What work makes of each chunk of records, in order, while the watcher is told.
+    def each(
+        self,
+        work: Callable[[Chunk], AnyOutcome],
+        left: Callable[[Iterator[Chunk]], Iterator[Chunk]] = iter,
+    ) -> Generator[AnyOutcome, None, None]:
+        """What work makes of each chunk of records, in order, while the watcher is told; only of those that
+        `left` leaves of them.
 
         Hold it in `contextlib.closing`: that ends the worker processes whatever happens.
         """
         sources = Sources(self.paths, self.options)
         with (
             self.watcher.progress("documents", sources.total_bytes) as advance,
-            closing(in_workers(work, sources.chunks(), self.processes)) as outcomes,
+            closing(in_workers(work, left(sources.chunks()), self.processes)) as outcomes,
         ):
             for outcome in outcomes:
                 yield outcome
                 advance(outcome.parsed, sources.consumed_bytes)
 
 
-def opened(path: str | Path | None) -> AbstractContextManager[OutputFile | None]:
-    """The file that an option names, None where it was not given."""
-    return OutputFile(Path(path)) if path else nullcontext()
+def opened(path: str | Path | None, keep: int = 0) -> AbstractContextManager[OutputFile | None]:
+    """The file that an option names, of which the first bytes are kept; None where it was not given."""
+    return OutputFile(Path(path), keep=keep) if path else nullcontext()
 
 
 def in_workers(

@@ -18,7 +18,7 @@ import orjson
 from zstandard import COMPRESSOBJ_FLUSH_BLOCK, COMPRESSOBJ_FLUSH_FINISH, ZstdCompressor
 
 from simhbase.corpus.record import Record, Reject
-from simhbase.errors import OutputFailed, RetryableError
+from simhbase.errors import BadInput, OutputFailed, RetryableError
 
 STANDARD_OUTPUT = Path("-")
 
@@ -29,6 +29,10 @@ class OutputBusy(RetryableError):
     exit_code = 13
 
 
+class PartDiffers(BadInput):
+    """What a stopped run left of a file is not there any more."""
+
+
 class OutputFile:
     """Lines written to `PATH.part`, which becomes PATH when the `with` block ends well.
 
@@ -36,35 +40,59 @@ class OutputFile:
     whoever waits for it (a nightly job's next step) never takes half a list for all of it. After an
     interruption or a failure PATH.part stays where it has lines, and `of_use_in_part` says that they are
     wanted: one for everything that was acknowledged so far, as each write is handed to the system before
-    the next batch begins. A second run begins it anew: its report is complete by itself, since load and
-    dedup can be repeated. A second run at the same time is refused.
+    the next batch begins. A second run begins it anew, as its report is complete by itself; one that goes on
+    where the first stopped keeps what that one had by its last `checkpoint`. A second run at the same time is
+    refused.
 
     What is written to a name that ends in .gz or .zst is compressed. "-" is standard output. A link stays,
     and the file that it names is written. What is no plain file (a pipe, a device) is written to directly.
+    keep: bytes of an unfinished file to keep.
     Raises OutputFailed naming the file where it cannot be written, OutputBusy where another run writes it,
-    BrokenPipeError where nobody reads a pipe any more.
+    PartDiffers where there is less than is to be kept, BrokenPipeError where nobody reads a pipe any more.
     """
 
-    def __init__(self, path: Path, *, of_use_in_part: bool = True) -> None:
+    def __init__(self, path: Path, *, of_use_in_part: bool = True, keep: int = 0) -> None:
         self.path = path
         self._of_use_in_part = of_use_in_part
         self._has_lines = False
+        self._is_counted = keep > 0
+        self._is_between_members = keep > 0
         self._abandoned = False
         with _failing_clearly(path):
             self._target = plain_target(path)
         self._written = part_of(self._target) if self._target else path
         self._compressor = _compressor(path)
         with self._failing_clearly():
-            self._file = _emptied(self._written) if self._target else _opened(path)
+            self._file = _cut(self._written, keep) if self._target else _opened(path)
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Appends lines, given without their line breaks."""
         with self._failing_clearly():
             for line in lines:
                 self._has_lines = True
+                self._is_between_members = False
                 self._file.write(self._compressor.compress(line + b"\n"))
-            self._file.write(self._compressor.flush_block())
+            if not self._is_between_members:
+                self._file.write(self._compressor.flush_block())
             self._file.flush()
+
+    def checkpoint(self) -> int:
+        """Makes durable what was written so far; its size in bytes, for `keep`. What is compressed ends a
+        member (or frame) here, as nobody can go on within one."""
+        with self._failing_clearly():
+            self._end_member()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            size = self._file.tell()
+            self._is_counted = size > 0
+            return size
+
+    def _end_member(self) -> None:
+        """Ends what is compressed so far. A file without lines is one empty member."""
+        if not self._is_between_members:
+            self._file.write(self._compressor.finish())
+            self._compressor = _compressor(self.path)
+            self._is_between_members = True
 
     def abandon(self) -> None:
         """Leaves the file that was there before, also when the `with` block ends well."""
@@ -78,13 +106,14 @@ class OutputFile:
     ) -> None:
         if kind is not None or self._abandoned:
             with suppress(OSError):  # a full disk would otherwise hide what happened first
-                if self._target and not (self._has_lines and self._of_use_in_part):
+                wanted = self._is_counted or (self._has_lines and self._of_use_in_part)
+                if self._target and (self._abandoned or not wanted):
                     self._written.unlink()
             with suppress(OSError):
                 self._close()
             return
         with self._failing_clearly():
-            self._file.write(self._compressor.finish())
+            self._end_member()
             self._file.flush()
             if self._target:
                 os.fsync(self._file.fileno())
@@ -176,19 +205,31 @@ def plain_target(path: Path) -> Path | None:
     return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
 
 
+def name_finished(path: Path) -> None:
+    """Gives a file that is whole its name, where it has not got it yet. Raises OutputFailed."""
+    with _failing_clearly(path):
+        target = plain_target(path)
+        if target and part_of(target).exists():
+            part_of(target).replace(target)
+
+
 def part_of(path: Path) -> Path:
     """Where a file lies until it is whole."""
     return path.with_name(path.name + ".part")
 
 
-def _emptied(path: Path) -> BinaryIO:
-    """A file that no other run writes, opened without what it held. Raises OutputBusy, OSError."""
+def _cut(path: Path, keep: int) -> BinaryIO:
+    """A file that no other run writes, opened behind the first bytes that it held, and cut there. Raises
+    OutputBusy, PartDiffers, OSError."""
     while True:
         file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb")
         try:
             _lock(file, path)
             if _is_still(file, path):
-                file.truncate(0)
+                if os.fstat(file.fileno()).st_size < keep:
+                    raise PartDiffers(f"{path}, which the stopped run has left, was removed or cut")
+                file.truncate(keep)
+                file.seek(keep)
                 return file
         except BaseException:
             file.close()

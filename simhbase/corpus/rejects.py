@@ -50,13 +50,15 @@ class Counts:
 
 
 class Rejects:
-    """Takes what is rejected during one run."""
+    """Takes what is rejected during one run, or in the rest of one that was stopped."""
 
-    def __init__(self, file: OutputFile | None, limit: int | None, watcher: Watcher) -> None:
-        self._file = file
+    def __init__(
+        self, file: OutputFile | None, limit: int | None, watcher: Watcher, counts: Counts | None = None
+    ) -> None:
+        self.file = file
         self._limit = limit
         self._watcher = watcher
-        self.counts = Counts()
+        self.counts = counts or Counts()
 
     @contextmanager
     def told_to(self, watcher: Watcher) -> Iterator[None]:
@@ -76,9 +78,9 @@ class Rejects:
             self.counts.unreadable_sources + sources,
         )
         for reject in outcome.rejects:
-            self._watcher.rejected(reject, self._file.path if self._file else None)
-        if self._file:
-            self._file.write(map(reject_line, outcome.rejects))
+            self._watcher.rejected(reject, self.file.path if self.file else None)
+        if self.file:
+            self.file.write(map(reject_line, outcome.rejects))
         noted = self.counts.rejected + self.counts.unreadable_sources
         if self._limit is not None and noted > self._limit:
             raise TooManyRejects(

@@ -16,6 +16,7 @@ from simhbase.errors import PermanentError, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import rows
+from simhbase.index.manifests import LoadState, Manifests
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Reader, listed_sketches
 from simhbase.index.rows import Entry
 from simhbase.index.stats import Stats, measure
@@ -173,6 +174,17 @@ class Index:
         """What has happened since the index was opened, by name: operations, retries, truncated drawers and
         the like; empty for embedded stores."""
         return self.store.counters()
+
+    def loads(self) -> list[LoadState]:
+        """The loads into this store, by name the last run of each: what is running, was stopped, or has
+        finished."""
+        self.store.refresh()
+        return Manifests(self.store).all()
+
+    def forget_load(self, name: str) -> bool:
+        """Removes what is noted of a load, so that it begins anew; what it has stored stays. False where
+        there is none of this name. Raises StoreBusy where it is running."""
+        return Manifests(self.store).forget(name)
 
     def require_own_tables(self) -> None:
         """Raises ProfileMismatch where the tables were dropped and made anew since they were opened, and

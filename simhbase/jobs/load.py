@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import monotonic
 from typing import Self
 
 from simhbase.corpus.inputs import Inputs, opened
-from simhbase.corpus.outputs import OutputFile, duplicate_line, unique_line
+from simhbase.corpus.outputs import OutputFile, PartDiffers, duplicate_line, unique_line
 from simhbase.corpus.record import Record
-from simhbase.corpus.rejects import Counts
+from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.trim import unique_trim, without_content
 from simhbase.corpus.watcher import Watcher
-from simhbase.errors import ProfileMismatch, TableDisabled, TablesMissing, UsageError
+from simhbase.errors import BadInput, ProfileMismatch, TableDisabled, TablesMissing, UsageError
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index, open_index
 from simhbase.interrupt import interrupt_put_off
-from simhbase.jobs.pipeline import fingerprinting, joined
-from simhbase.jobs.unique import DuplicateOf, Loaded, load_all, load_unique
+from simhbase.jobs.checkpoints import Checkpoints, InputsChanged, Task
+from simhbase.jobs.pipeline import Batch, fingerprinting, joined, together
+from simhbase.jobs.unique import DuplicateOf, Loaded, duplicates_of, load_all, store_kept
 from simhbase.profile import Profile, given_parameters, make_profile
 
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
@@ -59,6 +59,7 @@ def load(
     ids_are_unique: bool = False,
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
+    name: str | None = None,
 ) -> LoadReport:
     """Fingerprints documents and stores them; one whose id is stored already is replaced.
 
@@ -69,9 +70,15 @@ def load(
     look for ids that come twice, which takes 23 to 34 bytes an id. unique, duplicates: files to list what was
     stored with `unique_only`, and what was not, as JSON lines.
 
-    To resume a stopped load, run it again. Raises UsageError for what does not go
-    together, before anything is read; ProfileMismatch, StoreBusy, StoreUnreachable; TooManyRejects;
-    TablesMissing where tables are dropped meanwhile, or do not exist in HBase.
+    A load that was stopped, also by a crash, goes on where it was when it is run again with the same inputs
+    and options, and ends with the same rows and files as if it had not been stopped. name: what it is called,
+    by default after these, its host and its folder; `Index.loads()` lists those of a store. Where the input
+    cannot be read again (standard input) or an output not be cut (a pipe), it begins anew.
+
+    Raises UsageError for what does not go together, before anything is read; StoreBusy where another process
+    runs the load; BadInput where the inputs of a named load have changed since it was stopped;
+    ProfileMismatch, StoreUnreachable; TooManyRejects; TablesMissing where tables are dropped meanwhile, or
+    do not exist in HBase.
     """
     if (unique or duplicates) and not unique_only:
         raise UsageError("`unique` and `duplicates` say what `unique_only=True` kept: they need it")
@@ -79,48 +86,148 @@ def load(
         raise UsageError("`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it")
     inputs = Inputs.of(inputs)
     inputs.require_outputs(unique, duplicates)
+    files = {"rejects": inputs.rejects, "unique": unique, "duplicates": duplicates}
+    task = Task(
+        inputs,
+        {option: None if path is None else Path(path) for option, path in files.items()},
+        unique_only,
+        min_similarity,
+        ids_are_unique,
+    )
+    seen = None if ids_are_unique else SeenIds()
     start = monotonic()
-    tally = _Tally()
-    store_batch = partial(load_unique, min_similarity=min_similarity) if unique_only else load_all
-    trim = unique_trim(inputs.options) if unique else without_content
-    seen = SeenIds()
     with (
         # First: who does not get the store touches no file.
         _target(inputs, store, profile, min_similarity) as target,
-        inputs.noting_rejects() as rejects,
-        opened(unique) as unique_file,
-        opened(duplicates) as duplicates_file,
-        closing(inputs.each(fingerprinting(inputs.options, target, trim))) as batches,
-        _saying_what_is_kept(tally, inputs.watcher),
+        Checkpoints(task, name, seen) as checkpoints,
     ):
-        for some in joined(batches, CHUNKS_AT_ONCE):
-            # One write takes an id once.
-            batch = some.without_repeats(SeenIds() if ids_are_unique else seen)
-            rejects.note(batch)
-            if not batch.records:
-                continue
-            with interrupt_put_off():
-                done = store_batch(target.make(), batch.ids, batch.fingerprints)
-                _write(unique_file, _unique_lines(batch.records, done.duplicate_of))
-                _write(duplicates_file, _duplicate_lines(batch.ids, done.duplicate_of))
-                tally.add(done)
-        if rejects.counts.nothing_read:
-            for file in filter(None, (unique_file, duplicates_file)):
-                file.abandon()
-        else:
-            # What went into tables that somebody has dropped meanwhile is not loaded.
-            target.make().require_own_tables()
+        if target.exists:
+            checkpoints.begin(target.make())
+        try:
+            tally, counts = _Load(task, target, checkpoints, seen).run()
+        except (InputsChanged, PartDiffers) as error:
+            if name is not None:
+                raise BadInput(
+                    f"cannot go on with the load {name!r}: {error}. To load all anew, type first: "
+                    f"simhbase loads forget {name}"
+                ) from error
+            inputs.watcher.note(f"{error}: all is loaded anew")
+            checkpoints.begin_anew()
+            tally, counts = _Load(task, target, checkpoints, seen and SeenIds()).run()
     return LoadReport(
-        documents=tally.loaded + tally.duplicates + rejects.counts.rejected,
+        documents=tally.loaded + tally.duplicates + counts.rejected,
         loaded=tally.loaded,
         added=tally.added,
         moved=tally.moved,
         unchanged=tally.unchanged,
         duplicates=tally.duplicates,
-        rejected=rejects.counts.rejected,
+        rejected=counts.rejected,
         seconds=round(monotonic() - start, 3),
-        counts=rejects.counts,
+        counts=counts,
     )
+
+
+@dataclass
+class _Tally:
+    """What has been acknowledged so far."""
+
+    added: int = 0
+    moved: int = 0
+    unchanged: int = 0
+    duplicates: int = 0
+
+    @property
+    def loaded(self) -> int:
+        """How many of the documents the store holds now."""
+        return self.added + self.moved + self.unchanged
+
+    def add(self, done: Loaded) -> None:
+        self.added += done.report.added
+        self.moved += done.report.moved
+        self.unchanged += done.report.unchanged
+        self.duplicates += sum(near is not None for near in done.duplicate_of)
+
+
+class _Load:
+    """One run of a load, from its beginning or from where an earlier one was stopped."""
+
+    def __init__(self, task: Task, target: _Target, checkpoints: Checkpoints, seen: SeenIds | None) -> None:
+        self._task = task
+        self._target = target
+        self._checkpoints = checkpoints
+        self._seen = seen
+        self._read: list[Batch] = []  # what was rejected as a whole before there was a store
+        noted = checkpoints.counts
+        self._tally = _Tally(**{each.name: noted.get(each.name, 0) for each in fields(_Tally)})
+        self._counts = Counts(**{each.name: noted.get(each.name, 0) for each in fields(Counts)})
+
+    def run(self) -> tuple[_Tally, Counts]:
+        """What became of all documents. Raises InputsChanged and PartDiffers where it cannot go on."""
+        watcher = self._task.inputs.watcher
+        if self._checkpoints.has_all:
+            self._checkpoints.name_files()
+            return self._tally, self._counts
+        if said := self._checkpoints.going_on:
+            watcher.note(said)
+        files, length = self._task.files, self._checkpoints.length
+        with (
+            self._task.inputs.noting_rejects(length("rejects"), self._counts) as rejects,
+            opened(files["unique"], length("unique")) as unique,
+            opened(files["duplicates"], length("duplicates")) as duplicates,
+            closing(self._batches(bool(unique))) as batches,
+            _saying_what_is_kept(self._tally, watcher),
+        ):
+            for batch in joined(batches, CHUNKS_AT_ONCE):
+                self._take(batch, rejects, unique, duplicates)
+            self._end(rejects.counts, unique, duplicates)
+        return self._tally, rejects.counts
+
+    def _batches(self, with_lines: bool) -> Generator[Batch, None, None]:
+        options = self._task.inputs.options
+        trim = unique_trim(options) if with_lines else without_content
+        return self._task.inputs.each(fingerprinting(options, self._target, trim), self._checkpoints.left)
+
+    def _take(
+        self, read: Batch, rejects: Rejects, unique: OutputFile | None, duplicates: OutputFile | None
+    ) -> None:
+        # One write takes an id once.
+        batch = read.without_repeats(SeenIds() if self._seen is None else self._seen)
+        rejects.note(batch)
+        self._read.append(read)
+        if not (batch.records or self._target.exists):
+            return
+        with interrupt_put_off():
+            self._checkpoints.begin(self._target.make())
+            read = together(self._read)
+            done = self._store(batch, read.chunks)
+            _write(unique, _unique_lines(batch.records, done.duplicate_of))
+            _write(duplicates, _duplicate_lines(batch.ids, done.duplicate_of))
+            self._tally.add(done)
+            files = {"rejects": rejects.file, "unique": unique, "duplicates": duplicates}
+            self._checkpoints.advance(read, asdict(self._tally) | asdict(rejects.counts), files)
+            self._read.clear()
+
+    def _store(self, batch: Batch, chunks: int) -> Loaded:
+        index = self._target.make()
+        if not self._task.unique_only:
+            return load_all(index, batch.ids, batch.fingerprints)
+        with index.store.exclusive():
+            duplicates = self._checkpoints.decided(chunks, len(batch.ids))
+            if duplicates is None:
+                least = self._task.min_similarity
+                duplicates = duplicates_of(index, batch.ids, batch.fingerprints, least)
+                self._checkpoints.note_decided(chunks, duplicates)
+            return store_kept(index, batch.ids, batch.fingerprints, duplicates)
+
+    def _end(self, counts: Counts, unique: OutputFile | None, duplicates: OutputFile | None) -> None:
+        if counts.nothing_read:
+            for file in filter(None, (unique, duplicates)):
+                file.abandon()
+            self._checkpoints.forget()
+            return
+        # What went into tables that somebody has dropped meanwhile is not loaded.
+        self._target.make().require_own_tables()
+        self._checkpoints.note_all()
 
 
 class _Target:
@@ -146,6 +253,11 @@ class _Target:
         except BaseException:
             self.__exit__()
             raise
+
+    @property
+    def exists(self) -> bool:
+        """Whether the store is there."""
+        return self._index is not None
 
     @property
     def fingerprinter(self) -> Fingerprinter:
@@ -184,31 +296,12 @@ def _target(
         yield target
 
 
-@dataclass
-class _Tally:
-    """What has been acknowledged so far."""
-
-    added: int = 0
-    moved: int = 0
-    unchanged: int = 0
-    duplicates: int = 0
-
-    @property
-    def loaded(self) -> int:
-        """How many of the documents the store holds now."""
-        return self.added + self.moved + self.unchanged
-
-    def add(self, done: Loaded) -> None:
-        self.added += done.report.added
-        self.moved += done.report.moved
-        self.unchanged += done.report.unchanged
-        self.duplicates += sum(near is not None for near in done.duplicate_of)
-
-
 @contextmanager
 def _saying_what_is_kept(tally: _Tally, watcher: Watcher) -> Iterator[None]:
     try:
         yield
+    except InputsChanged:
+        raise
     except (ProfileMismatch, TablesMissing):
         if tally.loaded:
             watcher.note(f"stopped after {tally.loaded:,} documents, of which the tables may have lost all")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -25,12 +25,13 @@ class Batch:
     """What became of the records of some chunks.
 
     items: records that have a fingerprint, and rejects, in input order; fingerprints: those of the n
-    records; parsed: how many of the items could be read at all.
+    records; parsed: how many of the items could be read at all; chunks: how many they came in.
     """
 
     items: list[Record | Reject]
     fingerprints: FingerprintBatch
     parsed: int
+    chunks: int = 1
 
     @cached_property
     def records(self) -> list[Record]:
@@ -65,7 +66,7 @@ class Batch:
             for before, after in zip(self.items, items, strict=True)
             if isinstance(before, Record)
         ]
-        return Batch(items, self.fingerprints[first], self.parsed)
+        return Batch(items, self.fingerprints[first], self.parsed, self.chunks)
 
 
 @dataclass(frozen=True)
@@ -123,17 +124,19 @@ def joined(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
     for batch in batches:
         some.append(batch)
         if len(some) == size or sum(each.held_bytes for each in some) >= JOINED_BYTES:
-            yield _join(some)
+            yield together(some)
             some = []
     if some:
-        yield _join(some)
+        yield together(some)
 
 
-def _join(batches: list[Batch]) -> Batch:
+def together(batches: Sequence[Batch]) -> Batch:
+    """Some batches as one."""
     return Batch(
         [item for batch in batches for item in batch.items],
         FingerprintBatch.joined(batch.fingerprints for batch in batches),
         sum(batch.parsed for batch in batches),
+        sum(batch.chunks for batch in batches),
     )
 
 

@@ -73,10 +73,25 @@ def load_unique(
     nothing near so far. (Its duplicates may then be said to be of another than the nearest one.)
     """
     with index.store.exclusive():
-        duplicates = _Selection(index, ids, fingerprints, min_similarity).run()
-        kept = [number for number, near in enumerate(duplicates) if near is None]
-        report = index.add_batch([ids[number] for number in kept], fingerprints[kept])
-    return Loaded(duplicates, report)
+        return store_kept(index, ids, fingerprints, duplicates_of(index, ids, fingerprints, min_similarity))
+
+
+def duplicates_of(
+    index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, min_similarity: float | None = None
+) -> list[DuplicateOf | None]:
+    """What `load_unique` would find each of n documents to be a duplicate of, None for those to be stored."""
+    return _Selection(index, ids, fingerprints, min_similarity).run()
+
+
+def store_kept(
+    index: Index,
+    ids: Sequence[str],
+    fingerprints: FingerprintBatch,
+    duplicates: Sequence[DuplicateOf | None],
+) -> Loaded:
+    """Stores those of n documents that are no duplicates."""
+    kept = [number for number, near in enumerate(duplicates) if near is None]
+    return Loaded(duplicates, index.add_batch([ids[number] for number in kept], fingerprints[kept]))
 
 
 class _Selection:

@@ -85,7 +85,7 @@ def test_tables_are_made_checked_and_looked_after_as_shown(hbase, folder):
 def test_clones_of_snapshots_are_a_store_without_problems(hbase, folder):
     (snapshot,), (clone,) = blocks("ruby snapshot"), blocks("ruby clone")
     taken = re.findall(r'"(simhbase-\d+-)#', snapshot)
-    names = [f"{taken[0]}{table}" for table in ("documents", "fingerprints", "index", "obsolete", "meta")]
+    names = [f"{taken[0]}{table}" for table in ("meta", "documents", "fingerprints", "index", "obsolete")]
     left = "".join(f"begin\n  delete_snapshot '{name}'\nrescue\nend\n" for name in names)  # by a failure
     hbase.shell(f"{left}{snapshot}{clone}{left}exit\n")
     (block,) = blocks("console clone")

@@ -15,6 +15,7 @@ from simhbase.drawers.scheme import MinHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters, fingerprints
 from simhbase.index import rows
+from simhbase.index.manifests import Manifests
 from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.index.stored_profile import write_profile
 from simhbase.profile import Profile
@@ -126,6 +127,26 @@ def test_the_profile_names_the_format_and_a_token_of_its_own():
     tokens = [bytes.fromhex(profile["token"]) for profile in profiles]
     assert list(map(len, tokens)) == [8, 8]
     assert tokens[0] != tokens[1]
+
+
+def test_what_is_noted_of_a_load():
+    with closing(create_store("memory:")) as store:
+        load = Manifests(store).claim("nightly", "task")
+        load.note_part({"chunks": 8, "digest": "00", "rejects": [3]})
+        load.note_pending([])
+        found = {
+            key: orjson.loads(cell.value) for rows in store.records("meta").iterate() for key, cell in rows
+        }
+        load.stop("")
+    assert found.keys() == {b"load/nightly", b"load-part/nightly\0" + bytes(8), b"load-pending/nightly"}
+    state = found[b"load/nightly"]
+    for name in [
+        *state,
+        *state["owner"],
+        *found[b"load-part/nightly\0" + bytes(8)],
+        *found[b"load-pending/nightly"],
+    ]:
+        assert f"`{name}`" in PAGE
 
 
 def test_a_boilerplate_file():

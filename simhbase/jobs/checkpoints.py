@@ -1,0 +1,229 @@
+"""How far a load is: noted in its store after each write, so that one that was stopped goes on there.
+
+What has been read is known by a digest. Lines of files count up to the lengths that were noted. The outcome
+of a write is noted before it begins, as the store may answer otherwise once a part of it is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import orjson
+
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.outputs import OutputFile, name_finished, plain_target
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import Chunk, Raw, Record, Reject
+from simhbase.corpus.seen_ids import SeenIds
+from simhbase.corpus.sources import STDIN
+from simhbase.errors import BadInput, SimhbaseError
+from simhbase.index import Index
+from simhbase.index.manifests import Manifest, Manifests
+from simhbase.jobs.pipeline import Batch
+from simhbase.jobs.unique import DuplicateOf
+
+
+class InputsChanged(BadInput):
+    """What a stopped run had read is not what is there now."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a load was told to do, by what decides its outcome. files: those it writes, by option."""
+
+    inputs: Inputs
+    files: Mapping[str, Path | None]
+    unique_only: bool
+    min_similarity: float | None
+    ids_are_unique: bool
+
+    @property
+    def can_be_resumed(self) -> bool:
+        """Whether all that it reads can be read again, and all that it writes be cut."""
+        return STDIN not in self.inputs.paths and all(
+            path is None or plain_target(path) is not None for path in self.files.values()
+        )
+
+    @property
+    def digest(self) -> str:
+        """Tells it from others, wherever it runs."""
+        told = {
+            "paths": list(self.inputs.paths),
+            "read": asdict(self.inputs.options),
+            "files": {name: path and str(path) for name, path in self.files.items()},
+            "options": [self.unique_only, self.min_similarity, self.ids_are_unique],
+        }
+        return hashlib.blake2b(orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
+
+    @property
+    def usual_name(self) -> str:
+        """A name for it on this host and in this folder."""
+        first, *others = map(os.path.basename, map(os.path.abspath, self.inputs.paths))
+        place = f"{socket.gethostname()} {Path.cwd()} {self.digest}"
+        more = f"+{len(others)}" if others else ""
+        readable = "".join(character for character in first if character.isprintable())[:80]
+        return f"{readable}{more}-{hashlib.blake2b(place.encode(), digest_size=4).hexdigest()}"
+
+
+class Checkpoints:
+    """Those of one load; none where what it reads cannot be read again.
+
+    seen: the ids so far, which chunks that are passed over add to; None where nobody asks for them.
+    """
+
+    def __init__(self, task: Task, name: str | None, seen: SeenIds | None) -> None:
+        self._task = task
+        self._name = name or task.usual_name
+        self._seen = seen
+        self._manifest: Manifest | None = None
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._digests: deque[str] = deque()  # after each chunk that was given out
+
+    def begin(self, index: Index) -> None:
+        """Takes the load in a store, once that exists. Raises as `Manifests.claim`."""
+        if self._manifest is None and self._task.can_be_resumed:
+            self._manifest = Manifests(index.store).claim(self._name, self._task.digest)
+
+    def begin_anew(self) -> None:
+        """Forgets what an earlier run has noted."""
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._digests.clear()
+        if self._manifest is not None:
+            self._manifest.begin_anew()
+
+    @property
+    def going_on(self) -> str | None:
+        """What people are told where it goes on with what an earlier run has begun."""
+        if self._manifest is None or self._manifest.before is None or not self._manifest.state.parts:
+            return None
+        stopped = datetime.fromtimestamp(self._manifest.before.changed / 1000).astimezone()
+        read = sum(self.counts.get(name, 0) for name in ("parsed", "rejected"))
+        return f"going on after {read:,} documents, where the run of {stopped:%Y-%m-%d %H:%M} was stopped"
+
+    @property
+    def has_all(self) -> bool:
+        """Whether an earlier run has done all but give its files their names."""
+        return self._manifest is not None and self._manifest.state.progress == "finishing"
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What became of documents until now, by name."""
+        return (self._manifest.state.counts if self._manifest else None) or {}
+
+    def length(self, option: str) -> int:
+        """How many bytes of an output file count."""
+        return ((self._manifest.state.lengths if self._manifest else None) or {}).get(option, 0)
+
+    def left(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """The chunks behind those that count. Raises InputsChanged where these are others now."""
+        if not self._task.can_be_resumed:
+            yield from chunks
+            return
+        for part in self._manifest.parts() if self._manifest else ():
+            self._pass_over(islice(chunks, part["chunks"]), part["digest"], frozenset(part["rejects"]))
+        for chunk in chunks:
+            self._digests.append(self._noted(chunk))
+            yield chunk
+
+    def _pass_over(self, chunks: Iterator[Chunk], digest: str, rejects: frozenset[int]) -> None:
+        parser = Parser(replace(self._task.inputs.options, html=False))  # the ids alone count
+        items: list[Record | Reject] = []
+        found = ""
+        for chunk in chunks:
+            found = self._noted(chunk)
+            if self._seen is not None:
+                items += parser.parse([_without_page(item) for item in chunk])
+        if found != digest:
+            raise InputsChanged("the inputs are not what the stopped run has read")
+        if self._seen is not None:
+            self._seen.reject_repeats(item for number, item in enumerate(items) if number not in rejects)
+
+    def _noted(self, chunk: Chunk) -> str:
+        """The digest of all chunks up to this one."""
+        for item in chunk:
+            data = item.data if isinstance(item, Raw) else item.reason.encode()
+            self._digest.update(f"{item.line} {item.id!r} {len(data)} ".encode())
+            self._digest.update(data)
+        return self._digest.hexdigest()
+
+    def decided(self, chunks: int, n: int) -> list[DuplicateOf | None] | None:
+        """What a stopped run decided about the n documents of the next chunks, which it may have begun to
+        write."""
+        found = self._manifest.pending if self._manifest else None
+        if found is None or found["digest"] != self._digests[chunks - 1]:
+            return None
+        duplicates: list[DuplicateOf | None] = [None] * n
+        for number, *values in found["duplicates"]:
+            duplicates[number] = DuplicateOf(*values)
+        return duplicates
+
+    def note_decided(self, chunks: int, duplicates: Sequence[DuplicateOf | None]) -> None:
+        """Notes what becomes of the documents of the next chunks, before anything of it is written."""
+        if self._manifest is not None:
+            noted = [
+                (number, each.distance, each.id, each.similarity)
+                for number, each in enumerate(duplicates)
+                if each is not None
+            ]
+            self._manifest.note_pending({"digest": self._digests[chunks - 1], "duplicates": noted})
+
+    def advance(self, read: Batch, counts: Mapping[str, int], files: Mapping[str, OutputFile | None]) -> None:
+        """Notes that all of a batch is in the store and in the files. read: it as it was read, with the
+        repeats among its records. Raises StoreBusy where another process goes on with the load."""
+        if self._manifest is None:
+            return
+        digests = [self._digests.popleft() for _ in range(read.chunks)]
+        rejects = [number for number, item in enumerate(read.items) if isinstance(item, Reject)]
+        self._manifest.note_part({"chunks": read.chunks, "digest": digests[-1], "rejects": rejects})
+        self._manifest.change(
+            parts=self._manifest.state.parts + 1,
+            counts=dict(counts),
+            lengths={name: file.checkpoint() for name, file in files.items() if file},
+        )
+
+    def note_all(self) -> None:
+        """Notes that nothing is left but to give the files their names."""
+        if self._manifest is not None:
+            self._manifest.change(progress="finishing")
+
+    def name_files(self) -> None:
+        """Does that for an earlier run."""
+        for path in filter(None, self._task.files.values()):
+            name_finished(path)
+
+    def forget(self) -> None:
+        """Leaves nothing to go on with."""
+        if self._manifest is not None:
+            self._manifest.remove()
+            self._manifest = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._manifest is None:
+            return
+        if error is None:
+            self._manifest.finish()
+            return
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
+        with suppress(SimhbaseError):  # the store may be what failed
+            self._manifest.stop(reason.partition("\n")[0])
+        self._manifest.release()
+
+
+def _without_page(item: Raw | Reject) -> Raw | Reject:
+    return item._replace(data=b"", is_page=False) if isinstance(item, Raw) and item.is_page else item

@@ -1,0 +1,324 @@
+"""A load that was stopped anywhere goes on, and ends with the rows and files of one that was not."""
+
+import json
+import random
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import chdir
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+import simhbase
+from simhbase.corpus import sources
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.outputs import OutputFile
+from simhbase.errors import BadInput, OutputFailed, StoreBusy
+from simhbase.index import Index, open_index, owner
+from simhbase.index.stored_profile import read_profile
+from simhbase.jobs import load as load_job
+from simhbase.profile import Profile
+from simhbase.stores import open_store
+from tests.command_line import COMMAND, environment, result, run
+from tests.content import content
+from tests.stopping import Crash, Stopping
+
+FILES = ("unique.jsonl.gz", "duplicates.jsonl", "rejects.jsonl.zst")
+
+
+def corpus(path: Path, count: int) -> None:
+    """Texts of which some are near others, some have no fingerprint, and some ids come twice."""
+    chance = random.Random(5)
+    words = [f"word{number}" for number in range(3000)]
+    texts: list[str] = []
+    with path.open("w") as file:
+        for number in range(count):
+            text = " ".join(chance.choices(words, k=80))
+            if texts and chance.random() < 0.3:
+                text = chance.choice(texts) + " more" * chance.randrange(3)
+            texts.append(text)
+            name = "twice" if chance.random() < 0.05 else f"d{number}"
+            given = "x" if chance.random() < 0.1 else text
+            line = json.dumps({"id": name, "text": given}) if chance.random() > 0.03 else "no json"
+            file.write(line + "\n")
+
+
+def load_into(folder: Path, unique_only: bool = True, **options: object) -> simhbase.LoadReport:
+    """The corpus of a folder into its store, in this process."""
+    inputs = Inputs(["a.jsonl"], processes=1, rejects=Path(FILES[2]))
+    files = {"unique": FILES[0], "duplicates": FILES[1]} if unique_only else {}
+    with chdir(folder):
+        return simhbase.load(inputs, "rocksdb:s.db", unique_only=unique_only, **files, **options)
+
+
+def outcome(folder: Path) -> tuple[dict[str, object], list[bytes | None]]:
+    """All rows and files."""
+    with open_index(f"rocksdb:{folder / 's.db'}", access="read") as index:
+        rows = {table: held for table, held in content(index.store).items() if table != "meta"}  # has a token
+    assert not list(folder.glob("*.part"))
+    return rows, [(folder / name).read_bytes() if (folder / name).exists() else None for name in FILES]
+
+
+@pytest.fixture
+def small_writes(monkeypatch):
+    """A write of six documents, so that a small load has many."""
+    monkeypatch.setattr(sources, "CHUNK_RECORDS", 3)
+    monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 2)
+
+
+@pytest.fixture
+def folders(tmp_path) -> Callable[[], Path]:
+    """Makes folders with the same corpus."""
+    corpus(tmp_path / "corpus.jsonl", 60)
+    numbers = iter(range(10_000))
+
+    def make() -> Path:
+        folder = tmp_path / f"f{next(numbers)}"
+        folder.mkdir()
+        (folder / "a.jsonl").write_bytes((tmp_path / "corpus.jsonl").read_bytes())
+        simhbase.tables.create(f"rocksdb:{folder / 's.db'}")
+        return folder
+
+    return make
+
+
+class Steps:
+    """Ends a load after so many calls of its store and steps with its files."""
+
+    def __init__(self, calls: int, torn: bool) -> None:
+        self.calls, self.torn = calls, torn
+        self.stopping: Stopping | None = None
+
+    def open_index(self, url: str, create: Profile | None = None) -> Index:
+        store = open_store(url, "write")
+        profile = read_profile(store)
+        self.stopping = Stopping(store, self.calls, torn=self.torn)  # what opens it is no part of this
+        index = Index(self.stopping, profile)
+        index.close = store.close
+        return index
+
+    def before(self, call: Callable[..., object]) -> Callable[..., object]:
+        def stepped(*arguments: object, **options: object) -> object:
+            if self.stopping is None:
+                return call(*arguments, **options)
+            return self.stopping.spend(call, "file", *arguments, **options)
+
+        return stepped
+
+    def load(self, folder: Path, unique_only: bool) -> bool:
+        """Whether the load came to its end."""
+        with (
+            patch.object(load_job, "open_index", self.open_index),
+            patch.object(OutputFile, "write", self.before(OutputFile.write)),
+            patch.object(OutputFile, "checkpoint", self.before(OutputFile.checkpoint)),
+            patch.object(Path, "replace", self.before(Path.replace)),
+        ):
+            try:
+                load_into(folder, unique_only)
+            except (Crash, OutputFailed):
+                owner._running.clear()  # the process is gone
+                return False
+        return True
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["between calls", "within a call"])
+@pytest.mark.parametrize("unique_only", [True, False], ids=["unique only", "all"])
+def test_a_load_that_was_stopped_at_any_step_ends_as_an_undisturbed_one(
+    folders, small_writes, unique_only, torn
+):
+    undisturbed = folders()
+    load_into(undisturbed, unique_only)
+    expected = outcome(undisturbed)
+    assert all(expected[1]) == unique_only
+    stops = 0
+    calls = 0
+    while True:
+        folder = folders()
+        if Steps(calls, torn).load(folder, unique_only):
+            break
+        report = load_into(folder, unique_only)
+        assert outcome(folder) == expected, calls
+        assert report.documents == 60
+        stops += 1
+        calls += 1 if calls < 40 else 7  # all of the first writes, and some of the others
+    assert stops > 40
+
+
+def test_a_load_that_is_stopped_again_and_again_ends_as_an_undisturbed_one(folders, small_writes):
+    undisturbed = folders()
+    load_into(undisturbed)
+    folder = folders()
+    tries = 0
+    while not Steps(45, torn=False).load(folder, unique_only=True):
+        tries += 1
+        assert tries < 100
+    assert tries > 3
+    assert outcome(folder) == outcome(undisturbed)
+
+
+def stopped(folder: Path) -> None:
+    """Stops a load in the middle."""
+    assert not Steps(60, torn=False).load(folder, unique_only=True)
+
+
+def test_what_was_loaded_is_not_loaded_again(folders, small_writes):
+    folder = folders()
+    stopped(folder)
+    (state,) = loads(folder)
+    written: list[str] = []
+    store_kept = load_job.store_kept
+    with patch.object(
+        load_job, "store_kept", lambda index, ids, *rest: written.extend(ids) or store_kept(index, ids, *rest)
+    ):
+        report = load_into(folder)
+    assert state.was_killed
+    assert state.parts > 1
+    assert 0 < len(written) < report.loaded + report.duplicates
+    (state,) = loads(folder)
+    assert (state.progress, state.counts["added"]) == ("finished", report.added)
+
+
+def loads(folder: Path) -> list:
+    with open_index(f"rocksdb:{folder / 's.db'}", access="read") as index:
+        return index.loads()
+
+
+def test_inputs_that_have_changed_are_loaded_anew_and_of_a_named_load_refused(
+    folders, small_writes, tmp_path
+):
+    folder = folders()
+    stopped(folder)
+    lines = (folder / "a.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "a.jsonl").write_bytes(b"".join([lines[1], lines[0], *lines[2:]]))
+    assert load_into(folder).documents == 60
+    with pytest.raises(BadInput, match=r"cannot go on with the load 'mine'.*simhbase loads forget mine"):
+        stop_named_and_change(folder)
+    with open_index(f"rocksdb:{folder / 's.db'}") as index:
+        assert index.forget_load("mine")
+    assert load_into(folder, name="mine").documents == 60
+
+
+def stop_named_and_change(folder: Path) -> None:
+    written = iter(range(3))
+
+    def write_twice(*arguments: object) -> object:
+        next(written, None)
+        if next(written, None) is None:
+            raise KeyboardInterrupt
+        return load_job_all(*arguments)
+
+    load_job_all = load_job.store_kept
+    with patch.object(load_job, "store_kept", write_twice), pytest.raises(KeyboardInterrupt):
+        load_into(folder, name="mine")
+    lines = (folder / "a.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "a.jsonl").write_bytes(b"".join([lines[1], lines[0], *lines[2:]]))
+    load_into(folder, name="mine")
+
+
+def test_a_load_whose_unfinished_file_is_gone_begins_anew(folders, small_writes):
+    folder, undisturbed = folders(), folders()
+    load_into(undisturbed)
+    stopped(folder)
+    (folder / f"{FILES[0]}.part").unlink()
+    load_into(folder)
+    assert outcome(folder)[1][2] == outcome(undisturbed)[1][2]
+    assert outcome(folder)[0] == outcome(undisturbed)[0]
+
+
+def test_a_load_that_was_interrupted_says_why(folders, small_writes):
+    folder = folders()
+    with (
+        patch.object(load_job, "store_kept", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        load_into(folder)
+    (state,) = loads(folder)
+    assert (state.progress, state.reason, state.was_killed) == ("stopped", "interrupted", False)
+
+
+def test_two_loads_of_one_name_do_not_run_at_once(folders, small_writes):
+    folder = folders()
+    store_kept = load_job.store_kept
+    with open_index(f"rocksdb:{folder / 's.db'}") as index:
+        task = simhbase.jobs.checkpoints.Task(
+            Inputs([str(folder / "a.jsonl")]),
+            {},
+            unique_only=False,
+            min_similarity=None,
+            ids_are_unique=False,
+        )
+        first = simhbase.jobs.checkpoints.Checkpoints(task, "one", None)
+        first.begin(index)
+        second = simhbase.jobs.checkpoints.Checkpoints(task, "one", None)
+        with pytest.raises(StoreBusy, match="'one' is running already"):
+            second.begin(index)
+    assert store_kept
+
+
+# As commands
+
+
+def command(folder: Path) -> list[str]:
+    return [
+        *COMMAND, "load", "--unique-only", "--unique", FILES[0], "--duplicates", FILES[1],
+        "--rejects", FILES[2], "--store", "rocksdb:s.db", "a.jsonl",
+    ]  # fmt: skip
+
+
+def killed_at_random(folder: Path, chance: random.Random, longest: float) -> bool:
+    """Whether a load was killed before it ended."""
+    loading = subprocess.Popen(
+        command(folder), cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    time.sleep(chance.uniform(0.2, longest))
+    loading.kill()
+    loading.communicate()
+    return loading.returncode == -signal.SIGKILL
+
+
+def kill_and_compare(tmp_path: Path, kills: int) -> None:
+    chance = random.Random(kills)
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        corpus(folder / "a.jsonl", 40_000)
+    start = time.monotonic()
+    done = subprocess.run(command(one), cwd=one, env=environment(), capture_output=True, check=False)
+    assert done.returncode == 3
+    takes = time.monotonic() - start
+    killed = sum(killed_at_random(other, chance, takes) for _ in range(kills))
+    assert killed
+    if not (other / FILES[0]).exists():  # otherwise one of them has come to its end
+        done = subprocess.run(command(other), cwd=other, env=environment(), capture_output=True, check=False)
+        assert done.returncode == 3, done.stderr
+    assert outcome(other) == outcome(one)
+
+
+def test_a_load_that_was_killed_leaves_the_files_of_an_undisturbed_one(tmp_path):
+    kill_and_compare(tmp_path, 3)
+
+
+@pytest.mark.full
+def test_a_load_that_was_killed_twenty_times_leaves_the_files_of_an_undisturbed_one(tmp_path):
+    kill_and_compare(tmp_path, 20)
+
+
+def test_loads_lists_and_forgets(tmp_path):
+    corpus(tmp_path / "a.jsonl", 100)
+    store = ("--store", "rocksdb:s.db")
+    assert run("load", "a.jsonl", "--name", "nightly", *store, cwd=tmp_path).returncode == 3
+    assert (
+        run("load", "-", *store, cwd=tmp_path, stdin=b'{"id": "a", "text": "one two three"}').returncode == 0
+    )
+    shown = run("loads", *store, cwd=tmp_path).stdout.decode()
+    assert re.search(r"^nightly +finished .* \d+ +0 +\d+ ", shown, re.MULTILINE)
+    line = result("loads", *store, cwd=tmp_path)
+    assert (line["name"], line["state"], line["reason"]) == ("nightly", "finished", None)
+    assert result("loads", "forget", "nightly", *store, cwd=tmp_path) == {"forgotten": "nightly"}
+    again = run("loads", "forget", "nightly", *store, cwd=tmp_path)
+    assert (again.returncode, b"no load 'nightly'" in again.stderr) == (2, True)
+    assert run("loads", *store, cwd=tmp_path).stdout == b""
