@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from typing import BinaryIO
 
 import click
+import orjson
 
 from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option, message
@@ -19,6 +21,7 @@ from simhbase.index import open_index
 from simhbase.interrupt import interrupt_put_off
 
 BATCH = 4096  # documents removed at once
+NAMED = 10  # ids that are not stored
 
 
 @click.command()
@@ -26,30 +29,35 @@ BATCH = 4096  # documents removed at once
 @click.option(
     "--ids-file",
     type=click.File("rb"),
-    help="File of ids, one a line, also .gz or .zst; - reads standard input.",
+    help="File of ids, one a line, or of JSON lines with an id (as --duplicates writes), also .gz or .zst; - "
+    "reads standard input.",
 )
 @store_option
 @json_option
 def delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Output) -> None:
     """Remove documents from a store.
 
-    Ids that are not stored do no harm.
+    Ids that are not stored do no harm, and are named.
     """
     if not ids and ids_file is None:
         raise UsageError("nothing to delete: give ids, or --ids-file")
     given = deleted = 0
+    missing: list[str] = []  # the first of them
     rest = chain(ids, _lines(ids_file))
     with open_index(url) as index:
         try:
             while batch := list(islice(rest, BATCH)):
+                stored = index.fingerprints(batch)
+                unknown = (document for document, found in zip(batch, stored, strict=True) if found is None)
+                missing += islice(unknown, NAMED - len(missing))
                 with interrupt_put_off():
                     deleted += index.delete(batch)
                 given += len(batch)
         except BaseException:
             message(f"stopped after {given:,} ids: {deleted:,} documents are deleted")
             raise
-    if given and not deleted:
-        message(f"none of these ids is stored in {url}, nothing is deleted")
+    if missing:
+        message(f"not stored in {url}: {', '.join(missing)}{', ...' if len(missing) == NAMED else ''}")
     output.summary({"ids": given, "deleted": deleted})
 
 
@@ -68,6 +76,14 @@ def _lines(file: BinaryIO | None) -> Iterator[str]:
                 where = f"--ids-file {name}, line {number}"
                 raise BadInput(f"{where}: not UTF-8 at byte {error.start + 1}") from error
             if document:
-                yield document
+                yield _id_of(document)
     except Unreadable as error:
         raise BadInput(f"--ids-file {name}: {error}") from error
+
+
+def _id_of(line: str) -> str:
+    """The id that a line is, or that it has as a JSON object."""
+    with suppress(orjson.JSONDecodeError):
+        if line.startswith("{") and isinstance(found := orjson.loads(line).get("id"), (str, int)):
+            return str(found)
+    return line

@@ -70,6 +70,11 @@ def or_stdin(inputs: Inputs) -> Inputs:
         return inputs
     if sys.stdin.isatty():
         raise UsageError("no input: name files, folders or globs, or pipe documents to standard input")
+    # Nobody meant to load what a scheduler has for standard input.
+    if hasattr(sys.stdin.buffer, "peek") and not sys.stdin.buffer.peek(1):
+        raise UsageError(
+            "no input: standard input is empty. Name files, folders or globs; - takes it as it is"
+        )
     return replace(inputs, paths=[STDIN])
 
 

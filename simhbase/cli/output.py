@@ -154,8 +154,9 @@ class ConsoleOutput:
             _write(_encoded(_aligned(shown)))
 
     def report(self, report: Report) -> None:
-        """The summary of a report."""
-        self.summary(_values(report))
+        """The summary of a report, without what there is rarely."""
+        values = _values(report)
+        self.summary({name: value for name, value in values.items() if value or name not in RARE})
 
     def hint(self, text: str) -> None:
         """A message."""
@@ -181,6 +182,9 @@ class ConsoleOutput:
     def script(self, text: str) -> None:
         """The file as it is."""
         _write([text.encode()])
+
+
+RARE = ("unreadable_sources",)
 
 
 class Report(Protocol):

@@ -34,8 +34,9 @@ class LoadReport:
 
     documents: how many were read, with those that were rejected. loaded: how many of them the store holds;
     of these, added are new, moved had another fingerprint before, unchanged are as they were. duplicates:
-    were not stored, with `unique_only`. counts: what could not be read, by kind; where
-    nothing at all could (`counts.nothing_read`), the command ends with an error.
+    were not stored, with `unique_only`. unreadable_sources: files and folders that could not be read, of
+    which nothing is known. counts: what could not be read, by kind; where nothing at all could
+    (`counts.nothing_read`), the command ends with an error.
     """
 
     documents: int
@@ -45,6 +46,7 @@ class LoadReport:
     unchanged: int
     duplicates: int
     rejected: int
+    unreadable_sources: int
     seconds: float
     counts: Counts
 
@@ -122,6 +124,7 @@ def load(
         unchanged=tally.unchanged,
         duplicates=tally.duplicates,
         rejected=counts.rejected,
+        unreadable_sources=counts.unreadable_sources,
         seconds=round(monotonic() - start, 3),
         counts=counts,
     )

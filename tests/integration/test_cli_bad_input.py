@@ -395,6 +395,23 @@ def test_dev_stdout_is_standard_output_also_where_that_is_a_file(tmp_path):
     assert (tmp_path / "out.jsonl").read_text().startswith("before\n")
 
 
+@pytest.mark.parametrize("command", [("load", *STORE), ("dedup",), ("fingerprint",)])
+def test_an_empty_standard_input_that_nobody_named_is_no_input(tmp_path, command):
+    done = run_alone(*command, cwd=tmp_path)
+    assert (done.returncode, b"standard input is empty" in done.stderr) == (2, True)
+    assert not list(tmp_path.iterdir())
+    assert run_alone(*command, "-", cwd=tmp_path).returncode == 0
+
+
+def test_a_load_counts_the_files_that_could_not_be_read(tmp_path):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    report = result("load", "a.jsonl", "gone.jsonl", *STORE, cwd=tmp_path, exit_code=3)
+    assert (report["documents"], report["rejected"], report["unreadable_sources"]) == (1, 0, 1)
+    shown = run("load", "a.jsonl", "gone.jsonl", *STORE, cwd=tmp_path).stdout.decode()
+    assert "unreadable sources  1" in shown
+    assert "unreadable" not in run("load", "a.jsonl", *STORE, cwd=tmp_path).stdout.decode()
+
+
 def test_an_output_file_in_a_closed_folder_is_named(tmp_path):
     documents(tmp_path / "a.jsonl", [GOOD])
     closed = tmp_path / "closed"

@@ -38,7 +38,7 @@ def test_what_was_loaded_is_found_by_text_id_and_fingerprint(tmp_path):
     report = result("load", "a.jsonl", *STORE, cwd=tmp_path)
     assert report.pop("seconds") >= 0
     stored = {"loaded": 4, "added": 4, "moved": 0, "unchanged": 0}
-    assert report == {"documents": 4, **stored, "duplicates": 0, "rejected": 0}
+    assert report == {"documents": 4, **stored, "duplicates": 0, "rejected": 0, "unreadable_sources": 0}
 
     by_text = result("find", "--text", NEWS.replace("，", " "), *STORE, cwd=tmp_path)
     assert by_text["id"] is None
@@ -668,11 +668,21 @@ def test_ids_to_delete_may_be_compressed(tmp_path, compress):
     assert result("delete", "--ids-file", "ids", *STORE, cwd=tmp_path) == {"ids": 2, "deleted": 2}
 
 
-def test_delete_says_when_none_of_the_ids_is_stored(tmp_path):
+def test_delete_names_ids_that_are_not_stored(tmp_path):
     load(tmp_path, {"a": 0}, *STORE)
-    done = run("delete", "A", "\udcff", *STORE, cwd=tmp_path)
+    done = run("delete", "A", "\udcff", "a", *STORE, cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stderr.decode() == "none of these ids is stored in rocksdb:s.db, nothing is deleted\n"
+    assert done.stderr.decode() == "not stored in rocksdb:s.db: A, \\udcff\n"
+    many = run("delete", *(f"n{number}" for number in range(11)), *STORE, cwd=tmp_path)
+    assert many.stderr.decode().endswith("n8, n9, ...\n")
+
+
+def test_delete_takes_what_load_and_dedup_list(tmp_path):
+    load(tmp_path, {"a": 0, "b": 1, "7": 2, "{x": 3, '{"id": null}': 4}, *STORE)
+    lines = ['{"id": "a", "duplicate_of": "b", "distance": 1}', '{"id": 7}', "{x", '{"id": null}']
+    (tmp_path / "duplicates.jsonl").write_text("\n".join(lines))
+    report = result("delete", "--ids-file", "duplicates.jsonl", *STORE, cwd=tmp_path)
+    assert report == {"ids": 4, "deleted": 4}
 
 
 def test_delete_without_ids_is_a_usage_error(tmp_path):
