@@ -7,7 +7,14 @@ from pathlib import Path
 import click
 
 from simhbase.cli.inputs import UNIQUE_LINES, end, input_options_with_fingerprints, or_stdin, output_option
-from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options, store_option
+from simhbase.cli.options import (
+    ProfileOptions,
+    converted,
+    min_similarity_option,
+    profile_options,
+    seconds,
+    store_option,
+)
 from simhbase.cli.output import Output, json_option
 from simhbase.corpus.inputs import Inputs
 from simhbase.jobs.load import load as load_documents
@@ -45,6 +52,14 @@ Examples:
     help="Name of the load, by which it goes on after it was stopped. [default: after its inputs, options "
     "and this folder]",
 )
+@click.option(
+    "--lock-wait",
+    metavar="TIME",
+    default="0",
+    hidden=True,
+    callback=converted(seconds),
+    help="Wait so long while another process writes to an embedded store or runs this load, as 30m or 2h.",
+)
 @output_option("--unique", "With --unique-only: file for the documents that were stored. " + UNIQUE_LINES)
 @output_option(
     "--duplicates", "With --unique-only: file for the others, each with the document it duplicates."
@@ -58,6 +73,7 @@ def load(
     min_similarity: float | None,
     ids_are_unique: bool,
     name: str | None,
+    lock_wait: int,
     unique: Path | None,
     duplicates: Path | None,
     output: Output,
@@ -69,8 +85,9 @@ def load(
     differ from it are an error.
 
     A load that was stopped or killed goes on where it was when it is run again with the same inputs and
-    options, and ends with the same rows and files. `simhbase loads` lists them. With many millions of ids,
-    --ids-are-unique spares the search for repeated ones.
+    options, and ends with the same rows and files. `simhbase loads` lists them. With --lock-wait 2h it waits
+    so long while another process writes to the store. With many millions of ids, --ids-are-unique spares the
+    search for repeated ones.
     """
     report = load_documents(
         or_stdin(inputs),
@@ -82,6 +99,7 @@ def load(
         unique=unique,
         duplicates=duplicates,
         name=name,
+        lock_wait=lock_wait,
     )
     output.report(report)
     end(report.counts)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from time import monotonic
-from typing import Self
+from time import monotonic, sleep
+from typing import Self, TypeVar
 
 from simhbase.corpus.inputs import Inputs, opened
 from simhbase.corpus.outputs import OutputFile, PartDiffers, duplicate_line, unique_line
@@ -16,7 +16,7 @@ from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.trim import unique_trim, without_content
 from simhbase.corpus.watcher import Watcher
-from simhbase.errors import BadInput, ProfileMismatch, TableDisabled, TablesMissing, UsageError
+from simhbase.errors import BadInput, ProfileMismatch, StoreBusy, TableDisabled, TablesMissing, UsageError
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index, open_index
 from simhbase.interrupt import interrupt_put_off
@@ -25,6 +25,8 @@ from simhbase.jobs.pipeline import Batch, fingerprinting, joined, together
 from simhbase.jobs.unique import DuplicateOf, Loaded, duplicates_of, load_all, store_kept
 from simhbase.profile import Profile, given_parameters, make_profile
 
+T = TypeVar("T")
+_LOOKED_AT = 1.0  # seconds between tries to get what another process has
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
 
 
@@ -62,6 +64,7 @@ def load(
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
     name: str | None = None,
+    lock_wait: float = 0,
 ) -> LoadReport:
     """Fingerprints documents and stores them; one whose id is stored already is replaced.
 
@@ -75,7 +78,8 @@ def load(
     A load that was stopped, also by a crash, goes on where it was when it is run again with the same inputs
     and options, and ends with the same rows and files as if it had not been stopped. name: what it is called,
     by default after these, its host and its folder; `Index.loads()` lists those of a store. Where the input
-    cannot be read again (standard input) or an output not be cut (a pipe), it begins anew.
+    cannot be read again (standard input) or an output not be cut (a pipe), it begins anew. lock_wait: seconds
+    to wait while another process writes to an embedded store, or runs this load.
 
     Raises UsageError for what does not go together, before anything is read; StoreBusy where another process
     runs the load; BadInput where the inputs of a named load have changed since it was stopped;
@@ -98,13 +102,14 @@ def load(
     )
     seen = None if ids_are_unique else SeenIds()
     start = monotonic()
+    patience = _Patience(lock_wait, inputs.watcher)
     with (
         # First: who does not get the store touches no file.
-        _target(inputs, store, profile, min_similarity) as target,
+        patience.wait_for(lambda: _target(inputs, store, profile, min_similarity)) as target,
         Checkpoints(task, name, seen) as checkpoints,
     ):
         if target.exists:
-            checkpoints.begin(target.make())
+            patience.wait_for(lambda: checkpoints.begin(target.make()))
         try:
             tally, counts = _Load(task, target, checkpoints, seen).run()
         except (InputsChanged, PartDiffers) as error:
@@ -128,6 +133,28 @@ def load(
         seconds=round(monotonic() - start, 3),
         counts=counts,
     )
+
+
+class _Patience:
+    """Waits so many seconds for what another process has."""
+
+    def __init__(self, seconds: float, watcher: Watcher) -> None:
+        self._end = monotonic() + seconds
+        self._watcher = watcher
+
+    def wait_for(self, take: Callable[[], T]) -> T:
+        """What `take` returns. Raises what it raises; StoreBusy when the time is up."""
+        has_said = False
+        while True:
+            try:
+                return take()
+            except StoreBusy as error:
+                if monotonic() >= self._end:
+                    raise
+                if not has_said:
+                    self._watcher.note(f"waiting: {error}")
+                    has_said = True
+                sleep(min(_LOOKED_AT, max(0, self._end - monotonic())))
 
 
 @dataclass
@@ -281,22 +308,25 @@ class _Target:
             self._index.close()
 
 
-@contextmanager
 def _target(
     inputs: Inputs,
     url: str,
     profile: Profile | Mapping[str, object] | None,
     min_similarity: float | None,
-) -> Iterator[_Target]:
+) -> _Target:
     """The store to load into. Raises UsageError for what it cannot take or compare by."""
-    with _Target(url, profile) as target:
+    target = _Target(url, profile)
+    try:
         _ = target.profile.index_scheme.bounds(None, min_similarity)
         if inputs.options.fingerprint_field is not None and target.profile.sketching is not None:
             raise UsageError(
                 "`fingerprint_field`: the store keeps a sketch of each text, which fingerprints made "
                 "elsewhere do not have. Give the texts"
             )
-        yield target
+    except BaseException:
+        target.__exit__()
+        raise
+    return target
 
 
 @contextmanager

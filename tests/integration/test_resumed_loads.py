@@ -23,7 +23,7 @@ from simhbase.index.stored_profile import read_profile
 from simhbase.jobs import load as load_job
 from simhbase.profile import Profile
 from simhbase.stores import open_store
-from tests.command_line import COMMAND, environment, result, run
+from tests.command_line import COMMAND, environment, result, run, run_alone
 from tests.content import content
 from tests.stopping import Crash, Stopping
 
@@ -322,3 +322,23 @@ def test_loads_lists_and_forgets(tmp_path):
     again = run("loads", "forget", "nightly", *store, cwd=tmp_path)
     assert (again.returncode, b"no load 'nightly'" in again.stderr) == (2, True)
     assert run("loads", *store, cwd=tmp_path).stdout == b""
+
+
+def test_a_load_waits_for_the_store_as_long_as_it_may(tmp_path):
+    corpus(tmp_path / "a.jsonl", 20)
+    assert run("load", "a.jsonl", cwd=tmp_path).returncode == 3
+    with open_index(f"rocksdb:{tmp_path / 'simhbase.db'}"):
+        done = run_alone("load", "a.jsonl", "--lock-wait", "1", cwd=tmp_path)
+        assert (done.returncode, done.stderr.count(b"waiting: ")) == (13, 1)
+        waiting = subprocess.Popen(
+            [*COMMAND, "load", "a.jsonl", "--lock-wait", "1h"],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert waiting.stderr is not None
+        assert b"waiting: " in waiting.stderr.readline()
+        assert waiting.poll() is None
+    out, _ = waiting.communicate(timeout=60)
+    assert (waiting.returncode, b"unchanged" in out) == (3, True)
