@@ -15,10 +15,11 @@ import orjson
 from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.corpus.sources import READ_BYTES
-from simhbase.corpus.streams import Unreadable, split_lines, unpacked
+from simhbase.corpus.streams import split_lines, unpacked_text
 from simhbase.errors import BadInput, UsageError
 from simhbase.index import open_index
 from simhbase.interrupt import interrupt_put_off
+from simhbase.packing import Unreadable
 
 BATCH = 4096  # documents removed at once
 NAMED = 10  # ids that are not stored
@@ -29,7 +30,7 @@ NAMED = 10  # ids that are not stored
 @click.option(
     "--ids-file",
     type=click.File("rb"),
-    help="File of ids, one a line, or of JSON lines with an id (as --duplicates writes), also .gz or .zst; - "
+    help="File of ids, one a line, or of JSON lines with an id (as --duplicates writes), also packed; - "
     "reads standard input.",
 )
 @store_option
@@ -68,7 +69,7 @@ def _lines(file: BinaryIO | None) -> Iterator[str]:
     name = getattr(file, "name", "standard input")
     blocks = iter(partial(getattr(file, "read1", file.read), READ_BYTES), b"")
     try:
-        for number, line in enumerate(split_lines(unpacked(blocks), sys.maxsize), 1):
+        for number, line in enumerate(split_lines(unpacked_text(blocks), sys.maxsize), 1):
             assert isinstance(line, bytes)  # none is too long
             try:
                 document = line.rstrip(b"\r").decode()

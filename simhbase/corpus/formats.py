@@ -9,8 +9,9 @@ from itertools import islice
 from pathlib import PurePath
 
 from simhbase.corpus.record import Format, InputOptions, Raw, Reject, SourceReject
-from simhbase.corpus.streams import TooLong, Unreadable, split_lines, unpacked, wide_to_utf8
+from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
 from simhbase.errors import BadInput
+from simhbase.packing import SUFFIXES, Unreadable
 
 _BY_EXTENSION: dict[str, Format] = {
     ".jsonl": "jsonl",
@@ -23,7 +24,6 @@ _BY_EXTENSION: dict[str, Format] = {
     ".htm": "html",
 }
 EXTENSIONS = tuple(_BY_EXTENSION)
-_PACKED = (".gz", ".zst")
 _SPREAD_OUT = {b"[": "jq -c '.[]'", b"{": "jq -c ."}  # first lines, and what writes an object a line
 
 
@@ -36,9 +36,9 @@ class Source:
 
 
 def format_of(name: str) -> Format | None:
-    """The format that a file's name tells, also before .gz or .zst; None if it tells none."""
+    """The format that a file's name tells, also before .gz and the like; None if it tells none."""
     path = PurePath(name.lower())
-    if path.suffix in _PACKED:
+    if path.suffix in SUFFIXES:
         path = path.with_suffix("")
     return _BY_EXTENSION.get(path.suffix)
 
@@ -48,9 +48,9 @@ def raw_records(
 ) -> Iterator[Raw | Reject]:
     """All records of a source, given its bytes; where it breaks off, one reject at the end."""
     # Data that something has unpacked on its way often keeps its name, and is as good.
-    packed_by_name = PurePath(source.name).suffix.lower() in _PACKED
+    packed_by_name = PurePath(source.name).suffix.lower() in SUFFIXES
     blocks = _begun(blocks) if packed_by_name else blocks
-    content = unpacked(blocks, plain=b"{" if packed_by_name and file_format == "jsonl" else b"")
+    content = unpacked_text(blocks, plain=b"{" if packed_by_name and file_format == "jsonl" else b"")
     # A page says its own encoding, whatever is said of other files.
     content = wide_to_utf8(content, "auto" if file_format == "html" else options.encoding)
     lines = _Lines(split_lines(content, options.max_record_bytes))

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from simhbase.corpus.formats import Source, format_of, raw_records
 from simhbase.corpus.paths import Found, expand
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, SourceReject
-from simhbase.corpus.streams import Unreadable
+from simhbase.packing import Unreadable
 
 STDIN = "-"
 READ_BYTES = 1 << 20

@@ -59,7 +59,7 @@ def labelled_pairs(labels: Labels, sample: Sample, sets: ShingleSets) -> Similar
 
 
 def read_labels(path: Path) -> Labels:
-    """Pairs of ids from a file of tab-separated columns, UTF-8, plain or compressed by gzip or zstd.
+    """Pairs of ids from a file of tab-separated columns, UTF-8, plain or packed.
 
     A first line that names the columns id_a and id_b (and jaccard, if there is one) says where they
     are, others are not looked at. Without it there are two columns (the ids), three (similarity, ids)

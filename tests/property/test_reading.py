@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
+import lzma
 from itertools import chain, pairwise
 
 import orjson
@@ -15,7 +17,8 @@ from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject
 from simhbase.corpus.seen_ids import Place, SeenIds
 from simhbase.corpus.sources import Sources
-from simhbase.corpus.streams import TooLong, Unreadable, split_lines, unpacked
+from simhbase.corpus.streams import TooLong, split_lines, unpacked_text
+from simhbase.packing import SIGNATURE_BYTES, Unreadable
 
 some_lines = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), max_size=12)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(
@@ -43,24 +46,27 @@ def test_lines_do_not_depend_on_where_blocks_end(lines, cuts, limit, last_is_end
     ]
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+PACKS = [gzip.compress, zstandard.compress, bz2.compress, lzma.compress]
+
+
+@pytest.mark.parametrize("pack", [bytes, *PACKS])
 @given(members=st.lists(st.binary(max_size=300), max_size=4), cuts=cuts)
 def test_unpacking_does_not_depend_on_where_blocks_and_members_end(pack, members, cuts):
     members = [b"plain, or packed", *members]
     content = b"".join(members)
     packed = b"".join(map(pack, members))
-    assert b"".join(unpacked(in_blocks(packed, cuts))) == content
+    assert b"".join(unpacked_text(in_blocks(packed, cuts))) == content
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", PACKS)
 @given(data=st.data())
 def test_a_packed_file_cut_anywhere_gives_a_beginning_and_says_so(pack, data):
     content = data.draw(st.binary(min_size=1, max_size=300))
     packed = pack(content)
-    kept = packed[: data.draw(st.integers(4, len(packed) - 1))]
+    kept = packed[: data.draw(st.integers(min(SIGNATURE_BYTES, len(packed) - 1), len(packed) - 1))]
     received = b""
     with pytest.raises(Unreadable, match="ends in the middle"):  # noqa: PT012  # what comes before counts
-        for block in unpacked([kept]):
+        for block in unpacked_text([kept]):
             received += block
     assert content.removeprefix(b"\xef\xbb\xbf").startswith(received)
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import tracemalloc
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -399,7 +402,9 @@ def unprivileged() -> Iterator[None]:
         os.seteuid(0)
 
 
-PACKERS = pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+PACKS = {".gz": gzip.compress, ".zst": zstandard.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+PACKERS = pytest.mark.parametrize("pack", PACKS.values(), ids=["gzip", "zstd", "bzip2", "xz"])
+PACKERS_BY_NAME = pytest.mark.parametrize(("suffix", "pack"), PACKS.items(), ids=PACKS)
 
 
 class TestPackedFiles:
@@ -411,9 +416,8 @@ class TestPackedFiles:
             ("b", "second"),
         ]
 
-    @PACKERS
-    def test_the_name_before_the_packer_tells_the_format(self, tmp_path, pack):
-        suffix = {"compress": ".gz"}.get(pack.__name__, ".zst") if pack is gzip.compress else ".zst"
+    @PACKERS_BY_NAME
+    def test_the_name_before_the_packer_tells_the_format(self, tmp_path, suffix, pack):
         write(tmp_path / f"x.csv{suffix}", pack(b"id,text\na,b\n"))
         write(tmp_path / f"y.txt{suffix}", pack(b"whole\nfile"))
         assert texts(read(tmp_path)) == [("a", "b"), (f"y.txt{suffix}", "whole\nfile")]
@@ -467,16 +471,25 @@ class TestPackedFiles:
         assert end.line == 11
         assert "data is damaged" in end.reason
 
+    def test_an_xz_dictionary_of_more_memory_than_is_allowed_is_no_damage(self, tmp_path):
+        data = bytearray(lzma.compress(json_lines(A)))
+        data[16] = 37  # in the header of the first block: a dictionary of 1.5 GiB
+        data[20:24] = zlib.crc32(data[12:20]).to_bytes(4, "little")
+        (item,) = read(write(tmp_path / "x.jsonl", data))
+        assert isinstance(item, SourceReject)
+        assert item.reason.startswith("its xz data takes more memory to unpack than is allowed")
+
     def test_a_wrong_checksum_is_told(self, tmp_path):
         data = bytearray(gzip.compress(json_lines(A, B)))
         data[-6] ^= 1
         *_, end = read(write(tmp_path / "x.jsonl", data))
         assert "incorrect data check" in end.reason
 
-    @PACKERS
-    def test_a_packed_file_without_a_byte_was_cut_short_and_one_of_nothing_was_not(self, tmp_path, pack):
-        name = "x.txt.gz" if pack is gzip.compress else "x.jsonl.zst"
-        (cut,) = read(write(tmp_path / name, b""))
+    @PACKERS_BY_NAME
+    def test_a_packed_file_without_a_byte_was_cut_short_and_one_of_nothing_was_not(
+        self, tmp_path, suffix, pack
+    ):
+        (cut,) = read(write(tmp_path / f"x.txt{suffix}", b""))
         assert isinstance(cut, SourceReject)
         assert "cut short" in cut.reason
         assert read(write(tmp_path / "y.jsonl.gz", pack(b""))) == []
@@ -488,13 +501,9 @@ class TestPackedFiles:
         assert record.id == "a"
         assert (end.line, "data is damaged" in end.reason) == (2, True)
 
-    @pytest.mark.parametrize(
-        ("head", "name"),
-        [(b"BZh91AY&SY", "bzip2"), (b"\xfd7zXZ\0\0\0\0\0", "xz"), (b"PK\x03\x04\0\0\0\0\0\0", "zip")],
-    )
-    def test_other_packers_are_named_instead_of_a_million_bad_lines(self, tmp_path, head, name):
-        path = write(tmp_path / "x.jsonl", head + b"\n\x01\n\x02\n")
-        reason = f"it is packed with {name}: unpack it first (gzip and zstd need not be)"
+    def test_another_packer_is_named_instead_of_a_million_bad_lines(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", b"PK\x03\x04\0\0\0\0\0\0\n\x01\n\x02\n")
+        reason = "it is packed with zip: unpack it first (gzip, zstd, bzip2 or xz need not be)"
         assert read(path) == [SourceReject(str(path), None, None, reason)]
 
     def test_a_parquet_file_is_named_with_what_to_do(self, tmp_path):
@@ -507,7 +516,7 @@ class TestPackedFiles:
             assert texts(read(write(tmp_path / name, json_lines(A)))) == [("a", "first")]
             (fake,) = read(write(tmp_path / name, b"hello\nworld\n"))
             assert isinstance(fake, SourceReject)
-            assert fake.reason.startswith("it is neither gzip nor zstd, as its name says")
+            assert fake.reason.startswith("it is not packed with gzip, zstd, bzip2 or xz, as its name says")
         assert texts(read(write(tmp_path / "x.txt.gz", b"hello"))) == [
             ((tmp_path / "x.txt.gz").as_posix(), "hello")
         ]
@@ -643,7 +652,7 @@ class TestInputs:
 
 
 class TestStandardInput:
-    @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+    @pytest.mark.parametrize("pack", [bytes, *PACKS.values()])
     def test_json_lines_come_through_a_pipe_packed_or_not(self, pack):
         reading, writing = os.pipe()
         os.write(writing, pack(json_lines(A, B)))
@@ -711,7 +720,7 @@ class TestChunks:
 class TestMemory:
     """Memory does not grow with what is read: the peaks allowed are far below the data's size."""
 
-    @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+    @pytest.mark.parametrize("pack", [bytes, *PACKS.values()])
     @pytest.mark.parametrize("form", ["jsonl", "lines", "csv", "text"])
     def test_a_line_of_50_megabytes_is_skipped(self, tmp_path, pack, form):
         head = b"id,text\n" if form == "csv" else b""
