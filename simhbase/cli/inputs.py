@@ -113,7 +113,7 @@ _OPTIONS = [
         "--text-field",
         default="text",
         show_default=True,
-        help="Field that holds the text, of JSON or a CSV column.",
+        help="Field that holds the text, of JSON (a dot steps into objects: content.body) or a CSV column.",
     ),
     click.option(
         "--encoding",

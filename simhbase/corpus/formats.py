@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
 
+from simhbase.corpus.fields import listed
 from simhbase.corpus.record import Format, InputOptions, Raw, Reject, SourceReject
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
 from simhbase.errors import BadInput
@@ -170,10 +171,9 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
 
 def _column(names: list[str], wanted: str, option: str) -> int:
     if wanted not in names:
-        there = ", ".join(map(repr, names))
         another = f"`{option}` names another"
         hint = another if len(names) > 1 else "`delimiter` names what is between the cells"
-        raise BadInput(f"no column {wanted!r} among {there[:200]}: {hint}")
+        raise BadInput(f"no column {wanted!r} {listed(names)}: {hint}")
     return names.index(wanted)
 
 

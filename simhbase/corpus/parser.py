@@ -8,21 +8,13 @@ from typing import Any
 
 import orjson
 
+from simhbase.corpus.fields import TYPE_NAMES, field_of
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Record, Reject, Value
 from simhbase.errors import BadInput
 from simhbase.index.rows import id_problem
 from simhbase.text.html import extract_html
 
 _HEXADECIMAL = re.compile("(?:0[xX])?([0-9a-fA-F]+)")
-_TYPE_NAMES: dict[type, str] = {
-    type(None): "null",
-    bool: "true or false",
-    int: "a number",
-    float: "a number with a fraction, or one beyond 64 bits",
-    str: "a text",
-    list: "a list",
-    dict: "an object",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +34,8 @@ class Parser:
                 json = self.options.decode(raw.data)
                 fields = _json_object(json)
                 record_id = self._id(self._json_id(raw, fields))
-                content = _field(fields, self.options.content_field, self.options.content_option)
-                value = None if self.options.value_field is None else fields.get(self.options.value_field)
+                content = field_of(fields, self.options.content_field, self.options.content_option)
+                value = _optional(fields, self.options.value_field)
                 return self._record(raw, record_id, content, json.strip().encode(), value)
             record_id = self._id(raw.id if isinstance(raw.id, str) else self.options.decode(raw.id))
             if raw.is_page:  # says its own encoding
@@ -56,12 +48,12 @@ class Parser:
     def _json_id(self, raw: Raw, fields: dict[str, Any]) -> Any:
         if self.options.id_field is None:
             return f"{raw.source}:{raw.line}"
-        return _field(fields, self.options.id_field, "id_field")
+        return field_of(fields, self.options.id_field, "id_field")
 
     def _id(self, value: Any) -> str:
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise BadInput(
-                f"field {self.options.id_field!r} is {_TYPE_NAMES[type(value)]}: ids are texts or integers"
+                f"field {self.options.id_field!r} is {TYPE_NAMES[type(value)]}: ids are texts or integers"
             )
         if value == "":
             raise BadInput("the id is empty")
@@ -73,7 +65,7 @@ class Parser:
     def _value(self, value: Any) -> Value | None:
         if isinstance(value, (bool, list, dict)):
             raise BadInput(
-                f"field {self.options.value_field!r} is {_TYPE_NAMES[type(value)]}: "
+                f"field {self.options.value_field!r} is {TYPE_NAMES[type(value)]}: "
                 "`representative` compares texts or numbers"
             )
         known: Value | None = None if value == "" else value
@@ -81,9 +73,7 @@ class Parser:
 
     def _record(self, raw: Raw, record_id: str, content: Any, json: bytes | None, value: Any) -> Record:
         if not isinstance(content, str):
-            raise BadInput(
-                f"field {self.options.content_field!r} is {_TYPE_NAMES[type(content)]}, not a text"
-            )
+            raise BadInput(f"field {self.options.content_field!r} is {TYPE_NAMES[type(content)]}, not a text")
         if self.options.fingerprint_field is None:
             content = extract_html(content) if self.options.html else content
             return Record(raw.source, raw.line, record_id, text=content, json=json, value=self._value(value))
@@ -104,16 +94,17 @@ def _json_object(json: str) -> dict[str, Any]:
     if isinstance(value, list):
         raise BadInput("a JSON list, not an object: write one object a line (jq -c '.[]' does it)")
     if not isinstance(value, dict):
-        raise BadInput(f"not a JSON object but {_TYPE_NAMES[type(value)]}")
+        raise BadInput(f"not a JSON object but {TYPE_NAMES[type(value)]}")
     return value
 
 
-def _field(fields: dict[str, Any], name: str, option: str) -> Any:
+def _optional(fields: dict[str, Any], name: str | None) -> Any:
+    if name is None:
+        return None
     try:
-        return fields[name]
-    except KeyError:
-        there = ", ".join(map(repr, fields)) or "none"
-        raise BadInput(f"no field {name!r} among {there[:200]}: `{option}` names another") from None
+        return field_of(fields, name, "representative")
+    except BadInput:  # documents without it are the last choice
+        return None
 
 
 def _fingerprint(text: str, bits: int) -> int:

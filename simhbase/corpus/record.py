@@ -23,7 +23,8 @@ class InputOptions:
     format: jsonl, csv, tsv, text (a file a document), html (the same, of a page's main text) or lines (a
     line a document); None goes by each file's name and takes JSON lines where the name says nothing.
     html: what the text_field holds is HTML, of which the main text is taken. id_field, text_field and
-    fingerprint_field name JSON fields or CSV columns; without an id_field records are named by their
+    fingerprint_field name JSON fields (a dot steps into objects, where the whole name is no key of the
+    record) or CSV columns; without an id_field records are named by their
     source and line; with a fingerprint_field they have a fingerprint (hexadecimal,
     `fingerprint_bits` long) in place of a text. id_prefix is put before every id. encoding is one of
     Python's, or auto (UTF-8, UTF-16 with a byte order mark, or else GB18030). delimiter is that of csv, by

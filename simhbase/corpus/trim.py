@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from simhbase.corpus.fields import with_field
 from simhbase.corpus.record import InputOptions, Record
 
 
@@ -28,7 +29,8 @@ class WithPrefixedId:
         if record.json is None:
             return record
         try:
-            fields = json.loads(record.json) | {self.id_field: record.id}  # keeps integers beyond 64 bits
+            # json, not orjson, as it keeps integers beyond 64 bits.
+            fields = with_field(json.loads(record.json), self.id_field, record.id)
             line = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
         except RecursionError:  # a thousand levels, which the parser lets pass
             return replace(record, json=None)

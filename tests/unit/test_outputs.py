@@ -214,6 +214,11 @@ def test_unique_json_lines_have_the_prefixed_id_and_keep_the_rest():
     assert line == f'{{"n":"p/7","text":"中","big":{digits}}}'
 
 
+def test_the_prefixed_id_is_put_where_the_id_was():
+    record = Record("x", 1, "p/7", text="t", json=b'{"meta": {"id": 7, "n": 1}, "text": "t"}')
+    assert unique_line(WithPrefixedId("meta.id")(record)) == b'{"meta":{"id":"p/7","n":1},"text":"t"}'
+
+
 def test_a_line_of_very_many_levels_gets_the_prefixed_id_too():
     levels = "[" * 1010 + "]" * 1010
     record = Record("x", 1, "p/a", text="t", json=f'{{"id": "a", "text": "t", "n": {levels}}}'.encode())

@@ -92,6 +92,35 @@ class TestJsonLines:
         path = write(tmp_path / "x.jsonl", json_lines({"url": "u", "body": "t", "id": 1, "text": 2}))
         assert texts(read(path, id_field="url", text_field="body")) == [("u", "t")]
 
+    def test_a_dot_steps_into_objects(self, tmp_path):
+        row = {"meta": {"url": "u", "print": "0" * 15 + "7"}, "content": {"en": {"body": "t"}}}
+        path = write(tmp_path / "x.jsonl", json_lines(row))
+        assert texts(read(path, id_field="meta.url", text_field="content.en.body")) == [("u", "t")]
+        (item,) = read(path, id_field="meta.url", fingerprint_field="meta.print", value_field="meta.url")
+        assert (item.fingerprint, item.value) == (7, "u")
+
+    def test_a_key_with_a_dot_comes_before_a_step(self, tmp_path):
+        rows = [{"id": 1, "a": {"b": "inner"}, "a.b": "outer"}, {"id": 2, "a": {"b": "inner"}}]
+        path = write(tmp_path / "x.jsonl", json_lines(*rows))
+        assert texts(read(path, text_field="a.b")) == [("1", "outer"), ("2", "inner")]
+
+    @pytest.mark.parametrize(
+        ("row", "reason"),
+        [
+            ({"id": 1}, "no field 'a.b.c': 'a' is not among 'id': `text_field` names another"),
+            ({"id": 1, "a": {}}, "no field 'a.b.c': 'b' is not in 'a', among none: `text_field` names"),
+            ({"id": 1, "a": {"b": {"d": 1}}}, "no field 'a.b.c': 'c' is not in 'a.b', among 'd': "),
+            ({"id": 1, "a": {"b": "t"}}, "no field 'a.b.c': 'a.b' is a text, not an object: `text_field`"),
+            ({"id": 1, "a": {"b": {"c": None}}}, "field 'a.b.c' is null, not a text"),
+        ],
+    )
+    def test_the_step_that_is_missing_is_named(self, tmp_path, row, reason):
+        ((_, known_id, found),) = rejects(
+            read(write(tmp_path / "x.jsonl", json_lines(row)), text_field="a.b.c", value_field="x.y")
+        )
+        assert known_id == "1"
+        assert found.startswith(reason)
+
     def test_a_prefix_is_put_before_ids_and_not_into_the_line(self, tmp_path):
         (item,) = read(write(tmp_path / "x.jsonl", json_lines(A)), id_prefix="news/")
         assert (item.id, item.json) == ("news/a", b'{"id":"a","text":"first"}')
@@ -253,6 +282,10 @@ class TestCsv:
     def test_a_delimiter_that_cannot_be_is_refused(self, delimiter):
         with pytest.raises(ValueError, match="delimiter"):
             InputOptions(delimiter=delimiter)
+
+    def test_a_column_is_named_as_a_whole(self, tmp_path):
+        path = write(tmp_path / "x.csv", b"meta.id,text\na,b\n")
+        assert texts(read(path, id_field="meta.id")) == [("a", "b")]
 
     def test_blank_rows_are_skipped(self, tmp_path):
         assert texts(read(write(tmp_path / "x.csv", b"id,text\n\na,b\n  \n\r\n"))) == [("a", "b")]

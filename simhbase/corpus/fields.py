@@ -1,0 +1,58 @@
+"""Fields of JSON objects by their names, in which a dot steps into objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from simhbase.errors import BadInput
+
+TYPE_NAMES: Mapping[type, str] = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number with a fraction, or one beyond 64 bits",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def field_of(record: dict[str, Any], name: str, option: str) -> Any:
+    """The value of a field. Raises BadInput naming the step that is missing, and the option."""
+    value: Any = record
+    path: list[str] = []
+    for step in _steps(record, name):
+        if not isinstance(value, dict):
+            reason = f"{'.'.join(path)!r} is {TYPE_NAMES[type(value)]}, not an object"
+            raise BadInput(f"no field {name!r}: {reason}: `{option}` names another")
+        if step not in value:
+            raise BadInput(f"no field {_missing(name, step, path)} {listed(value)}: `{option}` names another")
+        value = value[step]
+        path.append(step)
+    return value
+
+
+def with_field(record: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """The record with another value of a field, which it has."""
+    return _with_step(record, _steps(record, name), value)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Where a name was looked for, for messages: not more than a line of names."""
+    return f"among {(', '.join(map(repr, names)) or 'none')[:200]}"
+
+
+def _steps(record: dict[str, Any], name: str) -> list[str]:
+    return [name] if name in record else name.split(".")
+
+
+def _with_step(record: dict[str, Any], steps: list[str], value: Any) -> dict[str, Any]:
+    first, *others = steps
+    return record | {first: _with_step(record[first], others, value) if others else value}
+
+
+def _missing(name: str, step: str, path: list[str]) -> str:
+    if name == step:
+        return repr(name)
+    return f"{name!r}: {step!r} is not" + (f" in {'.'.join(path)!r}," if path else "")
