@@ -106,14 +106,14 @@ _OPTIONS = [
         "--format",
         type=click.Choice(FORMATS),
         help="Format of the input: text, html: a file a document; lines: a line a document. [default: by "
-        "the file's name (.jsonl .csv .tsv .txt .html, also with .gz .zst .bz2 .xz), else jsonl]",
+        "the file's name (.jsonl .csv .tsv .txt .html .parquet, also with .gz .zst .bz2 .xz), else jsonl]",
     ),
     click.option("--html", is_flag=True, help="The text field holds HTML, of which to take the main text."),
     click.option(
         "--text-field",
         default="text",
         show_default=True,
-        help="Field that holds the text, of JSON (a dot steps into objects: content.body) or a CSV column.",
+        help="Column or JSON field that holds the text; a dot steps into objects: content.body.",
     ),
     click.option(
         "--encoding",

@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import PurePath
 
 from simhbase.corpus.fields import listed
-from simhbase.corpus.record import Format, InputOptions, Raw, Reject, SourceReject
+from simhbase.corpus.parquet import MAGIC
+from simhbase.corpus.record import Format, InputOptions, Raw, Reject, Source, SourceReject, too_long
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
 from simhbase.errors import BadInput
 from simhbase.packing import SUFFIXES, Unreadable
@@ -23,17 +24,10 @@ _BY_EXTENSION: dict[str, Format] = {
     ".txt": "text",
     ".html": "html",
     ".htm": "html",
+    ".parquet": "parquet",
 }
 EXTENSIONS = tuple(_BY_EXTENSION)
 _SPREAD_OUT = {b"[": "jq -c '.[]'", b"{": "jq -c ."}  # first lines, and what writes an object a line
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where records come from: its name for people, and the id of a document that has none of its own."""
-
-    name: str
-    id: str
 
 
 def format_of(name: str) -> Format | None:
@@ -70,6 +64,9 @@ def raw_records(
             case "html":
                 page = _whole(source, content, options)
                 yield page._replace(is_page=True) if isinstance(page, Raw) else page
+            case "parquet":
+                next(content, b"")  # says so where it is one, but packed or from a pipe
+                raise Unreadable(f"it is no Parquet file: those begin with {MAGIC.decode()}")
     except Unreadable as error:
         if lines.number:
             yield Reject(source.name, lines.number + 1, None, str(error))
@@ -119,7 +116,7 @@ def _one_a_line(
 ) -> Iterator[Raw | Reject]:
     for line in lines:
         if isinstance(line, TooLong):
-            yield Reject(source.name, lines.number, None, _too_long(line.bytes, options))
+            yield Reject(source.name, lines.number, None, too_long(line.bytes, options))
         elif line and not line.isspace():
             yield Raw(source.name, lines.number, id_of(lines.number), line.removesuffix(b"\r"))
 
@@ -131,12 +128,8 @@ def _whole(source: Source, content: Iterator[bytes], options: InputOptions) -> R
         blocks.append(block)
         size += len(block)
         if size > options.max_record_bytes:
-            return Reject(source.name, 1, None, _too_long(size, options))
+            return Reject(source.name, 1, None, too_long(size, options))
     return Raw(source.name, 1, source.id, b"".join(blocks))
-
-
-def _too_long(size: int, options: InputOptions) -> str:
-    return f"the record has {size:,} bytes or more, at most {options.max_record_bytes:,} are read"
 
 
 def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -> Iterator[Raw | Reject]:
@@ -229,5 +222,5 @@ class _RowLines:
         line = next(self._lines)
         self._size += line.bytes if isinstance(line, TooLong) else len(line)
         if isinstance(line, TooLong) or self._size > self.limit:
-            raise csv.Error(f"{_too_long(self._size, self._options)}; is a quote missing?")
+            raise csv.Error(f"{too_long(self._size, self._options)}; is a quote missing?")
         return line.decode("latin-1") + "\n"

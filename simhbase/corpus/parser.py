@@ -12,6 +12,7 @@ from simhbase.corpus.fields import TYPE_NAMES, field_of
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Record, Reject, Value
 from simhbase.errors import BadInput
 from simhbase.index.rows import id_problem
+from simhbase.text.encoding import decode
 from simhbase.text.html import extract_html
 
 _HEXADECIMAL = re.compile("(?:0[xX])?([0-9a-fA-F]+)")
@@ -40,10 +41,13 @@ class Parser:
             record_id = self._id(raw.id if isinstance(raw.id, str) else self.options.decode(raw.id))
             if raw.is_page:  # says its own encoding
                 return Record(raw.source, raw.line, record_id, text=extract_html(raw.data))
-            value = None if raw.value is None else self.options.decode(raw.value)
-            return self._record(raw, record_id, self.options.decode(raw.data), None, value)
+            value = None if raw.value is None else self._decode(raw, raw.value)
+            return self._record(raw, record_id, self._decode(raw, raw.data), None, value)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
+
+    def _decode(self, raw: Raw, data: bytes) -> str:
+        return decode(data, raw.encoding) if raw.encoding else self.options.decode(data)
 
     def _json_id(self, raw: Raw, fields: dict[str, Any]) -> Any:
         if self.options.id_field is None:

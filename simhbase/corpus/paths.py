@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
 
-from simhbase.corpus.formats import EXTENSIONS, Source, format_of
-from simhbase.corpus.record import Format, SourceReject
+from simhbase.corpus.formats import EXTENSIONS, format_of
+from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.stores import is_store
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from simhbase.errors import BadInput, UsageError
 from simhbase.text.encoding import decode
 
-Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines"]
+Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 MAX_RECORD_BYTES = 16 << 20
@@ -20,16 +20,16 @@ MAX_RECORD_BYTES = 16 << 20
 class InputOptions:
     """How files are read.
 
-    format: jsonl, csv, tsv, text (a file a document), html (the same, of a page's main text) or lines (a
-    line a document); None goes by each file's name and takes JSON lines where the name says nothing.
+    format: jsonl, csv, tsv, parquet, text (a file a document), html (the same, of a page's main text) or
+    lines (a line a document); None goes by each file's name and takes JSON lines where the name says nothing.
     html: what the text_field holds is HTML, of which the main text is taken. id_field, text_field and
     fingerprint_field name JSON fields (a dot steps into objects, where the whole name is no key of the
-    record) or CSV columns; without an id_field records are named by their
-    source and line; with a fingerprint_field they have a fingerprint (hexadecimal,
-    `fingerprint_bits` long) in place of a text. id_prefix is put before every id. encoding is one of
-    Python's, or auto (UTF-8, UTF-16 with a byte order mark, or else GB18030). delimiter is that of csv, by
-    default a comma. A record of more than max_record_bytes is rejected. value_field names one more field or
-    column, that documents are preferred by.
+    record), CSV columns or Parquet's (a dot steps into structs); without an id_field records are named by
+    their source and line; with a fingerprint_field they have a fingerprint (hexadecimal, `fingerprint_bits`
+    long) in place of a text. id_prefix is put before every id. encoding is one of Python's, or auto (UTF-8,
+    UTF-16 with a byte order mark, or else GB18030). delimiter is that of csv, by default a comma. A record of
+    more than max_record_bytes is rejected. value_field names one more field or column, that documents are
+    preferred by.
 
     Raises UsageError for options out of their range.
     """
@@ -100,13 +100,26 @@ def _is_part_of_characters(character: str, encoding: str) -> bool:
     return False
 
 
+def too_long(size: int, options: InputOptions) -> str:
+    """Why a record of so many bytes is rejected."""
+    return f"the record has {size:,} bytes or more, at most {options.max_record_bytes:,} are read"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where records come from: its name for people, and the id of a document that has none of its own."""
+
+    name: str
+    id: str
+
+
 class Raw(NamedTuple):
     """A record as it was cut out of its source, cheap to send to another process.
 
     line: where it begins, from 1. id: as bytes where the file holds it, as text where it comes from
     the file's name, None for a JSON object, which has it in its data. data: the bytes of the text or
     fingerprint, or the JSON object. value: the cell of the value_field, if a row has one. is_page: whether
-    the data are HTML.
+    the data are HTML. encoding: that of the bytes, where the file says it; None for that of the options.
     """
 
     source: str
@@ -115,6 +128,7 @@ class Raw(NamedTuple):
     data: bytes
     value: bytes | None = None
     is_page: bool = False
+    encoding: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

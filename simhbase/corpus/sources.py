@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from simhbase.corpus.formats import Source, format_of, raw_records
+from simhbase.corpus.formats import format_of, raw_records
+from simhbase.corpus.parquet import MAGIC, parquet_records
 from simhbase.corpus.paths import Found, expand
-from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, SourceReject
+from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.packing import Unreadable
 
 STDIN = "-"
@@ -83,11 +85,18 @@ class Sources:
                     yield SourceReject(found.source.name, None, None, reason)
                 else:
                     with file:
-                        yield from self._records(found, file)
+                        read = self._rows if _is_parquet(file) else self._records
+                        yield from read(found, file)
 
     def _records(self, found: Found, file: BinaryIO) -> Iterator[Raw | Reject]:
         file_format = self._options.format or format_of(found.source.name) or "jsonl"
         return raw_records(found.source, self._blocks(file), file_format, self._options)
+
+    def _rows(self, found: Found, file: BinaryIO) -> Iterator[Raw | Reject]:
+        """Those of a Parquet file, of which only some columns are read."""
+        end = self.consumed_bytes + (found.size() or 0)
+        yield from parquet_records(found.source, _Counted(file, self), self._options)
+        self.consumed_bytes = end
 
     def _blocks(self, file: BinaryIO) -> Iterator[bytes]:
         read_what_is_there = getattr(file, "read1", file.read)  # read alone waits until a pipe fills it
@@ -97,3 +106,37 @@ class Sources:
                 yield block
         except OSError as error:
             raise Unreadable(f"it cannot be read further: {error.strerror}") from error
+
+
+class _Counted(io.RawIOBase):
+    """A file of which the bytes that are read are counted as consumed."""
+
+    def __init__(self, file: BinaryIO, sources: Sources) -> None:
+        self._file = file
+        self._sources = sources
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._file.read(size)
+        self._sources.consumed_bytes += len(data)
+        return data
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
+def _is_parquet(file: BinaryIO) -> bool:
+    """Whether a file, of which the end can be read first, begins like one of Parquet."""
+    try:
+        if not file.seekable():
+            return False
+        begin = file.read(len(MAGIC))
+        file.seek(0)
+    except OSError:  # reading it will say so
+        return False
+    return begin == MAGIC

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from simhbase.corpus.parquet import MAGIC
 from simhbase.packing import PACKERS, SIGNATURE_BYTES, Unreadable, packer_of, peek, unpacked
 
 BOM = b"\xef\xbb\xbf"
 _ZIP = b"PK\x03\x04"
-_PARQUET = b"PAR1"
 _WIDE = re.compile(rb"(?P<utf_32>\xff\xfe\0\0|\0\0\xfe\xff)|(?P<utf_16>\xff\xfe|\xfe\xff)")  # their marks
 _WIDE_MARK_BYTES = 4
 
@@ -33,17 +33,17 @@ def unpacked_text(blocks: Iterable[bytes], plain: bytes = b"") -> Iterator[bytes
     head, rest = peek(blocks, SIGNATURE_BYTES)
     if head.startswith(_ZIP):
         raise Unreadable(f"it is packed with zip: unpack it first ({PACKERS} need not be)")
-    if head.startswith(_PARQUET):
-        raise Unreadable(
-            "it is a Parquet file: write it as JSON lines first (with DuckDB: COPY (FROM 'a.parquet') TO "
-            "'a.jsonl', with pandas: to_json(orient='records', lines=True))"
-        )
     begins_right = head.removeprefix(BOM).lstrip().startswith(plain)
     if head.strip() and not packer_of(head) and not begins_right:
         raise Unreadable(
             f"it is not packed with {PACKERS}, as its name says, nor can it be read without unpacking"
         )
-    head, rest = peek(unpacked(chain([head], rest)), len(BOM))
+    head, rest = peek(unpacked(chain([head], rest)), max(len(BOM), len(MAGIC)))
+    if head.startswith(MAGIC):
+        raise Unreadable(
+            "it is a Parquet file, which is read from its end: name it as a file of its own, neither packed "
+            "nor through a pipe"
+        )
     yield head.removeprefix(BOM)
     yield from rest
 

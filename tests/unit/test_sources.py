@@ -11,10 +11,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 import zstandard
 
@@ -22,33 +20,7 @@ from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
 from simhbase.corpus.sources import CHUNK_BYTES, CHUNK_RECORDS, Sources
 from simhbase.errors import UsageError
-
-
-def read(*inputs: object, stdin: Any = None, **options: Any) -> list[Record | Reject]:
-    chosen = InputOptions(**options)
-    sources = Sources(list(map(str, inputs)), chosen, stdin)
-    return list(chain.from_iterable(map(Parser(chosen).parse, sources.chunks())))
-
-
-def texts(items: list[Record | Reject]) -> list[tuple[str, str | None]]:
-    """Ids and texts, of records only: a reject fails the test that expects none."""
-    assert [item for item in items if isinstance(item, Reject)] == []
-    return [(item.id, item.text) for item in items if isinstance(item, Record)]
-
-
-def rejects(items: list[Record | Reject]) -> list[tuple[int | None, str | None, str]]:
-    return [(item.line, item.id, item.reason) for item in items if isinstance(item, Reject)]
-
-
-def write(path: Path, data: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    return path
-
-
-def json_lines(*rows: object) -> bytes:
-    return b"".join(orjson.dumps(row) + b"\n" for row in rows)
-
+from tests.reading import json_lines, read, rejects, texts, write
 
 A = {"id": "a", "text": "first"}
 B = {"id": "b", "text": "second"}
@@ -538,11 +510,6 @@ class TestPackedFiles:
         path = write(tmp_path / "x.jsonl", b"PK\x03\x04\0\0\0\0\0\0\n\x01\n\x02\n")
         reason = "it is packed with zip: unpack it first (gzip, zstd, bzip2 or xz need not be)"
         assert read(path) == [SourceReject(str(path), None, None, reason)]
-
-    def test_a_parquet_file_is_named_with_what_to_do(self, tmp_path):
-        (item,) = read(write(tmp_path / "x.parquet", b"PAR1\x15\x04\x15\x10\x15\x14L\x15"))
-        assert isinstance(item, SourceReject)
-        assert item.reason.startswith("it is a Parquet file: write it as JSON lines first")
 
     def test_data_that_is_not_packed_as_its_name_says_is_read_where_it_can_be(self, tmp_path):
         for name in ("x.jsonl.gz", "x.zst"):

@@ -1,0 +1,189 @@
+"""Raw records of Parquet files, which are read by columns and from their end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import RawIOBase
+from typing import Any
+
+from simhbase.corpus.fields import listed
+from simhbase.corpus.record import InputOptions, Raw, Reject, Source, SourceReject, too_long
+from simhbase.errors import BadInput
+
+MAGIC = b"PAR1"  # what such files begin with
+BATCH_ROWS = 16  # texts held at once, of which each may be large
+BUFFER_BYTES = 1 << 20  # of a column, which otherwise is read whole in each group of rows
+
+
+def parquet_records(source: Source, file: RawIOBase, options: InputOptions) -> Iterator[Raw | Reject]:
+    """All rows of a Parquet file, which can be sought in; where it breaks off, one reject at the end.
+
+    Rows are numbered from 1, as lines are. Memory is bounded by pages and BATCH_ROWS texts.
+    """
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        reason = "Parquet is read by pyarrow, which is not installed: pip install 'simhbase[parquet]'"
+        yield SourceReject(source.name, None, None, reason)
+        return
+    row = 0
+    try:
+        table = ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
+        columns = _Columns.of(table.schema_arrow, options)
+        for batch in _batches(table, columns.names, (ArrowException, OSError)):
+            yield from columns.records(source, row, batch, options)
+            row += batch.num_rows
+    except BadInput as error:
+        yield SourceReject(source.name, None, None, str(error))
+    except (ArrowException, OSError) as error:
+        if row:
+            reason = f"it is damaged, and cannot be read from this row on ({_brief(error)})"
+            yield Reject(source.name, row + 1, None, reason)
+        else:
+            reason = f"it is damaged or was cut short: it cannot be read as Parquet ({_brief(error)})"
+            yield SourceReject(source.name, None, None, reason)
+
+
+def _batches(table: Any, columns: list[str], failures: tuple[type[Exception], ...]) -> Iterator[Any]:
+    """The rows of these columns. Raises one of the failures, behind every row that can be read."""
+    for group in range(table.num_row_groups):
+        rows = 0
+        try:
+            for batch in table.iter_batches(BATCH_ROWS, [group], columns, use_threads=False):
+                yield batch
+                rows += batch.num_rows
+        except failures:  # of the batch that failed, rows may be good
+            for number, batch in enumerate(table.iter_batches(1, [group], columns, use_threads=False)):
+                if number >= rows:
+                    yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Where values are: the column, and in it the steps into structs. type: Arrow's."""
+
+    path: tuple[str, ...]
+    type: Any
+
+    @property
+    def name(self) -> str:
+        """As people write it."""
+        return ".".join(self.path)
+
+    def cells(self, batch: Any) -> list[bytes | None]:
+        """The values of the rows of a batch as texts: in UTF-8, but for what are bytes in the file."""
+        from pyarrow import compute, large_binary, string
+
+        array = batch.column(batch.schema.names.index(self.path[0]))
+        for step in self.path[1:]:
+            array = compute.struct_field(array, step)
+        # Arrow's own casts: Python has no timestamps of nanoseconds, and refuses texts that are not UTF-8.
+        texts = array if _is_text(self.type) else array.cast(string())
+        cells: list[bytes | None] = texts.cast(large_binary()).to_pylist()
+        return cells
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns that are wanted: of ids (None where rows are named by their place), of texts or
+    fingerprints, and of what documents are preferred by."""
+
+    id: _Column | None
+    content: _Column
+    value: _Column | None
+
+    @classmethod
+    def of(cls, schema: Any, options: InputOptions) -> _Columns:
+        """Those that the options name. Raises BadInput where one is missing or of another type."""
+        from pyarrow import types
+
+        there = dict(sorted(_leaves(schema), key=lambda leaf: -len(leaf[1].path)))  # whole names win
+        content = _found(there, options.content_field, options.content_option)
+        if not _is_text(content.type):
+            raise _wrong(content, "that is no text", options.content_option)
+        chosen = None if options.id_field is None else _found(there, options.id_field, "id_field")
+        if chosen and not (_is_text(chosen.type) or types.is_integer(chosen.type)):
+            raise _wrong(chosen, "ids are texts or integers", "id_field")
+        value = None if options.value_field is None else _found(there, options.value_field, "representative")
+        if value and (types.is_nested(value.type) or types.is_boolean(value.type)):
+            raise _wrong(value, "texts or numbers are compared", "representative")
+        return cls(chosen, content, value)
+
+    @property
+    def names(self) -> list[str]:
+        """Their names in the file."""
+        return sorted({column.name for column in (self.id, self.content, self.value) if column})
+
+    def records(self, source: Source, row: int, batch: Any, options: InputOptions) -> Iterator[Raw | Reject]:
+        """The rows of a batch, before which so many came."""
+        nothing: list[bytes | None] = [None] * batch.num_rows
+        ids = self.id.cells(batch) if self.id else nothing
+        values = self.value.cells(batch) if self.value else nothing
+        encoding = None if _is_binary(self.content.type) else "utf-8"
+        for line, (given, text, value) in enumerate(
+            zip(ids, self.content.cells(batch), values, strict=True), row + 1
+        ):
+            try:
+                row_id = _id(self.id, given) if self.id else f"{source.id}:{line}"
+            except BadInput as error:
+                yield Reject(source.name, line, None, str(error))
+                continue
+            if text is None:
+                yield Reject(source.name, line, row_id, f"column {self.content.name!r} is null, not a text")
+            elif len(text) > options.max_record_bytes:
+                yield Reject(source.name, line, row_id, too_long(len(text), options))
+            else:
+                yield Raw(source.name, line, row_id, text, value, encoding=encoding)
+
+
+def _leaves(fields: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, _Column]]:
+    """All columns that are no structs, and those inside structs, by their dotted names."""
+    from pyarrow import types
+
+    for field in fields:
+        column = _Column((*above, field.name), field.type)
+        if types.is_struct(field.type):
+            yield from _leaves(field.type.fields, column.path)
+        else:
+            yield column.name, column
+
+
+def _found(there: Mapping[str, _Column], wanted: str, option: str) -> _Column:
+    if wanted not in there:
+        raise BadInput(f"no column {wanted!r} {listed(there)}: `{option}` names another")
+    return there[wanted]
+
+
+def _wrong(column: _Column, reason: str, option: str) -> BadInput:
+    return BadInput(f"column {column.name!r} is {column.type}: {reason}. `{option}` names another")
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    # A column of nulls alone has no type of its own: each of its rows is rejected.
+    is_string = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return bool(is_string or _is_binary(kind) or types.is_null(kind))
+
+
+def _is_binary(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
+
+
+def _id(column: _Column, value: bytes | None) -> str:
+    if value is None:
+        raise BadInput(f"column {column.name!r} is null: ids are texts or integers")
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"the id is not UTF-8 at byte {error.start + 1}") from error
+
+
+def _brief(error: Exception) -> str:
+    return str(error).split("\n", 1)[0].rstrip(".")[:200]

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
+from simhbase.corpus.sources import Sources
+from simhbase.parallel import map_in_order
+from tests.reading import json_lines, read, rejects, texts, write
+
+
+def table(path: Path, columns: dict[str, Any], **how: Any) -> Path:
+    parquet.write_table(pa.table(columns), path, **how)
+    return path
+
+
+A = {"id": ["a", "b"], "text": ["first", "second"]}
+
+
+def test_rows_are_records_in_their_order(tmp_path):
+    path = table(tmp_path / "x.parquet", {"n": [1, 2], "text": ["first", "中"], "id": ["a", "b"]})
+    assert read(path) == [Record(str(path), 1, "a", text="first"), Record(str(path), 2, "b", text="中")]
+
+
+@pytest.mark.parametrize("name", ["x", "x.jsonl", "part-0000.snappy"])
+def test_content_tells_it_whatever_the_name(tmp_path, name):
+    assert texts(read(table(tmp_path / name, A))) == [("a", "first"), ("b", "second")]
+
+
+def test_folders_and_globs_have_them_too(tmp_path):
+    table(tmp_path / "b.parquet", A)
+    write(tmp_path / "a.jsonl", json_lines({"id": "j", "text": "t"}))
+    table(tmp_path / "part-1", {"id": ["p"], "text": ["t"]})
+    assert [item.id for item in read(tmp_path)] == ["j", "a", "b"]
+    assert [item.id for item in read(tmp_path / "*.parquet")] == ["a", "b"]
+    (tmp_path / "a.jsonl").unlink()
+    assert [item.id for item in read(tmp_path, format="parquet")] == ["a", "b", "p"]
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "zstd", "brotli", "lz4"])
+def test_rows_of_many_groups_and_pages_keep_order_and_numbers(tmp_path, compression):
+    texts_there = [f"text {i} " * 20 for i in range(1000)]
+    path = table(
+        tmp_path / "x.parquet",
+        {"id": range(1000), "text": texts_there},
+        row_group_size=150,
+        data_page_size=1000,
+        compression=compression,
+    )
+    items = read(path)
+    assert texts(items) == [(str(i), text) for i, text in enumerate(texts_there)]
+    assert [item.line for item in items] == list(range(1, 1001))
+
+
+TEXT_TYPES = [
+    pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view(),
+    pa.dictionary(pa.int32(), pa.string()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TEXT_TYPES, ids=str)
+def test_every_type_of_text_is_read(tmp_path, kind):
+    column = pa.array(["a", "中"]).cast(pa.binary() if "binary" in str(kind) else pa.string())
+    column = column.dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
+    path = table(tmp_path / "x.parquet", {"id": column, "text": column})
+    assert texts(read(path)) == [("a", "a"), ("中", "中")]
+
+
+def test_bytes_have_the_encoding_that_is_said_and_texts_their_own(tmp_path):
+    path = table(tmp_path / "x.parquet", {"id": ["甲"], "text": ["中文".encode("gb18030")], "t": ["中文"]})
+    assert texts(read(path, encoding="gb18030")) == [("甲", "中文")]
+    assert texts(read(path, encoding="gb18030", text_field="t")) == [("甲", "中文")]
+    ((line, known_id, reason),) = rejects(read(path))
+    assert (line, known_id) == (1, "甲")
+    assert "not utf-8" in reason
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint64()], ids=str)
+def test_integers_become_decimal_ids(tmp_path, kind):
+    largest = 2**63 + 1 if kind == pa.uint64() else 7
+    path = table(tmp_path / "x.parquet", {"id": pa.array([0, largest], kind), "text": ["t", "u"]})
+    assert texts(read(path, id_prefix="p/")) == [("p/0", "t"), (f"p/{largest}", "u")]
+
+
+def test_a_dot_steps_into_structs_and_a_column_with_a_dot_comes_first(tmp_path):
+    content = [{"body": "t", "meta": {"url": "u"}}, None, {"body": None, "meta": {"url": "v"}}]
+    path = table(tmp_path / "x.parquet", {"content": content, "id": [1, 2, 3]})
+    good, none, null = read(path, text_field="content.body")
+    assert (good.id, good.text) == ("1", "t")
+    assert none.reason == null.reason == "column 'content.body' is null, not a text"
+    good, none, null = read(path, text_field="content.body", id_field="content.meta.url")
+    assert (good.id, none.id, null.id) == ("u", None, "v")
+    path = table(tmp_path / "y.parquet", {"a": [{"b": "inner"}], "a.b": ["outer"], "id": [1]})
+    assert texts(read(path, text_field="a.b")) == [("1", "outer")]
+
+
+def test_nulls_cost_their_own_row_only(tmp_path):
+    path = table(tmp_path / "x.parquet", {"id": ["a", None, "c", "d"], "text": ["t", "u", None, "w"]})
+    items = read(path)
+    assert [item.id for item in items if isinstance(item, Record)] == ["a", "d"]
+    assert rejects(items) == [
+        (2, None, "column 'id' is null: ids are texts or integers"),
+        (3, "c", "column 'text' is null, not a text"),
+    ]
+
+
+def test_a_column_of_nulls_alone_is_rejected_row_by_row(tmp_path):
+    path = table(tmp_path / "x.parquet", {"id": ["a", "b"], "text": pa.nulls(2)})
+    assert [line for line, _, _ in rejects(read(path))] == [1, 2]
+
+
+def test_a_text_that_is_too_long_or_no_utf_8_costs_its_own_row_only(tmp_path):
+    broken = pa.array([b"x" * 101, b"\xff", b"t"]).cast(pa.string(), safe=False)
+    path = table(tmp_path / "x.parquet", {"id": [1, 2, 3], "text": broken, "broken": broken})
+    long, bad, good = read(path, max_record_bytes=100)
+    assert "at most 100 are read" in long.reason
+    assert "not utf-8" in bad.reason
+    assert (good.id, good.text) == ("3", "t")
+    assert "the id is not UTF-8 at byte 1" in rejects(read(path, id_field="broken"))[0][2]
+
+
+def test_fingerprints_and_values_are_read(tmp_path):
+    moment = pa.array([1], pa.timestamp("ns"))
+    columns = {"id": [1], "h": ["f" * 16], "day": [date(2026, 1, 2)], "n": [1.5], "none": pa.nulls(1)}
+    path = table(tmp_path / "x.parquet", columns | {"moment": moment})
+    known = {"day": "2026-01-02", "n": "1.5", "none": None, "moment": "1970-01-01 00:00:00.000000001"}
+    for field, value in known.items():
+        (item,) = read(path, fingerprint_field="h", value_field=field)
+        assert (item.fingerprint, item.value) == (2**64 - 1, value)
+
+
+def test_html_in_a_column_gives_its_main_text(tmp_path):
+    path = table(tmp_path / "x.parquet", {"id": [1], "text": ["<div><p>one two</p></div>"]})
+    assert texts(read(path, html=True)) == [("1", "one two")]
+
+
+def test_records_that_need_no_id_are_named_by_their_row(tmp_path):
+    path = table(tmp_path / "x.parquet", {"text": ["t", "u"]})
+    assert [item.id for item in read(path, id_field=None)] == [f"{path}:1", f"{path}:2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (
+            {"id_field": "key"},
+            "no column 'key' among 'c.d', 'id', 'text', 'f', 'l': `id_field` names another",
+        ),
+        ({"text_field": "c"}, "no column 'c' among 'c.d', 'id', 'text', 'f', 'l': `text_field` names"),
+        ({"text_field": "id"}, "column 'id' is int64: that is no text. `text_field` names another"),
+        ({"fingerprint_field": "f"}, "column 'f' is double: that is no text. `fingerprint_field` names"),
+        ({"id_field": "f"}, "column 'f' is double: ids are texts or integers. `id_field` names another"),
+        ({"value_field": "l"}, "texts or numbers are compared. `representative` names another"),
+    ],
+)
+def test_columns_that_do_not_fit_are_one_reject_for_the_file(tmp_path, options, reason):
+    columns = {"id": [1, 2], "text": ["t", "u"], "f": [1.5, 2], "c": [{"d": 1}] * 2, "l": [["x"], []]}
+    (item,) = read(table(tmp_path / "x.parquet", columns), **options)
+    assert isinstance(item, SourceReject)
+    assert reason in item.reason
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_every_row_before_a_damaged_page_is_given(tmp_path, version):
+    rows = 1000
+    path = table(
+        tmp_path / "x.parquet",
+        {"id": range(rows), "text": [os.urandom(50).hex() for _ in range(rows)]},
+        row_group_size=400,
+        data_page_size=1,
+        write_batch_size=50,
+        use_dictionary=False,
+        write_page_checksum=True,
+        data_page_version=version,
+        compression="none",
+    )
+    good = texts(read(path))
+    data = bytearray(path.read_bytes())
+    damaged = 573  # in the second group, in the page of rows 551 to 600
+    at = data.index(good[damaged][1].encode())
+    data[at : at + 10] = b"\0" * 10
+    path.write_bytes(data)
+    *records, end = read(path)
+    assert texts(records) == good[:550]
+    assert (type(end), end.line, end.id) == (Reject, 551, None)
+    assert end.reason.startswith("it is damaged, and cannot be read from this row on (")
+
+
+@pytest.mark.parametrize("kept", [3, 4, 8, 100, -1])
+def test_a_file_that_was_cut_short_is_one_reject(tmp_path, kept):
+    path = table(tmp_path / "x.parquet", A)
+    path.write_bytes(path.read_bytes()[:kept])
+    (item,) = read(path)
+    assert isinstance(item, SourceReject)
+    wanted = "it is damaged or was cut short" if kept != 3 else "it is no Parquet file: those begin with PAR1"
+    assert item.reason.startswith(wanted)
+
+
+def test_what_is_none_in_spite_of_its_name_is_one_reject(tmp_path):
+    for data in (b"", b"hello\nworld\n"):
+        (item,) = read(write(tmp_path / "x.parquet", data))
+        assert isinstance(item, SourceReject)
+        assert item.reason == "it is no Parquet file: those begin with PAR1"
+
+
+def test_it_is_not_read_from_pipes_and_packed_files(tmp_path):
+    data = table(tmp_path / "x.parquet", A).read_bytes()
+    packed = write(tmp_path / "x.parquet.gz", gzip.compress(data))
+    for items in (read("-", stdin=io.BytesIO(data)), read(packed)):
+        (item,) = items
+        assert isinstance(item, SourceReject)
+        assert item.reason.startswith("it is a Parquet file, which is read from its end: name it as a file")
+
+
+def test_a_file_without_rows_has_no_records(tmp_path):
+    assert read(table(tmp_path / "x.parquet", {"id": [], "text": pa.array([], pa.string())})) == []
+
+
+def test_what_reads_it_is_named_where_it_is_missing(tmp_path, monkeypatch):
+    path = table(tmp_path / "x.parquet", A)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (item,) = read(path)
+    assert isinstance(item, SourceReject)
+    assert item.reason.endswith("pip install 'simhbase[parquet]'")
+
+
+def test_workers_parse_the_same_records(tmp_path):
+    table(tmp_path / "x.parquet", {"id": range(2000), "text": [f"文 {i}" for i in range(2000)]})
+    parser = Parser(InputOptions())
+    one, two = (
+        [item for chunk in map_in_order(parser.parse, chunks, n) for item in chunk]
+        for n in (1, 2)
+        for chunks in [Sources([str(tmp_path)], InputOptions()).chunks()]
+    )
+    assert one == two
+    assert len(one) == 2000
+
+
+def test_the_bytes_consumed_grow_and_end_as_the_size_of_the_file(tmp_path):
+    noise = [os.urandom(500).hex() for _ in range(4000)]
+    columns = {"id": range(4000), "text": noise, "more": noise}
+    path = table(tmp_path / "x.parquet", columns, row_group_size=500, use_dictionary=False)
+    sources = Sources([str(path)], InputOptions())
+    grown = [sources.consumed_bytes for _ in sources.chunks()]
+    assert grown == sorted(grown)
+    assert 0 < grown[0] < grown[len(grown) // 2] < path.stat().st_size
+    assert sources.consumed_bytes == sources.total_bytes() == path.stat().st_size
+
+
+def test_memory_is_bounded_by_pages_and_not_by_groups_or_the_file(tmp_path):
+    path = tmp_path / "x.parquet"
+    schema = pa.schema({"id": pa.int64(), "text": pa.string(), "other": pa.string()})
+    with parquet.ParquetWriter(path, schema, use_dictionary=False, compression="none") as writer:
+        noise = pa.array([os.urandom(500).hex() for _ in range(50_000)])
+        writer.write_table(pa.table([range(50_000), noise, noise], schema=schema), row_group_size=50_000)
+    del noise
+    before, peak = pa.total_allocated_bytes(), 0
+    for _ in Sources([str(path)], InputOptions()).chunks():
+        peak = max(peak, pa.total_allocated_bytes() - before)
+    assert path.stat().st_size > 100_000_000
+    assert peak < 10_000_000
+
+
+def test_one_text_that_all_rows_share_is_not_unpacked_for_all_at_once(tmp_path):
+    path = table(tmp_path / "x.parquet", {"id": range(2000), "text": ["x" * 1_000_000] * 2000})
+    assert path.stat().st_size < 1_000_000
+    before, peak = pa.total_allocated_bytes(), 0
+    for _ in zip(range(100), Sources([str(path)], InputOptions()).chunks(), strict=False):
+        peak = max(peak, pa.total_allocated_bytes() - before)
+    assert peak < 100_000_000
+
+
+cells = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=9))
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), cells), max_size=60),
+    group=st.integers(1, 20),
+    dictionary=st.booleans(),
+)
+def test_a_file_gives_back_what_was_written(tmp_path_factory, rows, group, dictionary):
+    path = tmp_path_factory.mktemp("parquet") / "x.parquet"
+    ids, contents = [row[0] for row in rows], [row[1] for row in rows]
+    columns = {"id": pa.array(ids, pa.int64()), "text": pa.array(contents, pa.string())}
+    table(path, columns, row_group_size=group, use_dictionary=dictionary)
+    found = [(item.line, item.id, getattr(item, "text", None)) for item in read(path)]
+    assert found == [
+        (line, str(key), None if text is None else text.removeprefix("\ufeff"))
+        for line, (key, text) in enumerate(rows, 1)
+    ]
