@@ -22,6 +22,7 @@ _BY_EXTENSION: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".txt": "text",
+    ".md": "text",
     ".html": "html",
     ".htm": "html",
     ".parquet": "parquet",

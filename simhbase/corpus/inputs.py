@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from simhbase.corpus.outputs import STANDARD_OUTPUT, OutputFile, part_of, plain_target
-from simhbase.corpus.paths import Found, expand, is_taken
+from simhbase.corpus.paths import Found, expand, files_left_out, is_taken
 from simhbase.corpus.record import Chunk, InputOptions, chunk_bytes
 from simhbase.corpus.rejects import Counts, Outcome, Rejects
 from simhbase.corpus.sources import Sources
@@ -121,9 +121,12 @@ class Inputs:
         self,
         work: Callable[[Chunk], AnyOutcome],
         left: Callable[[Iterator[Chunk]], Iterator[Chunk]] = iter,
+        *,
+        again: bool = False,
     ) -> Generator[AnyOutcome, None, None]:
-        """What work makes of each chunk of records, in order, while the watcher is told; only of those that
-        `left` leaves of them.
+        """What work makes of each chunk of records, in order, while the watcher is told, and in the end of
+        which files of folders were not read; only of those chunks that `left` leaves. again: they were read
+        before, and that has been said.
 
         Hold it in `contextlib.closing`: that ends the worker processes whatever happens.
         """
@@ -135,6 +138,8 @@ class Inputs:
             for outcome in outcomes:
                 yield outcome
                 advance(outcome.parsed, sources.consumed_bytes)
+        if sources.left_out and not again:
+            self.watcher.note(files_left_out(sources.left_out))
 
 
 def opened(path: str | Path | None, keep: int = 0) -> AbstractContextManager[OutputFile | None]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from simhbase.corpus.formats import EXTENSIONS, format_of
 from simhbase.corpus.record import Format, Source, SourceReject
+from simhbase.packing import SUFFIXES
 from simhbase.stores import is_store
+
+_UNMENTIONED = (".", "_")  # hidden files, and what Hadoop and Spark write beside the data: _SUCCESS
+
+_SHOWN_ENDINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +38,38 @@ class Found:
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def expand(given: str, file_format: Format | None) -> Iterator[Found | SourceReject]:
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The visible files of a folder that it does not stand for, as their names tell no format, by the ends
+    of their names."""
+
+    folder: str
+    endings: Counter[str]
+
+
+def files_left_out(folders: Sequence[LeftOut]) -> str:
+    """What to say of one folder or more that had such files."""
+    first, *others = folders
+    endings = sum((each.endings for each in folders), Counter[str]())
+    kinds = [f"{ending or 'none'} {count:,}" for ending, count in endings.most_common(_SHOWN_ENDINGS)]
+    if len(endings) > _SHOWN_ENDINGS:
+        kinds.append("...")
+    count = endings.total()
+    were, tell = ("s were", "their names tell") if count > 1 else (" was", "its name tells")
+    return (
+        f"{first.folder}{f' and {len(others):,} more' if others else ''}: {count:,} file{were} not read, as "
+        f"{tell} no format ({', '.join(kinds)}): name them, or give `format`"
+    )
+
+
+def expand(given: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
     """What one input names: a file, all files of a folder or of a glob, in the order of names.
 
     A folder stands for the files below it that are not hidden (their names, and those of the folders
     they are in, do not begin with a dot) and whose names tell a format, or for all of them where
     `file_format` does; the files of an embedded store are left out. A file that is named is taken
     whatever its name, also if it does not exist.
-    SourceRejects stand for what names nothing.
+    SourceRejects stand for what names nothing, a LeftOut for what a folder was not taken to mean.
     """
     if has_magic(given) and not os.path.lexists(given):
         yield from _matching(given, file_format)
@@ -47,7 +77,7 @@ def expand(given: str, file_format: Format | None) -> Iterator[Found | SourceRej
         yield from _file_or_folder(Path(given), file_format)
 
 
-def _matching(pattern: str, file_format: Format | None) -> Iterator[Found | SourceReject]:
+def _matching(pattern: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
     paths = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207  # Path.glob refuses /a/*
     if not paths:
         yield SourceReject(_shown(pattern), None, None, "no file has a name like this")
@@ -57,15 +87,16 @@ def _matching(pattern: str, file_format: Format | None) -> Iterator[Found | Sour
             yield from _file_or_folder(path, file_format)
 
 
-def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[Found | SourceReject]:
+def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
     if _is_folder(path):
         yield from _folder(path, file_format)
     else:
         yield _found(path, path.as_posix())
 
 
-def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | SourceReject]:
+def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
     failures: list[OSError] = []
+    left_out: Counter[str] = Counter()
     empty = True
     for place, subfolders, names in os.walk(folder, onerror=failures.append):
         subfolders[:] = sorted(
@@ -76,6 +107,10 @@ def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | Source
                 path = Path(place, name)
                 yield _found(path, path.relative_to(folder).as_posix())
                 empty = False
+            elif not name.startswith(_UNMENTIONED):
+                left_out[_ending(name)] += 1
+    if left_out:
+        yield LeftOut(_shown(str(folder)), left_out)
     for failure in failures:
         yield SourceReject(_shown(failure.filename), None, None, f"it cannot be opened: {failure.strerror}")
     if empty and not failures:
@@ -88,6 +123,12 @@ def is_taken(below: Path, file_format: Format | None) -> bool:
     return not any(part.startswith(".") for part in below.parts) and bool(
         file_format or format_of(below.name)
     )
+
+
+def _ending(name: str) -> str:
+    path = PurePath(name.lower())
+    packed = path.suffix if path.suffix in SUFFIXES else ""
+    return _shown(PurePath(path.name.removesuffix(packed)).suffix + packed)
 
 
 def _found(path: Path, name: str) -> Found:

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from simhbase.corpus.formats import format_of, raw_records
 from simhbase.corpus.parquet import MAGIC, parquet_records
-from simhbase.corpus.paths import Found, expand
+from simhbase.corpus.paths import Found, LeftOut, expand
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.packing import Unreadable
 
@@ -30,6 +30,7 @@ class Sources:
         self._inputs = inputs
         self._options = options
         self._stdin = stdin
+        self.left_out: list[LeftOut] = []  # of the folders read so far
         self.consumed_bytes = 0  # as on disk, so packed bytes where files are packed
 
     def total_bytes(self) -> int | None:
@@ -64,7 +65,7 @@ class Sources:
         if chunk:
             yield chunk
 
-    def _found(self) -> Iterator[Found | SourceReject]:
+    def _found(self) -> Iterator[Found | LeftOut | SourceReject]:
         for given in self._inputs:
             if given == STDIN:
                 yield Found(Source("stdin", "stdin"), None)
@@ -75,6 +76,8 @@ class Sources:
         for found in self._found():
             if isinstance(found, SourceReject):
                 yield found
+            elif isinstance(found, LeftOut):
+                self.left_out.append(found)
             elif found.path is None:
                 yield from self._records(found, self._stdin or sys.stdin.buffer)
             else:

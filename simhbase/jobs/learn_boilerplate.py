@@ -347,7 +347,7 @@ def learn_boilerplate(
 
 
 class _Passes:
-    """Reads the same documents any number of times; their rejects are noted once."""
+    """Reads the same documents any number of times; their rejects, and what was not read, are noted once."""
 
     def __init__(self, inputs: Inputs, rejects: Rejects) -> None:
         self._inputs = inputs
@@ -355,7 +355,7 @@ class _Passes:
 
     def each(self, work: Callable[[Chunk], AnyOutcome]) -> Iterator[AnyOutcome]:
         """What work makes of each chunk."""
-        with closing(self._inputs.each(work)) as outcomes:
+        with closing(self._inputs.each(work, again=self._rejects is None)) as outcomes:
             for outcome in outcomes:
                 yield outcome
                 if self._rejects:

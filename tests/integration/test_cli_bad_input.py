@@ -115,6 +115,19 @@ def test_a_source_that_is_missing_is_named_and_is_no_document(tmp_path, missing)
     assert missing in done.stderr.decode()
 
 
+@pytest.mark.parametrize("command", ["load", "dedup", "fingerprint", "idf"])
+def test_files_of_a_folder_that_are_not_read_are_told_once(tmp_path, command):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    documents(folder / "a.jsonl", texts(200))
+    for name in ("b.pdf", "c.pdf", "d.doc", ".e.pdf"):
+        (folder / name).touch()
+    arguments = {"idf": ("--boilerplate", "b.txt"), "load": STORE}.get(command, ())
+    done = run(command, "corpus", *arguments, cwd=tmp_path)
+    told = "corpus: 3 files were not read, as their names tell no format (.pdf 2, .doc 1): name them, or give"
+    assert done.stderr.decode().splitlines().count(f"{told} --format") == 1
+
+
 @pytest.mark.parametrize("command", ["find", "dedup", "fingerprint"])
 def test_a_source_that_is_missing_is_neither_a_query_nor_in_the_answer(tmp_path, command):
     documents(tmp_path / "a.jsonl", [GOOD])

@@ -8,6 +8,7 @@ import lzma
 import os
 import tracemalloc
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -17,6 +18,7 @@ import pytest
 import zstandard
 
 from simhbase.corpus.parser import Parser
+from simhbase.corpus.paths import LeftOut, files_left_out
 from simhbase.corpus.record import InputOptions, Record, Reject, SourceReject
 from simhbase.corpus.sources import CHUNK_BYTES, CHUNK_RECORDS, Sources
 from simhbase.errors import UsageError
@@ -543,9 +545,37 @@ class TestInputs:
 
     def test_a_folder_gives_the_files_whose_names_tell_a_format(self, tmp_path):
         write(tmp_path / "a.jsonl", json_lines(A))
-        for name in ("_SUCCESS", "notes.md", ".hidden.jsonl", ".git/x.jsonl"):
+        for name in ("_SUCCESS", "notes.doc", ".hidden.jsonl", ".git/x.jsonl"):
             write(tmp_path / name, b"no record")
         assert texts(read(tmp_path)) == [("a", "first")]
+
+    def test_markdown_is_text(self, tmp_path):
+        write(tmp_path / "a.md", b"# one")
+        write(tmp_path / "b.MD.gz", gzip.compress(b"two"))
+        assert texts(read(tmp_path)) == [("a.md", "# one"), ("b.MD.gz", "two")]
+
+    def test_what_a_folder_does_not_stand_for_is_told_by_the_ends_of_names(self, tmp_path):
+        names = ["a.pdf", "b.PDF", "deep/c.pdf", "d.doc", "e.log.gz", "f", ".g.pdf", "_SUCCESS", ".h/i.pdf"]
+        for name in (*names, "j.jsonl"):
+            write(tmp_path / name, b"")
+        sources = Sources([str(tmp_path)], InputOptions())
+        sources.total_bytes()
+        assert list(sources.chunks()) == []
+        (left_out,) = sources.left_out
+        assert left_out.endings == {".pdf": 3, ".doc": 1, ".log.gz": 1, "": 1}
+        assert files_left_out([left_out]) == (
+            f"{tmp_path}: 6 files were not read, as their names tell no format (.pdf 3, .doc 1, .log.gz 1, "
+            "none 1): name them, or give `format`"
+        )
+        named = Sources([str(tmp_path)], InputOptions(format="jsonl"))
+        assert list(named.chunks())
+        assert named.left_out == []
+
+    def test_many_kinds_and_folders_are_one_line(self):
+        one, many = LeftOut("a", Counter([".x"])), LeftOut("b", Counter(f".{i}" for i in range(20)))
+        assert files_left_out([one]).startswith("a: 1 file was not read, as its name tells no format (.x 1)")
+        assert files_left_out([one, many, one]).startswith("a and 2 more: 22 files were not read, ")
+        assert files_left_out([many]).endswith(".4 1, ...): name them, or give `format`")
 
     def test_a_page_is_its_main_text_in_the_encoding_that_it_declares(self, tmp_path):
         article = "<p>" + "青山县新建水库本月开始蓄水，总库容达三亿立方米。" * 3 + "</p>"
@@ -622,7 +652,7 @@ class TestInputs:
         assert item == SourceReject(str(tmp_path / "*.jsonl"), None, None, "no file has a name like this")
 
     def test_a_folder_without_a_file_to_read_is_rejected(self, tmp_path):
-        write(tmp_path / "a.md", b"x")
+        write(tmp_path / "a.doc", b"x")
         write(tmp_path / ".b.jsonl", b"x")
         (item,) = read(tmp_path)
         assert (item.source, item.line) == (str(tmp_path), None)
