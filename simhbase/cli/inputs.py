@@ -17,7 +17,7 @@ from simhbase.cli.output import TAKEN, message
 from simhbase.cli.progress import progress, progress_beside_results
 from simhbase.corpus.inputs import Inputs, usable_cores
 from simhbase.corpus.outputs import STANDARD_OUTPUT
-from simhbase.corpus.record import FORMATS, MAX_RECORD_BYTES, InputOptions, Reject, SourceReject
+from simhbase.corpus.record import FORMATS, IDS_FROM, MAX_RECORD_BYTES, InputOptions, Reject, SourceReject
 from simhbase.corpus.rejects import Counts
 from simhbase.corpus.sources import STDIN
 from simhbase.corpus.watcher import Advance, Total
@@ -133,6 +133,7 @@ _OPTIONS = [
         type=click.IntRange(min=1),
         default=MAX_RECORD_BYTES,
         show_default=True,
+        hidden=True,  # the few who need it are told of it where a record is rejected
         help="Reject records of more bytes.",
     ),
     click.option(
@@ -152,6 +153,13 @@ _OPTIONS = [
 ]
 _ID_OPTIONS = [
     click.option("--id-field", default="id", show_default=True, help="Field that holds the id."),
+    click.option(
+        "--id-from",
+        type=click.Choice(IDS_FROM),
+        default="field",
+        show_default=True,
+        help="What the id is: that of --id-field; the source and line of a document; or a hash of its text.",
+    ),
     click.option("--id-prefix", default="", help="Text to put before every id, where sources repeat ids."),
 ]
 _FINGERPRINT_FIELD = click.option(
@@ -159,12 +167,12 @@ _FINGERPRINT_FIELD = click.option(
     help="Field that holds a fingerprint in hexadecimal digits, to be read in place of a text.",
 )
 _TEXT_FIELDS = ("format", "html", "text_field", "encoding", "delimiter", "max_record_bytes")
-_FIELDS = (*_TEXT_FIELDS, "id_field", "id_prefix")
+_FIELDS = (*_TEXT_FIELDS, "id_field", "id_from", "id_prefix")
 
 
 def text_options(command: Command) -> Command:
     """Adds the arguments and options of texts, which need no id; the command takes `inputs`, an Inputs."""
-    return _input_options(command, _OPTIONS, _TEXT_FIELDS, id_field=None)
+    return _input_options(command, _OPTIONS, _TEXT_FIELDS, id_from="line")
 
 
 def input_options(command: Command) -> Command:

@@ -18,16 +18,16 @@ TYPE_NAMES: Mapping[type, str] = {
 }
 
 
-def field_of(record: dict[str, Any], name: str, option: str) -> Any:
-    """The value of a field. Raises BadInput naming the step that is missing, and the option."""
+def field_of(record: dict[str, Any], name: str, hint: str) -> Any:
+    """The value of a field. Raises BadInput naming the step that is missing, and with a hint what to do."""
     value: Any = record
     path: list[str] = []
     for step in _steps(record, name):
         if not isinstance(value, dict):
             reason = f"{'.'.join(path)!r} is {TYPE_NAMES[type(value)]}, not an object"
-            raise BadInput(f"no field {name!r}: {reason}: `{option}` names another")
+            raise BadInput(f"no field {name!r}: {reason}: {hint}")
         if step not in value:
-            raise BadInput(f"no field {_missing(name, step, path)} {listed(value)}: `{option}` names another")
+            raise BadInput(f"no field {_missing(name, step, path)} {listed(value)}: {hint}")
         value = value[step]
         path.append(step)
     return value

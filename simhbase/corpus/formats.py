@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
 
 from simhbase.corpus.fields import listed
 from simhbase.corpus.parquet import MAGIC
-from simhbase.corpus.record import Format, InputOptions, Raw, Reject, Source, SourceReject, too_long
+from simhbase.corpus.record import (
+    VALUE_HINT,
+    Format,
+    InputOptions,
+    Raw,
+    Reject,
+    Source,
+    SourceReject,
+    too_long,
+)
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
 from simhbase.errors import BadInput
 from simhbase.packing import SUFFIXES, Unreadable
@@ -55,7 +64,7 @@ def raw_records(
             case "jsonl":
                 yield from _json_lines(source, lines, options)
             case "lines":
-                yield from _one_a_line(source, lines, options, lambda number: f"{source.id}:{number}")
+                yield from _one_a_line(source, lines, options)
             case "csv":
                 yield from _csv(source, lines, options, options.delimiter)
             case "tsv":
@@ -64,7 +73,7 @@ def raw_records(
                 yield _whole(source, content, options)
             case "html":
                 page = _whole(source, content, options)
-                yield page._replace(is_page=True) if isinstance(page, Raw) else page
+                yield page._replace(holds="page") if isinstance(page, Raw) else page
             case "parquet":
                 next(content, b"")  # says so where it is one, but packed or from a pipe
                 raise Unreadable(f"it is no Parquet file: those begin with {MAGIC.decode()}")
@@ -102,7 +111,7 @@ class _Lines:
 
 
 def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
-    records = _one_a_line(source, lines, options, lambda number: None)
+    records = _objects(source, lines, options)
     for first in islice(records, 1):
         if isinstance(first, Raw) and (command := _SPREAD_OUT.get(first.data.strip())):
             reason = f"an object a line is expected, not JSON over several lines: {command} writes it so"
@@ -112,14 +121,19 @@ def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterato
     yield from records
 
 
-def _one_a_line(
-    source: Source, lines: _Lines, options: InputOptions, id_of: Callable[[int], str | None]
-) -> Iterator[Raw | Reject]:
+def _objects(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
+    has_id = options.id_from == "field"
+    for raw in _one_a_line(source, lines, options):
+        yield raw._replace(holds="json", id=None if has_id else raw.id) if isinstance(raw, Raw) else raw
+
+
+def _one_a_line(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
     for line in lines:
         if isinstance(line, TooLong):
             yield Reject(source.name, lines.number, None, too_long(line.bytes, options))
         elif line and not line.isspace():
-            yield Raw(source.name, lines.number, id_of(lines.number), line.removesuffix(b"\r"))
+            line_id = source.id_of_line(lines.number, options)
+            yield Raw(source.name, lines.number, line_id, line.removesuffix(b"\r"))
 
 
 def _whole(source: Source, content: Iterator[bytes], options: InputOptions) -> Raw | Reject:
@@ -130,7 +144,7 @@ def _whole(source: Source, content: Iterator[bytes], options: InputOptions) -> R
         size += len(block)
         if size > options.max_record_bytes:
             return Reject(source.name, 1, None, too_long(size, options))
-    return Raw(source.name, 1, source.id, b"".join(blocks))
+    return Raw(source.name, 1, None if options.id_from == "text" else source.id, b"".join(blocks))
 
 
 def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -> Iterator[Raw | Reject]:
@@ -143,11 +157,10 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
         return
     try:
         names = list(map(options.decode, header.cells))
-        id_column = None if options.id_field is None else _column(names, options.id_field, "id_field")
-        content_column = _column(names, options.content_field, options.content_option)
-        value_column = (
-            None if options.value_field is None else _column(names, options.value_field, "representative")
-        )
+        has_id, value_field = options.id_from == "field", options.value_field
+        id_column = _column(names, options.id_field, options.id_hint) if has_id else None
+        content_column = _column(names, options.content_field, options.content_hint)
+        value_column = None if value_field is None else _column(names, value_field, VALUE_HINT)
     except BadInput as error:
         yield SourceReject(source.name, header.line, None, f"in the header: {error}")
         return
@@ -158,14 +171,14 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
             reason = f"the row has {len(row.cells)} cells, the header {len(names)}: is a quote missing?"
             yield Reject(source.name, row.line, None, reason)
         else:
-            row_id = f"{source.id}:{row.line}" if id_column is None else row.cells[id_column]
+            line_id = source.id_of_line(row.line, options)
+            row_id = line_id if id_column is None else row.cells[id_column]
             value = None if value_column is None else row.cells[value_column]
             yield Raw(source.name, row.line, row_id, row.cells[content_column], value)
 
 
-def _column(names: list[str], wanted: str, option: str) -> int:
+def _column(names: list[str], wanted: str, another: str) -> int:
     if wanted not in names:
-        another = f"`{option}` names another"
         hint = another if len(names) > 1 else "`delimiter` names what is between the cells"
         raise BadInput(f"no column {wanted!r} {listed(names)}: {hint}")
     return names.index(wanted)

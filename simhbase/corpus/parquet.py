@@ -8,7 +8,7 @@ from io import RawIOBase
 from typing import Any
 
 from simhbase.corpus.fields import listed
-from simhbase.corpus.record import InputOptions, Raw, Reject, Source, SourceReject, too_long
+from simhbase.corpus.record import VALUE_HINT, InputOptions, Raw, Reject, Source, SourceReject, too_long
 from simhbase.errors import BadInput
 
 MAGIC = b"PAR1"  # what such files begin with
@@ -87,7 +87,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns that are wanted: of ids (None where rows are named by their place), of texts or
+    """The columns that are wanted: of ids (None where they are made of places or texts), of texts or
     fingerprints, and of what documents are preferred by."""
 
     id: _Column | None
@@ -100,15 +100,16 @@ class _Columns:
         from pyarrow import types
 
         there = dict(sorted(_leaves(schema), key=lambda leaf: -len(leaf[1].path)))  # whole names win
-        content = _found(there, options.content_field, options.content_option)
+        content = _found(there, options.content_field, options.content_hint)
         if not _is_text(content.type):
-            raise _wrong(content, "that is no text", options.content_option)
-        chosen = None if options.id_field is None else _found(there, options.id_field, "id_field")
+            raise _wrong(content, "that is no text", options.content_hint)
+        has_id = options.id_from == "field"
+        chosen = _found(there, options.id_field, options.id_hint) if has_id else None
         if chosen and not (_is_text(chosen.type) or types.is_integer(chosen.type)):
-            raise _wrong(chosen, "ids are texts or integers", "id_field")
-        value = None if options.value_field is None else _found(there, options.value_field, "representative")
+            raise _wrong(chosen, "ids are texts or integers", options.id_hint)
+        value = None if options.value_field is None else _found(there, options.value_field, VALUE_HINT)
         if value and (types.is_nested(value.type) or types.is_boolean(value.type)):
-            raise _wrong(value, "texts or numbers are compared", "representative")
+            raise _wrong(value, "texts or numbers are compared", VALUE_HINT)
         return cls(chosen, content, value)
 
     @property
@@ -126,7 +127,7 @@ class _Columns:
             zip(ids, self.content.cells(batch), values, strict=True), row + 1
         ):
             try:
-                row_id = _id(self.id, given) if self.id else f"{source.id}:{line}"
+                row_id = _id(self.id, given) if self.id else source.id_of_line(line, options)
             except BadInput as error:
                 yield Reject(source.name, line, None, str(error))
                 continue
@@ -150,14 +151,14 @@ def _leaves(fields: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, _Co
             yield column.name, column
 
 
-def _found(there: Mapping[str, _Column], wanted: str, option: str) -> _Column:
+def _found(there: Mapping[str, _Column], wanted: str, hint: str) -> _Column:
     if wanted not in there:
-        raise BadInput(f"no column {wanted!r} {listed(there)}: `{option}` names another")
+        raise BadInput(f"no column {wanted!r} {listed(there)}: {hint}")
     return there[wanted]
 
 
-def _wrong(column: _Column, reason: str, option: str) -> BadInput:
-    return BadInput(f"column {column.name!r} is {column.type}: {reason}. `{option}` names another")
+def _wrong(column: _Column, reason: str, hint: str) -> BadInput:
+    return BadInput(f"column {column.name!r} is {column.type}: {reason}. {hint}")
 
 
 def _is_text(kind: Any) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import orjson
 
 from simhbase.corpus.fields import TYPE_NAMES, field_of
-from simhbase.corpus.record import Chunk, InputOptions, Raw, Record, Reject, Value
+from simhbase.corpus.record import VALUE_HINT, Chunk, InputOptions, Raw, Record, Reject, Value
 from simhbase.errors import BadInput
 from simhbase.index.rows import id_problem
 from simhbase.text.encoding import decode
@@ -31,28 +32,24 @@ class Parser:
     def _parse(self, raw: Raw) -> Record | Reject:
         record_id = None
         try:
-            if raw.id is None:
-                json = self.options.decode(raw.data)
-                fields = _json_object(json)
-                record_id = self._id(self._json_id(raw, fields))
-                content = field_of(fields, self.options.content_field, self.options.content_option)
-                value = _optional(fields, self.options.value_field)
-                return self._record(raw, record_id, content, json.strip().encode(), value)
-            record_id = self._id(raw.id if isinstance(raw.id, str) else self.options.decode(raw.id))
-            if raw.is_page:  # says its own encoding
-                return Record(raw.source, raw.line, record_id, text=extract_html(raw.data))
-            value = None if raw.value is None else self._decode(raw, raw.value)
-            return self._record(raw, record_id, self._decode(raw, raw.data), None, value)
+            json = self._decode(raw, raw.data) if raw.holds == "json" else None
+            fields = None if json is None else _json_object(json)
+            if self.options.id_from != "text":
+                record_id = self._id(self._given_id(raw, fields))
+            content = self._content(raw, fields)
+            if record_id is None:
+                record_id = self._id(_text_id(content))
+            return self._record(raw, record_id, content, json, self._value(raw, fields))
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
 
     def _decode(self, raw: Raw, data: bytes) -> str:
         return decode(data, raw.encoding) if raw.encoding else self.options.decode(data)
 
-    def _json_id(self, raw: Raw, fields: dict[str, Any]) -> Any:
-        if self.options.id_field is None:
-            return f"{raw.source}:{raw.line}"
-        return field_of(fields, self.options.id_field, "id_field")
+    def _given_id(self, raw: Raw, fields: dict[str, Any] | None) -> Any:
+        if raw.id is None and fields is not None:
+            return field_of(fields, self.options.id_field, self.options.id_hint)
+        return self._decode(raw, raw.id) if isinstance(raw.id, bytes) else raw.id
 
     def _id(self, value: Any) -> str:
         if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -66,7 +63,22 @@ class Parser:
             raise BadInput(problem)
         return record_id
 
-    def _value(self, value: Any) -> Value | None:
+    def _content(self, raw: Raw, fields: dict[str, Any] | None) -> str:
+        if raw.holds == "page":  # says its own encoding
+            return extract_html(raw.data)
+        if fields is None:
+            content = self._decode(raw, raw.data)
+        else:
+            content = field_of(fields, self.options.content_field, self.options.content_hint)
+        if not isinstance(content, str):
+            raise BadInput(f"field {self.options.content_field!r} is {TYPE_NAMES[type(content)]}, not a text")
+        return extract_html(content) if self.options.html else content
+
+    def _value(self, raw: Raw, fields: dict[str, Any] | None) -> Value | None:
+        if fields is None:
+            value = None if raw.value is None else self._decode(raw, raw.value)
+        else:
+            value = _optional(fields, self.options.value_field)
         if isinstance(value, (bool, list, dict)):
             raise BadInput(
                 f"field {self.options.value_field!r} is {TYPE_NAMES[type(value)]}: "
@@ -75,16 +87,18 @@ class Parser:
         known: Value | None = None if value == "" else value
         return known
 
-    def _record(self, raw: Raw, record_id: str, content: Any, json: bytes | None, value: Any) -> Record:
-        if not isinstance(content, str):
-            raise BadInput(f"field {self.options.content_field!r} is {TYPE_NAMES[type(content)]}, not a text")
+    def _record(
+        self, raw: Raw, record_id: str, content: str, json: str | None, value: Value | None
+    ) -> Record:
+        line = None if json is None else json.strip().encode()
         if self.options.fingerprint_field is None:
-            content = extract_html(content) if self.options.html else content
-            return Record(raw.source, raw.line, record_id, text=content, json=json, value=self._value(value))
+            return Record(raw.source, raw.line, record_id, text=content, json=line, value=value)
         fingerprint = _fingerprint(content, self.options.fingerprint_bits)
-        return Record(
-            raw.source, raw.line, record_id, fingerprint=fingerprint, json=json, value=self._value(value)
-        )
+        return Record(raw.source, raw.line, record_id, fingerprint=fingerprint, json=line, value=value)
+
+
+def _text_id(text: str) -> str:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def _json_object(json: str) -> dict[str, Any]:
@@ -106,7 +120,7 @@ def _optional(fields: dict[str, Any], name: str | None) -> Any:
     if name is None:
         return None
     try:
-        return field_of(fields, name, "representative")
+        return field_of(fields, name, VALUE_HINT)
     except BadInput:  # documents without it are the last choice
         return None
 

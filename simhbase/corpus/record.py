@@ -12,8 +12,11 @@ from simhbase.text.encoding import decode
 
 Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+IdFrom = Literal["field", "line", "text"]
+IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 
 MAX_RECORD_BYTES = 16 << 20
+VALUE_HINT = "`representative` names another"  # what to do where the value_field is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +27,20 @@ class InputOptions:
     lines (a line a document); None goes by each file's name and takes JSON lines where the name says nothing.
     html: what the text_field holds is HTML, of which the main text is taken. id_field, text_field and
     fingerprint_field name JSON fields (a dot steps into objects, where the whole name is no key of the
-    record), CSV columns or Parquet's (a dot steps into structs); without an id_field records are named by
-    their source and line; with a fingerprint_field they have a fingerprint (hexadecimal, `fingerprint_bits`
-    long) in place of a text. id_prefix is put before every id. encoding is one of Python's, or auto (UTF-8,
-    UTF-16 with a byte order mark, or else GB18030). delimiter is that of csv, by default a comma. A record of
-    more than max_record_bytes is rejected. value_field names one more field or column, that documents are
-    preferred by.
+    record), CSV columns or Parquet's (a dot steps into structs); with a fingerprint_field they have a
+    fingerprint (hexadecimal, `fingerprint_bits` long) in place of a text. id_from: ids are those of the
+    id_field where a format has fields; line: the source and the line of each document; text: 16 hex digits of
+    a hash of its text, which are the same wherever it comes from. id_prefix is put before every id. encoding
+    is one of Python's, or auto (UTF-8, UTF-16 with a byte order mark, or else GB18030). delimiter is that of
+    csv, by default a comma. A record of more than max_record_bytes is rejected. value_field names one more
+    field or column, that documents are preferred by.
 
     Raises UsageError for options out of their range.
     """
 
     format: Format | None = None
-    id_field: str | None = "id"
+    id_field: str = "id"
+    id_from: IdFrom = "field"
     text_field: str = "text"
     fingerprint_field: str | None = None
     fingerprint_bits: int = 64
@@ -49,6 +54,10 @@ class InputOptions:
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
             raise UsageError(f"no format {self.format!r}: use one of {', '.join(FORMATS)}")
+        if self.id_from not in IDS_FROM:
+            raise UsageError(f"no ids from {self.id_from!r}: `id_from` is one of {', '.join(IDS_FROM)}")
+        if self.id_from == "text" and self.fingerprint_field is not None:
+            raise UsageError("`id_from='text'`: fingerprints have no text. Give ids another way")
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
             raise UsageError(f"delimiter {self.delimiter!r}: one ASCII character, no quote, no line break")
         if self.html and self.fingerprint_field is not None:
@@ -76,9 +85,14 @@ class InputOptions:
         return self.fingerprint_field or self.text_field
 
     @property
-    def content_option(self) -> str:
-        """The option that names this field."""
-        return "fingerprint_field" if self.fingerprint_field else "text_field"
+    def id_hint(self) -> str:
+        """What to do where the field of the id is missing."""
+        return "`id_field` names another, `id_from` does without"
+
+    @property
+    def content_hint(self) -> str:
+        """What to do where the field of the content is missing."""
+        return f"`{'fingerprint_field' if self.fingerprint_field else 'text_field'}` names another"
 
     def decode(self, data: bytes) -> str:
         """The text that bytes of a file stand for. Raises BadInput naming the option."""
@@ -102,7 +116,8 @@ def _is_part_of_characters(character: str, encoding: str) -> bool:
 
 def too_long(size: int, options: InputOptions) -> str:
     """Why a record of so many bytes is rejected."""
-    return f"the record has {size:,} bytes or more, at most {options.max_record_bytes:,} are read"
+    most = f"at most {options.max_record_bytes:,} are read"
+    return f"the record has {size:,} bytes or more, {most}: `max_record_bytes` allows more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +127,18 @@ class Source:
     name: str
     id: str
 
+    def id_of_line(self, line: int, options: InputOptions) -> str | None:
+        """The id of a document that begins in a line, None where it is made of its text."""
+        return None if options.id_from == "text" else f"{self.id}:{line}"
+
 
 class Raw(NamedTuple):
     """A record as it was cut out of its source, cheap to send to another process.
 
-    line: where it begins, from 1. id: as bytes where the file holds it, as text where it comes from
-    the file's name, None for a JSON object, which has it in its data. data: the bytes of the text or
-    fingerprint, or the JSON object. value: the cell of the value_field, if a row has one. is_page: whether
-    the data are HTML. encoding: that of the bytes, where the file says it; None for that of the options.
+    line: where it begins, from 1. id: as bytes where the file holds it, as text where it is made of the
+    file's name, None where it is in the JSON object or made of the text. data: the bytes of the text or
+    fingerprint, of a page of HTML, or of a JSON object. value: the cell of the value_field, if a row has one.
+    encoding: that of the bytes, where the file says it; None for that of the options.
     """
 
     source: str
@@ -127,7 +146,7 @@ class Raw(NamedTuple):
     id: bytes | str | None
     data: bytes
     value: bytes | None = None
-    is_page: bool = False
+    holds: Literal["text", "page", "json"] = "text"
     encoding: str | None = None
 
 

@@ -62,4 +62,5 @@ def without_content(record: Record) -> Record:
 
 def unique_trim(options: InputOptions) -> Callable[[Record], Record]:
     """What is left of a record that may be written out: everything, with the id that other files name."""
-    return WithPrefixedId(options.id_field) if options.id_prefix and options.id_field else whole
+    has_id = options.id_from == "field"
+    return WithPrefixedId(options.id_field) if options.id_prefix and has_id else whole

@@ -137,13 +137,15 @@ class Checkpoints:
             yield chunk
 
     def _pass_over(self, chunks: Iterator[Chunk], digest: str, rejects: frozenset[int]) -> None:
-        parser = Parser(replace(self._task.inputs.options, html=False))  # the ids alone count
+        options = self._task.inputs.options
+        are_of_texts = options.id_from == "text"  # else pages are not looked into
+        parser = Parser(options if are_of_texts else replace(options, html=False))
         items: list[Record | Reject] = []
         found = ""
         for chunk in chunks:
             found = self._noted(chunk)
             if self._seen is not None:
-                items += parser.parse([_without_page(item) for item in chunk])
+                items += parser.parse(chunk if are_of_texts else [_without_page(item) for item in chunk])
         if found != digest:
             raise InputsChanged("the inputs are not what the stopped run has read")
         if self._seen is not None:
@@ -226,4 +228,6 @@ class Checkpoints:
 
 
 def _without_page(item: Raw | Reject) -> Raw | Reject:
-    return item._replace(data=b"", is_page=False) if isinstance(item, Raw) and item.is_page else item
+    if isinstance(item, Raw) and item.holds == "page":
+        return item._replace(data=b"", holds="text")
+    return item

@@ -308,7 +308,7 @@ def learn_boilerplate(
     inputs: Inputs | str | Path | Sequence[str | Path], file: str | Path, share: float = 0.01
 ) -> BoilerplateReport:
     """Writes the lines and phrases that so large a share of the different texts of a corpus have, and
-    LEAST_DOCUMENTS of them at least. Texts need no ids (`InputOptions(id_field=None)`).
+    LEAST_DOCUMENTS of them at least. Texts need no ids (`InputOptions(id_from="line")`).
 
     Reads the corpus three times: to find what may be frequent, to count that exactly, and to measure what
     it covers. Raises UsageError for what can be read once only, BadInput where nothing is so frequent;

@@ -34,7 +34,7 @@ def learn_idf(
     inputs: Inputs | str | Path | Sequence[str | Path], file: str | Path, min_documents: int = 1
 ) -> IdfReport:
     """Writes an IDF file of a corpus, without the words of fewer documents than min_documents. Its texts need
-    no ids (`InputOptions(id_field=None)`).
+    no ids (`InputOptions(id_from="line")`).
 
     Raises BadInput, and writes nothing, where that leaves no word; TooManyRejects.
     """

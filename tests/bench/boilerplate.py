@@ -25,7 +25,7 @@ from tests.bench.report import Cell, Table, shown
 SHARES = (0.01, 0.001)
 THRESHOLDS = (0.6, 0.65, 0.7, 0.8)
 OTHER_DAYS = ((0.65, 0.8), (0.8, 1.0))
-PARSER = Parser(InputOptions(id_field=None))
+PARSER = Parser(InputOptions(id_from="line"))
 AT_ONCE = 500
 MOST_FREQUENT = 5
 
@@ -127,7 +127,8 @@ def learnt_from_odd_days(truth: Truth, share: float) -> Learnt:
 def chunks(texts: Sequence[str]) -> Iterator[Chunk]:
     for start in range(0, len(texts), AT_ONCE):
         some = texts[start : start + AT_ONCE]
-        yield [Raw("news", start, None, orjson.dumps({"text": text})) for text in some]
+        place = ("news", start, f"news:{start}")
+        yield [Raw(*place, orjson.dumps({"text": text}), holds="json") for text in some]
 
 
 def rows(

@@ -770,6 +770,17 @@ def test_the_console_names_problems_with_examples(tmp_path):
     assert lines[lines.index("examples") + 1 : lines.index("examples") + 3] == [f"  {UNLISTED}", "    a"]
 
 
+def test_documents_without_ids_are_named_by_their_texts(tmp_path):
+    first, second = texts(2)
+    write_lines(tmp_path / "a.jsonl", [{"text": first}, {"text": second}])
+    (tmp_path / "b.csv").write_text(f"text,n\n{second},1\n", encoding="utf-8")
+    for name, loaded in (("a.jsonl", 2), ("b.csv", 1)):
+        assert result("load", name, "--id-from", "text", *STORE, cwd=tmp_path)["loaded"] == loaded
+    assert result("stats", "--exact", *STORE, cwd=tmp_path)["documents"] == 2
+    ((found, _),) = matches(result("find", "--text", second, *STORE, cwd=tmp_path))
+    assert len(found) == 16
+
+
 @pytest.mark.parametrize("name", ["find", "dedup", "load", "match"])
 def test_help_has_no_more_options_than_people_read(name):
     command = cli.get_command(click.Context(cli), name)

@@ -17,6 +17,7 @@ import simhbase
 from simhbase.corpus import sources
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputFile
+from simhbase.corpus.record import InputOptions
 from simhbase.errors import BadInput, OutputFailed, StoreBusy
 from simhbase.index import Index, open_index, owner
 from simhbase.index.stored_profile import read_profile
@@ -47,9 +48,11 @@ def corpus(path: Path, count: int) -> None:
             file.write(line + "\n")
 
 
-def load_into(folder: Path, unique_only: bool = True, **options: object) -> simhbase.LoadReport:
+def load_into(
+    folder: Path, unique_only: bool = True, read: InputOptions | None = None, **options: object
+) -> simhbase.LoadReport:
     """The corpus of a folder into its store, in this process."""
-    inputs = Inputs(["a.jsonl"], processes=1, rejects=Path(FILES[2]))
+    inputs = Inputs(["a.jsonl"], read or InputOptions(), processes=1, rejects=Path(FILES[2]))
     files = {"unique": FILES[0], "duplicates": FILES[1]} if unique_only else {}
     with chdir(folder):
         return simhbase.load(inputs, "rocksdb:s.db", unique_only=unique_only, **files, **options)
@@ -109,7 +112,7 @@ class Steps:
 
         return stepped
 
-    def load(self, folder: Path, unique_only: bool) -> bool:
+    def load(self, folder: Path, unique_only: bool, read: InputOptions | None = None) -> bool:
         """Whether the load came to its end."""
         with (
             patch.object(load_job, "open_index", self.open_index),
@@ -118,7 +121,7 @@ class Steps:
             patch.object(Path, "replace", self.before(Path.replace)),
         ):
             try:
-                load_into(folder, unique_only)
+                load_into(folder, unique_only, read)
             except (Crash, OutputFailed):
                 owner._running.clear()  # the process is gone
                 return False
@@ -157,6 +160,18 @@ def test_a_load_that_is_stopped_again_and_again_ends_as_an_undisturbed_one(folde
         tries += 1
         assert tries < 100
     assert tries > 3
+    assert outcome(folder) == outcome(undisturbed)
+
+
+@pytest.mark.parametrize("id_from", ["line", "text"])
+def test_ids_that_are_made_of_places_or_texts_are_the_same_after_a_stop(folders, small_writes, id_from):
+    read = InputOptions(id_from=id_from, html=True)
+    undisturbed, folder = folders(), folders()
+    for path in (undisturbed / "a.jsonl", folder / "a.jsonl"):
+        path.write_text(path.read_text().replace('"text": "', '"text": "<p>'))
+    load_into(undisturbed, read=read)
+    assert not Steps(45, torn=False).load(folder, unique_only=True, read=read)
+    load_into(folder, read=read)
     assert outcome(folder) == outcome(undisturbed)
 
 

@@ -17,7 +17,7 @@ from simhbase.text.normalise import PIECE
 BLOCKS = ["一二三四五六七八九", "a b c d e f g h", "二三四五六七八九。", "完", "\n", "a", " ", "中"]
 TEXTS = st.lists(st.lists(st.sampled_from(BLOCKS), max_size=8).map("".join), max_size=40)
 UNITS = st.lists(st.sampled_from(["中", "文", "a", "ab"]), min_size=1, max_size=WINDOW + 4)
-PARSER = Parser(InputOptions(id_field=None))
+PARSER = Parser(InputOptions(id_from="line"))
 
 
 def plainly_learnt(texts: Sequence[str], least: int) -> tuple[set[tuple[str, ...]], dict[str, int]]:
@@ -33,7 +33,10 @@ def plainly_learnt(texts: Sequence[str], least: int) -> tuple[set[tuple[str, ...
 
 
 def learnt(texts: Sequence[str], share: float, size: int) -> Learnt:
-    raw = [Raw("s", line, None, orjson.dumps({"text": text})) for line, text in enumerate(texts)]
+    raw = [
+        Raw("s", line, f"s:{line}", orjson.dumps({"text": text}), holds="json")
+        for line, text in enumerate(texts)
+    ]
     chunks: list[Chunk] = [[*raw[at : at + size]] for at in range(0, len(raw), size)]
     return learn(lambda work: map(work, chunks), PARSER, share)
 

@@ -148,7 +148,7 @@ def test_html_in_a_column_gives_its_main_text(tmp_path):
 
 def test_records_that_need_no_id_are_named_by_their_row(tmp_path):
     path = table(tmp_path / "x.parquet", {"text": ["t", "u"]})
-    assert [item.id for item in read(path, id_field=None)] == [f"{path}:1", f"{path}:2"]
+    assert [item.id for item in read(path, id_from="line")] == [f"{path}:1", f"{path}:2"]
 
 
 @pytest.mark.parametrize(

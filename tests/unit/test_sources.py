@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import zstandard
@@ -153,7 +154,7 @@ class TestJsonLines:
 
     def test_many_field_names_are_not_all_listed(self, tmp_path):
         path = write(tmp_path / "x.jsonl", json_lines({f"field{i}": i for i in range(1000)}))
-        assert len(rejects(read(path))[0][2]) < 260
+        assert len(rejects(read(path))[0][2]) < 290
 
     @pytest.mark.parametrize(("indent", "hint"), [([A, B], "jq -c '.[]'"), (A, "jq -c .")])
     def test_json_over_several_lines_is_one_reject_that_says_what_to_do(self, tmp_path, indent, hint):
@@ -162,11 +163,63 @@ class TestJsonLines:
         assert isinstance(item, SourceReject)
         assert hint in item.reason
 
-    def test_records_that_need_no_id_are_named_by_their_place(self, tmp_path):
-        path = write(tmp_path / "x.jsonl", json_lines({"text": "t"}, {"id": None, "text": "u"}))
-        assert texts(read(path, id_field=None)) == [(f"{path}:1", "t"), (f"{path}:2", "u")]
-        path = write(tmp_path / "x.csv", b"text,n\nt,1\n")
-        assert texts(read(path, id_field=None)) == [(f"{path}:2", "t")]
+
+class TestIds:
+    DATA: ClassVar = {
+        "x.jsonl": json_lines({"id": 1, "text": "中"}, {"id": None, "text": "t"}),
+        "x.csv": "text,n\n中,1\n".encode(),
+        "x.lines": "中\n".encode(),
+        "x.txt": "中".encode("gb18030"),
+        "x.html": "<html><body><p>中</p></body></html>".encode(),
+    }
+
+    def read(self, folder: Path, name: str, **options: Any) -> list[tuple[str, str | None]]:
+        write(folder / name, self.DATA[name])
+        file_format = "lines" if name == "x.lines" else None
+        return texts(read(folder / name, format=file_format, encoding="auto", **options))
+
+    def test_they_are_made_of_the_place_where_that_is_asked_for(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        found = {name: [item[0] for item in self.read(Path(), name, id_from="line")] for name in self.DATA}
+        assert found == {
+            "x.jsonl": ["x.jsonl:1", "x.jsonl:2"],
+            "x.csv": ["x.csv:2"],
+            "x.lines": ["x.lines:1"],
+            "x.txt": ["x.txt"],
+            "x.html": ["x.html"],
+        }
+
+    def test_a_place_in_a_folder_is_named_from_there(self, tmp_path):
+        write(tmp_path / "a/x.jsonl", json_lines({"text": "t"}))
+        assert texts(read(tmp_path, id_from="line", id_prefix="p/")) == [("p/a/x.jsonl:1", "t")]
+
+    @pytest.mark.parametrize("name", DATA)
+    def test_the_same_text_has_the_same_id_wherever_it_comes_from(self, tmp_path, name):
+        # Known for good: ids are stored.
+        assert self.read(tmp_path, name, id_from="text")[0] == ("59b75fac990804cb", "中")
+
+    def test_other_texts_have_other_ids_with_the_prefix(self, tmp_path):
+        one, other = self.read(tmp_path, "x.jsonl", id_from="text", id_prefix="p/")
+        assert one[0].startswith("p/")
+        assert one[0] != other[0]
+
+    def test_a_record_without_a_text_has_no_id_of_it(self, tmp_path):
+        path = write(tmp_path / "x.jsonl", json_lines({"text": None}, {"text": "t"}))
+        bad, good = read(path, id_from="text")
+        assert (bad.line, bad.id, good.line) == (1, None, 2)
+
+    def test_whoever_has_none_is_told_how_to_do_without(self, tmp_path):
+        for name, data in (("x.jsonl", json_lines({"text": "t"})), ("x.csv", b"n,text\n1,t\n")):
+            ((_, _, reason),) = rejects(read(write(tmp_path / name, data)))
+            assert reason.endswith(": `id_field` names another, `id_from` does without")
+
+    def test_fingerprints_have_no_text_to_make_ids_of(self):
+        with pytest.raises(UsageError, match="fingerprints have no text"):
+            InputOptions(id_from="text", fingerprint_field="f")
+
+    def test_ids_from_anything_else_are_refused(self):
+        with pytest.raises(UsageError, match="no ids from 'url': `id_from` is one of field, line, text"):
+            InputOptions(id_from="url")  # type: ignore[arg-type]
 
 
 class TestEncodings:
@@ -735,7 +788,8 @@ class TestChunks:
         path = write(tmp_path / "x.txt", b"x" * 1000 + b"\n" + b"y" * 1001 + b"\nz")
         good, bad, last = read(path, format="lines", max_record_bytes=1000)
         assert (good.text, last.line) == ("x" * 1000, 3)
-        assert bad == Reject(str(path), 2, None, "the record has 1,001 bytes or more, at most 1,000 are read")
+        reason = "the record has 1,001 bytes or more, at most 1,000 are read: `max_record_bytes` allows more"
+        assert bad == Reject(str(path), 2, None, reason)
 
     @pytest.mark.parametrize("size", [0, -1])
     def test_no_room_for_any_record_is_refused(self, size):
