@@ -106,7 +106,7 @@ _OPTIONS = [
         "--format",
         type=click.Choice(FORMATS),
         help="Format of the input: text, html: a file a document; lines: a line a document. [default: by the "
-        "file's name (.jsonl .csv .tsv .txt .md .html .parquet, also with .gz .zst .bz2 .xz), else jsonl]",
+        "file's name (.jsonl .csv .tsv .txt .md .html .parquet .warc, also .gz .zst .bz2 .xz), else jsonl]",
     ),
     click.option("--html", is_flag=True, help="The text field holds HTML, of which to take the main text."),
     click.option(

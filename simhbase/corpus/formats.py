@@ -1,4 +1,4 @@
-"""Raw records of one source: JSON lines, CSV, plain text, pages of HTML."""
+"""Raw records of one source that is read from its begin to its end: JSON lines, CSV, plain text, pages."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from simhbase.corpus.record import (
     too_long,
 )
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
+from simhbase.corpus.warc import warc_records
 from simhbase.errors import BadInput
 from simhbase.packing import SUFFIXES, Unreadable
 
@@ -35,6 +36,7 @@ _BY_EXTENSION: dict[str, Format] = {
     ".html": "html",
     ".htm": "html",
     ".parquet": "parquet",
+    ".warc": "warc",
 }
 EXTENSIONS = tuple(_BY_EXTENSION)
 _SPREAD_OUT = {b"[": "jq -c '.[]'", b"{": "jq -c ."}  # first lines, and what writes an object a line
@@ -74,6 +76,8 @@ def raw_records(
             case "html":
                 page = _whole(source, content, options)
                 yield page._replace(holds="page") if isinstance(page, Raw) else page
+            case "warc":
+                yield from warc_records(source, content, options)
             case "parquet":
                 next(content, b"")  # says so where it is one, but packed or from a pipe
                 raise Unreadable(f"it is no Parquet file: those begin with {MAGIC.decode()}")

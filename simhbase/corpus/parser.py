@@ -64,8 +64,8 @@ class Parser:
         return record_id
 
     def _content(self, raw: Raw, fields: dict[str, Any] | None) -> str:
-        if raw.holds == "page":  # says its own encoding
-            return extract_html(raw.data)
+        if raw.holds == "page":  # says its own encoding, or its server does
+            return extract_html(raw.data, raw.encoding)
         if fields is None:
             content = self._decode(raw, raw.data)
         else:

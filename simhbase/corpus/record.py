@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from simhbase.errors import BadInput, UsageError
 from simhbase.text.encoding import decode
 
-Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet"]
+Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet", "warc"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 IdFrom = Literal["field", "line", "text"]
 IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
@@ -23,10 +23,10 @@ VALUE_HINT = "`representative` names another"  # what to do where the value_fiel
 class InputOptions:
     """How files are read.
 
-    format: jsonl, csv, tsv, parquet, text (a file a document), html (the same, of a page's main text) or
-    lines (a line a document); None goes by each file's name and takes JSON lines where the name says nothing.
-    html: what the text_field holds is HTML, of which the main text is taken. id_field, text_field and
-    fingerprint_field name JSON fields (a dot steps into objects, where the whole name is no key of the
+    format: jsonl, csv, tsv, parquet, warc, text (a file a document), html (the same, of a page's main text)
+    or lines (a line a document); None goes by each file's name and takes JSON lines where the name says
+    nothing. html: what the text_field holds is HTML, of which the main text is taken. id_field, text_field
+    and fingerprint_field name JSON fields (a dot steps into objects, where the whole name is no key of the
     record), CSV columns or Parquet's (a dot steps into structs); with a fingerprint_field they have a
     fingerprint (hexadecimal, `fingerprint_bits` long) in place of a text. id_from: ids are those of the
     id_field where a format has fields; line: the source and the line of each document; text: 16 hex digits of

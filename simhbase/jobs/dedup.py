@@ -173,7 +173,7 @@ class _Values:
     def __init__(self, preferred: Preference, options: InputOptions, watcher: Watcher) -> None:
         if preferred.field is None and options.fingerprint_field is not None:
             raise UsageError("`representative='longest'`: fingerprints have no length. Give the texts")
-        if preferred.field is not None and options.format in ("text", "html", "lines"):
+        if preferred.field is not None and options.format in ("text", "html", "lines", "warc"):
             raise UsageError(f"`representative`: documents of `format={options.format!r}` have no fields")
         self._preferred = preferred
         self._watcher = watcher

@@ -22,17 +22,17 @@ _LONE_CHARACTER = re.compile(r"(>\s*[\u0800-\ud7ff\uf900-\uffff])(?=\s*<)")
 _MARK = "\u200b"
 
 
-def extract_html(html: str | bytes) -> str:
+def extract_html(html: str | bytes, encoding: str | None = None) -> str:
     """The main text of a page: no markup, navigation, comments, scripts or hidden elements.
 
-    Bytes are read as UTF-8 if they are valid UTF-8, else in the encoding that the page declares, else
-    in the one they look like; what does not fit becomes U+FFFD. Broken markup is read as browsers
-    read it. A page without text gives "".
+    Bytes are read as UTF-8 if they are valid UTF-8, else in the `encoding` that its server has named, else
+    in the one that the page declares or looks like; what does not fit becomes U+FFFD. Broken markup is
+    read as browsers read it. A page without text gives "".
     """
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
-    page = html if isinstance(html, str) else _decode_page(html)
+    page = html if isinstance(html, str) else _decode_page(html, encoding)
     marked = _LONE_CHARACTER.sub(rf"\1{_MARK}", page)
     tree = HTMLTree.parse_from_bytes(marked.encode("utf-8", "replace"))
     document = tree.document
@@ -50,13 +50,13 @@ def extract_html(html: str | bytes) -> str:
     return text.replace(_MARK, "")
 
 
-def _decode_page(html: bytes) -> str:
+def _decode_page(html: bytes, encoding: str | None) -> str:
     """A wrong declaration of a page in UTF-8 is common, valid UTF-8 by accident is not."""
     try:
         return decode(html)
     except BadInput:
         from resiliparse.parse.encoding import detect_encoding
 
-        encoding = detect_encoding(html, from_html_meta=True) or "utf-8"
+        encoding = encoding or detect_encoding(html, from_html_meta=True) or "utf-8"
         # Pages that say GBK are GB18030 to browsers, and hold what GBK does not.
         return html.decode("gb18030" if encoding == "gbk" else encoding, "replace")

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+from resiliparse.parse.encoding import map_encoding_to_html5
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+from simhbase.corpus.record import Record, Reject, SourceReject
+from tests.reading import read, rejects, texts, write
+
+PAGE = "<html><body><nav>x</nav><p>中文正文在这里。</p></body></html>"
+HTML = "text/html; charset=utf-8"
+
+
+class Archive:
+    """Records one after the other, as a crawler writes them."""
+
+    def __init__(self, *, packed: bool = False) -> None:
+        self._file = io.BytesIO()
+        self._writer = WARCWriter(self._file, gzip=packed)
+        self._writer.write_record(self._writer.create_warcinfo_record("x.warc", {"software": "a crawler"}))
+
+    @property
+    def data(self) -> bytes:
+        return self._file.getvalue()
+
+    def answer(
+        self,
+        address: str,
+        body: bytes,
+        kind: str | None = HTML,
+        status: str = "200 OK",
+        **headers: str,
+    ) -> Archive:
+        fields = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        if kind:
+            fields.append(("Content-Type", kind))
+        http = StatusAndHeaders(status, fields, protocol="HTTP/1.1")
+        return self._write(address, "response", body, http_headers=http)
+
+    def other(self, address: str, kind: str, body: bytes, content_type: str) -> Archive:
+        return self._write(address, kind, body, warc_content_type=content_type)
+
+    def _write(self, address: str, kind: str, body: bytes, **more: Any) -> Archive:
+        record = self._writer.create_warc_record(address, kind, payload=io.BytesIO(body), **more)
+        self._writer.write_record(record)
+        record.raw_stream.close()  # a temporary file, which warcio leaves open
+        return self
+
+
+def three(*, packed: bool = False) -> Archive:
+    archive = Archive(packed=packed)
+    for name in "abc":
+        archive.answer(f"http://x/{name}", name.encode() * 3000, "text/plain")
+    return archive
+
+
+def test_pages_and_texts_that_were_fetched_are_documents(tmp_path):
+    archive = Archive()
+    archive.answer("http://x/page", PAGE.encode())
+    archive.answer("http://x/xhtml", PAGE.encode(), "application/xhtml+xml", "203 Non-Authoritative")
+    archive.answer("http://x/text", "文".encode(), "Text/Plain")
+    archive.other("file:///r.html", "resource", PAGE.encode(), "text/html")
+    path = write(tmp_path / "x.warc", archive.data)
+    items = read(path)
+    assert texts(items) == [
+        ("http://x/page", "中文正文在这里。"),
+        ("http://x/xhtml", "中文正文在这里。"),
+        ("http://x/text", "文"),
+        ("file:///r.html", "中文正文在这里。"),
+    ]
+    assert [(item.source, item.line) for item in items] == [(str(path), number) for number in (2, 3, 4, 5)]
+
+
+def test_everything_else_is_passed_over_without_a_word(tmp_path):
+    archive = Archive()
+    archive.answer("http://x/1", b"gone", status="404 Not Found")
+    archive.answer("http://x/2", b"", status="301 Moved", Location="http://x/3")
+    archive.answer("http://x/3", b"\x89PNG", "image/png")
+    archive.answer("http://x/4", b"x" * 5000, "video/mp4")
+    archive.answer("http://x/5", b"no type", None)
+    archive.other("http://x/6", "request", b"GET / HTTP/1.1\r\n\r\n", "application/http; msgtype=request")
+    archive.other("http://x/6", "metadata", b"fetchTimeMs: 1\r\n", "application/warc-fields")
+    archive.other("http://x/6", "conversion", b"text", "text/plain")
+    archive.other("dns:x", "response", b"x. IN A 127.0.0.1", "text/dns")
+    archive.answer("http://x/7", b"text", "text/plain")
+    assert texts(read(write(tmp_path / "x.warc", archive.data), max_record_bytes=1000)) == [
+        ("http://x/7", "text")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding"),
+    [("gb2312", "gb18030"), ("Big5", "big5"), ('"shift_jis"', "shift_jis"), ("utf-8", "utf-8")],
+)
+@pytest.mark.parametrize("kind", ["text/html", "text/plain"])
+def test_the_encoding_is_the_one_that_the_server_names(tmp_path, kind, declared, encoding):
+    archive = Archive().answer("http://x/", "中文".encode(encoding), f"{kind};charset={declared}")
+    assert texts(read(write(tmp_path / "x.warc", archive.data))) == [("http://x/", "中文")]
+
+
+@pytest.mark.parametrize("declared", ["klingon", "hex", "idna", "replacement", ""])
+def test_an_encoding_that_browsers_do_not_know_is_none(tmp_path, declared):
+    archive = Archive().answer("http://x/", "中文".encode(), f"text/plain; charset={declared}")
+    assert texts(read(write(tmp_path / "x.warc", archive.data))) == [("http://x/", "中文")]
+
+
+def test_content_that_the_server_has_packed_or_cut_to_chunks_is_unpacked(tmp_path):
+    chunks = b"3\r\none\r\n4\r\n two\r\n0\r\n\r\n"
+    archive = Archive()
+    archive.answer("http://x/1", gzip.compress(b"one two"), "text/plain", Content_Encoding="gzip")
+    archive.answer("http://x/2", zlib.compress(b"one two"), "text/plain", Content_Encoding="deflate")
+    archive.answer("http://x/3", chunks, "text/plain", Transfer_Encoding="chunked")
+    archive.answer("http://x/4", b"junk", "image/png", Content_Encoding="gzip")
+    archive.answer("http://x/5", b"junk", "text/plain", Content_Encoding="gzip")
+    archive.answer("http://x/6", b"one two", "text/plain")
+    *good, bad, last = read(write(tmp_path / "x.warc", archive.data))
+    assert texts(good) == [(f"http://x/{number}", "one two") for number in (1, 2, 3)]
+    assert (bad.line, bad.id, last.id) == (6, "http://x/5", "http://x/6")
+    assert bad.reason.startswith("its content cannot be read (")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, zstandard.compress])
+def test_archives_are_read_packed_as_a_whole_too(tmp_path, pack):
+    assert [item.id[-1] for item in read(write(tmp_path / "x.warc", pack(three().data)))] == list("abc")
+
+
+def test_archives_that_are_packed_record_by_record_lie_in_folders_and_come_through_pipes(tmp_path):
+    data = three(packed=True).data
+    write(tmp_path / "x.warc.gz", data)
+    assert [item.id[-1] for item in read(tmp_path)] == list("abc")
+    assert [item.id[-1] for item in read("-", stdin=io.BytesIO(data), format="warc")] == list("abc")
+
+
+def test_ids_may_be_made_of_places_and_texts(tmp_path):
+    path = write(tmp_path / "x.warc", three().data)
+    assert [item.id for item in read(path, id_from="line")] == [f"{path}:{number}" for number in (2, 3, 4)]
+    assert {len(item.id) for item in read(path, id_from="text")} == {16}
+
+
+def test_addresses_in_brackets_are_read_without_them(tmp_path):
+    data = three().data.replace(b"URI: http://x/a\r", b"URI: <http://x/a>\r")
+    assert read(write(tmp_path / "x.warc", data))[0].id == "http://x/a"
+    data = three().data.replace(b"WARC-Target-URI: http://x/a\r", b"X: http://x/a\r")
+    assert rejects(read(write(tmp_path / "x.warc", data)))[0] == (
+        2, None, "the record has no WARC-Target-URI, which is its id"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1001, 200_000])
+def test_a_text_that_is_too_long_is_rejected_and_the_others_are_kept(tmp_path, size):
+    archive = Archive().answer("http://x/1", b"x" * size, "text/plain")
+    archive.answer("http://x/2", gzip.compress(b"x" * size), "text/plain", Content_Encoding="gzip")
+    archive.answer("http://x/3", b"x" * 1000, "text/plain")
+    *long, good = read(write(tmp_path / "x.warc", archive.data), max_record_bytes=1000)
+    assert [item.id for item in long] == ["http://x/1", "http://x/2"]
+    assert all("at most 1,000 are read" in item.reason for item in long)
+    assert good.id == "http://x/3"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_archive_that_was_cut_short_gives_what_came_before_and_says_so(tmp_path, packed):
+    data = three(packed=packed).data
+    *records, end = read(write(tmp_path / "x.warc", data[: -len(data) // 4]))
+    assert [item.id[-1] for item in records] == ["a", "b"][: len(records)]
+    assert records
+    assert (end.line, end.id) == (len(records) + 2, None)
+    assert "cut short" in end.reason
+
+
+def test_damage_inside_what_is_packed_is_told(tmp_path):
+    data = bytearray(three(packed=True).data)
+    begin = data.rindex(b"\x1f\x8b\x08")
+    data[begin + 20 : begin + 60] = bytes(40)
+    *records, end = read(write(tmp_path / "x.warc.gz", data))
+    assert [item.id[-1] for item in records] == ["a", "b"]
+    assert "its gzip data is damaged" in end.reason
+
+
+def test_a_record_that_lost_some_bytes_is_told(tmp_path):
+    data = three().data
+    begin = data.index(b"bbbb")
+    *records, end = read(write(tmp_path / "x.warc", data[:begin] + data[begin + 10 :]))
+    assert [item.id[-1] for item in records] == ["a", "b"]
+    assert (type(end), end.line) == (Reject, 4)
+    assert end.reason.startswith("it is damaged, or no WARC (")
+
+
+def test_what_is_no_archive_is_one_reject(tmp_path):
+    (item,) = read(write(tmp_path / "x.warc", b"hello\nworld\n" * 100))
+    assert isinstance(item, SourceReject)
+    assert item.reason.startswith("it is damaged, or no WARC (")
+
+
+def test_every_encoding_of_browsers_is_one_of_pythons():
+    labels = "866 ansi_x3.4-1968 big5-hkscs cp1250 csiso2022kr euc-jp euc-kr gb18030 hz-gb-2312 ibm866 \
+        iso-2022-jp iso-8859-1 iso-8859-8-i iso-8859-16 koi8-u logical macintosh ms_kanji sjis tis-620 \
+        utf-16 utf-16be utf-16le windows-874 windows-949 x-cp1258 x-mac-cyrillic x-user-defined x-x-big5"
+    for label in labels.split():
+        if (name := map_encoding_to_html5(label, False)) is not None:
+            b"".decode(name)
+
+
+@given(st.data())
+def test_an_archive_cut_anywhere_gives_the_records_before_and_says_so(tmp_path_factory, data):
+    whole = three().data
+    kept = data.draw(st.integers(1, len(whole) - 5))  # without the line ends of the last record it is whole
+    path: Path = write(tmp_path_factory.mktemp("warc") / "x.warc", whole[:kept])
+    items = read(path)
+    ids = [item.id[-1] for item in items if isinstance(item, Record)]
+    assert ids == list("abc")[: len(ids)]
+    between = whole[kept:].lstrip(b"\r\n").startswith(b"WARC/1.0")
+    assert between or isinstance(items[-1], Reject)
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 60), st.binary(max_size=9)), max_size=4
+    )
+)
+def test_no_damage_raises_anything(tmp_path_factory, changes):
+    data = bytearray(three().data)
+    for place, removed, inserted in changes:
+        begin = int(place * len(data))
+        data[begin : begin + removed] = inserted
+    items = read(write(tmp_path_factory.mktemp("warc") / "x.warc", bytes(data)))
+    assert all(isinstance(item, Record | Reject) for item in items)
