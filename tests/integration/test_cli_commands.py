@@ -1,12 +1,16 @@
 """Every command's answers, on the embedded store."""
 
+import bz2
 import gzip
 import json
+import lzma
 from hashlib import sha256
 
 import click
+import pyarrow as pa
 import pytest
 import zstandard
+from pyarrow import parquet
 
 import simhbase
 from simhbase.cli import cli
@@ -18,6 +22,12 @@ from tests.command_line import documents, fingerprints, read_lines, result, run,
 NEWS = "国务院总理主持召开常务会议，研究部署进一步促进就业和稳定物价的政策措施，听取有关部门工作汇报。"
 STORE = ("--store", "rocksdb:s.db")
 FAR = 0xFFFFFFFFFFFFFFFF
+
+
+WARC = (
+    b"WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: http://x/\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: %d\r\n\r\n%b\r\n\r\n" % (len(NEWS.encode()), NEWS.encode())
+)
 
 
 def load(tmp_path, values, *options, exit_code=0):
@@ -779,6 +789,25 @@ def test_documents_without_ids_are_named_by_their_texts(tmp_path):
     assert result("stats", "--exact", *STORE, cwd=tmp_path)["documents"] == 2
     ((found, _),) = matches(result("find", "--text", second, *STORE, cwd=tmp_path))
     assert len(found) == 16
+
+
+def test_a_folder_of_many_formats_is_loaded_by_several_processes(tmp_path):
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    rows = [{"n": number, "content": {"body": text}} for number, text in enumerate(texts(3000))]
+    parquet.write_table(pa.Table.from_pylist(rows), corpus / "a.parquet")
+    lines = b"".join(
+        json.dumps({"n": f"j{row['n']}", "content": row["content"]}).encode() + b"\n" for row in rows
+    )
+    (corpus / "b.jsonl.xz").write_bytes(lzma.compress(lines))
+    (corpus / "c.md").write_text(texts(1)[0], encoding="utf-8")
+    (corpus / "d.warc.bz2").write_bytes(bz2.compress(WARC))
+    options = ("--text-field", "content.body", "--id-field", "n", "--processes", 2)
+    report = result("load", "corpus", *options, *STORE, cwd=tmp_path)
+    assert (report["loaded"], report["rejected"]) == (6002, 0)
+    answer = result("find", "--text", texts(1)[0], *STORE, cwd=tmp_path)
+    assert {match["id"] for match in answer["matches"]} == {"0", "j0", "c.md"}
+    assert matches(result("find", "--text", NEWS, *STORE, cwd=tmp_path)) == [("http://x/", 0)]
 
 
 @pytest.mark.parametrize("name", ["find", "dedup", "load", "match"])

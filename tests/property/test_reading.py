@@ -91,7 +91,7 @@ def records(data: bytes, options: InputOptions) -> list[tuple[str, str | None]]:
     return [(item.id, item.text) if isinstance(item, Record) else (item.reason, None) for item in items]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "tsv", "text", "lines"])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "tsv", "text", "lines", "html", "parquet", "warc"])
 @given(data=st.binary(max_size=200), encoding=st.sampled_from(["utf-8", "auto", "gb18030"]))
 def test_no_bytes_whatever_raise_anything(form, data, encoding):
     options = InputOptions(format=form, encoding=encoding, max_record_bytes=100)
