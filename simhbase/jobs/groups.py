@@ -16,8 +16,10 @@ from simhbase.drawers.components import united
 from simhbase.drawers.join import Distinct, Pairs, distances, distinct
 from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.jobs.candidates import Candidates, Positions
 
 PAIRS_AT_ONCE = 1 << 16
+COMPARED_AT_ONCE = 1 << 12  # fewer: the answers of one lot spare many comparisons of the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,33 +81,59 @@ class Compared:
         # Of one fingerprint there are different texts, which tell more of their similarity.
         if self.exact is not None:
             return distinct(self.exact.texts[documents])
+        return self._distinct_fingerprints(documents)
+
+    def candidates(self, documents: NDArray[np.int64]) -> Candidates:
+        """Which of m different documents the fingerprints find near which."""
+        if self.exact is None:
+            return Candidates.of(np.arange(len(documents)), self._pairs(documents))
+        fingerprints = self._distinct_fingerprints(documents)
+        return Candidates.of(fingerprints.inverse, self._pairs(documents[fingerprints.first]))
+
+    def near_pairs(self, documents: NDArray[np.int64]) -> Iterator[Positions]:
+        """Pairs of positions among m different documents that the fingerprints find: each once but in no
+        order, in batches of bounded size."""
+        if self.exact is None:
+            return ((pairs.left, pairs.right) for pairs in self._pairs(documents))
+        candidates = self.candidates(documents)
+        return (candidates.behind(left) for left in candidates.lots(COMPARED_AT_ONCE))
+
+    def similarity(
+        self, documents: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Of the pairs of positions in `documents` (m,), counted exactly; 1 where nobody asks for it."""
+        if self.exact is None:
+            return np.ones(len(left))
+        return self.exact.similarity(documents[left], documents[right])
+
+    @property
+    def least(self) -> float:
+        """The similarity from which candidates are near."""
+        return 0.0 if self.exact is None else self.exact.least
+
+    def _pairs(self, documents: NDArray[np.int64]) -> Iterator[Pairs]:
+        return self.scheme.pairs(self.fingerprints[documents], self.bounds)
+
+    def _distinct_fingerprints(self, documents: NDArray[np.int64]) -> Distinct:
         verified = None if self.bounds.mismatches is None else self.scheme.sketching
         return distinct(identities(self.fingerprints[documents], verified))
 
-    def candidates(self, documents: NDArray[np.int64]) -> Iterator[Pairs]:
-        """Pairs of positions in `documents` (m,) that the fingerprints find."""
-        return self.scheme.pairs(self.fingerprints[documents], self.bounds)
-
-    def near(self, documents: NDArray[np.int64], candidates: Pairs) -> Pairs:
-        """Those of the candidates that are near."""
-        if self.exact is None:
-            return candidates
-        similarity = self.exact.similarity(documents[candidates.left], documents[candidates.right])
-        return candidates.where(similarity >= self.exact.least)
-
-    def grouped(self, representative: NDArray[np.int64]) -> Groups:
-        """Groups with what is known of each document and its representative."""
+    def grouped(
+        self, representative: NDArray[np.int64], similarity: NDArray[np.float64] | None = None
+    ) -> Groups:
+        """Groups with what is known of each document and its representative. similarity: float64 (n,),
+        where that has been counted exactly."""
         everyone, sketching = np.arange(len(self.fingerprints)), self.scheme.sketching
         distance: Distances = distances(self.fingerprints.values, everyone, representative)
-        similarity = None
+        estimated = None
         if sketching is not None:
             sketches = self.fingerprints.sketches
             mismatches = sketching.mismatches_among(sketches, everyone, sketches, representative)
-            distance, similarity = (
-                self.scheme.distances(distance, mismatches),
-                sketching.similarity(mismatches),
-            )
-        if self.exact is not None:
+            distance = self.scheme.distances(distance, mismatches)
+            estimated = sketching.similarity(mismatches)
+        if self.exact is None:
+            return Groups(representative, distance, estimated)
+        if similarity is None:
             similarity = np.ones(len(everyone))
             others = np.flatnonzero((self.exact.texts != self.exact.texts[representative]).any(axis=1))
             similarity[others] = self.exact.similarity(others, representative[others])
@@ -122,10 +150,11 @@ def groups(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups
     """
     values = compared.distinct(np.arange(len(compared.fingerprints)))
     root = np.arange(len(values.values))
-    for pairs in compared.candidates(values.first):
-        apart = pairs.where(root[pairs.left] != root[pairs.right])
-        near = compared.near(values.first, apart)
-        root = united(root, near.left, near.right)
+    for left, right in compared.near_pairs(values.first):
+        apart = root[left] != root[right]
+        left, right = left[apart], right[apart]
+        near = compared.similarity(values.first, left, right) >= compared.least
+        root = united(root, left[near], right[near])
     representative = values.first[root[values.inverse]]
     if order is not None:
         rank = np.empty_like(order)
@@ -140,18 +169,27 @@ def stars(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
 
     In input order documents added behind others change nothing for these. In another one that leads
     takes those near it out of their groups. Takes 8 bytes for each near pair of different fingerprints
-    (or texts), and as many again while they are gathered.
+    (16 where texts are compared), and as many again while they are gathered.
     """
     order = np.arange(len(compared.fingerprints)) if order is None else order
     values = compared.distinct(order)
     documents = order[values.first]
-    near = (compared.near(documents, pairs) for pairs in compared.candidates(documents))
-    keys = np.concatenate([np.empty(0, dtype=np.uint64), *map(_keys, near)])
-    keys.sort()
-    leader = _first_free(len(documents), keys)
-    representative = np.empty_like(order)
+    candidates = compared.candidates(documents)
+    leader, similarity = np.arange(len(documents)), np.ones(len(documents))
+    for lot in candidates.lots(PAIRS_AT_ONCE if compared.exact is None else COMPARED_AT_ONCE):
+        left, right = candidates.behind(lot[leader[lot] == lot])
+        free = leader[right] == right
+        left, right = left[free], right[free]
+        found = compared.similarity(documents, left, right)
+        near = found >= compared.least
+        left, right, found = left[near], right[near], found[near]
+        _take(leader, left, right)
+        taken = leader[right] == left
+        similarity[right[taken]] = found[taken]
+    representative, to_representative = np.empty_like(order), np.empty(len(order))
     representative[order] = documents[leader[values.inverse]]
-    return compared.grouped(representative)
+    to_representative[order] = similarity[values.inverse]
+    return compared.grouped(representative, to_representative)
 
 
 def _least_of(group: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -161,27 +199,13 @@ def _least_of(group: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np
     return least[group]
 
 
-def _keys(pairs: Pairs) -> NDArray[np.uint64]:
-    """Both positions of each pair in one integer, which sorts by left, then right."""
-    return pairs.left.astype(np.uint64) << np.uint64(32) | pairs.right.astype(np.uint64)
-
-
-def _first_free(n: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """For each of n who takes it: in the order of sorted keys, left takes right if both are free.
+def _take(leader: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> None:
+    """Notes in `leader` who takes each: in the order of the pairs, left takes right if both are free.
 
     One after the other, since each step needs the one before: in a long chain no two could be taken
     at once.
     """
-    leader = np.arange(n)
     one_by_one = leader.data  # several times faster than an array to read and write single items
-    for start in range(0, len(keys), PAIRS_AT_ONCE):
-        chunk = keys[start : start + PAIRS_AT_ONCE]
-        left, right = (
-            (chunk >> np.uint64(32)).astype(np.int64),
-            (chunk & np.uint64(2**32 - 1)).astype(np.int64),
-        )
-        free = (leader[left] == left) & (leader[right] == right)
-        for one, other in zip(left[free].tolist(), right[free].tolist(), strict=True):
-            if one_by_one[one] == one and one_by_one[other] == other:
-                one_by_one[other] = one
-    return leader
+    for one, other in zip(left.tolist(), right.tolist(), strict=True):
+        if one_by_one[one] == one and one_by_one[other] == other:
+            one_by_one[other] = one

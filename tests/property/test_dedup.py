@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -201,3 +201,65 @@ def test_the_best_document_left_leads_all_that_are_similar_to_it_and_left(ordere
                 representative[other] = leader
     assert found.representative.tolist() == representative.tolist()
     assert (found.similarity == 1).all()
+
+
+def similarities_of(data, values: list[int], kinds):
+    """A similarity for each two texts, which says nothing of a third one's: 1 for equal ones."""
+    texts = list(zip(values, kinds.tolist(), strict=True))
+    names = sorted(set(texts))
+    drawn = data.draw(
+        st.lists(st.sampled_from([0.2, 0.5, 0.9]), min_size=len(names) ** 2, max_size=len(names) ** 2)
+    )
+    matrix = np.array(drawn).reshape(len(names), len(names))
+    matrix = np.minimum(matrix, matrix.T)
+    np.fill_diagonal(matrix, 1)
+    numbers = np.array([names.index(text) for text in texts])
+    return matrix[np.ix_(numbers, numbers)]
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 12])
+@given(ordered=ordered_values(), k=st.integers(0, 4), data=st.data())
+def test_every_member_is_as_near_and_as_similar_to_its_representative_as_asked_for(at_once, ordered, k, data):
+    values, order = ordered
+    kinds = data.draw(kinds_of(values))
+    matrix = similarities_of(data, values, kinds)
+    exact = replace(exact_of(values, kinds), similarity=lambda left, right: matrix[left, right])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simhbase.jobs.groups.COMPARED_AT_ONCE", at_once)
+        found = grouped(stars, values, k, order, exact=exact)
+    everyone = np.arange(len(values))
+    assert found.distance.max() <= k
+    assert (matrix[everyone, found.representative] >= exact.least).all()
+    assert found.similarity.tolist() == matrix[everyone, found.representative].tolist()
+    assert found.representative.tolist() == verified_stars(values, k, order, matrix >= exact.least)
+    for text in set(zip(values, kinds.tolist(), strict=True)):
+        same = [place for place in everyone if (values[place], kinds[place]) == text]
+        assert len(set(found.representative[same].tolist())) == 1
+
+
+def verified_stars(values: list[int], k: int, order: list[int], similar) -> list[int]:
+    representative = [NONE] * len(values)
+    for leader in order:
+        if representative[leader] != NONE:
+            continue
+        for other, value in enumerate(values):
+            near = apart(value, values[leader], 64) <= k and similar[leader, other]
+            if representative[other] == NONE and near:
+                representative[other] = leader
+    return representative
+
+
+@given(values=shuffled_values(), k=st.integers(0, 4), data=st.data())
+def test_chains_join_what_is_near_and_similar_however_many_are_compared_at_once(values, k, data):
+    kinds = data.draw(kinds_of(values))
+    matrix = similarities_of(data, values, kinds)
+    exact = replace(exact_of(values, kinds), similarity=lambda left, right: matrix[left, right])
+    found = []
+    for at_once in (1, 7, 1 << 12):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("simhbase.jobs.groups.COMPARED_AT_ONCE", at_once)
+            found.append(grouped(groups, values, k, exact=exact).representative.tolist())
+    near = [[apart(one, other, 64) <= k for other in values] for one in values]
+    linked = np.array(near) & (matrix >= exact.least)
+    reached = np.linalg.matrix_power(linked.astype(object), len(values)) > 0
+    assert found == [np.argmax(reached, axis=1).tolist()] * 3

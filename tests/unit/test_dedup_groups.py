@@ -10,7 +10,7 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.groups import PAIRS_AT_ONCE, Compared, Groups, groups, stars
+from simhbase.jobs.groups import PAIRS_AT_ONCE, Compared, Exact, Groups, groups, stars
 
 
 def grouped(values: np.ndarray, k: int) -> Groups:
@@ -103,3 +103,41 @@ def test_the_most_preferred_stands_for_a_group_that_its_first_names():
     assert found.representative.tolist() == [3, 3, 2, 3, 2]
     assert found.first.tolist() == [0, 0, 2, 0, 2]
     assert found.distance.tolist() == [2, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("grouping", [groups, stars])
+def test_very_many_texts_of_one_fingerprint_take_no_memory_for_their_pairs(grouping):
+    n = 5000
+    names = np.column_stack([np.arange(n, dtype=np.uint64)] * 2)
+    compared = []
+
+    def similarity(left, right):
+        compared.append(len(left))
+        return np.ones(len(left))
+
+    values = FingerprintBatch.bare(np.full(n, 0xABCD, dtype=np.uint64))
+    tracemalloc.start()
+    found = grouping(
+        Compared(values, SimHashScheme(layout("5x2"), 3), Bounds(3), Exact(0.5, names, similarity))
+    )
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert set(found.representative.tolist()) == {0}
+    assert peak < 500 * n  # a list of the pairs takes 4 * n bytes a document
+    assert sum(compared) <= 3 * n
+
+
+def test_texts_that_are_equal_are_not_compared():
+    names = np.repeat(np.arange(2, dtype=np.uint64), 50)
+    compared = []
+
+    def similarity(left, right):
+        compared.extend(zip(left.tolist(), right.tolist(), strict=True))
+        return np.zeros(len(left))
+
+    values = FingerprintBatch.bare(np.zeros(100, dtype=np.uint64))
+    exact = Exact(0.5, np.column_stack([names, names]), similarity)
+    found = stars(Compared(values, SimHashScheme(layout("5x2"), 3), Bounds(3), exact))
+    assert compared == [(0, 50)]
+    assert found.representative.tolist() == [0] * 50 + [50] * 50
+    assert set(found.similarity.tolist()) == {1}
