@@ -68,7 +68,8 @@ if TYPE_CHECKING:
     from simhbase.index.manifests import LoadState
     from simhbase.index.stats import Stats
     from simhbase.index.vacuum import VacuumReport, vacuum
-    from simhbase.jobs.dedup import DedupReport, dedup
+    from simhbase.jobs.dedup import dedup
+    from simhbase.jobs.dedup_report import DedupReport
     from simhbase.jobs.learn_boilerplate import BoilerplateReport, learn_boilerplate
     from simhbase.jobs.learn_idf import IdfReport, learn_idf
     from simhbase.jobs.load import LoadReport, load
@@ -147,7 +148,8 @@ _NAMES = {
     "index.manifests": "LoadState",
     "index.stats": "Stats",
     "index.vacuum": "VacuumReport vacuum",
-    "jobs.dedup": "DedupReport dedup",
+    "jobs.dedup": "dedup",
+    "jobs.dedup_report": "DedupReport",
     "jobs.learn_boilerplate": "BoilerplateReport learn_boilerplate",
     "jobs.learn_idf": "IdfReport learn_idf",
     "jobs.load": "LoadReport load",

@@ -55,6 +55,17 @@ def simhash(weighted: list[tuple[str, int]], bits: int = 64) -> int:
     return sum(1 << bit for bit in range(bits) if sums[bit] > 0)
 
 
+def shingles(text: str) -> set[str]:
+    bare = normalise(text).replace(" ", "")
+    return {bare[start : start + 3] for start in range(len(bare) - 2)}
+
+
+def similarity(one: str, other: str) -> float:
+    """The Jaccard similarity of two texts of three characters and more."""
+    a, b = shingles(one), shingles(other)
+    return len(a & b) / len(a | b)
+
+
 def documents(corpus: str, every: int = 1) -> Iterator[tuple[str, str]]:
     """(id, text) of every so-manieth document of a corpus; skips the test where it is not here."""
     path = DATA / f"{corpus}.jsonl.gz"

@@ -3,52 +3,59 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from simhbase.cli.inputs import UNIQUE_LINES, end, input_options_with_fingerprints, or_stdin, output_option
-from simhbase.cli.options import ProfileOptions, converted, min_similarity_option, profile_options_with_bits
-from simhbase.cli.output import Output, json_option
+from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options_with_bits
+from simhbase.cli.output import Output, json_option, values_of
 from simhbase.corpus.inputs import Inputs
 from simhbase.jobs.dedup import dedup as dedup_documents
-from simhbase.jobs.representative import Preference, preference
+from simhbase.jobs.dedup_report import DedupReport
 
 
 @click.command(
     epilog="""\b
 Examples:
   simhbase dedup --unique unique.jsonl --duplicates duplicates.jsonl corpus.jsonl.gz
-  simhbase dedup --representative -date --no-chains --duplicates duplicates.jsonl corpus.jsonl.gz
+  simhbase dedup --keep newest --date-field day --duplicates duplicates.jsonl corpus.jsonl.gz
   simhbase dedup --bits 128 -k 6 --json 'parts/*.jsonl.zst'
 """
 )
 @input_options_with_fingerprints
 @profile_options_with_bits("k")
-@min_similarity_option("Least Jaccard similarity of a match, counted exactly in what the fingerprints find.")
+@min_similarity_option(
+    "Least Jaccard similarity of a match, counted exactly in what the fingerprints find; 0: compare no "
+    "texts. [default: the threshold of a profile that has one, else 0.65]"
+)
 @click.option(
-    "--representative",
-    "preferred",
-    default="first",
-    show_default=True,
-    metavar="first|longest|FIELD|-FIELD",
-    callback=converted(preference),
-    help="Representative of a group: the first in input order, the longest text, or the greatest (-FIELD: "
-    "least) value of a field, as numbers where all are, else as texts.",
+    "--keep",
+    metavar="first|longest|newest|FIELD|-FIELD",
+    help="Which document of a group to keep: the first in input order, the longest text, the newest by "
+    "the field date (--date-field names another), or that with the greatest (-FIELD: least) value of a "
+    "field, as numbers where all are, else as texts. [default: first]",
+)
+@click.option("--representative", hidden=True, help="The former name of --keep.")
+@click.option(
+    "--date-field", default="date", show_default=True, hidden=True, help="Field that --keep newest goes by."
 )
 @click.option(
     "--chains/--no-chains",
-    default=True,
+    default=False,
     show_default=True,
-    help="A group is a connected component of matches; or a representative and what matches it.",
+    help="A group is a connected component of matches; or a document that is kept and what matches it.",
 )
-@output_option("--unique", "File for the representatives, and the documents without a match. " + UNIQUE_LINES)
-@output_option("--duplicates", "File for the others, each with its representative and its group.")
+@output_option("--unique", "File for the documents that are kept, and those without a match. " + UNIQUE_LINES)
+@output_option("--duplicates", "File for the others, each with what is kept for it and its group.")
 @json_option
 def dedup(
     inputs: Inputs,
     chosen: ProfileOptions,
     min_similarity: float | None,
-    preferred: Preference | None,
+    keep: str | None,
+    representative: str | None,
+    date_field: str,
     chains: bool,
     unique: Path | None,
     duplicates: Path | None,
@@ -56,32 +63,44 @@ def dedup(
 ) -> None:
     """Find the near-duplicates within one corpus, without a store.
 
-    A group is a connected component: documents that a chain of matches joins, so that two of them may differ
-    in more than k bits. Its representative is the first in input order, or that of --representative; ties
-    go to the first in input order, and documents without the field come last. With --no-chains groups are
-    formed greedily: the most preferred document and all its matches, then the most preferred of the rest,
-    and so on. All pairs within any k
-    are found: a layout is chosen for it unless --layout names one.
+    A group is a document and all its matches: two fingerprints within k bits whose texts are compared, too,
+    and share --min-similarity of their shingles. Groups are formed greedily: around the most preferred
+    document (--keep), then around the most preferred of the rest, and so on; ties go to the first in input
+    order, and documents without the field come last. With --chains a group is a connected component:
+    documents that a chain of matches joins, so that two of them may have little in common. All pairs
+    within any k are found: a layout is chosen for it unless --layout names one.
 
-    Fingerprints, and the values of --representative, are kept in memory. Until the end this takes room on
-    disk for the input without compression: beside the files of --unique and --duplicates, and for the
-    texts of --min-similarity in the folder for temporary files. --bits 128 takes longer fingerprints.
+    Fingerprints, and the values of --keep, are kept in memory. Until the end this takes room on disk: for
+    texts and ids, and with --unique once more for the input without compression, beside the files that are
+    written, or in the folder for temporary files where none are. --bits 128 takes longer fingerprints.
 
-    A group is named by the id of its first document, whichever is its representative. So it keeps its name
-    when documents are added behind the others; where these join two groups, the earlier name stays. Only
-    with --no-chains and another --representative than first, an added document may take others out of
-    their group.
+    A group is named by the id of its first document, whichever is kept. With --keep first, documents added
+    behind the others change no group of these; another --keep may take some out of their group. With --chains
+    added documents only ever join groups, and the earlier name stays.
     """
     report = dedup_documents(
         or_stdin(inputs),
         chosen.given,
         min_similarity=min_similarity,
-        representative=preferred,
+        keep=next(each for each in (keep, representative, "first") if each is not None),
+        date_field=date_field,
         chains=chains,
         unique=unique,
         duplicates=duplicates,
     )
-    output.report(report)
+    output.summary(_summary(report, everything=output.is_for_programs))
     if report.duplicates and not (unique or duplicates):
         output.hint("to see them: --duplicates FILE lists the duplicates, --unique FILE the other documents")
     end(report.counts)
+
+
+def _summary(report: DedupReport, *, everything: bool) -> dict[str, Any]:
+    """The report by name; for people groups in a line, and sources where there are several."""
+    summary = values_of(report)
+    if everything:
+        return summary
+    sources, largest = summary.pop("sources"), summary.pop("largest")
+    if largest:
+        sizes = ", ".join(f"{each['documents']:,}" for each in largest)
+        summary["largest groups"] = f"{sizes}: the largest is that of {largest[0]['group']}"
+    return summary | ({"sources": sources} if len(sources) > 1 else {})

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import wraps
 from typing import Any, ClassVar, Protocol
 
@@ -38,11 +38,11 @@ OPTIONS: Mapping[str, str] = {"share": "--boilerplate-share"} | {
         "id_prefix",
         "ids_are_unique",
         "jaccard",
+        "keep",
         "max_record_bytes",
         "max_rejects",
         "min_similarity",
         "regions",
-        "representative",
         "sample",
         "text_field",
         "ttl",
@@ -102,7 +102,7 @@ class JsonOutput:
 
     def report(self, report: Report) -> None:
         """The summary of a report."""
-        self.summary(_values(report))
+        self.summary(values_of(report))
 
     def hint(self, text: str) -> None:
         """Nothing: a program reads this."""
@@ -157,7 +157,7 @@ class ConsoleOutput:
 
     def report(self, report: Report) -> None:
         """The summary of a report, without what there is rarely."""
-        values = _values(report)
+        values = values_of(report)
         self.summary({name: value for name, value in values.items() if value or name not in RARE})
 
     def hint(self, text: str) -> None:
@@ -195,12 +195,11 @@ class Report(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-def _values(report: Report) -> dict[str, Any]:
-    return {
-        each.name: value
-        for each in fields(report)
-        if not isinstance(value := getattr(report, each.name), Counts)
-    }
+def values_of(report: Report) -> dict[str, Any]:
+    """What a report says by name, but for the counts of its inputs."""
+    names = [each.name for each in fields(report) if not isinstance(getattr(report, each.name), Counts)]
+    values = asdict(report)
+    return {name: values[name] for name in names}
 
 
 def message(text: str) -> None:

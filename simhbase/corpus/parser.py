@@ -82,7 +82,7 @@ class Parser:
         if isinstance(value, (bool, list, dict)):
             raise BadInput(
                 f"field {self.options.value_field!r} is {TYPE_NAMES[type(value)]}: "
-                "`representative` compares texts or numbers"
+                "`keep` compares texts or numbers"
             )
         known: Value | None = None if value == "" else value
         return known

@@ -16,7 +16,7 @@ IdFrom = Literal["field", "line", "text"]
 IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 
 MAX_RECORD_BYTES = 16 << 20
-VALUE_HINT = "`representative` names another"  # what to do where the value_field is missing
+VALUE_HINT = "`keep` names another"  # what to do where the value_field is missing
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simhbase.errors import SimhbaseError
 
 
@@ -47,6 +50,11 @@ class Spool:
             self._file.flush()
         for value in values:
             self._ends.append(self._ends[-1] + len(value))
+
+    def sizes(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many bytes those of these numbers have: int64 (m,)."""
+        ends = np.frombuffer(self._ends, dtype=np.int64)
+        return ends[numbers + 1] - ends[numbers]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
         """Those of these numbers."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import gettempdir
 from types import TracebackType
 from typing import Self, cast
 
@@ -16,15 +15,17 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.spool import Spool
 from simhbase.drawers.join import default_layout
-from simhbase.drawers.scheme import Bounds, Scheme, SimHashScheme
+from simhbase.drawers.scheme import AUTO, LEAST_THRESHOLD, Bounds, Scheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.groups import Exact
 from simhbase.jobs.pipeline import Batch
 from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
+from simhbase.slices import bounded_slices
 from simhbase.text.features import Extractor
 from simhbase.text.jaccard import jaccard, sets_of
 
-PAIRS_AT_ONCE = 4096  # compared exactly: the shingles of twice as many texts are in memory
+BYTES_AT_ONCE = 1 << 19  # of texts that are compared exactly; their shingles take some dozens of times that
+DEFAULT_SIMILARITY = 0.65  # below it are texts of one template, at and above it versions of one text
 
 
 @dataclass(frozen=True)
@@ -53,16 +54,26 @@ class Comparison:
         bounds = scheme.bounds(None, None) if min_similarity is None else scheme.loose_bounds(min_similarity)
         return cls(chosen, scheme, bounds, any_layout)
 
+    @classmethod
+    def exact(
+        cls, profile: Profile | Mapping[str, object] | None, min_similarity: float | None
+    ) -> tuple[Self, float]:
+        """What is near, and the least similarity of that as counted exactly, for None the profile's threshold
+        or DEFAULT_SIMILARITY; 0 where the fingerprints decide. Raises UsageError."""
+        by_fingerprints = cls.of(profile, None)
+        threshold = by_fingerprints.profile.threshold
+        if min_similarity is None and threshold == AUTO:  # sketches decide, as they tell the features
+            return by_fingerprints, LEAST_THRESHOLD
+        default = cast("float | None", threshold) or DEFAULT_SIMILARITY
+        least = default if min_similarity is None else min_similarity
+        return cls.of(profile, least) if least else by_fingerprints, least
+
     def scheme(self, n: int) -> Scheme:
         """How n fingerprints are indexed."""
         if not self.any_layout:
             return self.chosen
         k, bits = self.profile.k, self.profile.bits
         return SimHashScheme(default_layout(k, n, bits), k, self.profile.sketching)
-
-    def tells_similarity(self, min_similarity: float | None) -> bool:
-        """Whether texts are needed, to tell how similar they are."""
-        return self.profile.sketching is not None or min_similarity is not None
 
     @property
     def nothing(self) -> FingerprintBatch:
@@ -73,15 +84,14 @@ class Comparison:
 
 
 class ComparedTexts(AbstractContextManager["ComparedTexts"]):
-    """Counts the shingles that texts share. Keeps every text, on disk in the folder for temporary files,
-    until it is known which ones are near.
+    """Counts the shingles that texts share. Keeps every text, on disk, until it is known which ones are near.
 
-    least: the similarity from which they are.
+    least: the similarity from which they are; folder: where on disk.
     """
 
-    def __init__(self, profile: Profile, least: float) -> None:
+    def __init__(self, profile: Profile, least: float, folder: Path) -> None:
         self.least = least
-        self._texts = Spool(Path(gettempdir()))
+        self._texts = Spool(folder)
         self._digests: list[bytes] = []
         self._extractor = Extractor(profile.shingles, TABLE_BITS)
 
@@ -114,8 +124,8 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
         more: texts that were not put aside, whose positions are behind those of the others.
         """
         found = np.empty(len(left))
-        for start in range(0, len(left), PAIRS_AT_ONCE):
-            chunk = slice(start, start + PAIRS_AT_ONCE)
+        sizes = self._sizes(left, more) + self._sizes(right, more)
+        for chunk in bounded_slices(sizes, BYTES_AT_ONCE):
             wanted, places = np.unique([left[chunk], right[chunk]], return_inverse=True)
             found[chunk] = self._similarity(self._read(wanted, more), *places.reshape(2, -1))
         return found
@@ -128,6 +138,14 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
         for pair in np.flatnonzero((sets.sizes[left] == 0) & (sets.sizes[right] == 0)).tolist():
             found[pair] = texts[left[pair]] == texts[right[pair]]  # shorter than a shingle
         return found
+
+    def _sizes(self, numbers: NDArray[np.int64], more: Sequence[str]) -> NDArray[np.int64]:
+        """Bytes of texts; of those not put aside, characters."""
+        here = numbers < self.count
+        sizes = np.empty(len(numbers), dtype=np.int64)
+        sizes[here] = self._texts.sizes(numbers[here])
+        sizes[~here] = [len(more[number]) for number in (numbers[~here] - self.count).tolist()]
+        return sizes
 
     def _read(self, numbers: NDArray[np.int64], more: Sequence[str]) -> list[str]:
         here, others = np.split(numbers, [np.searchsorted(numbers, self.count)])

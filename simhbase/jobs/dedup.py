@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
 from time import monotonic
@@ -16,13 +16,13 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputFile, duplicate_line, plain_target, unique_line
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Value
-from simhbase.corpus.rejects import Counts
 from simhbase.corpus.spool import Spool
 from simhbase.corpus.trim import Measured, text_alone, unique_trim, without_content
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.comparison import ComparedTexts, Comparison
+from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of, warnings_of
 from simhbase.jobs.groups import Compared, Groups, groups, stars
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
 from simhbase.jobs.representative import Preference, preference, text_among_numbers
@@ -31,31 +31,14 @@ from simhbase.profile import Profile
 LINES_AT_ONCE = 4096
 
 
-@dataclass(frozen=True)
-class DedupReport:
-    """What was found in a corpus.
-
-    documents: how many were read, with those that were rejected; unique: one of each group, and those that
-    are in none; duplicates: the others; groups: of two and more. counts: what could not be read, by kind;
-    where nothing at all could (`counts.nothing_read`), the command ends with an error.
-    """
-
-    documents: int
-    unique: int
-    duplicates: int
-    groups: int
-    rejected: int
-    seconds: float
-    counts: Counts
-
-
 def dedup(
     inputs: Inputs | str | Path | Sequence[str | Path],
     profile: Profile | Mapping[str, object] | None = None,
     *,
     min_similarity: float | None = None,
-    representative: str | Preference | None = "first",
-    chains: bool = True,
+    keep: str = "first",
+    date_field: str = "date",
+    chains: bool = False,
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
 ) -> DedupReport:
@@ -63,48 +46,60 @@ def dedup(
 
     profile: how texts become fingerprints and which of these match, or some of its parameters by name; a
     layout is chosen for its k where none is given. min_similarity: matches must also share so much of their
-    shingles, counted exactly. representative: which document of a group is its representative: "first" in
-    input order, "longest", or with the greatest ("-FIELD": least) value of a field. chains: a group is a
-    connected component; else a representative and what matches it. unique, duplicates: files to write the
-    documents that are kept to, and the others with their representatives and groups, as JSON lines: the
-    report has their numbers alone.
+    shingles (Jaccard), counted exactly: by default the profile's threshold, 0.65 where it has none, 0.5
+    where that is auto; 0: the fingerprints alone decide, as they do of inputs that are fingerprints. keep:
+    which document of a group is its representative: "first" in input order, "longest", "newest" (with the
+    greatest value of `date_field`), or with the greatest ("-FIELD": least) value of a field; values are
+    compared as numbers where all are, else as texts. chains: a group is a connected component of matches;
+    else a representative and what matches it. unique, duplicates: files to write the documents that are kept
+    to, and the others with their representatives and groups, as JSON lines: the report has their numbers
+    alone.
 
-    Fingerprints and values are kept in memory; what is written, and the texts for min_similarity, on disk
-    until the end. Raises UsageError for what does not go together, before anything is read;
-    TooManyRejects.
+    Fingerprints and values are kept in memory; ids, what is written, and the texts where they are compared,
+    on disk until the end, beside the files or else in the folder for temporary ones. Raises UsageError for
+    what does not go together, before anything is read; TooManyRejects.
     """
     inputs = Inputs.of(inputs)
     inputs.require_outputs(unique, duplicates)
     start = monotonic()
-    comparison = Comparison.of(profile, min_similarity)
-    preferred = preference(representative) if isinstance(representative, str) else representative
+    comparison, least = _comparison(inputs.options, profile, min_similarity)
+    preferred = preference(keep, date_field)
     inputs = _with_fields(inputs, comparison, preferred)
-    if inputs.options.fingerprint_field is not None and comparison.tells_similarity(min_similarity):
-        raise UsageError("`fingerprint_field`: fingerprints do not tell similarities. Give the texts")
     values = None if preferred is None else _Values(preferred, inputs.options, inputs.watcher)
     with ExitStack() as stack:
         rejects = stack.enter_context(inputs.noting_rejects())
-        files = [
-            kind(stack, Path(path))
-            for kind, path in ((_UniqueFile, unique), (_DuplicatesFile, duplicates))
-            if path
-        ]
-        exact = None
-        if min_similarity is not None:
-            exact = stack.enter_context(ComparedTexts(comparison.profile, min_similarity))
-        work = _work(inputs.options, comparison.profile, values, writes=bool(unique), keeps_texts=bool(exact))
+        folder = _folder(unique, duplicates)
+        exact = stack.enter_context(ComparedTexts(comparison.profile, least, folder)) if least else None
         kept = _Kept(comparison, exact, values)
+        ids, sources = _Ids(stack, folder), SourcesRead(inputs.paths)
+        files = _files(stack, unique, duplicates, ids)
+        work = _work(inputs.options, comparison.profile, values, writes=bool(unique), keeps_texts=bool(exact))
         batches = stack.enter_context(closing(inputs.each(work)))
         for batch in without_repeats(batches):
             rejects.note(batch)
-            for each in (kept, *files):
+            for each in (kept, ids, sources, *files):
                 each.put_aside(batch)
         grouped = kept.grouped(groups if chains else stars)
         for file in files:
             if rejects.counts.nothing_read:
                 file.abandon()
             file.write(grouped)
-    return _report(grouped, rejects.counts, monotonic() - start)
+        found = sources.reports(grouped.unique)
+        for warning in warnings_of(found):
+            inputs.watcher.note(warning)
+        return report_of(grouped, rejects.counts, found, ids.of, monotonic() - start)
+
+
+def _comparison(
+    options: InputOptions, profile: Profile | Mapping[str, object] | None, min_similarity: float | None
+) -> tuple[Comparison, float]:
+    """What is near, and the least similarity of that; 0 where no texts are compared."""
+    if options.fingerprint_field is None:
+        return Comparison.exact(profile, min_similarity)
+    comparison = Comparison.of(profile, None)
+    if min_similarity or comparison.profile.sketching is not None:
+        raise UsageError("`fingerprint_field`: fingerprints do not tell similarities. Give the texts")
+    return comparison, 0.0
 
 
 def _with_fields(inputs: Inputs, comparison: Comparison, preferred: Preference | None) -> Inputs:
@@ -124,19 +119,6 @@ def _work(
     trim = unique_trim(options) if writes else text_alone if keeps_texts else without_content
     trim = values.noted(trim) if values else trim
     return ChunkFingerprinter(Parser(options), None if options.fingerprint_field else profile, trim)
-
-
-def _report(grouped: Groups, counts: Counts, seconds: float) -> DedupReport:
-    kept = int(np.count_nonzero(grouped.unique))
-    return DedupReport(
-        documents=len(grouped.unique) + counts.rejected,
-        unique=kept,
-        duplicates=len(grouped.unique) - kept,
-        groups=grouped.count,
-        rejected=counts.rejected,
-        seconds=round(seconds, 3),
-        counts=counts,
-    )
 
 
 class _Kept:
@@ -172,9 +154,9 @@ class _Values:
 
     def __init__(self, preferred: Preference, options: InputOptions, watcher: Watcher) -> None:
         if preferred.field is None and options.fingerprint_field is not None:
-            raise UsageError("`representative='longest'`: fingerprints have no length. Give the texts")
+            raise UsageError("`keep='longest'`: fingerprints have no length. Give the texts")
         if preferred.field is not None and options.format in ("text", "html", "lines", "warc"):
-            raise UsageError(f"`representative`: documents of `format={options.format!r}` have no fields")
+            raise UsageError(f"`keep`: documents of `format={options.format!r}` have no fields")
         self._preferred = preferred
         self._watcher = watcher
         self._values: list[Value | None] = []
@@ -191,10 +173,10 @@ class _Values:
         """The documents, the most preferred first. Raises BadInput where none has a value."""
         field = self._preferred.field
         if self._values and all(value is None for value in self._values):
-            raise BadInput(f"`representative`: no document has anything in a field {field!r}")
+            raise BadInput(f"`keep`: no document has anything in a field {field!r}")
         if text := text_among_numbers(self._values):
             self._watcher.note(
-                f"`representative`: {field!r} is compared as text: {text[:40]!r} is no number, others are"
+                f"`keep`: {field!r} is compared as text: {text[:40]!r} is no number, others are"
             )
         return self._preferred.order(self._values)
 
@@ -204,7 +186,7 @@ class _UniqueFile:
 
     def __init__(self, stack: ExitStack, path: Path) -> None:
         self._file = stack.enter_context(OutputFile(path, of_use_in_part=False))
-        self._spool = stack.enter_context(Spool(_beside(path)))
+        self._spool = stack.enter_context(Spool(_folder(path)))
 
     def put_aside(self, batch: Batch) -> None:
         """Takes the next records."""
@@ -220,16 +202,30 @@ class _UniqueFile:
             self._file.write(self._spool.read(chunk.tolist()))
 
 
-class _DuplicatesFile:
-    """Writes the list of duplicates; keeps every id until it is known what is a duplicate of what."""
+class _Ids:
+    """Keeps every id until it is known which are asked for: those of duplicates, those that name groups."""
 
-    def __init__(self, stack: ExitStack, path: Path) -> None:
-        self._file = stack.enter_context(OutputFile(path, of_use_in_part=False))
-        self._spool = stack.enter_context(Spool(_beside(path)))
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self._spool = stack.enter_context(Spool(folder))
 
     def put_aside(self, batch: Batch) -> None:
         """Takes the next records."""
         self._spool.put_aside(each.encode() for each in batch.ids)
+
+    def of(self, documents: Sequence[int]) -> list[str]:
+        """Those of these documents."""
+        return [each.decode() for each in self._spool.read(documents)]
+
+
+class _DuplicatesFile:
+    """Writes the list of duplicates."""
+
+    def __init__(self, stack: ExitStack, path: Path, ids: _Ids) -> None:
+        self._file = stack.enter_context(OutputFile(path, of_use_in_part=False))
+        self._ids = ids
+
+    def put_aside(self, batch: Batch) -> None:
+        """Nothing: ids are enough."""
 
     def abandon(self) -> None:
         """Leaves the file that was there before."""
@@ -243,20 +239,31 @@ class _DuplicatesFile:
                 [None] * len(chunk) if grouped.similarity is None else grouped.similarity[chunk].tolist()
             )
             names = (
-                self._ids(documents) for documents in (chunk, grouped.representative[chunk], first[chunk])
+                self._ids.of(documents.tolist())
+                for documents in (chunk, grouped.representative[chunk], first[chunk])
             )
             lines = zip(*names, grouped.distance[chunk].tolist(), similarity, strict=True)
             self._file.write(
                 duplicate_line(each, by, far, similar, group) for each, by, group, far, similar in lines
             )
 
-    def _ids(self, documents: NDArray[np.int64]) -> list[str]:
-        return [each.decode() for each in self._spool.read(documents.tolist())]
+
+def _files(
+    stack: ExitStack, unique: str | Path | None, duplicates: str | Path | None, ids: _Ids
+) -> list[_UniqueFile | _DuplicatesFile]:
+    """Those that are asked for."""
+    files: list[_UniqueFile | _DuplicatesFile] = []
+    if unique:
+        files.append(_UniqueFile(stack, Path(unique)))
+    if duplicates:
+        files.append(_DuplicatesFile(stack, Path(duplicates), ids))
+    return files
 
 
-def _beside(path: Path) -> Path:
-    """The folder of a plain file, which has room for it; of others that for temporary files."""
-    return path.parent if plain_target(path) else Path(gettempdir())
+def _folder(*outputs: str | Path | None) -> Path:
+    """That of the first plain file, which has room for it; else that for temporary files."""
+    plain = (Path(path) for path in outputs if path and plain_target(Path(path)))
+    return next((path.parent for path in plain), Path(gettempdir()))
 
 
 def _chunks(chosen: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:

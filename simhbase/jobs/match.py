@@ -47,7 +47,7 @@ class Corpus(AbstractContextManager["Corpus"]):
         self._comparison = comparison
         self._ids_limit = ids_limit
         self._ids = Spool(Path(gettempdir()))
-        self._texts = None if least is None else ComparedTexts(comparison.profile, least)
+        self._texts = None if least is None else ComparedTexts(comparison.profile, least, Path(gettempdir()))
         self._memory_index = MemoryIndex(comparison.nothing, comparison.scheme(0))
 
     def __exit__(

@@ -43,14 +43,14 @@ class Preference:
         return np.array(known + unknown, dtype=np.int64)
 
 
-def preference(name: str) -> Preference | None:
-    """What `first` (None: input order), `longest`, a field's name or one behind a minus stands for.
-    Raises UsageError for no name."""
+def preference(name: str, date_field: str) -> Preference | None:
+    """What `first` (None: input order), `longest`, `newest` (by the date field), a field's name or one behind
+    a minus stands for. Raises UsageError for no name."""
     if name in ("first", "longest"):
         return None if name == "first" else Preference(None)
-    field = name.removeprefix("-")
+    field = date_field if name == "newest" else name.removeprefix("-")
     if not field:
-        raise UsageError(f"{name!r}: name a field, or use first or longest")
+        raise UsageError(f"`keep={name!r}`: name a field, or use first, longest or newest")
     return Preference(field, -1 if name.startswith("-") else 1)
 
 

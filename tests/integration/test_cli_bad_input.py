@@ -512,12 +512,16 @@ def test_the_first_rejects_are_shown_and_where_the_others_are(tmp_path, options,
 @pytest.mark.parametrize(
     ("options", "exit_code", "told"),
     [
-        (("--representative", "dat"), 1, b"no document has anything in a field 'dat'"),
-        (("--representative", "-"), 2, b"name a field"),
+        (("--keep", "dat"), 1, b"--keep: no document has anything in a field 'dat'"),
+        (("--keep", "newest"), 1, b"no document has anything in a field 'date'"),
+        (("--keep", "newest", "--date-field", "dat"), 1, b"no document has anything in a field 'dat'"),
+        (("--keep", "newest", "--date-field", ""), 2, b"name a field"),
+        (("--keep", "-"), 2, b"--keep -: name a field"),
+        (("--keep", ""), 2, b"name a field"),
         (("--representative", ""), 2, b"name a field"),
-        (("--representative", "longest", "--fingerprint-field", "text"), 2, b"have no length"),
-        (("--representative", "date", "--format", "lines"), 2, b"have no fields"),
-        (("--representative", "dat", "--format", "csv"), 1, b"no column 'dat'"),
+        (("--keep", "longest", "--fingerprint-field", "text"), 2, b"have no length"),
+        (("--keep", "date", "--format", "lines"), 2, b"have no fields"),
+        (("--keep", "dat", "--format", "csv"), 1, b"no column 'dat'"),
     ],
 )
 def test_a_representative_that_cannot_be_told_is_an_error(tmp_path, options, exit_code, told):
@@ -535,7 +539,7 @@ def test_values_that_cannot_be_compared_are_rejected_and_odd_ones_told(tmp_path)
     one = texts(1)[0]
     values = [3, [1], True, "n/a", None, {}]
     write_lines(tmp_path / "a.jsonl", ({"id": n, "text": one, "v": v} for n, v in enumerate(values)))
-    done = run("dedup", "--representative", "v", "--rejects", "r.jsonl", "a.jsonl", cwd=tmp_path)
+    done = run("dedup", "--keep", "v", "--rejects", "r.jsonl", "a.jsonl", cwd=tmp_path)
     assert done.returncode == 3
     assert b"'n/a' is no number" in done.stderr
     assert [line["id"] for line in read_lines(tmp_path / "r.jsonl")] == ["1", "2", "5"]

@@ -277,7 +277,8 @@ def test_the_files_of_a_run_with_an_id_prefix_name_documents_alike(tmp_path):
     records = [{"id": 1, "title": "新", "text": one}, {"id": 2, "text": one}, {"id": 3, "text": other}]
     write_lines(tmp_path / "a.jsonl", records)
     files = ("--id-prefix", "p/", "--unique", "u.jsonl", "--duplicates", "d.jsonl")
-    for command, named in (("load", "--unique-only", *STORE), {}), (("dedup",), {"group": "p/1"}):
+    of_dedup = {"similarity": 1, "group": "p/1"}
+    for command, named in (("load", "--unique-only", *STORE), {}), (("dedup",), of_dedup):
         result(*command, *files, "a.jsonl", cwd=tmp_path)
         assert read_lines(tmp_path / "u.jsonl") == [records[0] | {"id": "p/1"}, records[2] | {"id": "p/3"}]
         duplicate = {"id": "p/2", "duplicate_of": "p/1", "distance": 0}
@@ -434,10 +435,18 @@ def test_a_tab_between_cells_is_typed_as_people_do(tmp_path, typed):
 def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
     values = {"a": 0, "far": FAR, "b": 0b111, "c": 0b111111, "alone": 0x00FF00FF00FF00FF, "far2": FAR}
     file = fingerprints(tmp_path / "p.jsonl", values)
-    options = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--fingerprint-field", "f")
+    options = ("--chains", "--unique", "u.jsonl", "--duplicates", "d.jsonl", "--fingerprint-field", "f")
     report = result("dedup", *options, file, cwd=tmp_path)
     assert report.pop("seconds") >= 0
-    assert report == {"documents": 6, "unique": 3, "duplicates": 3, "groups": 2, "rejected": 0}
+    assert report == {
+        "documents": 6,
+        "unique": 3,
+        "duplicates": 3,
+        "groups": 2,
+        "rejected": 0,
+        "sources": [{"source": str(file), "documents": 6, "duplicates": 3, "removed": 0.5}],
+        "largest": [{"group": "a", "documents": 3}, {"group": "far", "documents": 2}],
+    }
     assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == ["a", "far", "alone"]
     assert read_lines(tmp_path / "d.jsonl") == [
         {"id": "b", "duplicate_of": "a", "distance": 3, "group": "a"},
@@ -457,18 +466,22 @@ CHAIN = [
 @pytest.mark.parametrize(
     ("options", "duplicate_of"),
     [
-        ((), {"b": "a", "c": "a", "d": "a"}),
-        (("--representative", "n"), {"a": "b", "c": "b", "d": "b"}),
-        (("--representative", "-n"), {"a": "c", "b": "c", "d": "c"}),
-        (("--representative", "when"), {"a": "b", "c": "b", "d": "b"}),
-        (("--representative", "-when"), {"a": "c", "b": "c", "d": "c"}),
-        (("--no-chains",), {"b": "a", "d": "c"}),
-        (("--no-chains", "--representative", "n"), {"a": "b", "c": "b"}),
-        (("--no-chains", "--representative", "-when"), {"b": "c", "d": "c"}),
+        (("--chains",), {"b": "a", "c": "a", "d": "a"}),
+        (("--chains", "--keep", "n"), {"a": "b", "c": "b", "d": "b"}),
+        (("--chains", "--keep", "-n"), {"a": "c", "b": "c", "d": "c"}),
+        (("--chains", "--keep", "when"), {"a": "b", "c": "b", "d": "b"}),
+        (("--chains", "--keep", "-when"), {"a": "c", "b": "c", "d": "c"}),
+        ((), {"b": "a", "d": "c"}),
+        (("--no-chains", "--keep", "first"), {"b": "a", "d": "c"}),
+        (("--keep", "n"), {"a": "b", "c": "b"}),
+        (("--representative", "n"), {"a": "b", "c": "b"}),
+        (("--keep", "newest", "--date-field", "n"), {"a": "b", "c": "b"}),
+        (("--keep", "newest", "--date-field", "when"), {"a": "b", "c": "b"}),
+        (("--keep", "-when"), {"b": "c", "d": "c"}),
     ],
 )
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
-def test_dedup_takes_the_representative_asked_for_and_limits_chains(tmp_path, suffix, options, duplicate_of):
+def test_dedup_keeps_what_is_asked_for_and_forms_chains_where_asked(tmp_path, suffix, options, duplicate_of):
     file = write_lines(tmp_path / "p.jsonl", CHAIN)
     if suffix == "csv":
         file = tmp_path / "p.csv"
@@ -492,7 +505,7 @@ def _members(found, line):
 def test_dedup_keeps_the_longest_text_of_a_group(tmp_path, scheme):
     one, other = texts(2, words=300)
     file = documents(tmp_path / "a.jsonl", [one, other, f"{one} more", one])
-    files = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--representative", "longest")
+    files = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--keep", "longest")
     result("dedup", *files, *scheme, file, cwd=tmp_path)
     assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == ["d1", "d2"]
     lines = read_lines(tmp_path / "d.jsonl")
@@ -504,7 +517,7 @@ def test_dedup_keeps_the_longest_text_of_a_group(tmp_path, scheme):
 
 def test_groups_keep_their_names_when_a_longer_document_is_added(tmp_path):
     one = texts(1, words=300)[0]
-    options = ("--duplicates", "d.jsonl", "--representative", "longest")
+    options = ("--duplicates", "d.jsonl", "--keep", "longest")
     named = []
     for contents in ([one, one], [one, one, f"{one} more"]):
         file = documents(tmp_path / "a.jsonl", contents)
@@ -538,7 +551,8 @@ def test_dedup_reads_a_pipe_once_and_writes_all_its_files(tmp_path):
     report = result("dedup", *options, cwd=tmp_path, stdin=lines.encode(), exit_code=3)
     assert (report["documents"], report["unique"], report["duplicates"], report["rejected"]) == (4, 2, 1, 1)
     assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == [0, 1]
-    assert read_lines(tmp_path / "d.jsonl") == [{"id": "2", "duplicate_of": "0", "distance": 0, "group": "0"}]
+    duplicate = {"id": "2", "duplicate_of": "0", "distance": 0, "similarity": 1, "group": "0"}
+    assert read_lines(tmp_path / "d.jsonl") == [duplicate]
     assert read_lines(tmp_path / "r.jsonl") == [
         {"source": "stdin", "line": 4, "id": "3", "reason": "the text is empty"}
     ]

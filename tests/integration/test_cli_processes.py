@@ -306,7 +306,7 @@ def test_any_number_of_processes_gives_the_same(tmp_path):
         lines = [(folder / name).read_bytes() for name in files[1::2]]
         dedup = result("dedup", *files, *options, cwd=folder, exit_code=3)
         lines += [(folder / name).read_bytes() for name in files[1::2]]
-        chosen = ("--no-chains", "--representative", "longest")
+        chosen = ("--chains", "--keep", "longest", "--min-similarity", "0.3")
         result("dedup", *files, *options, *chosen, cwd=folder, exit_code=3)
         lines += [(folder / name).read_bytes() for name in files[1::2]]
         found = run("find", *STORE, *options, cwd=folder).stdout

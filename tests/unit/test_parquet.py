@@ -162,7 +162,7 @@ def test_records_that_need_no_id_are_named_by_their_row(tmp_path):
         ({"text_field": "id"}, "column 'id' is int64: that is no text. `text_field` names another"),
         ({"fingerprint_field": "f"}, "column 'f' is double: that is no text. `fingerprint_field` names"),
         ({"id_field": "f"}, "column 'f' is double: ids are texts or integers. `id_field` names another"),
-        ({"value_field": "l"}, "texts or numbers are compared. `representative` names another"),
+        ({"value_field": "l"}, "texts or numbers are compared. `keep` names another"),
     ],
 )
 def test_columns_that_do_not_fit_are_one_reject_for_the_file(tmp_path, options, reason):

@@ -1,0 +1,160 @@
+"""What dedup removes, and what it says of that."""
+
+from pathlib import Path
+
+import pytest
+
+import simhbase
+from tests import reference
+from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
+
+
+def reordered(kept: int) -> str:
+    """A text of 200 words, of which those behind `kept` come in the opposite order: the same fingerprint for
+    each number, and other shingles."""
+    words = [word[:2] for word in texts(1, words=200)[0].split()]
+    return " ".join([*words[:kept], *reversed(words[kept:])])
+
+
+# --- what is removed ---
+
+
+@pytest.mark.parametrize("chains", ["--chains", "--no-chains"])
+def test_texts_of_one_fingerprint_that_share_little_are_no_duplicates(tmp_path, chains):
+    file = documents(tmp_path / "a.jsonl", [reordered(0), reordered(200), reordered(0)])
+    assert reference.similarity(reordered(0), reordered(200)) < 0.5
+    options = ("dedup", chains, "--duplicates", "d.jsonl", file)
+    assert result(*options, cwd=tmp_path)["duplicates"] == 1
+    (line,) = read_lines(tmp_path / "d.jsonl")
+    assert (line["id"], line["similarity"]) == ("d2", 1)
+    assert result(*options, "--min-similarity", 0, cwd=tmp_path)["duplicates"] == 2
+    assert all("similarity" not in line for line in read_lines(tmp_path / "d.jsonl"))
+
+
+def test_fingerprints_are_grouped_without_texts_and_refuse_a_similarity(tmp_path):
+    file = fingerprints(tmp_path / "p.jsonl", {"a": 0, "b": 1})
+    options = ("dedup", "--fingerprint-field", "f", file)
+    for asked in ((), ("--min-similarity", 0)):
+        assert result(*options, *asked, cwd=tmp_path)["duplicates"] == 1
+    refused = run(*options, "--min-similarity", 0.5, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert b"do not tell similarities" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("profile", "least"),
+    [
+        (None, 0.65),
+        ({"verify": True}, 0.65),
+        ({"verify": True, "threshold": 0.9}, 0.9),
+        ({"scheme": "minhash"}, 0.8),
+        ({"scheme": "minhash", "threshold": 0.5}, 0.5),
+    ],
+)
+def test_the_default_similarity_is_that_of_the_profile(tmp_path, profile, least):
+    removed = []
+    for kept in range(40, 200, 5):
+        contents = [reordered(200), reordered(kept)]
+        report = simhbase.dedup(documents(tmp_path / "a.jsonl", contents), profile)
+        removed.append((reference.similarity(*contents), bool(report.duplicates)))
+    assert all(exact >= least for exact, duplicate in removed if duplicate)
+    assert any(duplicate for _, duplicate in removed)
+    if "scheme" not in (profile or {}):  # bands miss some
+        assert all(duplicate for exact, duplicate in removed if exact >= least)
+    assert min(removed)[0] < least < max(removed)[0]
+
+
+def test_no_law_that_is_removed_has_less_in_common_with_what_is_kept_than_the_bound(tmp_path):
+    contents = dict(reference.documents("laws"))
+    report = simhbase.dedup(reference.DATA / "laws.jsonl.gz", duplicates=tmp_path / "d.jsonl")
+    lines = read_lines(tmp_path / "d.jsonl")
+    assert 40 <= len(lines) == report.duplicates <= 120
+    for line in lines:
+        exact = reference.similarity(contents[line["id"]], contents[line["duplicate_of"]])
+        assert exact >= 0.65
+        assert line["similarity"] == pytest.approx(exact, abs=1e-4)
+        assert line["distance"] <= 3
+
+
+# --- which one is kept ---
+
+
+def test_the_newest_is_that_of_the_greatest_date_and_those_without_one_come_last(tmp_path):
+    text = texts(1)[0]
+    dates = ["2020-05-01", None, "2023-01-31", "2022-12-31", ""]
+    rows = [{"id": str(n), "text": text, "date": date} for n, date in enumerate(dates)]
+    write_lines(tmp_path / "a.jsonl", [*rows, {"id": "without", "text": text}])
+    result("dedup", "--keep", "newest", "--unique", "u.jsonl", "a.jsonl", cwd=tmp_path)
+    assert [line["id"] for line in read_lines(tmp_path / "u.jsonl")] == ["2"]
+
+
+# --- what is said ---
+
+
+def sources(tmp_path: Path) -> list[str]:
+    """Three sources, of which the folder has two files, and the last lost nearly everything."""
+    some = texts(120)
+    (tmp_path / "folder").mkdir()
+    documents(tmp_path / "folder" / "a.jsonl", some[:60], prefix="a")
+    documents(tmp_path / "folder" / "b.jsonl", some[60:], prefix="b")
+    documents(tmp_path / "c.jsonl", [some[0], *texts(3, seed=1)], prefix="c")
+    documents(tmp_path / "e.jsonl", [some[1]] * 95 + texts(5, seed=2), prefix="e")
+    return ["folder", "c.jsonl", "e.jsonl"]
+
+
+def test_each_source_is_told_apart_and_those_nearly_gone_are_warned_of(tmp_path):
+    done = run("dedup", "--json", *sources(tmp_path), cwd=tmp_path)
+    assert done.stderr.decode().splitlines() == [
+        "e.jsonl: 95.0% of its 100 documents are duplicates. Look at some of them (--duplicates) before you "
+        "leave them out"
+    ]
+    report = result("dedup", "folder", "c.jsonl", "e.jsonl", cwd=tmp_path)
+    assert report["sources"] == [
+        {"source": "folder", "documents": 120, "duplicates": 0, "removed": 0.0},
+        {"source": "c.jsonl", "documents": 4, "duplicates": 1, "removed": 0.25},
+        {"source": "e.jsonl", "documents": 100, "duplicates": 95, "removed": 0.95},
+    ]
+    assert report["largest"] == [{"group": "a1", "documents": 96}, {"group": "a0", "documents": 2}]
+    assert report["documents"] == sum(each["documents"] for each in report["sources"])
+
+
+def test_a_source_of_ninety_per_cent_or_of_few_documents_is_not_warned_of(tmp_path):
+    one = texts(1)[0]
+    documents(tmp_path / "few.jsonl", [one] * 99, prefix="f")
+    documents(tmp_path / "many.jsonl", [one] * 90 + texts(10, seed=1), prefix="m")
+    assert run("dedup", "--json", "few.jsonl", "many.jsonl", cwd=tmp_path).stderr == b""
+
+
+def test_a_folder_whose_file_was_named_before_is_one_source(tmp_path):
+    sources(tmp_path)
+    report = result("dedup", "folder/b.jsonl", "c.jsonl", "folder", cwd=tmp_path, exit_code=3)
+    found = [(each["source"], each["documents"], each["duplicates"]) for each in report["sources"]]
+    assert found == [("folder", 120, 1), ("c.jsonl", 4, 0)]
+
+
+def test_people_read_sources_where_there_are_several_and_groups_in_a_line(tmp_path):
+    lines = run("dedup", *sources(tmp_path), cwd=tmp_path).stdout.decode().splitlines()
+    assert lines[6] == "largest groups  96, 2: the largest is that of a1"
+    assert lines[7:9] == ["sources", "  source   documents  duplicates  removed"]
+    assert lines[11] == "  e.jsonl  100        95          0.95"
+    alone = run("dedup", "folder", cwd=tmp_path).stdout.decode()
+    assert "sources" not in alone
+    assert "largest" not in alone
+
+
+def test_nothing_read_has_no_sources_and_no_groups(tmp_path):
+    (tmp_path / "a.jsonl").write_text("")
+    report = simhbase.dedup(tmp_path / "a.jsonl")
+    assert (report.documents, report.sources, report.largest) == (0, (), ())
+
+
+def test_of_very_many_sources_those_with_the_most_duplicates_are_named(tmp_path):
+    one, *others = texts(103)
+    for number, text in enumerate([*others, one, one]):
+        documents(tmp_path / f"{number:03}.jsonl", [text], prefix=str(number))
+    report = simhbase.dedup(sorted(map(str, tmp_path.glob("*.jsonl"))))
+    assert len(report.sources) == 100
+    assert [each.source for each in report.sources if each.duplicates] == [str(tmp_path / "103.jsonl")]
+    assert simhbase.dedup(tmp_path).sources == (
+        type(report.sources[0])(str(tmp_path), documents=104, duplicates=1, removed=0.0096),
+    )
