@@ -1,5 +1,6 @@
 """The scripts and units of examples/nightly do what they say."""
 
+import gzip
 import json
 import os
 import shutil
@@ -8,69 +9,74 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import documents, environment, read_lines, texts
+from tests.command_line import documents, environment, texts
 from tests.examples import ROOT
 
 EXAMPLES = ROOT / "examples" / "nightly"
 
 
-def night(folder: Path, day: str, *options: str) -> subprocess.CompletedProcess[bytes]:
-    variables = environment() | {"SIMHBASE_STORE": "rocksdb:s.db", "DAY": day}
-    command = [EXAMPLES / "load-new", f"incoming/{day}", "lists", *options]
+def night(folder: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
+    variables = environment() | {"SIMHBASE_STORE": "rocksdb:s.db"}
+    command = [EXAMPLES / "load-new", "incoming", "lists", *options]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, check=False)
+
+
+def bring(folder: Path, day: str, contents: list[str]) -> None:
+    (folder / "incoming" / day).mkdir(parents=True)
+    documents(folder / "incoming" / day / "a.jsonl", contents, prefix=f"{day}/")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    first, second = texts(2)
     (tmp_path / "lists").mkdir()
-    for day, contents in (("1", [first]), ("2", [first + " .", second])):
-        (tmp_path / "incoming" / day).mkdir(parents=True)
-        documents(tmp_path / "incoming" / day / "a.jsonl", contents, prefix=f"{day}/")
     return tmp_path
 
 
-def listed(folder: Path, name: str) -> list[str]:
-    """Ids."""
-    plain = folder / "plain"
-    plain.write_bytes(
-        subprocess.run(["gzip", "-dc", folder / "lists" / name], capture_output=True, check=True).stdout
-    )
-    return [line["id"] for line in read_lines(plain)]
+def lines(folder: Path, name: str) -> list[bytes]:
+    return gzip.decompress((folder / "lists" / name).read_bytes()).splitlines()
+
+
+def ids(folder: Path, name: str) -> list[str]:
+    return [json.loads(line)["id"] for line in lines(folder, name)]
 
 
 def test_each_night_lists_what_no_night_before_had(folder):
-    for day, new, again in (("1", ["1/0"], []), ("2", ["2/1"], ["2/0"])):
-        for _ in range(2):  # it may be repeated
-            done = night(folder, day)
-            assert done.returncode == 0, done.stderr
-            assert listed(folder, f"{day}.new.jsonl.gz") == new
-            assert listed(folder, f"{day}.duplicates.jsonl.gz") == again
-    report = json.loads((folder / "lists" / "2.report.json").read_bytes())
+    first, second, third = texts(3)
+    bring(folder, "2026-01-01", [first])
+    assert night(folder).returncode == 0
+    bring(folder, "2026-01-02", [first + " .", second])
+    bring(folder, "2026-01-03", [second, third])
+    bring(folder, "9999-01-01", [third])  # still grows
+    for _ in range(2):  # it may be repeated
+        done = night(folder)
+        assert (done.returncode, done.stdout) == (0, b""), done.stderr
+        assert ids(folder, "2026-01-01.new.jsonl.gz") == ["2026-01-01/0"]
+        assert ids(folder, "2026-01-02.new.jsonl.gz") == ["2026-01-02/1"]
+        assert ids(folder, "2026-01-02.duplicates.jsonl.gz") == ["2026-01-02/0"]
+        assert ids(folder, "2026-01-03.new.jsonl.gz") == ["2026-01-03/1"]
+    assert not list((folder / "lists").glob("9999*"))
+    report = json.loads((folder / "lists" / "2026-01-02.report.json").read_bytes())
     assert (report["documents"], report["duplicates"]) == (2, 1)
-    assert done.stdout == b""
 
 
-def test_a_night_with_rejects_is_a_good_one_and_one_that_failed_says_so(folder):
-    with (folder / "incoming/1/a.jsonl").open("a") as file:
+def test_a_night_with_rejects_is_a_good_one_and_one_that_failed_says_so_and_is_made_up_for(folder):
+    bring(folder, "2026-01-01", texts(1))
+    with (folder / "incoming/2026-01-01/a.jsonl").open("a") as file:
         file.write("no json\n")
-    assert night(folder, "1").returncode == 0
-    assert (
-        len(
-            subprocess.run(
-                ["gzip", "-dc", folder / "lists/1.rejects.jsonl.gz"], capture_output=True, check=True
-            ).stdout.splitlines()
-        )
-        == 1
-    )
-    assert night(folder, "3").returncode == 1
-    assert night(folder, "2", "--scheme", "minhash").returncode == 12
+    assert night(folder).returncode == 0
+    assert len(lines(folder, "2026-01-01.rejects.jsonl.gz")) == 1
+    (folder / "incoming" / "2026-01-02").mkdir()
+    assert night(folder).returncode == 1
+    documents(folder / "incoming" / "2026-01-02" / "a.jsonl", texts(3)[2:], prefix="late/")
+    assert night(folder, "--scheme", "minhash").returncode == 12
+    assert night(folder).returncode == 0
+    assert ids(folder, "2026-01-02.new.jsonl.gz") == ["late/0"]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
 def test_systemd_understands_the_units(tmp_path):
     for unit in EXAMPLES.glob("simhbase-load.*"):
-        shutil.copy(unit, tmp_path)
+        (tmp_path / unit.name).write_text(unit.read_text().replace("/srv/simhbase", str(EXAMPLES)))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", "simhbase-load.timer", "simhbase-load.service"],
         cwd=tmp_path,
@@ -82,11 +88,11 @@ def test_systemd_understands_the_units(tmp_path):
 
 
 def test_the_line_for_cron_is_one(tmp_path):
-    lines = [
+    entries = [
         line for line in (EXAMPLES / "crontab").read_text().splitlines() if line and line[0] not in "#SP"
     ]
-    assert len(lines) == 1
-    fields = lines[0].split(maxsplit=5)
+    assert len(entries) == 1
+    fields = entries[0].split(maxsplit=5)
     assert fields[:5] == ["0", "1", "*", "*", "*"]
     command = fields[5].replace("\\%", "%")
     assert "%" not in fields[5].replace("\\%", "")  # cron takes it for the end of the line
