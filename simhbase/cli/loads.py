@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import click
+from click.core import ParameterSource
 
 from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option
@@ -24,6 +25,10 @@ def loads(context: click.Context, url: str, output: Output) -> None:
     options. Loads of standard input, which cannot be read again, are not listed.
     """
     if context.invoked_subcommand is not None:
+        if context.get_parameter_source("url") is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"--store belongs behind {context.invoked_subcommand}: simhbase loads forget NAME --store URL"
+            )
         return
     with open_index(url, access="read") as index:
         found = index.loads()

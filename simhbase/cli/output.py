@@ -42,6 +42,7 @@ OPTIONS: Mapping[str, str] = {"share": "--boilerplate-share"} | {
         "max_record_bytes",
         "max_rejects",
         "min_similarity",
+        "name",
         "regions",
         "sample",
         "text_field",

@@ -11,10 +11,10 @@ from glob import has_magic
 from pathlib import Path
 from typing import Self, TypeVar
 
-from simhbase.corpus.outputs import STANDARD_OUTPUT, OutputFile, part_of, plain_target
+from simhbase.corpus.outputs import NOTHING, STANDARD_OUTPUT, Kept, OutputFile, part_of, plain_target
 from simhbase.corpus.paths import Found, expand, files_left_out, is_taken
 from simhbase.corpus.record import Chunk, InputOptions, chunk_bytes
-from simhbase.corpus.rejects import Counts, Outcome, Rejects
+from simhbase.corpus.rejects import Outcome, Rejects
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.watcher import NOBODY, Watcher
 from simhbase.errors import OutputFailed, UsageError
@@ -112,10 +112,10 @@ class Inputs:
         return None
 
     @contextmanager
-    def noting_rejects(self, keep: int = 0, counts: Counts | None = None) -> Iterator[Rejects]:
-        """Opens the file of `rejects`. keep, counts: of a run that is gone on with, its bytes and counts."""
-        with opened(self.rejects, keep) as file:
-            yield Rejects(file, self.max_rejects, self.watcher, counts)
+    def noting_rejects(self) -> Iterator[Rejects]:
+        """Opens the file of `rejects`."""
+        with opened(self.rejects) as file:
+            yield Rejects(file, self.max_rejects, self.watcher)
 
     def each(
         self,
@@ -142,8 +142,8 @@ class Inputs:
             self.watcher.note(files_left_out(sources.left_out))
 
 
-def opened(path: str | Path | None, keep: int = 0) -> AbstractContextManager[OutputFile | None]:
-    """The file that an option names, of which the first bytes are kept; None where it was not given."""
+def opened(path: str | Path | None, keep: Kept = NOTHING) -> AbstractContextManager[OutputFile | None]:
+    """The file that an option names, of which the beginning is kept; None where it was not given."""
     return OutputFile(Path(path), keep=keep) if path else nullcontext()
 
 

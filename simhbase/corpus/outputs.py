@@ -12,7 +12,7 @@ from dataclasses import asdict
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 from zstandard import COMPRESSOBJ_FLUSH_BLOCK, COMPRESSOBJ_FLUSH_FINISH, ZstdCompressor
@@ -33,6 +33,16 @@ class PartDiffers(BadInput):
     """What a stopped run left of a file is not there any more."""
 
 
+class Kept(NamedTuple):
+    """The beginning of an unfinished file that counts: its bytes, and their CRC-32."""
+
+    size: int
+    crc: int
+
+
+NOTHING = Kept(0, 0)
+
+
 class OutputFile:
     """Lines written to `PATH.part`, which becomes PATH when the `with` block ends well.
 
@@ -46,17 +56,19 @@ class OutputFile:
 
     What is written to a name that ends in .gz or .zst is compressed. "-" is standard output. A link stays,
     and the file that it names is written. What is no plain file (a pipe, a device) is written to directly.
-    keep: bytes of an unfinished file to keep.
+    keep: what to keep of an unfinished file.
     Raises OutputFailed naming the file where it cannot be written, OutputBusy where another run writes it,
-    PartDiffers where there is less than is to be kept, BrokenPipeError where nobody reads a pipe any more.
+    PartDiffers where something else is there than is to be kept, BrokenPipeError where nobody reads a pipe
+    any more.
     """
 
-    def __init__(self, path: Path, *, of_use_in_part: bool = True, keep: int = 0) -> None:
+    def __init__(self, path: Path, *, of_use_in_part: bool = True, keep: Kept = NOTHING) -> None:
         self.path = path
         self._of_use_in_part = of_use_in_part
         self._has_lines = False
-        self._is_counted = keep > 0
-        self._is_between_members = keep > 0
+        self._kept = keep
+        self._size, self._crc = keep
+        self._is_between_members = keep.size > 0
         self._abandoned = False
         with _failing_clearly(path):
             self._target = plain_target(path)
@@ -71,26 +83,30 @@ class OutputFile:
             for line in lines:
                 self._has_lines = True
                 self._is_between_members = False
-                self._file.write(self._compressor.compress(line + b"\n"))
+                self._put(self._compressor.compress(line + b"\n"))
             if not self._is_between_members:
-                self._file.write(self._compressor.flush_block())
+                self._put(self._compressor.flush_block())
             self._file.flush()
 
-    def checkpoint(self) -> int:
-        """Makes durable what was written so far; its size in bytes, for `keep`. What is compressed ends a
-        member (or frame) here, as nobody can go on within one."""
+    def checkpoint(self) -> Kept:
+        """Makes durable what was written so far; what to `keep` to go on from here. What is compressed ends a
+        member (or frame), as nobody can go on within one."""
         with self._failing_clearly():
             self._end_member()
             self._file.flush()
             os.fsync(self._file.fileno())
-            size = self._file.tell()
-            self._is_counted = size > 0
-            return size
+            self._kept = Kept(self._size, self._crc)
+            return self._kept
+
+    def _put(self, data: bytes) -> None:
+        self._file.write(data)
+        self._size += len(data)
+        self._crc = zlib.crc32(data, self._crc)
 
     def _end_member(self) -> None:
         """Ends what is compressed so far. A file without lines is one empty member."""
         if not self._is_between_members:
-            self._file.write(self._compressor.finish())
+            self._put(self._compressor.finish())
             self._compressor = _compressor(self.path)
             self._is_between_members = True
 
@@ -106,19 +122,21 @@ class OutputFile:
     ) -> None:
         if kind is not None or self._abandoned:
             with suppress(OSError):  # a full disk would otherwise hide what happened first
-                wanted = self._is_counted or (self._has_lines and self._of_use_in_part)
+                wanted = self._kept.size or (self._has_lines and self._of_use_in_part)
                 if self._target and (self._abandoned or not wanted):
                     self._written.unlink()
             with suppress(OSError):
                 self._close()
             return
         with self._failing_clearly():
-            self._end_member()
-            self._file.flush()
-            if self._target:
-                os.fsync(self._file.fileno())
-                self._written.replace(self._target)  # before the lock goes with the open file
-            self._close()
+            try:
+                self._end_member()
+                self._file.flush()
+                if self._target:
+                    os.fsync(self._file.fileno())
+                    _rename(self._written, self._target)  # before the lock goes with the open file
+            finally:
+                self._close()
 
     def _close(self) -> None:
         if self.path != STANDARD_OUTPUT:
@@ -205,12 +223,43 @@ def plain_target(path: Path) -> Path | None:
     return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
 
 
-def name_finished(path: Path) -> None:
-    """Gives a file that is whole its name, where it has not got it yet. Raises OutputFailed."""
+def name_finished(path: Path, kept: Kept) -> None:
+    """Gives a file that is whole its name, where it has not got it yet. Raises OutputFailed, OutputBusy, and
+    PartDiffers where neither name has what was written."""
     with _failing_clearly(path):
         target = plain_target(path)
-        if target and part_of(target).exists():
-            part_of(target).replace(target)
+        if target is None or (target.exists() and _is_whole(target, kept)):
+            return
+        with _cut(part_of(target), kept):
+            _rename(part_of(target), target)
+
+
+def _is_whole(path: Path, kept: Kept) -> bool:
+    with path.open("rb") as file:
+        return path.stat().st_size == kept.size and _begins_with(file, kept)
+
+
+def _begins_with(file: BinaryIO, kept: Kept) -> bool:
+    left, crc = kept.size, 0
+    while left and (block := file.read(min(left, 1 << 20))):
+        left -= len(block)
+        crc = zlib.crc32(block, crc)
+    return (left, crc) == (0, kept.crc)
+
+
+def _rename(path: Path, target: Path) -> None:
+    path.replace(target)
+    _sync_folder(target)
+
+
+def _sync_folder(path: Path) -> None:
+    """Makes durable that a file has its name."""
+    with suppress(OSError):  # of a file system that has nothing to sync
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def part_of(path: Path) -> Path:
@@ -218,18 +267,19 @@ def part_of(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
-def _cut(path: Path, keep: int) -> BinaryIO:
-    """A file that no other run writes, opened behind the first bytes that it held, and cut there. Raises
+def _cut(path: Path, keep: Kept) -> BinaryIO:
+    """A file that no other run writes, opened behind what is to be kept of it, and cut there. Raises
     OutputBusy, PartDiffers, OSError."""
     while True:
-        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb")
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         try:
             _lock(file, path)
             if _is_still(file, path):
-                if os.fstat(file.fileno()).st_size < keep:
-                    raise PartDiffers(f"{path}, which the stopped run has left, was removed or cut")
-                file.truncate(keep)
-                file.seek(keep)
+                if not _begins_with(file, keep):
+                    raise PartDiffers(f"{path}, which the stopped run has left, was removed or changed")
+                file.truncate(keep.size)
+                file.seek(keep.size)
+                _sync_folder(path)
                 return file
         except BaseException:
             file.close()

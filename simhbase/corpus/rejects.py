@@ -55,7 +55,7 @@ class Rejects:
     def __init__(
         self, file: OutputFile | None, limit: int | None, watcher: Watcher, counts: Counts | None = None
     ) -> None:
-        self.file = file
+        self._file = file
         self._limit = limit
         self._watcher = watcher
         self.counts = counts or Counts()
@@ -78,9 +78,9 @@ class Rejects:
             self.counts.unreadable_sources + sources,
         )
         for reject in outcome.rejects:
-            self._watcher.rejected(reject, self.file.path if self.file else None)
-        if self.file:
-            self.file.write(map(reject_line, outcome.rejects))
+            self._watcher.rejected(reject, self._file.path if self._file else None)
+        if self._file:
+            self._file.write(map(reject_line, outcome.rejects))
         noted = self.counts.rejected + self.counts.unreadable_sources
         if self._limit is not None and noted > self._limit:
             raise TooManyRejects(

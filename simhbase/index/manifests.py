@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -25,14 +26,13 @@ import orjson
 from simhbase.errors import StoreBusy, UsageError
 from simhbase.index.owner import Owner
 from simhbase.index.writer import now
-from simhbase.stores.base import Records, Store
+from simhbase.stores.base import Records, Store, leaves_hints
 
 log = logging.getLogger(__name__)
 LEASE = 120.0  # seconds; a write of a load takes less, or fails
 _LOOKED_AT = 1.0  # seconds between looks at a state that may be a dead run's
 _STATE, _PART, _PENDING = b"load/", b"load-part/", b"load-pending/"
-_MOST_LOADS = 100_000
-_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+_NAME = re.compile(r".{1,200}")
 
 Progress = Literal["running", "stopped", "finishing", "finished"]
 
@@ -44,7 +44,8 @@ class LoadState:
     progress: running (or killed meanwhile), stopped by what `reason` says, finishing (all is stored, its
     files get their names) or finished. begun, changed: milliseconds since 1970. task: a digest of what it was
     told to do. parts: writes that were acknowledged, with their lines in the files. counts: what became of
-    the documents so far, by name. lengths: of the files it writes, in bytes, by option.
+    the documents so far, by name. files: of those it writes, by
+    option, the bytes that count, and their CRC-32.
     """
 
     name: str
@@ -56,7 +57,7 @@ class LoadState:
     reason: str = ""
     parts: int = 0
     counts: dict[str, int] | None = None
-    lengths: dict[str, int] | None = None
+    files: dict[str, tuple[int, int]] | None = None
 
     @property
     def is_unfinished(self) -> bool:
@@ -89,25 +90,26 @@ class Manifests:
 
     def __init__(self, store: Store) -> None:
         self._meta = store.records("meta")
+        self._has_one_writer = not leaves_hints(store)
 
     def all(self) -> list[LoadState]:
         """The last run of each name, in the order of their beginnings."""
-        (found,) = self._meta.scan([_STATE], _MOST_LOADS)
-        return sorted((LoadState.decode(cell.value) for _, cell in found), key=lambda each: each.begun)
+        rows = self._meta.iterate(_STATE, _STATE[:-1] + bytes([_STATE[-1] + 1]))
+        found = (LoadState.decode(cell.value) for some in rows for _, cell in some)
+        return sorted(found, key=lambda each: each.begun)
 
     def claim(self, name: str, task: str) -> Manifest:
         """The load of a name for this process alone: a new one, or one that is unfinished, whose `state` says
         how far it is. Raises StoreBusy where another process runs it, UsageError for no name or where an
         unfinished load of this name was told to do something else."""
-        if not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} names no load: give 1 to 200 characters, without control characters")
+        require_name(name)
         while True:
             value = self._free(name)
             before = None if value is None else LoadState.decode(value)
             if before and before.is_unfinished and before.task != task:
                 raise UsageError(
                     f"the load {name!r} was begun with other inputs or options, and is unfinished. Give it "
-                    f"those, or choose another name, or forget it: simhbase loads forget {name}"
+                    f"those, or choose another name, or forget it: {forgetting(name)}"
                 )
             manifest = Manifest(self._meta, name, task, before, value)
             if manifest.take():
@@ -117,7 +119,7 @@ class Manifests:
         """The state of a load that nobody runs, None where there is none. Whether a process of another host
         lives is waited for. Raises StoreBusy where one does."""
         value, end = self._value(name), None
-        while value is not None and (state := LoadState.decode(value)).may_run:
+        while value is not None and self._may_run(state := LoadState.decode(value)):
             if state.owner.is_here:
                 raise _busy(state)
             if end is None:
@@ -130,19 +132,24 @@ class Manifests:
                 break
             time.sleep(_LOOKED_AT)
             found = self._value(name)
-            if found not in (None, value) and LoadState.decode(found).may_run:
-                raise _busy(LoadState.decode(found))
+            if found not in (None, value) and self._may_run(changed := LoadState.decode(found)):
+                raise _busy(changed)
             value = found
         return value
+
+    def _may_run(self, state: LoadState) -> bool:
+        """Whether a process may be at a load; who writes to an embedded store knows that no other does."""
+        return state.may_run and (state.owner.is_of_this_process or not self._has_one_writer)
 
     def forget(self, name: str) -> bool:
         """Removes what is noted of a load; what it has stored stays. False where there is none of this name.
         Raises StoreBusy where a process runs it, as far as this host can tell."""
+        require_name(name)
         value = self._value(name)
         if value is None:
             return False
         state = LoadState.decode(value)
-        if state.may_run and state.owner.is_here:
+        if self._may_run(state) and state.owner.is_here:
             raise _busy(state)
         self._meta.delete([_STATE + name.encode()])
         _remove_parts(self._meta, name)
@@ -156,7 +163,6 @@ class Manifests:
 class Manifest:
     """A load that this process runs. Each change is refused with StoreBusy where another has taken it over.
 
-
     before: the state of the unfinished run that it goes on with, None of a new load.
     """
 
@@ -168,14 +174,21 @@ class Manifest:
         self._meta = meta
         self._value = value
         self._key = _STATE + name.encode()
+        self._changed = time.monotonic()
 
     def take(self) -> bool:
         """Becomes its owner; false where another was faster."""
         value = self.state.encode()
-        if not self._meta.compare_and_set(self._key, self._value, value):
+        self.state.owner.run()  # before anybody can see it
+        is_taken = False
+        try:
+            is_taken = self._meta.compare_and_set(self._key, self._value, value)
+        finally:
+            if not is_taken:
+                self.release()
+        if not is_taken:
             return False
         self._value = value
-        self.state.owner.run()
         if self.before is None:
             _remove_parts(self._meta, self.state.name)
         return True
@@ -183,7 +196,7 @@ class Manifest:
     def begin_anew(self) -> None:
         """Begins from the first document, whatever was done before."""
         self.before = None
-        self.change(progress="running", begun=now(), parts=0, counts=None, lengths=None)
+        self.change(progress="running", begun=now(), parts=0, counts=None, files=None)
         _remove_parts(self._meta, self.state.name)
 
     def change(self, **values: Any) -> None:
@@ -193,9 +206,14 @@ class Manifest:
         if not self._meta.compare_and_set(self._key, self._value, value):
             raise StoreBusy(
                 f"another process goes on with the load {state.name!r}, as this one gave no sign of life for "
-                f"{LEASE:.0f} s: what this one has stored is kept, and the other one does the rest"
+                f"{LEASE:.0f} s, or somebody has forgotten it: what this one has stored is kept"
             )
-        self.state, self._value = state, value
+        self.state, self._value, self._changed = state, value, time.monotonic()
+
+    def live(self) -> None:
+        """Gives a sign of life, where it is time for one."""
+        if time.monotonic() - self._changed > LEASE / 4:
+            self.change()
 
     def parts(self) -> Iterator[Any]:
         """What was noted of the acknowledged writes, in their order."""
@@ -203,32 +221,30 @@ class Manifest:
             (cell,) = self._meta.get([_part_key(self.state.name, number)])
             yield None if cell is None else orjson.loads(cell.value)
 
-    def note_part(self, value: Any) -> None:
-        """Notes what the next write was about; counts once the state says so."""
-        self._meta.put([(_part_key(self.state.name, self.state.parts), orjson.dumps(value))])
+    def note_part(self, number: int, value: Any) -> None:
+        """Notes what one of the next writes was about; counts once the state says so."""
+        self._meta.put([(_part_key(self.state.name, number), orjson.dumps(value))])
 
     @property
     def pending(self) -> Any:
-        """What was decided about the next write, None where nothing was."""
+        """What was decided last about a write, None where nothing was."""
         (cell,) = self._meta.get([_PENDING + self.state.name.encode()])
-        found = None if cell is None else orjson.loads(cell.value)
-        return found["decided"] if found and found["part"] == self.state.parts else None
+        return None if cell is None else orjson.loads(cell.value)
 
     def note_pending(self, decided: Any) -> None:
         """Notes what is decided about the next write, before that is begun."""
-        value = orjson.dumps({"part": self.state.parts, "decided": decided})
-        self._meta.put([(_PENDING + self.state.name.encode(), value)])
+        self._meta.put([(_PENDING + self.state.name.encode(), orjson.dumps(decided))])
 
     def finish(self) -> None:
         """The load has done all it was told to."""
-        self.change(progress="finished", lengths=None)
+        self.change(progress="finished", files=None)
         _remove_parts(self._meta, self.state.name)
-        self.release()
 
     def stop(self, reason: str) -> None:
-        """The load ends before that, and may be gone on with."""
-        self.change(progress="stopped", reason=reason)
-        self.release()
+        """The load ends before that, and may be gone on with. One that is finishing stays so: some of its
+        files may have their names."""
+        if self.state.progress == "running":
+            self.change(progress="stopped", reason=reason)
 
     def release(self) -> None:
         """This process runs the load no longer."""
@@ -238,7 +254,17 @@ class Manifest:
         """Nothing is noted any more."""
         self._meta.delete([self._key])
         _remove_parts(self._meta, self.state.name)
-        self.release()
+
+
+def require_name(name: str) -> None:
+    """Raises UsageError for what can name no load."""
+    if not _NAME.fullmatch(name) or not name.isprintable():
+        raise UsageError(f"{name!r} names no load: give 1 to 200 printable characters")
+
+
+def forgetting(name: str) -> str:
+    """The command that forgets a load."""
+    return f"simhbase loads forget {shlex.quote(name)}"
 
 
 def _claimed(before: LoadState | None, name: str, task: str) -> LoadState:

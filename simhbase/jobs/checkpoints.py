@@ -1,12 +1,13 @@
 """How far a load is: noted in its store after each write, so that one that was stopped goes on there.
 
-What has been read is known by a digest. Lines of files count up to the lengths that were noted. The outcome
+What has been read is known by a digest. Of files counts what was noted as written. The outcome
 of a write is noted before it begins, as the store may answer otherwise once a part of it is done.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import socket
 from collections import deque
@@ -14,19 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import orjson
-
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import OutputFile, name_finished, plain_target
+from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, name_finished, plain_target
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, Raw, Record, Reject
 from simhbase.corpus.seen_ids import SeenIds
-from simhbase.corpus.sources import STDIN
+from simhbase.corpus.sources import STDIN, Sources
 from simhbase.errors import BadInput, SimhbaseError
 from simhbase.index import Index
 from simhbase.index.manifests import Manifest, Manifests
@@ -48,10 +48,10 @@ class Task:
     min_similarity: float | None
     ids_are_unique: bool
 
-    @property
+    @cached_property
     def can_be_resumed(self) -> bool:
         """Whether all that it reads can be read again, and all that it writes be cut."""
-        return STDIN not in self.inputs.paths and all(
+        return all(map(_can_be_read_again, self.inputs.paths)) and all(
             path is None or plain_target(path) is not None for path in self.files.values()
         )
 
@@ -64,16 +64,28 @@ class Task:
             "files": {name: path and str(path) for name, path in self.files.items()},
             "options": [self.unique_only, self.min_similarity, self.ids_are_unique],
         }
-        return hashlib.blake2b(orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
+        # In ASCII, as names of files may be no UTF-8.
+        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
 
     @property
     def usual_name(self) -> str:
         """A name for it on this host and in this folder."""
-        first, *others = map(os.path.basename, map(os.path.abspath, self.inputs.paths))
-        place = f"{socket.gethostname()} {Path.cwd()} {self.digest}"
+        first, *others = self.inputs.paths
+        place = json.dumps([socket.gethostname(), _here(), self.digest])
         more = f"+{len(others)}" if others else ""
-        readable = "".join(character for character in first if character.isprintable())[:80]
+        readable = "".join(filter(str.isprintable, Path(first).name))[:80]
         return f"{readable}{more}-{hashlib.blake2b(place.encode(), digest_size=4).hexdigest()}"
+
+
+def _can_be_read_again(path: str) -> bool:
+    return path != STDIN and (not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path))  # noqa: PTH110, PTH112, PTH113  # never raise
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # somebody has removed it
+        return ""
 
 
 class Checkpoints:
@@ -89,11 +101,20 @@ class Checkpoints:
         self._manifest: Manifest | None = None
         self._digest = hashlib.blake2b(digest_size=16)
         self._digests: deque[str] = deque()  # after each chunk that was given out
+        self._leading: list[_Leading] = []  # what was rejected before there was a store
 
     def begin(self, index: Index) -> None:
-        """Takes the load in a store, once that exists. Raises as `Manifests.claim`."""
+        """Takes the load in a store. Raises as `Manifests.claim`."""
         if self._manifest is None and self._task.can_be_resumed:
             self._manifest = Manifests(index.store).claim(self._name, self._task.digest)
+
+    def begin_late(self, index: Index) -> None:
+        """The same in a store that has been made meanwhile, by this process or, with what it noted, another
+        one."""
+        if self._manifest is None:
+            self.begin(index)
+            if self._manifest is not None and self._manifest.before is not None:
+                self._manifest.begin_anew()
 
     def begin_anew(self) -> None:
         """Forgets what an earlier run has noted."""
@@ -108,7 +129,8 @@ class Checkpoints:
         if self._manifest is None or self._manifest.before is None or not self._manifest.state.parts:
             return None
         stopped = datetime.fromtimestamp(self._manifest.before.changed / 1000).astimezone()
-        read = sum(self.counts.get(name, 0) for name in ("parsed", "rejected"))
+        names = ("added", "moved", "unchanged", "duplicates", "rejected")
+        read = sum(self.counts.get(name, 0) for name in names)
         return f"going on after {read:,} documents, where the run of {stopped:%Y-%m-%d %H:%M} was stopped"
 
     @property
@@ -121,9 +143,10 @@ class Checkpoints:
         """What became of documents until now, by name."""
         return (self._manifest.state.counts if self._manifest else None) or {}
 
-    def length(self, option: str) -> int:
-        """How many bytes of an output file count."""
-        return ((self._manifest.state.lengths if self._manifest else None) or {}).get(option, 0)
+    def kept(self, option: str) -> Kept:
+        """What counts of an output file."""
+        files = (self._manifest.state.files if self._manifest else None) or {}
+        return Kept(*files.get(option, NOTHING))
 
     def left(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         """The chunks behind those that count. Raises InputsChanged where these are others now."""
@@ -132,9 +155,15 @@ class Checkpoints:
             return
         for part in self._manifest.parts() if self._manifest else ():
             self._pass_over(islice(chunks, part["chunks"]), part["digest"], frozenset(part["rejects"]))
+            self._live()
         for chunk in chunks:
             self._digests.append(self._noted(chunk))
+            self._live()
             yield chunk
+
+    def _live(self) -> None:
+        if self._manifest is not None:
+            self._manifest.live()
 
     def _pass_over(self, chunks: Iterator[Chunk], digest: str, rejects: frozenset[int]) -> None:
         options = self._task.inputs.options
@@ -155,7 +184,7 @@ class Checkpoints:
         """The digest of all chunks up to this one."""
         for item in chunk:
             data = item.data if isinstance(item, Raw) else item.reason.encode()
-            self._digest.update(f"{item.line} {item.id!r} {len(data)} ".encode())
+            self._digest.update(f"{item.source!r} {item.line} {item.id!r} {len(data)} ".encode())
             self._digest.update(data)
         return self._digest.hexdigest()
 
@@ -183,31 +212,42 @@ class Checkpoints:
     def advance(self, read: Batch, counts: Mapping[str, int], files: Mapping[str, OutputFile | None]) -> None:
         """Notes that all of a batch is in the store and in the files. read: it as it was read, with the
         repeats among its records. Raises StoreBusy where another process goes on with the load."""
-        if self._manifest is None:
+        if not self._task.can_be_resumed:
             return
         digests = [self._digests.popleft() for _ in range(read.chunks)]
         rejects = [number for number, item in enumerate(read.items) if isinstance(item, Reject)]
-        self._manifest.note_part({"chunks": read.chunks, "digest": digests[-1], "rejects": rejects})
-        self._manifest.change(
-            parts=self._manifest.state.parts + 1,
-            counts=dict(counts),
-            lengths={name: file.checkpoint() for name, file in files.items() if file},
-        )
+        kept = _kept(files)
+        if self._manifest is None:  # there is no store: all was rejected
+            self._leading.append(_Leading(read.chunks, digests[-1], len(rejects)))
+            return
+        parts = [(each.chunks, each.digest, list(range(each.rejects))) for each in self._leading]
+        parts.append((read.chunks, digests[-1], rejects))
+        self._leading.clear()
+        for number, part in enumerate(parts, self._manifest.state.parts):
+            self._manifest.note_part(number, dict(zip(("chunks", "digest", "rejects"), part, strict=True)))
+        count = self._manifest.state.parts + len(parts)
+        self._manifest.change(parts=count, counts=dict(counts), files=kept)
 
-    def note_all(self) -> None:
-        """Notes that nothing is left but to give the files their names."""
+    def note_all(self, index: Index, files: Mapping[str, OutputFile | None]) -> None:
+        """Notes, durably, that nothing is left but to give the files their names."""
         if self._manifest is not None:
-            self._manifest.change(progress="finishing")
+            self._manifest.change(progress="finishing", files=_kept(files))
+            index.store.sync()
 
     def name_files(self) -> None:
-        """Does that for an earlier run."""
-        for path in filter(None, self._task.files.values()):
-            name_finished(path)
+        """Does that for an earlier run. Raises InputsChanged where there is something else or more to read
+        now, PartDiffers where a file was changed."""
+        for _ in self.left(Sources(self._task.inputs.paths, self._task.inputs.options).chunks()):
+            raise InputsChanged("the inputs are not what the stopped run has read")
+        for option, path in self._task.files.items():
+            if path:
+                name_finished(path, self.kept(option))
 
     def forget(self) -> None:
         """Leaves nothing to go on with."""
         if self._manifest is not None:
             self._manifest.remove()
+            self._manifest.release()
             self._manifest = None
 
     def __enter__(self) -> Self:
@@ -218,13 +258,35 @@ class Checkpoints:
     ) -> None:
         if self._manifest is None:
             return
-        if error is None:
-            self._manifest.finish()
-            return
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
-        with suppress(SimhbaseError):  # the store may be what failed
-            self._manifest.stop(reason.partition("\n")[0])
-        self._manifest.release()
+        try:
+            if error is None:
+                self._manifest.finish()
+            else:
+                with suppress(SimhbaseError):  # the store may be what failed
+                    self._manifest.stop(_reason(error))
+        finally:
+            self._manifest.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Leading:
+    """A batch of which all was rejected."""
+
+    chunks: int
+    digest: str
+    rejects: int
+
+
+def _kept(files: Mapping[str, OutputFile | None]) -> dict[str, tuple[int, int]]:
+    kept = {name: file.checkpoint() for name, file in files.items() if file}
+    return {name: (each.size, each.crc) for name, each in kept.items()}
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    first, *_ = str(error).splitlines() or [type(error).__name__]
+    return first.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
 
 
 def _without_page(item: Raw | Reject) -> Raw | Reject:

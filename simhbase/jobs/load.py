@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Self, TypeVar
 
 from simhbase.corpus.inputs import Inputs, opened
-from simhbase.corpus.outputs import OutputFile, PartDiffers, duplicate_line, unique_line
+from simhbase.corpus.outputs import OutputBusy, OutputFile, PartDiffers, duplicate_line, unique_line
 from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.seen_ids import SeenIds
@@ -19,9 +19,10 @@ from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, ProfileMismatch, StoreBusy, TableDisabled, TablesMissing, UsageError
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index, open_index
+from simhbase.index.manifests import forgetting, require_name
 from simhbase.interrupt import interrupt_put_off
 from simhbase.jobs.checkpoints import Checkpoints, InputsChanged, Task
-from simhbase.jobs.pipeline import Batch, fingerprinting, joined, together
+from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.unique import DuplicateOf, Loaded, duplicates_of, load_all, store_kept
 from simhbase.profile import Profile, given_parameters, make_profile
 
@@ -90,6 +91,8 @@ def load(
         raise UsageError("`unique` and `duplicates` say what `unique_only=True` kept: they need it")
     if min_similarity is not None and not unique_only:
         raise UsageError("`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it")
+    if name is not None:
+        require_name(name)
     inputs = Inputs.of(inputs)
     inputs.require_outputs(unique, duplicates)
     files = {"rejects": inputs.rejects, "unique": unique, "duplicates": duplicates}
@@ -100,6 +103,11 @@ def load(
         min_similarity,
         ids_are_unique,
     )
+    if name is not None and not task.can_be_resumed:
+        raise UsageError(
+            "`name` is for loads that can go on after they were stopped: those of a pipe, or into one, "
+            "cannot. Leave it out, or use files"
+        )
     seen = None if ids_are_unique else SeenIds()
     start = monotonic()
     patience = _Patience(lock_wait, inputs.watcher)
@@ -111,16 +119,16 @@ def load(
         if target.exists:
             patience.wait_for(lambda: checkpoints.begin(target.make()))
         try:
-            tally, counts = _Load(task, target, checkpoints, seen).run()
+            tally, counts = _Load(task, target, checkpoints, seen, patience).run()
         except (InputsChanged, PartDiffers) as error:
             if name is not None:
                 raise BadInput(
                     f"cannot go on with the load {name!r}: {error}. To load all anew, type first: "
-                    f"simhbase loads forget {name}"
+                    f"{forgetting(name)}"
                 ) from error
             inputs.watcher.note(f"{error}: all is loaded anew")
             checkpoints.begin_anew()
-            tally, counts = _Load(task, target, checkpoints, seen and SeenIds()).run()
+            tally, counts = _Load(task, target, checkpoints, seen and SeenIds(), patience).run()
     return LoadReport(
         documents=tally.loaded + tally.duplicates + counts.rejected,
         loaded=tally.loaded,
@@ -148,7 +156,7 @@ class _Patience:
         while True:
             try:
                 return take()
-            except StoreBusy as error:
+            except (StoreBusy, OutputBusy) as error:
                 if monotonic() >= self._end:
                     raise
                 if not has_said:
@@ -181,12 +189,19 @@ class _Tally:
 class _Load:
     """One run of a load, from its beginning or from where an earlier one was stopped."""
 
-    def __init__(self, task: Task, target: _Target, checkpoints: Checkpoints, seen: SeenIds | None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        target: _Target,
+        checkpoints: Checkpoints,
+        seen: SeenIds | None,
+        patience: _Patience,
+    ) -> None:
         self._task = task
         self._target = target
         self._checkpoints = checkpoints
+        self._patience = patience
         self._seen = seen
-        self._read: list[Batch] = []  # what was rejected as a whole before there was a store
         noted = checkpoints.counts
         self._tally = _Tally(**{each.name: noted.get(each.name, 0) for each in fields(_Tally)})
         self._counts = Counts(**{each.name: noted.get(each.name, 0) for each in fields(Counts)})
@@ -199,43 +214,39 @@ class _Load:
             return self._tally, self._counts
         if said := self._checkpoints.going_on:
             watcher.note(said)
-        files, length = self._task.files, self._checkpoints.length
-        with (
-            self._task.inputs.noting_rejects(length("rejects"), self._counts) as rejects,
-            opened(files["unique"], length("unique")) as unique,
-            opened(files["duplicates"], length("duplicates")) as duplicates,
-            closing(self._batches(bool(unique))) as batches,
-            _saying_what_is_kept(self._tally, watcher),
-        ):
+        with ExitStack() as stack:
+            files = {option: stack.enter_context(self._opened(option)) for option in self._task.files}
+            rejects = Rejects(files["rejects"], self._task.inputs.max_rejects, watcher, self._counts)
+            batches = stack.enter_context(closing(self._batches(bool(files["unique"]))))
+            stack.enter_context(_saying_what_is_kept(self._tally, watcher))
             for batch in joined(batches, CHUNKS_AT_ONCE):
-                self._take(batch, rejects, unique, duplicates)
-            self._end(rejects.counts, unique, duplicates)
+                self._take(batch, rejects, files)
+            self._end(rejects.counts, files)
         return self._tally, rejects.counts
+
+    def _opened(self, option: str) -> AbstractContextManager[OutputFile | None]:
+        path, kept = self._task.files[option], self._checkpoints.kept(option)
+        return self._patience.wait_for(lambda: opened(path, kept))
 
     def _batches(self, with_lines: bool) -> Generator[Batch, None, None]:
         options = self._task.inputs.options
         trim = unique_trim(options) if with_lines else without_content
         return self._task.inputs.each(fingerprinting(options, self._target, trim), self._checkpoints.left)
 
-    def _take(
-        self, read: Batch, rejects: Rejects, unique: OutputFile | None, duplicates: OutputFile | None
-    ) -> None:
+    def _take(self, read: Batch, rejects: Rejects, files: Mapping[str, OutputFile | None]) -> None:
         # One write takes an id once.
         batch = read.without_repeats(SeenIds() if self._seen is None else self._seen)
         rejects.note(batch)
-        self._read.append(read)
-        if not (batch.records or self._target.exists):
-            return
+        if batch.records and not self._target.exists:
+            index = self._patience.wait_for(self._target.make)
+            self._patience.wait_for(lambda: self._checkpoints.begin_late(index))
         with interrupt_put_off():
-            self._checkpoints.begin(self._target.make())
-            read = together(self._read)
-            done = self._store(batch, read.chunks)
-            _write(unique, _unique_lines(batch.records, done.duplicate_of))
-            _write(duplicates, _duplicate_lines(batch.ids, done.duplicate_of))
-            self._tally.add(done)
-            files = {"rejects": rejects.file, "unique": unique, "duplicates": duplicates}
+            if batch.records:
+                done = self._store(batch, read.chunks)
+                _write(files["unique"], _unique_lines(batch.records, done.duplicate_of))
+                _write(files["duplicates"], _duplicate_lines(batch.ids, done.duplicate_of))
+                self._tally.add(done)
             self._checkpoints.advance(read, asdict(self._tally) | asdict(rejects.counts), files)
-            self._read.clear()
 
     def _store(self, batch: Batch, chunks: int) -> Loaded:
         index = self._target.make()
@@ -249,15 +260,16 @@ class _Load:
                 self._checkpoints.note_decided(chunks, duplicates)
             return store_kept(index, batch.ids, batch.fingerprints, duplicates)
 
-    def _end(self, counts: Counts, unique: OutputFile | None, duplicates: OutputFile | None) -> None:
+    def _end(self, counts: Counts, files: Mapping[str, OutputFile | None]) -> None:
         if counts.nothing_read:
-            for file in filter(None, (unique, duplicates)):
+            for file in filter(None, (files["unique"], files["duplicates"])):
                 file.abandon()
             self._checkpoints.forget()
             return
         # What went into tables that somebody has dropped meanwhile is not loaded.
-        self._target.make().require_own_tables()
-        self._checkpoints.note_all()
+        index = self._target.make()
+        index.require_own_tables()
+        self._checkpoints.note_all(index, files)
 
 
 class _Target:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -124,14 +124,13 @@ def joined(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
     for batch in batches:
         some.append(batch)
         if len(some) == size or sum(each.held_bytes for each in some) >= JOINED_BYTES:
-            yield together(some)
+            yield _join(some)
             some = []
     if some:
-        yield together(some)
+        yield _join(some)
 
 
-def together(batches: Sequence[Batch]) -> Batch:
-    """Some batches as one."""
+def _join(batches: list[Batch]) -> Batch:
     return Batch(
         [item for batch in batches for item in batch.items],
         FingerprintBatch.joined(batch.fingerprints for batch in batches),

@@ -1,29 +1,35 @@
 """A load that was stopped anywhere goes on, and ends with the rows and files of one that was not."""
 
 import json
+import os
 import random
 import re
 import signal
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import chdir
+from contextlib import chdir, suppress
+from dataclasses import replace
 from pathlib import Path
+from shutil import copytree, rmtree
 from unittest.mock import patch
 
 import pytest
 
 import simhbase
-from simhbase.corpus import sources
+from simhbase.corpus import outputs, sources
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputFile
 from simhbase.corpus.record import InputOptions
-from simhbase.errors import BadInput, OutputFailed, StoreBusy
+from simhbase.corpus.watcher import NOBODY
+from simhbase.errors import BadInput, OutputFailed, StoreBusy, StoreUnreachable
 from simhbase.index import Index, open_index, owner
-from simhbase.index.stored_profile import read_profile
+from simhbase.index.manifests import Manifest
+from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.jobs import load as load_job
+from simhbase.jobs.checkpoints import Checkpoints, Task
 from simhbase.profile import Profile
-from simhbase.stores import open_store
+from simhbase.stores import create_store, open_store
 from tests.command_line import COMMAND, environment, result, run, run_alone
 from tests.content import content
 from tests.stopping import Crash, Stopping
@@ -97,7 +103,9 @@ class Steps:
         self.stopping: Stopping | None = None
 
     def open_index(self, url: str, create: Profile | None = None) -> Index:
-        store = open_store(url, "write")
+        store = open_store(url, "write") if create is None else create_store(url)
+        if create is not None:
+            write_profile(store, create)
         profile = read_profile(store)
         self.stopping = Stopping(store, self.calls, torn=self.torn)  # what opens it is no part of this
         index = Index(self.stopping, profile)
@@ -357,3 +365,211 @@ def test_a_load_waits_for_the_store_as_long_as_it_may(tmp_path):
         assert waiting.poll() is None
     out, _ = waiting.communicate(timeout=60)
     assert (waiting.returncode, b"unchanged" in out) == (3, True)
+
+
+# Who else is there
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["between calls", "within a call"])
+def test_a_load_that_was_stopped_before_and_after_it_made_the_store_ends_as_an_undisturbed_one(
+    folders, small_writes, torn
+):
+    """All of the first batches is rejected, so that the store is made late."""
+
+    def new() -> Path:
+        folder = folders()
+        rmtree(folder / "s.db")
+        lines = (folder / "a.jsonl").read_text()
+        (folder / "a.jsonl").write_text("no json\n" * 14 + lines)
+        return folder
+
+    undisturbed = new()
+    load_into(undisturbed)
+    expected = outcome(undisturbed)
+    for calls in range(0, 60, 1 if torn else 2):
+        folder = new()
+        assert not Steps(calls, torn).load(folder, unique_only=True)
+        load_into(folder)
+        assert outcome(folder) == expected, calls
+    assert len(loads(undisturbed)) == 1
+
+
+def test_leading_rejects_are_noted_write_by_write(folders, small_writes):
+    folder = folders()
+    rmtree(folder / "s.db")
+    (folder / "a.jsonl").write_text("no json\n" * 30 + '{"id": "a", "text": "one two three four"}\n')
+    with (
+        patch.object(Checkpoints, "note_all", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        load_into(folder)
+    (state,) = loads(folder)
+    assert state.parts == 6
+    assert load_into(folder).documents == 31
+
+
+def test_what_cannot_be_read_again_is_loaded_whole_and_not_noted(tmp_path):
+    corpus(tmp_path / "a.jsonl", 3000)
+    done = subprocess.run(
+        ["bash", "-c", f"{' '.join(COMMAND)} load --format jsonl --json --store rocksdb:s.db <(cat a.jsonl)"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert json.loads(done.stdout)["documents"] == 3000
+    assert loads(tmp_path) == []
+    named = run("load", "-", "--name", "n", cwd=tmp_path, stdin=b"x")
+    assert (named.returncode, b"--name is for loads that can go on" in named.stderr) == (2, True)
+
+
+def test_the_unfinished_file_of_another_load_is_not_taken_for_ones_own(folders, small_writes):
+    folder, undisturbed = folders(), folders()
+    load_into(undisturbed)
+    stopped(folder)
+    others = '{"id": "x", "text": "another load of the same output"}\n' * 400
+    (folder / f"{FILES[0]}.part").write_text(others)
+    load_into(folder)
+    assert outcome(folder) == outcome(undisturbed)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Crash])
+@pytest.mark.parametrize("renamed", [0, 1, 2, 3])
+def test_a_named_load_that_is_stopped_while_its_files_get_their_names_goes_on(
+    folders, small_writes, renamed, error
+):
+    folder, undisturbed = folders(), folders()
+    load_into(undisturbed)
+    rename, done = outputs._rename, iter(range(renamed))
+
+    def stop_later(*paths: Path) -> None:
+        if next(done, None) is None:
+            raise error
+        rename(*paths)
+
+    with patch.object(outputs, "_rename", stop_later), suppress(error):
+        load_into(folder, name="mine")
+    owner._running.clear()
+    load_into(folder, name="mine")
+    assert outcome(folder) == outcome(undisturbed)
+
+
+def test_what_comes_into_a_folder_after_its_load_was_stopped_at_its_end_is_loaded(tmp_path):
+    (tmp_path / "in").mkdir()
+    corpus(tmp_path / "in/a.jsonl", 50)
+    inputs = Inputs([str(tmp_path / "in")], rejects=tmp_path / "r.jsonl")
+    store = f"rocksdb:{tmp_path / 's.db'}"
+    with patch.object(outputs, "_rename", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        simhbase.load(inputs, store)
+    (tmp_path / "in/b.jsonl").write_text('{"id": "b", "text": "one two three four five"}\n')
+    assert simhbase.load(inputs, store).documents == 51
+
+
+def test_names_that_are_no_utf_8_are_loaded_and_said(tmp_path):
+    name = os.fsdecode(b"e\xff.jsonl")
+    corpus(tmp_path / name, 20)
+    done = run_alone(
+        "load", name, "--rejects", os.fsdecode(b"r\xff"), *("--store", "rocksdb:s.db"), cwd=tmp_path
+    )
+    assert done.returncode == 3, done.stderr
+    (state,) = loads(tmp_path)
+    assert state.progress == "finished"
+    refused = run_alone("load", name, "--name", os.fsdecode(b"n\xff"), cwd=tmp_path)
+    assert (refused.returncode, b"names no load" in refused.stderr) == (2, True)
+    assert not (tmp_path / "simhbase.db").exists()
+    assert run("load", name, "--name", "", cwd=tmp_path).returncode == 2
+
+
+def test_a_file_that_was_renamed_is_another_input(folders, small_writes):
+    """Its documents may be named after it."""
+    folder = folders()
+    load_all, calls = load_job.load_all, iter(range(3))
+
+    def stop_later(*arguments: object) -> object:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return load_all(*arguments)
+
+    inputs = Inputs(["*.jsonl"], InputOptions(id_from="line"), processes=1)
+    with chdir(folder):
+        with patch.object(load_job, "load_all", stop_later), pytest.raises(KeyboardInterrupt):
+            simhbase.load(inputs, "rocksdb:s.db", name="mine")
+        Path("a.jsonl").rename("b.jsonl")
+        with pytest.raises(BadInput, match="the inputs are not what the stopped run has read"):
+            simhbase.load(inputs, "rocksdb:s.db", name="mine")
+
+
+def test_a_process_whose_store_failed_at_the_end_may_load_again(folders, small_writes):
+    folder = folders()
+    with (
+        patch.object(Manifest, "finish", side_effect=StoreUnreachable("gone")),
+        pytest.raises(StoreUnreachable),
+    ):
+        load_into(folder)
+    assert load_into(folder).documents == 60
+
+
+def test_a_run_says_how_many_documents_another_one_has_done(folders, small_writes, capsys):
+    folder = folders()
+    stopped(folder)
+    (state,) = loads(folder)
+    said: list[str] = []
+    with patch.object(type(NOBODY), "note", lambda self, text: said.append(text)):
+        load_into(folder)
+    done = sum(state.counts[name] for name in ("added", "moved", "unchanged", "duplicates", "rejected"))
+    assert f"going on after {done:,} documents, where the run of" in said[0]
+    assert done <= 60
+
+
+def test_a_store_is_told_behind_forget(tmp_path):
+    corpus(tmp_path / "a.jsonl", 20)
+    run("load", "a.jsonl", "--name", "n", cwd=tmp_path)
+    done = run("loads", "--store", "rocksdb:other.db", "forget", "n", cwd=tmp_path)
+    assert (done.returncode, b"--store belongs behind forget" in done.stderr) == (2, True)
+    assert run("loads", "forget", "n", cwd=tmp_path).returncode == 0
+
+
+def test_a_load_waits_for_a_store_that_another_process_makes_meanwhile(tmp_path, monkeypatch):
+    corpus(tmp_path / "a.jsonl", 20)
+    monkeypatch.setattr(load_job, "_LOOKED_AT", 0.01)
+    tries: list[str] = []
+
+    def busy_at_first(url: str, create: Profile | None = None) -> Index:
+        tries.append(url)
+        if create is not None and len(tries) < 4:
+            raise StoreBusy("another process writes to it")
+        return open_index(url, create=create)
+
+    with patch.object(load_job, "open_index", busy_at_first):
+        store = f"rocksdb:{tmp_path / 's.db'}"
+        assert simhbase.load(tmp_path / "a.jsonl", store, lock_wait=60).documents == 20
+    assert len(tries) == 4
+
+
+def test_what_another_process_noted_in_a_store_that_it_made_meanwhile_is_not_gone_on_with(
+    folders, small_writes, tmp_path
+):
+    folder, other = folders(), folders()
+    stopped(other)
+    (state,) = loads(other)
+    rmtree(folder / "s.db")
+
+    def after_another_one(url: str, create: Profile | None = None) -> Index:
+        if create is not None:
+            copytree(other / "s.db", folder / "s.db")
+            with open_index(url) as index:
+                unfinished = replace(state, name=name, task=task)
+                index.store.records("meta").put([(b"load/" + name.encode(), unfinished.encode())])
+        return open_index(url)
+
+    files = {
+        option: Path(path) for option, path in zip(("unique", "duplicates", "rejects"), FILES, strict=True)
+    }
+    with chdir(folder):
+        inputs = Inputs(["a.jsonl"], processes=1, rejects=Path(FILES[2]))
+        given = Task(inputs, files, unique_only=True, min_similarity=None, ids_are_unique=False)
+        name, task = given.usual_name, given.digest
+        with patch.object(load_job, "open_index", after_another_one):
+            assert load_into(folder).documents == 60
+    (finished,) = (each for each in loads(folder) if each.name == name)
+    assert finished.progress == "finished"

@@ -132,8 +132,8 @@ def test_the_profile_names_the_format_and_a_token_of_its_own():
 def test_what_is_noted_of_a_load():
     with closing(create_store("memory:")) as store:
         load = Manifests(store).claim("nightly", "task")
-        load.note_part({"chunks": 8, "digest": "00", "rejects": [3]})
-        load.note_pending([])
+        load.note_part(0, {"chunks": 8, "digest": "00", "rejects": [3]})
+        load.note_pending({"digest": "00", "duplicates": []})
         found = {
             key: orjson.loads(cell.value) for rows in store.records("meta").iterate() for key, cell in rows
         }
