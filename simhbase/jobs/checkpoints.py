@@ -19,7 +19,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, name_finished, plain_target
@@ -89,15 +89,11 @@ def _here() -> str:
 
 
 class Checkpoints:
-    """Those of one load; none where what it reads cannot be read again.
+    """Those of one load; none where what it reads cannot be read again."""
 
-    seen: the ids so far, which chunks that are passed over add to; None where nobody asks for them.
-    """
-
-    def __init__(self, task: Task, name: str | None, seen: SeenIds | None) -> None:
+    def __init__(self, task: Task, name: str | None) -> None:
         self._task = task
         self._name = name or task.usual_name
-        self._seen = seen
         self._manifest: Manifest | None = None
         self._digest = hashlib.blake2b(digest_size=16)
         self._digests: deque[str] = deque()  # after each chunk that was given out
@@ -148,13 +144,16 @@ class Checkpoints:
         files = (self._manifest.state.files if self._manifest else None) or {}
         return Kept(*files.get(option, NOTHING))
 
-    def left(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-        """The chunks behind those that count. Raises InputsChanged where these are others now."""
+    def left(self, chunks: Iterator[Chunk], seen: SeenIds | None) -> Iterator[Chunk]:
+        """The chunks behind those that count. Raises InputsChanged where these are others now.
+
+        seen: takes the ids of those that are passed over; None where nobody asks for them.
+        """
         if not self._task.can_be_resumed:
             yield from chunks
             return
         for part in self._manifest.parts() if self._manifest else ():
-            self._pass_over(islice(chunks, part["chunks"]), part["digest"], frozenset(part["rejects"]))
+            self._pass_over(part, islice(chunks, part["chunks"]), seen)
             self._live()
         for chunk in chunks:
             self._digests.append(self._noted(chunk))
@@ -165,7 +164,7 @@ class Checkpoints:
         if self._manifest is not None:
             self._manifest.live()
 
-    def _pass_over(self, chunks: Iterator[Chunk], digest: str, rejects: frozenset[int]) -> None:
+    def _pass_over(self, part: Mapping[str, Any], chunks: Iterator[Chunk], seen: SeenIds | None) -> None:
         options = self._task.inputs.options
         are_of_texts = options.id_from == "text"  # else pages are not looked into
         parser = Parser(options if are_of_texts else replace(options, html=False))
@@ -173,17 +172,18 @@ class Checkpoints:
         found = ""
         for chunk in chunks:
             found = self._noted(chunk)
-            if self._seen is not None:
+            if seen is not None:
                 items += parser.parse(chunk if are_of_texts else [_without_page(item) for item in chunk])
-        if found != digest:
+        if found != part["digest"]:
             raise InputsChanged("the inputs are not what the stopped run has read")
-        if self._seen is not None:
-            self._seen.reject_repeats(item for number, item in enumerate(items) if number not in rejects)
+        if seen is not None:
+            rejects = frozenset(part["rejects"])
+            seen.reject_repeats(item for number, item in enumerate(items) if number not in rejects)
 
     def _noted(self, chunk: Chunk) -> str:
         """The digest of all chunks up to this one."""
         for item in chunk:
-            data = item.data if isinstance(item, Raw) else item.reason.encode()
+            data = item.data if isinstance(item, Raw) else item.reason.encode("utf-8", "backslashreplace")
             self._digest.update(f"{item.source!r} {item.line} {item.id!r} {len(data)} ".encode())
             self._digest.update(data)
         return self._digest.hexdigest()
@@ -237,7 +237,8 @@ class Checkpoints:
     def name_files(self) -> None:
         """Does that for an earlier run. Raises InputsChanged where there is something else or more to read
         now, PartDiffers where a file was changed."""
-        for _ in self.left(Sources(self._task.inputs.paths, self._task.inputs.options).chunks()):
+        sources = Sources(self._task.inputs.paths, self._task.inputs.options)
+        for _ in self.left(sources.chunks(), None):
             raise InputsChanged("the inputs are not what the stopped run has read")
         for option, path in self._task.files.items():
             if path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Self, TypeVar
@@ -87,14 +88,7 @@ def load(
     ProfileMismatch, StoreUnreachable; TooManyRejects; TablesMissing where tables are dropped meanwhile, or
     do not exist in HBase.
     """
-    if (unique or duplicates) and not unique_only:
-        raise UsageError("`unique` and `duplicates` say what `unique_only=True` kept: they need it")
-    if min_similarity is not None and not unique_only:
-        raise UsageError("`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it")
-    if name is not None:
-        require_name(name)
     inputs = Inputs.of(inputs)
-    inputs.require_outputs(unique, duplicates)
     files = {"rejects": inputs.rejects, "unique": unique, "duplicates": duplicates}
     task = Task(
         inputs,
@@ -103,23 +97,18 @@ def load(
         min_similarity,
         ids_are_unique,
     )
-    if name is not None and not task.can_be_resumed:
-        raise UsageError(
-            "`name` is for loads that can go on after they were stopped: those of a pipe, or into one, "
-            "cannot. Leave it out, or use files"
-        )
-    seen = None if ids_are_unique else SeenIds()
+    _require_fitting(task, name)
     start = monotonic()
     patience = _Patience(lock_wait, inputs.watcher)
     with (
         # First: who does not get the store touches no file.
         patience.wait_for(lambda: _target(inputs, store, profile, min_similarity)) as target,
-        Checkpoints(task, name, seen) as checkpoints,
+        Checkpoints(task, name) as checkpoints,
     ):
         if target.exists:
             patience.wait_for(lambda: checkpoints.begin(target.make()))
         try:
-            tally, counts = _Load(task, target, checkpoints, seen, patience).run()
+            tally, counts = _Load(task, target, checkpoints, patience).run()
         except (InputsChanged, PartDiffers) as error:
             if name is not None:
                 raise BadInput(
@@ -128,7 +117,28 @@ def load(
                 ) from error
             inputs.watcher.note(f"{error}: all is loaded anew")
             checkpoints.begin_anew()
-            tally, counts = _Load(task, target, checkpoints, seen and SeenIds(), patience).run()
+            tally, counts = _Load(task, target, checkpoints, patience).run()
+    return _report(tally, counts, monotonic() - start)
+
+
+def _require_fitting(task: Task, name: str | None) -> None:
+    """Raises UsageError for what does not go together, OutputFailed for outputs that cannot be written."""
+    unique, duplicates = task.files["unique"], task.files["duplicates"]
+    if (unique or duplicates) and not task.unique_only:
+        raise UsageError("`unique` and `duplicates` say what `unique_only=True` kept: they need it")
+    if task.min_similarity is not None and not task.unique_only:
+        raise UsageError("`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it")
+    if name is not None:
+        require_name(name)
+    task.inputs.require_outputs(unique, duplicates)
+    if name is not None and not task.can_be_resumed:
+        raise UsageError(
+            "`name` is for loads that can go on after they were stopped: those of a pipe, or into one, "
+            "cannot. Leave it out, or use files"
+        )
+
+
+def _report(tally: _Tally, counts: Counts, seconds: float) -> LoadReport:
     return LoadReport(
         documents=tally.loaded + tally.duplicates + counts.rejected,
         loaded=tally.loaded,
@@ -138,7 +148,7 @@ def load(
         duplicates=tally.duplicates,
         rejected=counts.rejected,
         unreadable_sources=counts.unreadable_sources,
-        seconds=round(monotonic() - start, 3),
+        seconds=round(seconds, 3),
         counts=counts,
     )
 
@@ -189,19 +199,12 @@ class _Tally:
 class _Load:
     """One run of a load, from its beginning or from where an earlier one was stopped."""
 
-    def __init__(
-        self,
-        task: Task,
-        target: _Target,
-        checkpoints: Checkpoints,
-        seen: SeenIds | None,
-        patience: _Patience,
-    ) -> None:
+    def __init__(self, task: Task, target: _Target, checkpoints: Checkpoints, patience: _Patience) -> None:
         self._task = task
         self._target = target
         self._checkpoints = checkpoints
         self._patience = patience
-        self._seen = seen
+        self._seen = None if task.ids_are_unique else SeenIds()
         noted = checkpoints.counts
         self._tally = _Tally(**{each.name: noted.get(each.name, 0) for each in fields(_Tally)})
         self._counts = Counts(**{each.name: noted.get(each.name, 0) for each in fields(Counts)})
@@ -231,7 +234,8 @@ class _Load:
     def _batches(self, with_lines: bool) -> Generator[Batch, None, None]:
         options = self._task.inputs.options
         trim = unique_trim(options) if with_lines else without_content
-        return self._task.inputs.each(fingerprinting(options, self._target, trim), self._checkpoints.left)
+        left = partial(self._checkpoints.left, seen=self._seen)
+        return self._task.inputs.each(fingerprinting(options, self._target, trim), left)
 
     def _take(self, read: Batch, rejects: Rejects, files: Mapping[str, OutputFile | None]) -> None:
         # One write takes an id once.

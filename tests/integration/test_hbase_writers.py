@@ -10,6 +10,7 @@ from functools import partial
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+import happybase
 import numpy as np
 import pytest
 
@@ -551,7 +552,10 @@ def test_a_load_whose_tables_go_does_not_say_that_documents_are_kept(replaced, t
 def test_a_load_whose_table_is_disabled_says_when_documents_are_there_again(
     replaced, hbase_cluster, tmp_path
 ):
-    lines = "".join(f'{{"id": "d{number}", "f": "{number:016x}"}}\n' for number in range(60_000))
+    chance = random.Random(4)
+    lines = "".join(
+        f'{{"id": "d{number}", "f": "{chance.getrandbits(64):016x}"}}\n' for number in range(60_000)
+    )
     command = [*COMMAND, "load", "-", "--fingerprint-field", "f", "--store", replaced]
     loading = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -560,7 +564,8 @@ def test_a_load_whose_table_is_disabled_says_when_documents_are_there_again(
         loading.stdin.write(lines[: len(lines) * 2 // 3])
         loading.stdin.flush()
         wait_for_documents(index, loading)
-        hbase_cluster.shell("disable 'replaced_documents'\nexit\n")
+        with closing(happybase.Connection(*hbase_cluster.gateway, timeout=60_000)) as connection:
+            connection.disable_table("replaced_documents")
         said = loading.communicate(lines[len(lines) * 2 // 3 :], timeout=120)[1]
     assert loading.returncode == TableDisabled.exit_code
     assert "replaced_documents is disabled: in the hbase shell, enable 'replaced_documents'" in said

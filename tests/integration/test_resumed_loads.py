@@ -274,9 +274,9 @@ def test_two_loads_of_one_name_do_not_run_at_once(folders, small_writes):
             min_similarity=None,
             ids_are_unique=False,
         )
-        first = simhbase.jobs.checkpoints.Checkpoints(task, "one", None)
+        first = simhbase.jobs.checkpoints.Checkpoints(task, "one")
         first.begin(index)
-        second = simhbase.jobs.checkpoints.Checkpoints(task, "one", None)
+        second = simhbase.jobs.checkpoints.Checkpoints(task, "one")
         with pytest.raises(StoreBusy, match="'one' is running already"):
             second.begin(index)
     assert store_kept
