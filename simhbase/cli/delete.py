@@ -77,14 +77,18 @@ def _lines(file: BinaryIO | None) -> Iterator[str]:
                 where = f"--ids-file {name}, line {number}"
                 raise BadInput(f"{where}: not UTF-8 at byte {error.start + 1}") from error
             if document:
-                yield _id_of(document)
+                yield _id_of(document, f"--ids-file {name}, line {number}")
     except Unreadable as error:
         raise BadInput(f"--ids-file {name}: {error}") from error
 
 
-def _id_of(line: str) -> str:
-    """The id that a line is, or that it has as a JSON object."""
+def _id_of(line: str, where: str) -> str:
+    """The id that a line is, or that it has as a JSON object. Raises BadInput for an object without one."""
+    found = None
     with suppress(orjson.JSONDecodeError):
-        if line.startswith("{") and isinstance(found := orjson.loads(line).get("id"), (str, int)):
-            return str(found)
-    return line
+        found = orjson.loads(line) if line.startswith("{") else None
+    if not isinstance(found, dict):
+        return line
+    if not isinstance(found.get("id"), (str, int)):
+        raise BadInput(f"{where}: this object has no 'id', which is a text or an integer")
+    return str(found["id"])

@@ -154,7 +154,7 @@ class Raw(NamedTuple):
 class Record:
     """A document of a source, with a text or, where fingerprints are read, a fingerprint.
 
-    json: the JSON line it came from, in UTF-8 and without the line break (see WithPrefixedId for
+    json: the JSON line it came from, in UTF-8 and without the line break (see WithItsId for
     one with an id prefix); None in other formats. value: what the document is preferred by, if it has
     that.
     """

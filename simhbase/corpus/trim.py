@@ -16,13 +16,16 @@ def whole(record: Record) -> Record:
 
 
 @dataclass(frozen=True)
-class WithPrefixedId:
+class WithItsId:
     """The record as it is, but for its JSON line: that has the record's id in its id field, so that
     it can be joined with what else names the record. (Without a line where Python cannot read it.)
     Cheap to send to another process.
+
+    has_field: whether the line has one, maybe inside an object.
     """
 
     id_field: str
+    has_field: bool = True
 
     def __call__(self, record: Record) -> Record:
         """The same record with another line."""
@@ -30,7 +33,12 @@ class WithPrefixedId:
             return record
         try:
             # json, not orjson, as it keeps integers beyond 64 bits.
-            fields = with_field(json.loads(record.json), self.id_field, record.id)
+            read = json.loads(record.json)
+            fields = (
+                with_field(read, self.id_field, record.id)
+                if self.has_field
+                else read | {self.id_field: record.id}
+            )
             line = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
         except RecursionError:  # a thousand levels, which the parser lets pass
             return replace(record, json=None)
@@ -62,5 +70,5 @@ def without_content(record: Record) -> Record:
 
 def unique_trim(options: InputOptions) -> Callable[[Record], Record]:
     """What is left of a record that may be written out: everything, with the id that other files name."""
-    has_id = options.id_from == "field"
-    return WithPrefixedId(options.id_field) if options.id_prefix and has_id else whole
+    has_field = options.id_from == "field"
+    return whole if has_field and not options.id_prefix else WithItsId(options.id_field, has_field)

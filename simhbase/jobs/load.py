@@ -17,7 +17,7 @@ from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.trim import unique_trim, without_content
 from simhbase.corpus.watcher import Watcher
-from simhbase.errors import BadInput, ProfileMismatch, StoreBusy, TableDisabled, TablesMissing, UsageError
+from simhbase.errors import ProfileMismatch, StoreBusy, TableDisabled, TablesMissing, UsageError
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index, open_index
 from simhbase.index.manifests import forgetting, require_name
@@ -84,7 +84,7 @@ def load(
     to wait while another process writes to an embedded store, or runs this load.
 
     Raises UsageError for what does not go together, before anything is read; StoreBusy where another process
-    runs the load; BadInput where the inputs of a named load have changed since it was stopped;
+    runs the load; UsageError also where the inputs of a named load have changed since it was stopped;
     ProfileMismatch, StoreUnreachable; TooManyRejects; TablesMissing where tables are dropped meanwhile, or
     do not exist in HBase.
     """
@@ -111,7 +111,7 @@ def load(
             tally, counts = _Load(task, target, checkpoints, patience).run()
         except (InputsChanged, PartDiffers) as error:
             if name is not None:
-                raise BadInput(
+                raise UsageError(
                     f"cannot go on with the load {name!r}: {error}. To load all anew, type first: "
                     f"{forgetting(name)}"
                 ) from error

@@ -702,11 +702,16 @@ def test_delete_names_ids_that_are_not_stored(tmp_path):
 
 
 def test_delete_takes_what_load_and_dedup_list(tmp_path):
-    load(tmp_path, {"a": 0, "b": 1, "7": 2, "{x": 3, '{"id": null}': 4}, *STORE)
-    lines = ['{"id": "a", "duplicate_of": "b", "distance": 1}', '{"id": 7}', "{x", '{"id": null}']
+    load(tmp_path, {"a": 0, "b": 1, "7": 2, "{x": 3}, *STORE)
+    lines = ['{"id": "a", "duplicate_of": "b", "distance": 1}', '{"id": 7}', "{x"]
     (tmp_path / "duplicates.jsonl").write_text("\n".join(lines))
     report = result("delete", "--ids-file", "duplicates.jsonl", *STORE, cwd=tmp_path)
-    assert report == {"ids": 4, "deleted": 4}
+    assert report == {"ids": 3, "deleted": 3}
+    done = run("delete", "--ids-file", "-", *STORE, cwd=tmp_path, stdin=b'b\n{"text": "t"}\n')
+    assert (done.returncode, b"line 2: this object has no 'id'" in done.stderr) == (
+        1,
+        True,
+    )
 
 
 def test_delete_without_ids_is_a_usage_error(tmp_path):

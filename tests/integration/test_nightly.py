@@ -66,7 +66,9 @@ def test_a_night_with_rejects_is_a_good_one_and_one_that_failed_says_so_and_is_m
     assert night(folder).returncode == 0
     assert len(lines(folder, "2026-01-01.rejects.jsonl.gz")) == 1
     (folder / "incoming" / "2026-01-02").mkdir()
-    assert night(folder).returncode == 1
+    bring(folder, "2026-01-03", texts(4)[3:])
+    assert night(folder).returncode == 20
+    assert ids(folder, "2026-01-03.new.jsonl.gz") == ["2026-01-03/0"]
     documents(folder / "incoming" / "2026-01-02" / "a.jsonl", texts(3)[2:], prefix="late/")
     assert night(folder, "--scheme", "minhash").returncode == 12
     assert night(folder).returncode == 0
@@ -97,3 +99,10 @@ def test_the_line_for_cron_is_one(tmp_path):
     command = fields[5].replace("\\%", "%")
     assert "%" not in fields[5].replace("\\%", "")  # cron takes it for the end of the line
     assert subprocess.run(["bash", "-n", "-c", command], check=False).returncode == 0
+
+
+def test_a_wrong_call_says_how_to_call_it(tmp_path):
+    done = subprocess.run(
+        [EXAMPLES / "load-new", "nowhere", "lists"], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert (done.returncode, b"usage: " in done.stderr) == (2, True)

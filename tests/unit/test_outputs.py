@@ -11,7 +11,7 @@ from simhbase.corpus.outputs import OutputBusy, OutputFile, duplicate_line, reje
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject
 from simhbase.corpus.sources import Sources
-from simhbase.corpus.trim import WithPrefixedId
+from simhbase.corpus.trim import WithItsId, unique_trim
 from simhbase.errors import SimhbaseError
 
 
@@ -210,19 +210,19 @@ def test_unique_json_lines_are_written_as_they_were():
 def test_unique_json_lines_have_the_prefixed_id_and_keep_the_rest():
     digits = "12345678901234567890123"
     record = Record("x", 1, "p/7", text="t", json=f'{{"n": 7, "text": "中", "big": {digits}}}'.encode())
-    line = unique_line(WithPrefixedId("n")(record)).decode()
+    line = unique_line(WithItsId("n")(record)).decode()
     assert line == f'{{"n":"p/7","text":"中","big":{digits}}}'
 
 
 def test_the_prefixed_id_is_put_where_the_id_was():
     record = Record("x", 1, "p/7", text="t", json=b'{"meta": {"id": 7, "n": 1}, "text": "t"}')
-    assert unique_line(WithPrefixedId("meta.id")(record)) == b'{"meta":{"id":"p/7","n":1},"text":"t"}'
+    assert unique_line(WithItsId("meta.id")(record)) == b'{"meta":{"id":"p/7","n":1},"text":"t"}'
 
 
 def test_a_line_of_very_many_levels_gets_the_prefixed_id_too():
     levels = "[" * 1010 + "]" * 1010
     record = Record("x", 1, "p/a", text="t", json=f'{{"id": "a", "text": "t", "n": {levels}}}'.encode())
-    line = unique_line(WithPrefixedId("id")(record))
+    line = unique_line(WithItsId("id")(record))
     assert line.startswith(b'{"id":"p/a","text":"t"')
 
 
@@ -245,3 +245,9 @@ def test_duplicates_and_rejects_have_the_documented_fields():
 def test_a_reject_of_half_a_surrogate_pair_is_written_as_an_escape():
     line = reject_line(Reject("--id", None, "\udcff", "not stored"))
     assert line == b'{"source":"--id","line":null,"id":"\\udcff","reason":"not stored"}'
+
+
+def test_a_line_of_a_document_whose_id_was_made_has_it():
+    record = Record("a.jsonl", 3, "a.jsonl:3", text="t", json=b'{"text": "t"}')
+    trim = unique_trim(InputOptions(id_from="line"))
+    assert unique_line(trim(record)) == b'{"text":"t","id":"a.jsonl:3"}'
