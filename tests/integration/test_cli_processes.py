@@ -247,7 +247,9 @@ def test_an_interrupt_while_nothing_is_under_way_exits_130_too(tmp_path):
         os.killpg(process.pid, signal.SIGINT)
         _, told = process.communicate()
     assert process.returncode == 130, told
-    assert told.splitlines() == [b"stopped before anything was loaded", b"Error: interrupted"]
+    # The file is there a moment before the load has begun, of which alone the first line tells.
+    said = [b"stopped before anything was loaded", b"Error: interrupted"]
+    assert told.splitlines() in (said, said[1:])
     assert not (tmp_path / "s.db").exists()
 
 
