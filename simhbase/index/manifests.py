@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 LEASE = 120.0  # seconds; a write of a load takes less, or fails
 _LOOKED_AT = 1.0  # seconds between looks at a state that may be a dead run's
 _STATE, _PART, _PENDING = b"load/", b"load-part/", b"load-pending/"
+_PARTS_AT_ONCE = 256  # read with one call; each has the places of a write's rejects
 _NAME = re.compile(r".{1,200}")
 
 Progress = Literal["running", "stopped", "finishing", "finished"]
@@ -217,9 +218,10 @@ class Manifest:
 
     def parts(self) -> Iterator[Any]:
         """What was noted of the acknowledged writes, in their order."""
-        for number in range(self.state.parts):
-            (cell,) = self._meta.get([_part_key(self.state.name, number)])
-            yield None if cell is None else orjson.loads(cell.value)
+        for first in range(0, self.state.parts, _PARTS_AT_ONCE):
+            numbers = range(first, min(first + _PARTS_AT_ONCE, self.state.parts))
+            cells = self._meta.get([_part_key(self.state.name, number) for number in numbers])
+            yield from (orjson.loads(cell.value) for cell in cells if cell is not None)
 
     def note_part(self, number: int, value: Any) -> None:
         """Notes what one of the next writes was about; counts once the state says so."""

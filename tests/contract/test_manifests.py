@@ -213,3 +213,13 @@ def test_a_load_that_has_nothing_to_note_for_long_gives_a_sign_of_life(store, mo
     (after,) = Manifests(store).all()
     assert after.changed > before.changed
     load.stop("")
+
+
+def test_parts_come_in_their_order_however_many_there_are(store, monkeypatch):
+    monkeypatch.setattr(manifests, "_PARTS_AT_ONCE", 4)
+    load = Manifests(store).claim("a", "task")
+    for number in range(10):
+        load.note_part(number, number)
+    load.change(parts=9)  # the last one does not count yet
+    assert list(load.parts()) == list(range(9))
+    load.stop("")
