@@ -19,8 +19,9 @@ from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry
 from simhbase.index.writer import AtomicWriter
 from simhbase.model import Lookup
-from simhbase.stores import create_store, open_store, rocksdb
+from simhbase.stores import create_store, open_store
 from simhbase.stores.base import AtomicStore, Changes, Store
+from simhbase.stores.rocksdb import database
 from tests.command_line import environment
 
 LAYOUT = layout("5x2")
@@ -109,9 +110,9 @@ def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(tmp_pa
         lookups: list[Lookup] = []
         reader = Reader(Watched(store, lambda: written.wait(5)), SCHEME)
         looking = threading.Thread(target=lambda: lookups.extend(reader.find(fingerprints(F), 3)))
-        write = rocksdb._Batch.write
+        write = database.Batch.write
 
-        def write_later(batch: rocksdb._Batch) -> None:
+        def write_later(batch: database.Batch) -> None:
             looking.start()
             looking.join(0.3)
             write(batch)
@@ -119,7 +120,7 @@ def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(tmp_pa
             looking.join(0.3)  # before the commit has ended
 
         with monkeypatch.context() as patch:
-            patch.setattr(rocksdb._Batch, "write", write_later)
+            patch.setattr(database.Batch, "write", write_later)
             AtomicWriter(store, SCHEME).add(["x"], fingerprints(NEAR_F))
         looking.join()
         assert dict(found_in(lookups[0]))["x"] in (F, NEAR_F)

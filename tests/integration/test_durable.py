@@ -16,8 +16,9 @@ from simhbase.index.rows import listing_key
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import AtomicWriter
 from simhbase.profile import Profile
-from simhbase.stores import create_store, rocksdb
+from simhbase.stores import create_store
 from simhbase.stores.base import AtomicStore
+from simhbase.stores.rocksdb import database
 
 SCHEME = SimHashScheme(layout("5x2"), k=3)
 
@@ -38,8 +39,8 @@ def noted(store, monkeypatch) -> list[str]:
         real = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *args: notes.append(name) or real(*args))
 
-    note(rocksdb._Batch, "write")
-    note(rocksdb._Database, "sync")
+    note(database.Batch, "write")
+    note(database.Database, "sync")
     return notes
 
 

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.errors import ReadOnly, StoreBusy, StoreFailed, TablesMissing, UsageError
-from simhbase.stores import create_store, drop_store, open_store, rocksdb
+from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import Access, Changes, RecordTable, Store
+from simhbase.stores.rocksdb import follower
 
 LAYOUT = layout("5x2")
 FINGERPRINTS = np.random.default_rng(1).integers(0, 2**64, 500, dtype=np.uint64)
@@ -353,7 +354,7 @@ def test_a_store_that_may_not_be_written_can_be_read() -> None:
 def test_a_reader_who_may_not_write_sees_what_another_user_writes(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_rdict = rocksdb._open_rdict
+    open_rdict = follower.open_rdict
 
     def refusing(path: Path, *options: object) -> object:
         # Another user in this process would take the writer's rights as well.
@@ -364,7 +365,7 @@ def test_a_reader_who_may_not_write_sees_what_another_user_writes(
     writer = create_store(url)
     writer.drawers.add(KEYS[:10])
     writer.sync()
-    monkeypatch.setattr(rocksdb, "_open_rdict", refusing)
+    monkeypatch.setattr(follower, "open_rdict", refusing)
     reader = open_store(url, "read")
     assert there(reader, KEYS).any(axis=1).sum() == 10
     for seen, more in ((20, []), (30, FLUSHING)):  # by what is in the log, and by what is in files
@@ -381,7 +382,7 @@ def test_a_reader_who_may_not_write_sees_what_writers_write_one_after_the_other(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each leaves logs that the next one deletes."""
-    open_rdict = rocksdb._open_rdict
+    open_rdict = follower.open_rdict
     reading = False
 
     def refusing(path: Path, *options: object) -> object:
@@ -390,7 +391,7 @@ def test_a_reader_who_may_not_write_sees_what_writers_write_one_after_the_other(
         return open_rdict(path, *options)  # type: ignore[arg-type]
 
     create_store(url).close()
-    monkeypatch.setattr(rocksdb, "_open_rdict", refusing)
+    monkeypatch.setattr(follower, "open_rdict", refusing)
     reading = True
     reader = open_store(url, "read")
     for seen in range(5, 41, 5):

@@ -1,0 +1,65 @@
+"""A store in a folder, by RocksDB: one writing process, any number of readers beside it.
+
+The tables are column families; a row of the index is its 13-byte key with an empty value. Values of
+documents and fingerprints begin with the version of the cell, 8 bytes.
+
+A writer's batches are in the write-ahead log when a call returns, which survives the loss of the
+process, and on the disk after `sync`, which survives the loss of the machine. A reader is one of
+RocksDB's secondary instances: it replays the writer's log into its own memory.
+
+RocksDB does not survive a fork: its threads are not there in the child, and what the child wrote would
+ruin the parent's log. So a store that was opened before a fork refuses to work in the child.
+"""
+
+from __future__ import annotations
+
+from rocksdict import Rdict
+
+from simhbase.stores.base import Access
+from simhbase.stores.rocksdb.database import Failures, open_writer
+from simhbase.stores.rocksdb.folder import is_store, make_folder, nothing_there, path_of, require_store
+from simhbase.stores.rocksdb.follower import Follower
+from simhbase.stores.rocksdb.options import INDEX, database_options
+from simhbase.stores.rocksdb.store import RocksStore
+
+__all__ = ["INDEX", "RocksStore", "create_store", "drop_store", "droppable", "is_store", "open_store"]
+
+
+def open_store(url: str, access: Access) -> RocksStore:
+    """Opens a store that exists. Raises TablesMissing, StoreBusy, StoreFailed."""
+    path = path_of(url)
+    require_store(url, path)
+    if access == "write":
+        return RocksStore(url, open_writer(url, path, database_options()))
+    follower = Follower(url, path)
+    try:
+        return RocksStore(url, follower.open(), follower)
+    except BaseException:
+        follower.close()
+        raise
+
+
+def create_store(url: str) -> RocksStore:
+    """Opens a store for writing and makes what is missing of it. Raises StoreBusy, StoreFailed,
+    UsageError where the path is in use for something else."""
+    path = path_of(url)
+    make_folder(url, path)
+    options = database_options()
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    return RocksStore(url, open_writer(url, path, options))
+
+
+def drop_store(url: str) -> None:
+    """Deletes a store with all its data, or what an interrupted creation left of one. Raises
+    TablesMissing, StoreBusy, StoreFailed."""
+    droppable(url)
+    with Failures("dropping", url):
+        Rdict.destroy(str(path_of(url)), database_options())
+
+
+def droppable(url: str) -> list[str]:
+    """The name of what `drop_store` would delete. Raises TablesMissing."""
+    if not is_store(path_of(url)):
+        raise nothing_there(url)
+    return [url]

@@ -1,0 +1,215 @@
+"""An open RocksDB, and the errors that it raises."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import weakref
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from pathlib import Path
+from types import TracebackType
+from typing import cast
+
+from rocksdict import AccessType, DbClosedError, Options, Rdict, ReadOptions, WriteBatch
+
+from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
+from simhbase.stores.base import PART_ROWS, Size
+from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, TABLES, WRITES, open_rdict
+
+_NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied")
+
+
+class Failures:
+    """Turns what rocksdict raises, bare Exceptions, into errors of ours."""
+
+    __slots__ = ("_doing", "_url")
+
+    def __init__(self, doing: str, url: str) -> None:
+        self._doing = doing
+        self._url = url
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and (type(error) is Exception or isinstance(error, (DbClosedError, OSError))):
+            raise self._ours(str(error)) from error
+
+    def _ours(self, message: str) -> SimhbaseError:
+        if "lock hold by current process" in message or "While lock file" in message:
+            return StoreBusy(
+                f"{self._url} is open for writing already, and only one process at a time can write: "
+                "wait until it ends, or open it for reading, which works meanwhile"
+            )
+        if "Not supported operation in secondary mode" in message:
+            return ReadOnly(f"{self._url} was opened for reading: open it with access='write' to change it")
+        failed = f"{self._doing} {self._url} failed: {message.strip()}"
+        if self._doing == "opening" and _NOT_WRITABLE.search(message):
+            return StoreFailed(
+                f"{failed}. Who writes to the store needs the right to write to its folder; "
+                "who reads from it needs the right to read all of its files"
+            )
+        if "No space left" in message or "quota exceeded" in message:
+            failed += ". Make room, then do the same again: nothing that was acknowledged is lost"
+        return StoreFailed(failed)
+
+
+class Database:
+    """An open RocksDB: its column families and what is done with them.
+
+    An iterator keeps the folder open, and locked, for as long as anything refers to it. So none
+    outlives the call it serves, not even in the frames of a traceback that somebody keeps.
+    """
+
+    def __init__(self, url: str, rdict: Rdict) -> None:
+        self._reading = Failures("reading", url)
+        self.writing = Failures("writing to", url)
+        self.process = os.getpid()
+        self.rdict = rdict
+        self.families = {table: rdict.get_column_family(table) for table in TABLES}
+        self.handles = {table: rdict.get_column_family_handle(table) for table in TABLES}
+        _OPEN.add(self)
+
+    def get(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Values, None where a key is absent."""
+        with self._reading:
+            return cast(list[bytes | None], self.families[table].get([*keys]))
+
+    def keys(
+        self, table: str, options: ReadOptions, starts: Iterable[bytes], most: int
+    ) -> tuple[list[bytes], list[int], list[bool]]:
+        """At most so many keys from each start on, as far as the options let them be seen, of as many
+        starts as it takes for PART_ROWS keys.
+
+        Returns all keys, the offsets of each start's among them (one more than starts), and whether
+        there were more.
+        """
+        with self._reading:
+            iterator = self.families[table].iter(options)
+            seek, current, advance, check = iterator.seek, iterator.key, iterator.next, iterator.status
+            keys: list[bytes] = []
+            offsets = [0]
+            more = []
+            try:
+                for start in starts:
+                    seek(start)
+                    full = len(keys) + most
+                    while (key := current()) is not None and len(keys) < full:
+                        keys.append(key)
+                        advance()
+                    check()
+                    offsets.append(len(keys))
+                    more.append(key is not None)
+                    if len(keys) >= PART_ROWS:
+                        break
+            finally:
+                del iterator, seek, current, advance, check  # see the class
+            return keys, offsets, more
+
+    def rows(
+        self, table: str, ranges: Iterable[tuple[bytes, bytes]], most: int
+    ) -> list[list[tuple[bytes, bytes]]]:
+        """For each start and prefix, at most so many rows from the start on that have the prefix."""
+        with self._reading:
+            iterator = self.families[table].iter(IN_ORDER)
+            found = []
+            try:
+                for start, prefix in ranges:
+                    rows: list[tuple[bytes, bytes]] = []
+                    iterator.seek(start)
+                    while len(rows) < most and (key := iterator.key()) is not None and key.startswith(prefix):
+                        rows.append((key, iterator.value()))
+                        iterator.next()
+                    iterator.status()
+                    found.append(rows)
+            finally:
+                del iterator
+            return found
+
+    def sync(self) -> None:
+        """Brings the log to the disk."""
+        with self.writing:
+            self.rdict.flush_wal(sync=True)
+
+    def set_index_option(self, name: str, value: str) -> None:
+        """Changes an option of the index while it is open."""
+        self.families[INDEX].set_options({name: value})
+
+    def catch_up(self) -> None:
+        """Reads on in the files of the primary."""
+        self.rdict.try_catch_up_with_primary()
+
+    def approximate_size(self, table: str) -> Size:
+        """RocksDB's estimates, of what is in files and what is in memory."""
+        family = self.families[table]
+        properties = ("estimate-num-keys", "live-sst-files-size", "cur-size-all-mem-tables")
+        with self._reading:
+            rows, *sizes = (family.property_int_value(f"rocksdb.{name}") or 0 for name in properties)
+        return Size(rows, sum(sizes))
+
+    def close(self) -> None:
+        """Gives the folder and its lock back, at once; does nothing in a child of the process."""
+        if self.process != os.getpid():
+            return
+        self.handles.clear()
+        for part in (*self.families.values(), self.rdict):
+            try:
+                part.close()
+            except Exception as error:
+                # Closing flushes; where that fails, the rows are in the log, for the next opening.
+                if type(error) is not Exception:
+                    raise
+
+
+class Batch:
+    """Changes that are written together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._batch = WriteBatch(raw_mode=True)
+
+    def put(self, table: str, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
+        """Puts rows."""
+        deque(map(self._batch.put, keys, values, repeat(self._database.handles[table])), maxlen=0)
+
+    def delete(self, table: str, keys: Iterable[bytes]) -> None:
+        """Deletes keys."""
+        deque(map(self._batch.delete, keys, repeat(self._database.handles[table])), maxlen=0)
+
+    def write(self) -> None:
+        """Writes all of it to the log."""
+        with self._database.writing:
+            self._database.rdict.write(self._batch, WRITES)
+
+
+_OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    """Keeps a forked child from ever closing what its parent has open: that would wait for threads which
+    are not there."""
+    for database in _OPEN:
+        for part in (database.rdict, *database.families.values(), *database.handles.values()):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def open_writer(url: str, path: Path, options: Options) -> Database:
+    """A database for writing. Raises StoreBusy, StoreFailed."""
+    with Failures("opening", url):
+        database = Database(url, open_rdict(path, options, AccessType.read_write()))
+        try:
+            # rocksdict has no setter for this. Drawers are found by their prefix: without whole keys
+            # the filters are half as large.
+            database.set_index_option("block_based_table_factory", "{whole_key_filtering=false}")
+        except BaseException:
+            database.close()
+            raise
+    return database

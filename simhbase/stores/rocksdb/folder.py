@@ -1,0 +1,57 @@
+"""The folder of a store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rocksdict import Rdict
+
+from simhbase.errors import TablesMissing, UsageError
+from simhbase.stores import location
+from simhbase.stores.rocksdb.database import Failures
+from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_options
+
+
+def path_of(url: str) -> Path:
+    """The folder that a URL names. Raises UsageError where it names none."""
+    path = location(url)
+    if not path:
+        raise UsageError(f"no store {url!r}: name its folder, as in rocksdb:simhbase.db")
+    # A shell leaves the tilde behind a scheme as it is; a change of the working folder moves no store.
+    return Path(path).expanduser().absolute()
+
+
+def require_store(url: str, path: Path) -> None:
+    """Raises TablesMissing where there is no store, or only a part of one."""
+    with Failures("opening", url):
+        if not (path / "CURRENT").exists():
+            raise nothing_there(url)
+        missing = sorted(set(TABLES).difference(Rdict.list_cf(str(path), database_options())))
+    if missing:
+        raise TablesMissing(f"{url} lacks {', '.join(missing)}; tables create completes it")
+
+
+def nothing_there(url: str) -> TablesMissing:
+    """The error where there is no store."""
+    return TablesMissing(f"{url}: no store is there; simhbase load or simhbase tables create make one")
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder holds a store, or what an interrupted creation left of one."""
+    # An interrupted creation leaves the second before any other file.
+    return any((path / name).exists() for name in ("CURRENT", CONFIGURATION))
+
+
+def make_folder(url: str, path: Path) -> None:
+    """Raises UsageError where a store's files would be scattered among others."""
+    with Failures("creating", url):
+        if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not is_store(path))):
+            raise UsageError(f"{url}: the path holds something else, give the store a folder of its own")
+        path.mkdir(parents=True, exist_ok=True)
+        # RocksDB syncs what is in its folder, not the folder's own name.
+        above = os.open(path.absolute().parent, os.O_RDONLY)
+        try:
+            os.fsync(above)
+        finally:
+            os.close(above)

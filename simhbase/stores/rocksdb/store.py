@@ -1,0 +1,329 @@
+"""A store's tables, and what is done with all of them in one step."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import repeat
+from operator import itemgetter
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.rowkeys import KEY_BYTES
+from simhbase.errors import StoreFailed
+from simhbase.stores.arrays import counted_up, drawer_rows, to_bytes, to_index_rows
+from simhbase.stores.base import (
+    ATOMIC_TABLES,
+    PART_ROWS,
+    Cell,
+    Changes,
+    DrawerRows,
+    IndexRows,
+    RecordTable,
+    Row,
+    Size,
+)
+from simhbase.stores.rocksdb.database import Batch, Database
+from simhbase.stores.rocksdb.follower import Follower
+from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, WITHIN_DRAWER
+
+T = TypeVar("T")
+BATCH_ROWS = 10_000
+WRITE_FINGERPRINTS = 10_000
+_VERSION = struct.Struct(">q")
+
+
+class RocksStore:
+    """See simhbase.stores.base.AtomicStore."""
+
+    def __init__(self, url: str, database: Database, follower: Follower | None = None) -> None:
+        self.url = url
+        self.tables = ATOMIC_TABLES
+        self._lock = threading.RLock()
+        self._database: Database | None = database
+        self._follower = follower
+        self._views = 0  # counts the times at which rows begin, and end, to go: odd while they go
+        self.drawers = RocksDrawers(self)
+        self._records = {table: RocksRecords(self, table) for table in self.tables}
+
+    def records(self, table: RecordTable) -> RocksRecords:
+        """One of the other tables."""
+        return self._records[table]
+
+    def ttl(self) -> None:
+        """Nothing expires."""
+
+    @property
+    def database(self) -> Database:
+        """What the tables read and write through. Raises StoreFailed after `close`, and in a process that
+        was forked from the one that opened it."""
+        database = self._database
+        if database is None:
+            raise StoreFailed(f"{self.url} was closed: open it again")
+        if database.process != os.getpid():
+            raise StoreFailed(
+                f"{self.url} was opened before this process was forked, and RocksDB does not survive a fork: "
+                "open the store in each process (after the fork, or with multiprocessing's 'spawn')"
+            )
+        return database
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        """A re-entrant lock of this process; every write takes it."""
+        return self._lock
+
+    def consistently(self, read: Callable[[], T]) -> T:
+        """What `read` returns; with writers kept out where rows are being removed, and once more where some
+        were meanwhile."""
+        before = self._views
+        if before % 2 == 0:
+            result = read()
+            if before == self._views:
+                return result
+        with self._lock:
+            return read()
+
+    @contextmanager
+    def _rows_go(self) -> Iterator[None]:
+        """Held, under the lock, while rows are removed that a lookup may have been led to."""
+        self._views += 1
+        try:
+            yield
+        finally:
+            self._views += 1
+
+    def commit(self, changes: Changes) -> None:
+        """Makes all changes as one batch of the log, and syncs it."""
+        with self._lock:
+            batch = Batch(self.database)
+            batch.delete(INDEX, _sorted_rows(changes.unindex))
+            for table, keys in changes.delete.items():
+                batch.delete(table, keys)
+            batch.put(INDEX, _sorted_rows(changes.index), repeat(b""))
+            for table, rows in changes.put.items():
+                head = self._records[table].head(changes.version)
+                batch.put(table, map(itemgetter(0), rows), (head + value for _, value in rows))
+            removes = any(changes.delete.values()) or len(changes.unindex)
+            with self._rows_go() if removes else nullcontext():
+                batch.write()
+            self.sync()
+
+    def refresh(self) -> None:
+        """Lets a reader see all that the writer has written so far; a writer sees it anyway."""
+        with self._lock:
+            if self._follower is not None and (written := self._follower.is_behind()):
+                with self._rows_go():
+                    self._database = self._follower.level(self.database, written)
+
+    def sync(self) -> None:
+        """Syncs the log, which is one for all tables: 0.4 ms after a hundred documents, 1 to 4 ms after a
+        thousand (ext4 on a virtual disk)."""
+        with self._lock:
+            if self._follower is None:
+                self.database.sync()
+
+    def counters(self) -> Mapping[str, int]:
+        """Nothing is counted."""
+        return {}
+
+    def close(self) -> None:
+        """Gives the folder back: the next writer can open it when this returns."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+            if self._follower is not None:
+                self._follower.close()
+
+
+class RocksDrawers:
+    """See simhbase.stores.base.Drawers."""
+
+    def __init__(self, store: RocksStore) -> None:
+        self._store = store
+
+    def add(self, keys: NDArray[np.uint8]) -> None:
+        """Puts rows."""
+        for start in range(0, len(keys), WRITE_FINGERPRINTS):
+            with self._store.exclusive():
+                batch = Batch(self._store.database)
+                batch.put(INDEX, _sorted_rows(keys[start : start + WRITE_FINGERPRINTS]), repeat(b""))
+                batch.write()
+
+    def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
+        """Removes rows; they have no times."""
+        with self._store.exclusive():
+            batch = Batch(self._store.database)
+            batch.delete(INDEX, _sorted_rows(keys))
+            batch.write()
+
+    def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """0 for rows that exist, -1 for others."""
+        values = self._store.database.get(INDEX, to_bytes(keys))
+        found = np.fromiter((0 if value is not None else -1 for value in values), np.int64, len(values))
+        return found.reshape(keys.shape[:-1])
+
+    def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
+        """Reads drawers. In the order asked: sorted, 10,000 seeks among 10 million rows took as long."""
+        most = sys.maxsize if limit is None else limit
+        starts = to_bytes(prefixes)
+        done = 0
+        while done < len(starts):
+            rows, offsets, more = self._keys(starts[done:] if done else starts, min(most, PART_ROWS))
+            last = done + len(more) - 1
+            unfinished = more[-1] and most > PART_ROWS
+            cut = [done + i for i in range(len(more) - unfinished) if more[i]] if True in more else []
+            yield drawer_rows(done, offsets, rows, cut)
+            if unfinished:
+                yield from self._rest(last, rows[-1], most - PART_ROWS)
+            done = last + 1
+
+    def _rest(self, drawer: int, key: bytes, most: int) -> Iterator[DrawerRows]:
+        """The rows of a long drawer behind a key, `most` at most."""
+        more = True
+        while more and most > 0:
+            rows, offsets, (more,) = self._keys([_behind(key)], min(most, PART_ROWS))
+            most -= len(rows)
+            yield drawer_rows(drawer, offsets, rows, [drawer] if more and most == 0 else [])
+            key = rows[-1] if rows else key
+
+    def _keys(self, starts: Sequence[bytes], most: int) -> tuple[list[bytes], list[int], list[bool]]:
+        return self._store.database.keys(INDEX, WITHIN_DRAWER, starts, most)
+
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
+        """Rows in key order. Between two batches nothing is held open."""
+        for rows in _batches(self._batch, start, stop, key=lambda row: row):
+            yield to_index_rows(rows)
+
+    def _batch(self, start: bytes) -> list[bytes]:
+        rows, _, _ = self._store.database.keys(INDEX, IN_ORDER, [start], BATCH_ROWS)
+        return rows
+
+    def approximate_size(self) -> Size:
+        """RocksDB's estimates."""
+        return self._store.database.approximate_size(INDEX)
+
+
+class RocksRecords:
+    """See simhbase.stores.base.Records. Values of meta have no version."""
+
+    def __init__(self, store: RocksStore, table: RecordTable) -> None:
+        self._store = store
+        self._table = table
+        self._head_bytes = 0 if table == "meta" else _VERSION.size
+
+    def head(self, version: int | None) -> bytes:
+        """What a value begins with."""
+        return _VERSION.pack(version or 0) if self._head_bytes else b""
+
+    def _cell(self, stored: bytes) -> Cell:
+        if not self._head_bytes:
+            return Cell(stored, 0)
+        if len(stored) < self._head_bytes:
+            raise StoreFailed(
+                f"a row of {self._table} in {self._store.url} cannot be read: its value is "
+                f"{stored.hex() or 'empty'}, which is too short for a version"
+            )
+        return Cell(stored[self._head_bytes :], _VERSION.unpack_from(stored)[0])
+
+    def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
+        """The cells of keys."""
+        found = self._store.database.get(self._table, keys)
+        return [None if stored is None else self._cell(stored) for stored in found]
+
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None = None) -> None:
+        """Writes rows."""
+        with self._store.exclusive():
+            if version is not None:
+                there = self.get([key for key, _ in rows])
+                rows = [
+                    row
+                    for row, cell in zip(rows, there, strict=True)
+                    if cell is None or cell.version <= version
+                ]
+            head = self.head(version)
+            batch = Batch(self._store.database)
+            batch.put(self._table, map(itemgetter(0), rows), (head + value for _, value in rows))
+            batch.write()
+
+    def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
+        """Deletes keys."""
+        with self._store.exclusive():
+            if versions is not None:
+                keys = [
+                    key
+                    for key, cell, version in zip(keys, self.get(keys), versions, strict=True)
+                    if cell is not None and cell.version <= version
+                ]
+            batch = Batch(self._store.database)
+            batch.delete(self._table, keys)
+            batch.write()
+
+    def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
+        """The rows of prefixes."""
+        found = self._store.database.rows(self._table, zip(prefixes, prefixes, strict=True), limit)
+        return [self._cells(rows) for rows in found]
+
+    def _cells(self, rows: Sequence[tuple[bytes, bytes]]) -> list[Row]:
+        return [(key, self._cell(stored)) for key, stored in rows]
+
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
+        """Rows in key order. Between two batches nothing is held open."""
+        return _batches(self._batch, start, stop, key=itemgetter(0))
+
+    def _batch(self, start: bytes) -> list[Row]:
+        (rows,) = self._store.database.rows(self._table, [(start, b"")], BATCH_ROWS)
+        return self._cells(rows)
+
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+        """Sets `value` if the key holds `expected`."""
+        with self._store.exclusive():
+            (found,) = self.get([key])
+            if (found and found.value) != expected:
+                return False
+            self.put([(key, value)], found.version + 1 if found else 0)
+            return True
+
+    def increment(self, key: bytes, by: int = 1) -> int:
+        """Adds to a counter."""
+        with self._store.exclusive():
+            (found,) = self.get([key])
+            count, value = counted_up(found and found.value, by)
+            self.put([(key, value)])
+            return count
+
+    def approximate_size(self) -> Size:
+        """RocksDB's estimates."""
+        return self._store.database.approximate_size(self._table)
+
+
+def _batches(
+    batch: Callable[[bytes], list[T]], start: bytes, stop: bytes, key: Callable[[T], bytes]
+) -> Iterator[list[T]]:
+    """All rows from `start` to before `stop`, given what reads some from a key on."""
+    while rows := batch(start):
+        start = _behind(key(rows[-1]))
+        if stop and start > stop:
+            rows = [row for row in rows if key(row) < stop]
+        if rows:
+            yield rows
+        if stop and start >= stop:
+            return
+
+
+def _sorted_rows(keys: NDArray[np.uint8]) -> list[bytes]:
+    """The rows in order of their first 8 bytes: RocksDB's memory table takes sorted rows 1.5 times as fast
+    as others."""
+    rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
+    first_bytes = np.ascontiguousarray(rows[:, :8]).view(">u8").ravel().astype(np.uint64)
+    return to_bytes(rows[np.argsort(first_bytes)])
+
+
+def _behind(key: bytes) -> bytes:
+    """The smallest key greater than this one."""
+    return key + b"\x00"
