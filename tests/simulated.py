@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.stores.arrays import counted_up, parts_of, to_bytes
-from simhbase.stores.base import RECORD_TABLES, Cell, DrawerRows, IndexRows, RecordTable, Row, Size
+from simhbase.stores.base import RECORD_TABLES, Cell, DrawerRows, IndexRows, RecordTable, Row, Size, Version
 
 T = TypeVar("T")
 TABLES = ("index", *RECORD_TABLES)
@@ -280,10 +280,11 @@ class SimulatedRecords:
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         return list(self._table.many("get", keys))
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None = None) -> None:
-        rows = list(dict(rows).items())
-        versions = None if version is None else [version] * len(rows)
-        self._table.many("put", [key for key, _ in rows], [value for _, value in rows], versions)
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
+        if not isinstance(version, Sequence):
+            rows = list(dict(rows).items())
+            version = None if version is None else [version] * len(rows)
+        self._table.many("put", [key for key, _ in rows], [value for _, value in rows], version)
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         self._table.many("delete", keys, versions=versions)

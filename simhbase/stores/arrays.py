@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES, fingerprints_of
-from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
+from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows, Version
 
 NONE = np.empty(0, dtype=np.int64)
 _COUNTER = struct.Struct(">q")
@@ -20,6 +21,11 @@ def to_bytes(array: NDArray[np.uint8]) -> list[bytes]:
     """Each run of bytes along the last axis, without a Python step for each."""
     runs: list[bytes] = np.frombuffer(array.tobytes(), _run(array.shape[-1])).tolist()
     return runs
+
+
+def versions_of(version: Version | None) -> Iterable[int]:
+    """The version of each row; 0 where there is none."""
+    return version if isinstance(version, Sequence) else repeat(version or 0)
 
 
 @cache

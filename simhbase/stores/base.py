@@ -65,6 +65,7 @@ class Cell(NamedTuple):
 
 
 Row = tuple[bytes, Cell]
+Version = int | Sequence[int]  # of all rows, or of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Records(Protocol):
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         """The cells of keys, None where a key is absent."""
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None = None) -> None:
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
         """Writes rows; all of them are acknowledged when it returns. A cell of a higher version stays as
         it is. Of a key that comes twice the last value counts. None, for meta: the store's own time."""
 
@@ -176,10 +177,11 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Changes:
-    """What an atomic store does in one step: index rows uint8 (n, tables, 13), rows of records, of which
-    all get one version, and keys to delete. What is both removed and put stays."""
+    """What an atomic store does in one step: index rows uint8 (n, tables, 13), rows of records, and keys to
+    delete. What is both removed and put stays. version: of all rows that are put; or of each, by its place,
+    the same in all tables."""
 
-    version: int
+    version: Version
     index: NDArray[np.uint8]
     unindex: NDArray[np.uint8]
     put: Mapping[RecordTable, Sequence[tuple[bytes, bytes]]] = field(default_factory=dict)

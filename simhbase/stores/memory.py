@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
-from simhbase.stores.arrays import counted_up, parts_of, to_bytes, to_index_rows
+from simhbase.stores.arrays import counted_up, parts_of, to_bytes, to_index_rows, versions_of
 from simhbase.stores.base import (
     ATOMIC_TABLES,
     Access,
@@ -25,6 +25,7 @@ from simhbase.stores.base import (
     RecordTable,
     Row,
     Size,
+    Version,
 )
 
 T = TypeVar("T")
@@ -178,16 +179,16 @@ class MemoryRecords:
         with self._store.exclusive():
             return list(map(self._cells.get, keys))
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None = None) -> None:
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
         """Writes rows."""
         with self._store.exclusive():
-            for key, value in rows:
+            for (key, value), at in zip(rows, versions_of(version), strict=False):
                 found = self._cells.get(key)
                 if found is None:
                     insort(self._keys, key)
-                elif version is not None and found.version > version:
+                elif version is not None and found.version > at:
                     continue
-                self._cells[key] = Cell(value, version or 0)
+                self._cells[key] = Cell(value, at)
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         """Deletes keys."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from simhbase.stores.base import Cell, RecordTable, Row, Size
+from simhbase.stores.base import Cell, RecordTable, Row, Size, Version
 from simhbase.stores.hbase import filters
 from simhbase.stores.hbase.client import Client, Operation, tasks
 from simhbase.stores.hbase.connection import CallFailed, Connection
@@ -50,14 +50,17 @@ class HBaseRecords:
             cells = self._get(operation, keys)
         return list(map(cells.get, keys))
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None = None) -> None:
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
         """Writes rows. Of a key that comes twice the last value is sent: a server would give both the
-        same time, and either could win."""
-        distinct = sorted(dict(rows).items())
-        parts = _parts(distinct, self._client.share(len(distinct), *PUT_ROWS))
-        requests = [self._table.put(part, version) for whole in parts for part in _of_bounded_size(whole)]
+        same time, and either could win. Rows of one version go with one call."""
+        requests = [request for at, same in _by_version(rows, version) for request in self._puts(same, at)]
         with self._client.writing(self._table) as operation:
             self._client.write(operation, tasks(requests))
+
+    def _puts(self, rows: Mapping[bytes, bytes], version: int | None) -> Iterator[Request]:
+        distinct = sorted(rows.items())
+        parts = _parts(distinct, self._client.share(len(distinct), *PUT_ROWS))
+        return (self._table.put(part, version) for whole in parts for part in _of_bounded_size(whole))
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         """Deletes cells, each up to a version; None: up to the time of what is there now.
@@ -245,6 +248,18 @@ class _Chunk:
             return _Chunk(self.prefixes[bisect_right(self.prefixes, last) - 1 :], behind(last))
         left = self.prefixes[bisect_right(self.prefixes, last) :]
         return _Chunk(left, left[0]) if left else None
+
+
+def _by_version(
+    rows: Sequence[tuple[bytes, bytes]], version: Version | None
+) -> Iterable[tuple[int | None, dict[bytes, bytes]]]:
+    """The rows of each version; of a key that comes twice the last."""
+    if not isinstance(version, Sequence):
+        return [(version, dict(rows))] if rows else []
+    found: dict[int | None, dict[bytes, bytes]] = {}
+    for (key, value), at in zip(rows, version, strict=True):
+        found.setdefault(at, {})[key] = value
+    return found.items()
 
 
 def _parts(whole: list[Any], most: int) -> list[list[Any]]:

@@ -6,10 +6,10 @@ import os
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import repeat
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
-from simhbase.stores.arrays import counted_up, drawer_rows, to_bytes, to_index_rows
+from simhbase.stores.arrays import counted_up, drawer_rows, to_bytes, to_index_rows, versions_of
 from simhbase.stores.base import (
     ATOMIC_TABLES,
     PART_ROWS,
@@ -28,6 +28,7 @@ from simhbase.stores.base import (
     RecordTable,
     Row,
     Size,
+    Version,
 )
 from simhbase.stores.rocksdb.database import Batch, Database
 from simhbase.stores.rocksdb.follower import Follower
@@ -106,8 +107,7 @@ class RocksStore:
                 batch.delete(table, keys)
             batch.put(INDEX, _sorted_rows(changes.index), repeat(b""))
             for table, rows in changes.put.items():
-                head = self._records[table].head(changes.version)
-                batch.put(table, map(itemgetter(0), rows), (head + value for _, value in rows))
+                batch.put(table, *self._records[table].stored(rows, changes.version))
             removes = any(changes.delete.values()) or len(changes.unindex)
             with self._rows_go() if removes else nullcontext():
                 batch.write()
@@ -217,9 +217,16 @@ class RocksRecords:
         self._table = table
         self._head_bytes = 0 if table == "meta" else _VERSION.size
 
-    def head(self, version: int | None) -> bytes:
-        """What a value begins with."""
-        return _VERSION.pack(version or 0) if self._head_bytes else b""
+    def stored(
+        self, rows: Sequence[tuple[bytes, bytes]], version: Version | None
+    ) -> tuple[Iterable[bytes], Iterable[bytes]]:
+        """Keys, and values behind their versions."""
+        keys, values = map(itemgetter(0), rows), map(itemgetter(1), rows)
+        if not self._head_bytes:
+            return keys, values
+        if isinstance(version, Sequence):
+            return keys, map(add, map(_VERSION.pack, version), values)
+        return keys, map(_VERSION.pack(version or 0).__add__, values)
 
     def _cell(self, stored: bytes) -> Cell:
         if not self._head_bytes:
@@ -236,19 +243,15 @@ class RocksRecords:
         found = self._store.database.get(self._table, keys)
         return [None if stored is None else self._cell(stored) for stored in found]
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None = None) -> None:
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
         """Writes rows."""
         with self._store.exclusive():
             if version is not None:
-                there = self.get([key for key, _ in rows])
-                rows = [
-                    row
-                    for row, cell in zip(rows, there, strict=True)
-                    if cell is None or cell.version <= version
-                ]
-            head = self.head(version)
+                there = zip(rows, self.get([key for key, _ in rows]), versions_of(version), strict=False)
+                fitting = [(row, at) for row, cell, at in there if cell is None or cell.version <= at]
+                rows, version = [row for row, _ in fitting], [at for _, at in fitting]
             batch = Batch(self._store.database)
-            batch.put(self._table, map(itemgetter(0), rows), (head + value for _, value in rows))
+            batch.put(self._table, *self.stored(rows, version))
             batch.write()
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
