@@ -15,6 +15,7 @@ A store:
                        What an index takes and answers.
   check                Compares the rows of a store's tables with each other.
   vacuum               Removes what moved and deleted documents have left behind in a store in HBase.
+  migrate              Copies the documents of a store to another one, which may have other drawers.
   tables               create, check, describe and drop a store's tables.
 
 Whole corpora:
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from simhbase.index import open_index as open  # noqa: A004, F401  # read as simhbase.open
     from simhbase.index.check import CheckReport, check
     from simhbase.index.manifests import LoadState
+    from simhbase.index.migrate import MigrationReport, migrate
     from simhbase.index.stats import Stats
     from simhbase.index.vacuum import VacuumReport, vacuum
     from simhbase.jobs.dedup import dedup
@@ -102,6 +104,7 @@ __all__ = [
     "LoadState",
     "Lookup",
     "Match",
+    "MigrationReport",
     "NoFingerprint",
     "OutputFailed",
     "PermanentError",
@@ -131,6 +134,7 @@ __all__ = [
     "learn_idf",
     "load",
     "match",
+    "migrate",
     "tables",
     "vacuum",
 ]
@@ -146,6 +150,7 @@ _NAMES = {
     "index": "Index",
     "index.check": "CheckReport check",
     "index.manifests": "LoadState",
+    "index.migrate": "MigrationReport migrate",
     "index.stats": "Stats",
     "index.vacuum": "VacuumReport vacuum",
     "jobs.dedup": "dedup",

@@ -56,6 +56,7 @@ _OPTIONAL = frozenset(["top", "boilerplate", "idf", "tokenizer"])
 _COMMON = frozenset(
     ["scheme", "features", "min_length", "min_features", "stop_words", "boilerplate", "tokenizer"]
 )
+_REFILED = ("layout", "k", "bands", "threshold")  # fingerprints and sketches do not depend on them
 _SCHEMES_OWN = frozenset(  # parameters that have a default of the scheme's, or do not apply to it
     ["bits", "layout", "k", "features", "weights", "verify", "slots", "sketch_bits", "bands", "threshold"]
 )
@@ -214,20 +215,40 @@ class Profile:
 
     def require(self, given: Mapping[str, object]) -> None:
         """Raises ProfileMismatch where a parameter that was given differs from this profile's."""
+        if differences := self._differences(given):
+            raise ProfileMismatch(
+                f"the store's profile differs from what was asked for: {'; '.join(differences)}. "
+                "Leave it out to use the store's, or create another store."
+            )
+
+    def refiled(self, given: Mapping[str, object]) -> Profile:
+        """The profile with other parameters that neither fingerprints nor sketches depend on, of those given.
+
+        Raises ProfileMismatch where others differ, UsageError for what does not go together.
+        """
+        differences = self._differences({name: each for name, each in given.items() if name not in _REFILED})
+        if not differences:
+            chosen = {**self.parameters(), "tokenizer": self.tokenizer, **given}
+            profile = make_profile(chosen)
+            if profile.sketching == self.sketching:
+                return profile
+            differences = [f"threshold is {self.threshold}, not {profile.threshold}"]
+        raise ProfileMismatch(
+            f"different fingerprints or sketches take the texts again: {'; '.join(differences)}. Load the "
+            f"texts into a new store (simhbase load). Without them {', '.join(_REFILED)} alone can change"
+        )
+
+    def _differences(self, given: Mapping[str, object]) -> list[str]:
+        """What differs from parameters that were given, in words."""
         stored = self.parameters()
         wanted = {**given, "bands": self._named_bands(given["bands"])} if "bands" in given else given
-        differences = [
+        return [
             f"{name} is {_in_words(stored[name])}, not {_in_words(value)}"
             if name in stored
             else f"{name} does not apply to {self._kind}"
             for name, value in wanted.items()
             if name not in stored or _described(stored[name]) != _described(value)
         ]
-        if differences:
-            raise ProfileMismatch(
-                f"the store's profile differs from what was asked for: {'; '.join(differences)}. "
-                "Leave it out to use the store's, or create another store."
-            )
 
     def _named_bands(self, name: object) -> object:
         """The bands that `auto` stands for here, or the name itself."""

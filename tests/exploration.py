@@ -60,10 +60,12 @@ VERIFIED = SimHashScheme(layout("2x1"), 1, FORM, 0.9)
 
 
 class Operation(NamedTuple):
-    """Adds a document, or deletes it: then it has no text."""
+    """Adds a document, or deletes it: then it has no text. With a version, adds it as another store has it,
+    or deletes it as it was seen."""
 
     id: str
     text: Text | None
+    version: int | None = None
 
 
 def add(document: str, text: Text) -> Operation:
@@ -72,6 +74,14 @@ def add(document: str, text: Text) -> Operation:
 
 def delete(document: str) -> Operation:
     return Operation(document, None)
+
+
+def copy(document: str, text: Text, version: int) -> Operation:
+    return Operation(document, text, version)
+
+
+def delete_seen(document: str, version: int) -> Operation:
+    return Operation(document, None, version)
 
 
 @dataclass(frozen=True)
@@ -494,7 +504,9 @@ class Exploration:
             return "a stored document lacks its rows"
         if not any(worker.is_busy for worker in world.workers):
             truth = self._seen(world.store).truth
-            for document in {operation.id for _, _, operation in self._operations}:
+            # What a version of the past makes of a document depends on what is there.
+            past = {operation.id for _, _, operation in self._operations if operation.version is not None}
+            for document in {operation.id for _, _, operation in self._operations} - past:
                 if truth.get(document) not in self._possible(world, document):
                     return "an operation that another followed has won"
         return None
@@ -530,7 +542,11 @@ def _work(
     epoch: Callable[[], int],
 ) -> None:
     at_work = writer(store, scheme, lambda: clock + epoch() * EPOCH, lambda most: chance)
-    if operation.text is None:
+    if operation.version is not None and operation.text is not None:
+        at_work.copy([operation.id], _prints([operation.text]), [operation.version])
+    elif operation.version is not None:
+        at_work.delete_seen({operation.id: operation.version})
+    elif operation.text is None:
         at_work.delete([operation.id])
     else:
         at_work.add([operation.id], _prints([operation.text]))

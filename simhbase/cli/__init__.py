@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "loads": "List the loads into a store, by name the last run of each.",
     "stats": "Count documents, index rows and bytes of a store.",
     "check": "Compare the rows of a store's tables with each other, and repair them.",
+    "migrate": "Copy the documents of a store to another one, with other drawers or in HBase.",
     "vacuum": "Remove what moved and deleted documents have left behind in HBase.",
     "idf": "Learn an IDF file or the boilerplate of a corpus.",
     "evaluate": "Measure recall and precision against given pairs.",

@@ -187,7 +187,7 @@ class ConsoleOutput:
         _write([text.encode()])
 
 
-RARE = ("unreadable_sources",)
+RARE = ("unreadable_sources", "lost_sketches", "unreadable_rows")
 
 
 class Report(Protocol):

@@ -23,7 +23,7 @@ from simhbase.index import rows
 from simhbase.index.index import open_index
 from simhbase.index.rows import State
 from simhbase.index.stats import sizes
-from simhbase.index.vacuum import GRACE, Removed, Vacuum
+from simhbase.index.vacuum import GRACE, Removed, Vacuum, last_written
 from simhbase.index.writer import Known, batch_of, known, now
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import IndexRows, RecordTable, Row, Store, leaves_hints
@@ -311,13 +311,15 @@ class Checker:
         before = self._before
         ids = list(dict.fromkeys(document for _, document in listed))
         documents = dict(zip(ids, known(self.store, ids), strict=True))
-        return [
+        stray = [
             (fingerprint, document)
             for (fingerprint, document), version in listed.items()
             if version < before
             and ((found := documents[document]) is None or found.version < before)
             and not (found and found.stored and found.entry.fingerprint == fingerprint)
         ]
+        written = last_written(self.store, {document: documents[document] for _, document in stray})
+        return [each for each in stray if written.get(each[1], 0) < before]
 
     @property
     def _vacuum(self) -> Vacuum:

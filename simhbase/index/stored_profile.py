@@ -71,8 +71,9 @@ def software() -> dict[str, str]:
     return {name: version(name) for name in ("simhbase", TOKENIZER, JIEBA, "mmh3", "regex")}
 
 
-def write_profile(store: Store, profile: Profile) -> None:
-    """Stores a profile, last of all when tables are created; of several creators the first wins.
+def write_profile(store: Store, profile: Profile, like: StoredProfile | None = None) -> None:
+    """Stores a profile, last of all when tables are created; of several creators the first wins. like: of the
+    store whose fingerprints these tables are to hold; by default they come from this machine.
 
     Raises ProfileMismatch if another creator was quicker with another profile.
     """
@@ -87,8 +88,8 @@ def write_profile(store: Store, profile: Profile) -> None:
     record = {
         "format": FORMAT,
         **profile.describe(),
-        "probes": probe_answers(profile.fingerprinter()),
-        "software": software(),
+        "probes": probe_answers(profile.fingerprinter()) if like is None else like.probes,
+        "software": software() if like is None else like.software,
         # Tells these tables from others that are made anew under the same names.
         "token": secrets.token_hex(_TOKEN_BYTES),
     }

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import DRAWER_LIMIT
-from simhbase.index.stored_profile import probes, read_profile
+from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
 from simhbase.profile import Profile, given_parameters, make_profile
-from simhbase.stores import drop_store, droppable, hbase, open_store
+from simhbase.stores import create_store, drop_store, droppable, hbase, open_store
 from simhbase.stores.hbase.planning import Content, oversized_drawers
 from simhbase.stores.hbase.schema import LiveTable, Options
 
@@ -213,6 +213,23 @@ def ddl(
     chosen = make_profile(given_parameters(profile))
     script = hbase.script(url, wanted.options(lambda: chosen))
     return Ddl(script, tuple(wanted.drawer_warnings(chosen)))
+
+
+def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, ttl: int | None) -> Index:
+    """A store open for writing, for so many documents with the fingerprints of another; what is missing of it
+    is created, in HBase through a Thrift 2 gateway. ttl: seconds after which documents vanish in new tables.
+
+    One that exists may have any profile. Raises what `create` raises.
+    """
+    try:
+        return open_index(url)
+    except TablesMissing:
+        profile.require_fits_tables()
+    if _is_in_hbase(url) and hbase.has_administration(url):
+        _create_in_hbase(url, _Wanted.of(documents=documents, ttl=ttl), profile.parameters())
+    with closing(create_store(url)) as store:
+        write_profile(store, profile, like)
+    return open_index(url)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,8 @@ class Vacuum:
         young, or belong to a document that is, and have to be looked at again."""
         ids = list(dict.fromkeys(document for _, document in listings))
         documents = dict(zip(ids, known(self.store, ids), strict=True))
-        young = {each for each in listings if (found := documents[each[1]]) and found.version >= before}
+        written = last_written(self.store, documents)
+        young = {each for each in listings if each[1] in written and written[each[1]] >= before}
         stale = [
             each for each in listings if each not in young and not _leads_to(documents[each[1]], each[0])
         ]
@@ -189,6 +190,17 @@ class Vacuum:
         }
         self.store.records("documents").delete(list(map(rows.document_key, deleted)), list(deleted.values()))
         report.tombstones += len(deleted)
+
+
+def last_written(store: Store, documents: Mapping[str, Known | None]) -> dict[str, int]:
+    """When documents were written, by id: at their versions, or where they were copied with those of another
+    store, at that of their hints."""
+    times = {document: each.version for document, each in documents.items() if each}
+    stored = {document: each for document, each in documents.items() if each and each.stored}
+    keys = [rows.listing_key(each.entry.fingerprint, document) for document, each in stored.items()]
+    for document, cell in zip(stored, store.records("fingerprints").get(keys), strict=True):
+        times[document] = max(times[document], cell.version if cell else 0)
+    return times
 
 
 def _leads_to(found: Known | None, fingerprint: int) -> bool:

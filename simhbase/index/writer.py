@@ -69,6 +69,33 @@ class Writer(Protocol):
     def delete(self, ids: Sequence[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""
 
+    def delete_seen(self, seen: Mapping[str, int]) -> int:
+        """Removes documents that still have the version at which they were seen, by id; returns how many.
+        What is written meanwhile stays."""
+
+    def copy(self, ids: Sequence[str], fingerprints: FingerprintBatch, versions: Sequence[int]) -> Copied:
+        """Stores n different documents as another store has them, each at its version there, unless this one
+        has it at that version or a later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy did. later: documents that stay as they are, as they were written here since."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    later: int = 0
+
+    def __add__(self, other: Copied) -> Copied:
+        """What both did."""
+        return Copied(
+            self.added + other.added,
+            self.updated + other.updated,
+            self.unchanged + other.unchanged,
+            self.later + other.later,
+        )
+
 
 def writer_for(store: Store, scheme: Scheme) -> Writer:
     """The writer for a kind of store."""
@@ -109,18 +136,47 @@ class AtomicWriter:
             deleted += len(stored)
         return deleted
 
+    def delete_seen(self, seen: Mapping[str, int]) -> int:
+        """See Writer."""
+        ids, deleted = list(seen), 0
+        for start in range(0, len(ids), DOCUMENTS_AT_ONCE):
+            chunk = ids[start : start + DOCUMENTS_AT_ONCE]
+            with self.store.exclusive():
+                stored = _stored_as_seen(seen, chunk, known(self.store, chunk))
+                self._commit(NOTHING, [], stored)
+            deleted += len(stored)
+        return deleted
+
+    def copy(self, ids: Sequence[str], fingerprints: FingerprintBatch, versions: Sequence[int]) -> Copied:
+        """See Writer."""
+        batch, copied = Batch(list(ids), fingerprints), Copied()
+        for start in range(0, len(batch.ids), DOCUMENTS_AT_ONCE):
+            chunk = batch[range(start, min(start + DOCUMENTS_AT_ONCE, len(batch.ids)))]
+            wanted = versions[start : start + DOCUMENTS_AT_ONCE]
+            with self.store.exclusive():
+                found = known(self.store, chunk.ids)
+                older = _older(found, wanted)
+                at = [wanted[number] for number in older]
+                self._commit(chunk[older], [found[number] for number in older], [], at)
+            copied += _copied(found, wanted)
+        return copied
+
     def _commit(
-        self, batch: Batch, found: Sequence[Known | None], deleted: Sequence[tuple[str, Known]]
+        self,
+        batch: Batch,
+        found: Sequence[Known | None],
+        deleted: Sequence[tuple[str, Known]],
+        versions: Sequence[int] | None = None,
     ) -> None:
         """Writes documents, of which this was known before, deletes others, and removes what nobody
-        needs any more."""
+        needs any more. versions: of each that is written; by default the time."""
         if not batch.ids and not deleted:
             return
         left = [*_left_behind(batch, found), *((document, each.entry) for document, each in deleted)]
         seen = [each.version for each in found if each] + [each.version for _, each in deleted]
         self.store.commit(
             Changes(
-                version=max(self.clock(), max(seen, default=0) + 1),
+                version=max(self.clock(), max(seen, default=0) + 1) if versions is None else versions,
                 index=batch.index_keys(self.scheme),
                 unindex=self._emptied(left, batch),
                 put={
@@ -183,12 +239,41 @@ class HintingWriter:
         for version, numbers in self._by_version(self.clock(), stored, found):
             gone = _stored([storable[number] for number in numbers], [found[number] for number in numbers])
             self._note_obsolete(version, [(document, each.entry) for document, each in gone])
-            tombstones = [
-                (rows.document_key(document), Entry(each.entry.fingerprint, State.DELETED).encode())
-                for document, each in gone
-            ]
+            tombstones = [_tombstone(document, each) for document, each in gone]
             self.store.records("documents").put(tombstones, version)
         return len(stored)
+
+    def delete_seen(self, seen: Mapping[str, int]) -> int:
+        """See Writer. What says that a document is deleted is hardly later than the document was, so that
+        whatever is written meanwhile is later still. The note for vacuum has the time of now: what is under
+        way has ended when vacuum comes to it."""
+        ids = list(seen)
+        gone = _stored_as_seen(seen, ids, known(self.store, ids))
+        self._note_obsolete(
+            self.clock() + self.chance(CHANCE), [(document, each.entry) for document, each in gone]
+        )
+        self.store.records("documents").put(
+            [_tombstone(document, each) for document, each in gone],
+            [each.version + 1 + self.chance(SMALL_CHANCE) for _, each in gone],
+        )
+        left = known(self.store, [document for document, _ in gone])
+        return sum(each is None or not each.stored for each in left)
+
+    def copy(self, ids: Sequence[str], fingerprints: FingerprintBatch, versions: Sequence[int]) -> Copied:
+        """See Writer. The hints have the time of now, whatever the versions of the documents: vacuum and
+        repair take old ones without documents for garbage."""
+        found = known(self.store, ids)
+        older = _older(found, versions)
+        if not older:
+            return _copied(found, versions)
+        batch = Batch(list(ids), fingerprints)[older]
+        time = self.clock() + self.chance(CHANCE)
+        self._note_obsolete(time, _left_behind(batch, [found[number] for number in older]))
+        self.store.records("fingerprints").put(batch.listings(self.scheme), time)
+        self.store.drawers.add(batch.index_keys(self.scheme))
+        at = [versions[number] for number in older]
+        self.store.records("documents").put(batch.commits(self.scheme), at)
+        return _copied(found, versions)
 
     def _by_version(
         self, time: int, numbers: Sequence[int], found: Sequence[Known | None]
@@ -359,3 +444,30 @@ def _storable(ids: Sequence[str]) -> list[str]:
 
 def _stored(ids: Sequence[str], found: Sequence[Known | None]) -> list[tuple[str, Known]]:
     return [(document, each) for document, each in zip(ids, found, strict=True) if each and each.stored]
+
+
+def _stored_as_seen(
+    seen: Mapping[str, int], ids: Sequence[str], found: Sequence[Known | None]
+) -> list[tuple[str, Known]]:
+    """The documents that are stored at the version at which they were seen."""
+    return [(document, each) for document, each in _stored(ids, found) if each.version == seen[document]]
+
+
+def _tombstone(document: str, known: Known) -> tuple[bytes, bytes]:
+    """The row that says that a document is deleted."""
+    return rows.document_key(document), Entry(known.entry.fingerprint, State.DELETED).encode()
+
+
+def _older(found: Sequence[Known | None], versions: Sequence[int]) -> list[int]:
+    """The numbers of those that are not there at these versions or later ones."""
+    pairs = enumerate(zip(found, versions, strict=True))
+    return [number for number, (each, version) in pairs if each is None or each.version < version]
+
+
+def _copied(found: Sequence[Known | None], versions: Sequence[int]) -> Copied:
+    pairs = [(each, version) for each, version in zip(found, versions, strict=True) if each]
+    older = [each for each, version in pairs if each.version < version]
+    updated = sum(each.stored for each in older)
+    unchanged = sum(each.version == version for each, version in pairs)
+    added = len(found) - len(pairs) + len(older) - updated
+    return Copied(added, updated, unchanged, len(pairs) - len(older) - unchanged)

@@ -19,7 +19,7 @@ from tests.command_line import result, run
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "hbase.md").read_text("utf-8")
 STORE = "simhbase"
-OTHERS = ("big", "restored")
+OTHERS = ("big", "restored", "wide")
 
 
 def blocks(language: str) -> list[str]:

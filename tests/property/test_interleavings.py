@@ -17,12 +17,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import vacuum
 from simhbase.index.check import Checker
 from simhbase.index.reader import Reader
 from simhbase.index.rows import listing_key
 from simhbase.index.vacuum import Vacuum
-from simhbase.index.writer import Batch, HintingWriter, Known
+from simhbase.index.writer import Batch, HintingWriter, Known, known
 from tests.exploration import (
     LIKE,
     OTHER,
@@ -39,7 +40,9 @@ from tests.exploration import (
     X,
     Y,
     add,
+    copy,
     delete,
+    delete_seen,
     explore,
 )
 
@@ -64,6 +67,19 @@ TIES = {
     "two moves at one time": Case(((add(X, B),), (add(X, C),)), (5, 5), ((X, A, 3),)),
     "delete and move at one time": Case(((delete(X),), (add(X, B),)), (5, 5), ((X, A, 3),)),
     "move beside delete and add again": Case(((delete(X), add(X, A)), (add(X, B),)), (5, 5), ((X, A, 3),)),
+}
+
+# Rows of another store come with versions of the past, and what is too old is deleted as it was seen.
+PAST = {
+    "copied back to where it was": Case(
+        ((copy(X, A, 3),),),
+        (5,),
+        ((X, A, 1), (X, B, 2), (Y, A, 1)),
+    ),
+    "copied beside a writer": Case(((copy(X, A, 4),), (add(X, B),)), (9, 5), ((X, C, 3),)),
+    "copied twice": Case(((copy(X, A, 4),), (copy(X, A, 4),)), (9, 5), ((X, B, 3),)),
+    "deleted as seen beside a writer": Case(((delete_seen(X, 3),), (add(X, B),)), (90, 50), ((X, A, 3),)),
+    "deleted as seen, then copied": Case(((delete_seen(X, 3), copy(X, A, 9)),), (5,), ((X, A, 3),)),
 }
 
 
@@ -133,6 +149,12 @@ def test_writers_of_one_time_take_nothing_from_each_other(name):
     assert right(explore(TIES[name]))
 
 
+@pytest.mark.parametrize("vacuum", [Vacuum.run, repaired], ids=["vacuum", "repair"])
+@pytest.mark.parametrize("name", PAST)
+def test_versions_of_the_past_lose_nothing_and_find_nothing_stale(name, vacuum):
+    assert right(explore(PAST[name], Rules(vacuum=vacuum)))
+
+
 @pytest.mark.parametrize("name", SKETCHES)
 def test_a_sketch_is_that_of_the_text_that_is_stored(name):
     assert right(explore(SKETCHES[name]))
@@ -192,6 +214,11 @@ class TimesRowsItself(HintingWriter):
         self.store.records("documents").put(batch.commits(self.scheme), version)
 
 
+class TakesHintsFromThePast(HintingWriter):
+    def copy(self, ids: Sequence[str], fingerprints: FingerprintBatch, versions: Sequence[int]) -> None:
+        self._add(versions[0], Batch(list(ids), fingerprints), known(self.store, ids))
+
+
 class TrustsListings(Reader):
     def _now(self, hints: object) -> None:
         """What is said of a store whose hints are always right."""
@@ -217,6 +244,11 @@ SHORTCUTS = {
 def test_a_shortcut_is_caught(name):
     case, rules = SHORTCUTS[name]
     assert explore(CASES[case], rules).violation is not None
+
+
+def test_hints_of_the_past_are_caught():
+    rules = Rules(writer=TakesHintsFromThePast)
+    assert explore(PAST["copied back to where it was"], rules).violation is not None
 
 
 def test_versions_that_do_not_rise_are_caught(monkeypatch):

@@ -22,6 +22,7 @@ FUNCTIONS = (
     "learn_idf",
     "load",
     "match",
+    "migrate",
     "vacuum",
 )
 OTHERS = {

@@ -1,0 +1,205 @@
+"""Files the documents of one store in another, from its rows: with other drawers, or in another backend.
+
+Texts are not needed, as the fingerprints and sketches stay what they are. Each document keeps its version, so
+that a run may be repeated: it copies what has been written since, and leaves what is later in the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+from simhbase.errors import ProfileMismatch, UsageError
+from simhbase.index import rows
+from simhbase.index.index import Index, open_index
+from simhbase.index.reader import listed_sketches
+from simhbase.index.stored_profile import StoredProfile, read_profile
+from simhbase.index.tables import open_like
+from simhbase.index.writer import Copied, Known, batch_of, now
+from simhbase.interrupt import interrupt_put_off
+from simhbase.profile import Profile, given_parameters
+from simhbase.progress import Progress, counting, no_progress
+from simhbase.stores.base import Row
+
+
+@dataclass(frozen=True)
+class MigrationReport:
+    """What a migration has done.
+
+    documents: how many the source holds. Of these, added were not in the target; updated were there at an
+    earlier version; unchanged are there at the same one; later are there at a later one, and stay so.
+    deleted: documents of the target that the source has deleted or, with `delete_missing`, does not have.
+    lost_sketches: documents that could not be copied without theirs; unreadable_rows: of the source.
+    """
+
+    documents: int
+    added: int
+    updated: int
+    unchanged: int
+    later: int
+    deleted: int
+    lost_sketches: int
+    unreadable_rows: int
+    seconds: float
+
+
+def migrate(
+    url: str,
+    to: str,
+    profile: Profile | Mapping[str, object] | None = None,
+    *,
+    delete_missing: bool = False,
+    progress: Progress = no_progress,
+) -> MigrationReport:
+    """Copies the documents of a store to another one, which may have other drawers, without their texts.
+
+    to: its URL; one that does not exist is created with the profile of the first (in HBase through a Thrift 2
+    gateway, with regions for as many documents and the same time to live). profile: what is to be different
+    there, of layout, k, bands and threshold; a store that exists must agree. delete_missing: also delete what
+    the target has and the source has not, but for what is written while this runs. progress: is told how far
+    it is.
+
+    Readers and writers may go on with the source. Run again, it copies what they have changed: a document
+    that is the same in both costs a read. Documents keep their versions; one that the target has at a later
+    version stays as it is. What was deleted in the source since the last run is deleted in the target with
+    `delete_missing`; where the source is in HBase also without, if vacuum has not run there since. It may
+    be stopped at any moment, and run again.
+
+    Raises ProfileMismatch for parameters that take the texts again, and for a target with other fingerprints;
+    UsageError for two stores that are one; what `simhbase.open` raises.
+    """
+    start = monotonic()
+    given = given_parameters(profile)
+    with open_index(url, access="read") as source:
+        stored = read_profile(source.store)
+        wanted = stored.profile.refiled(given)
+        documents = source.store.records("documents").approximate_size().rows
+        with open_like(to, wanted, stored, documents, source.store.ttl()) as target:
+            _require_fitting(source, stored, target, given)
+            with counting(progress, "documents", lambda: documents) as note:
+                done = Migration(source, target, delete_missing, progress=note).run()
+    copied = done.copied
+    return MigrationReport(
+        documents=copied.added + copied.updated + copied.unchanged + copied.later + done.lost_sketches,
+        added=copied.added,
+        updated=copied.updated,
+        unchanged=copied.unchanged,
+        later=copied.later,
+        deleted=done.deleted,
+        lost_sketches=done.lost_sketches,
+        unreadable_rows=done.unreadable_rows,
+        seconds=round(monotonic() - start, 3),
+    )
+
+
+def _require_fitting(
+    source: Index, stored: StoredProfile, target: Index, given: Mapping[str, object]
+) -> None:
+    """Raises UsageError where both are the same store, ProfileMismatch where the target is not what is asked
+    for, or holds fingerprints that others could not be compared with."""
+    there = read_profile(target.store)
+    if there.row == stored.row:
+        raise UsageError(f"{target.store.url} is the store {source.store.url} itself, or a copy of it")
+    target.profile.require(given)
+    stored.profile.refiled(target.profile.parameters())
+    if there.probes != stored.probes:
+        raise ProfileMismatch(
+            f"{source.store.url} and {target.store.url} were created by machines that make different "
+            "fingerprints of one text (simhbase tables describe shows their software): migrate to a new store"
+        )
+
+
+@dataclass
+class Done:
+    """What a migration did so far."""
+
+    copied: Copied = field(default_factory=Copied)
+    deleted: int = 0
+    lost_sketches: int = 0
+    unreadable_rows: int = 0
+
+
+@dataclass(frozen=True)
+class Migration:
+    """Copies documents from one index to another with the same fingerprints.
+
+    progress: called with the number of rows read since the last call.
+    """
+
+    source: Index
+    target: Index
+    delete_missing: bool = False
+    clock: Callable[[], int] = field(default=now)
+    progress: Callable[[int], None] = lambda rows: None
+
+    def run(self) -> Done:
+        """One run over all documents of the source."""
+        done, begun = Done(), self.clock()
+        for batch in self.source.store.records("documents").iterate():
+            with interrupt_put_off():
+                self._carry_over(batch, done)
+            self.progress(len(batch))
+        if self.delete_missing:
+            self._delete_missing(begun, done)
+        self.target.store.sync()
+        for index in (self.source, self.target):
+            index.require_own_tables()
+        return done
+
+    def _carry_over(self, batch: Sequence[Row], done: Done) -> None:
+        found = _known_in(batch)
+        done.unreadable_rows += len(batch) - len(found)
+        stored = {document: each for document, each in found.items() if each.stored}
+        sketches = self._sketches(stored)
+        size = self.source.profile.sketching.bytes if self.source.profile.sketching else 0
+        whole = [document for document in stored if len(sketches.get(document, b"")) == size]
+        done.lost_sketches += len(stored) - len(whole)
+        fingerprints = [(stored[each].entry.fingerprint, sketches.get(each, b"")) for each in whole]
+        done.copied += self.target.writer.copy(
+            whole,
+            batch_of(fingerprints, self.source.profile.sketching),
+            [stored[document].version for document in whole],
+        )
+        self._delete({document: each.version for document, each in found.items() if not each.stored}, done)
+
+    def _sketches(self, stored: Mapping[str, Known]) -> dict[str, bytes]:
+        """The sketches of documents that have any."""
+        if self.source.profile.index_scheme.listed_sketching:
+            fingerprints = {document: each.entry.fingerprint for document, each in stored.items()}
+            return listed_sketches(self.source.store, fingerprints)
+        return {document: each.entry.sketch for document, each in stored.items()}
+
+    def _delete(self, deleted: Mapping[str, int], done: Done) -> None:
+        """Deletes what the source has deleted at these versions, but for what was written later."""
+        cells = self.target.store.records("documents").get(list(map(rows.document_key, deleted)))
+        seen = {
+            document: cell.version
+            for (document, version), cell in zip(deleted.items(), cells, strict=True)
+            if cell is not None and cell.version < version
+        }
+        done.deleted += self.target.writer.delete_seen(seen)
+
+    def _delete_missing(self, begun: int, done: Done) -> None:
+        """Deletes what the target has from before a time, and the source has not."""
+        self.source.store.refresh()  # another run may have copied what this one has not seen
+        for batch in self.target.store.records("documents").iterate():
+            there = {
+                document: each.version
+                for document, each in _known_in(batch).items()
+                if each.stored and each.version < begun
+            }
+            cells = self.source.store.records("documents").get(list(map(rows.document_key, there)))
+            missing = {
+                document: version
+                for (document, version), cell in zip(there.items(), cells, strict=True)
+                if cell is None
+            }
+            with interrupt_put_off():
+                done.deleted += self.target.writer.delete_seen(missing)
+
+
+def _known_in(batch: Sequence[Row]) -> dict[str, Known]:
+    """What rows of the documents table hold, by id, without those that cannot be read."""
+    parsed = [(rows.parse_document(key, cell.value), cell.version) for key, cell in batch]
+    return {each[0]: Known(each[1], version) for each, version in parsed if each}
