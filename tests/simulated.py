@@ -190,6 +190,9 @@ class SimulatedStore:
     def refresh(self) -> None:
         pass
 
+    def settle(self) -> None:
+        pass
+
     def sync(self) -> None:
         pass
 

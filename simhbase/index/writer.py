@@ -33,7 +33,8 @@ from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.model import AddReport, Rejected
 from simhbase.stores.base import AtomicStore, Changes, Store, leaves_hints
 
-DOCUMENTS_AT_ONCE = 8192  # of one step of an atomic store, which holds it in memory
+DOCUMENTS_AT_ONCE = 1 << 17  # new ones of one step of an atomic store, which takes many as files
+CHANGED_AT_ONCE = 8192  # those of which something is left behind, in one step, which is held in memory
 REFRESHED = 4  # an unchanged document is written anew when this part of its time to live has passed
 # Of two writes with one version the last to arrive wins, so that a late copy would change something after
 # all. So a version is later than the clock by a chance of so many milliseconds, or than a version that was
@@ -121,15 +122,16 @@ class AtomicWriter:
             with self.store.exclusive():
                 found = known(self.store, chunk.ids)
                 changed = _changed(self.store, self.scheme, chunk, found, refreshed_before=None)
-                self._commit(chunk[changed], [found[number] for number in changed], [])
+                for numbers in _steps(changed, found):
+                    self._commit(chunk[numbers], [found[number] for number in numbers], [])
             report += _report(chunk, found)
         return report
 
     def delete(self, ids: Sequence[str]) -> int:
         """See Writer."""
         storable, deleted = _storable(ids), 0
-        for start in range(0, len(storable), DOCUMENTS_AT_ONCE):
-            chunk = storable[start : start + DOCUMENTS_AT_ONCE]
+        for start in range(0, len(storable), CHANGED_AT_ONCE):
+            chunk = storable[start : start + CHANGED_AT_ONCE]
             with self.store.exclusive():
                 stored = _stored(chunk, known(self.store, chunk))
                 self._commit(NOTHING, [], stored)
@@ -421,6 +423,17 @@ def _changed(
         ]
     settled = set(same)
     return [number for number in range(len(batch.ids)) if number not in settled]
+
+
+def _steps(changed: list[int], found: Sequence[Known | None]) -> Iterator[list[int]]:
+    """What an atomic store writes at once: a small batch, else what is new apart from the rest."""
+    if len(changed) <= CHANGED_AT_ONCE:
+        yield changed
+        return
+    yield [number for number in changed if found[number] is None]
+    known_before = [number for number in changed if found[number] is not None]
+    for start in range(0, len(known_before), CHANGED_AT_ONCE):
+        yield known_before[start : start + CHANGED_AT_ONCE]
 
 
 def _left_behind(batch: Batch, found: Sequence[Known | None]) -> list[tuple[str, Entry]]:

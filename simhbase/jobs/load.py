@@ -30,6 +30,9 @@ from simhbase.profile import Profile, given_parameters, make_profile
 T = TypeVar("T")
 _LOOKED_AT = 1.0  # seconds between tries to get what another process has
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
+# The same where nothing has to be made of texts: so many that an embedded store takes them as files.
+PREPARED_CHUNKS_AT_ONCE = 256
+SETTLED = 100_000  # documents that were written, from which on a store is settled
 
 
 @dataclass(frozen=True)
@@ -100,24 +103,24 @@ def load(
     _require_fitting(task, name)
     start = monotonic()
     patience = _Patience(lock_wait, inputs.watcher)
-    with (
-        # First: who does not get the store touches no file.
-        patience.wait_for(lambda: _target(inputs, store, profile, min_similarity)) as target,
-        Checkpoints(task, name) as checkpoints,
-    ):
-        if target.exists:
-            patience.wait_for(lambda: checkpoints.begin(target.make()))
-        try:
-            tally, counts = _Load(task, target, checkpoints, patience).run()
-        except (InputsChanged, PartDiffers) as error:
-            if name is not None:
-                raise UsageError(
-                    f"cannot go on with the load {name!r}: {error}. To load all anew, type first: "
-                    f"{forgetting(name)}"
-                ) from error
-            inputs.watcher.note(f"{error}: all is loaded anew")
-            checkpoints.begin_anew()
-            tally, counts = _Load(task, target, checkpoints, patience).run()
+    # First: who does not get the store touches no file.
+    with patience.wait_for(lambda: _target(inputs, store, profile, min_similarity)) as target:
+        with Checkpoints(task, name) as checkpoints:
+            if target.exists:
+                patience.wait_for(lambda: checkpoints.begin(target.make()))
+            try:
+                tally, counts = _Load(task, target, checkpoints, patience).run()
+            except (InputsChanged, PartDiffers) as error:
+                if name is not None:
+                    raise UsageError(
+                        f"cannot go on with the load {name!r}: {error}. To load all anew, type first: "
+                        f"{forgetting(name)}"
+                    ) from error
+                inputs.watcher.note(f"{error}: all is loaded anew")
+                checkpoints.begin_anew()
+                tally, counts = _Load(task, target, checkpoints, patience).run()
+        if tally.added + tally.moved >= SETTLED:
+            target.make().store.settle()
     return _report(tally, counts, monotonic() - start)
 
 
@@ -222,10 +225,16 @@ class _Load:
             rejects = Rejects(files["rejects"], self._task.inputs.max_rejects, watcher, self._counts)
             batches = stack.enter_context(closing(self._batches(bool(files["unique"]))))
             stack.enter_context(_saying_what_is_kept(self._tally, watcher))
-            for batch in joined(batches, CHUNKS_AT_ONCE):
+            for batch in joined(batches, self._chunks_at_once):
                 self._take(batch, rejects, files)
             self._end(rejects.counts, files)
         return self._tally, rejects.counts
+
+    @property
+    def _chunks_at_once(self) -> int:
+        task = self._task
+        is_prepared = task.inputs.options.fingerprint_field is not None and not task.unique_only
+        return PREPARED_CHUNKS_AT_ONCE if is_prepared else CHUNKS_AT_ONCE
 
     def _opened(self, option: str) -> AbstractContextManager[OutputFile | None]:
         path, kept = self._task.files[option], self._checkpoints.kept(option)

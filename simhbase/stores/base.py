@@ -168,6 +168,10 @@ class Store(Protocol):
     def sync(self) -> None:
         """Returns when everything written before survives the loss of this process and machine."""
 
+    def settle(self) -> None:
+        """For use after a great many writes: brings them into the order in which they are read fastest. May
+        be left out, and interrupted."""
+
     def counters(self) -> Mapping[str, int]:
         """What has happened since it was opened, by name: retries and the like."""
 

@@ -105,6 +105,9 @@ class MemoryStore:
     def sync(self) -> None:
         """Does nothing: memory survives nothing."""
 
+    def settle(self) -> None:
+        """Does nothing."""
+
     def counters(self) -> Mapping[str, int]:
         """Nothing is counted."""
         return {}

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from rocksdict import ReadOptions, WriteBatch
 
 from simhbase.drawers.layout import layout
-from simhbase.drawers.rowkeys import PREFIX_BYTES, encode, prefixes
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.hamming import distance
 from simhbase.index.reader import DRAWER_LIMIT, Reader
-from simhbase.index.writer import AtomicWriter
+from simhbase.index.writer import DOCUMENTS_AT_ONCE, AtomicWriter
 from simhbase.model import Lookup
 from simhbase.stores import create_store
 from simhbase.stores.arrays import to_bytes
@@ -136,6 +136,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     single: list[list[Cell]] = []
     batched: list[list[Cell]] = []
     finding: list[list[Cell]] = []
+    many: list[list[Cell]] = []
     for size in SIZES:
         n = round(size * scale)
         with TemporaryDirectory(prefix="simhbase-bench-") as folder:
@@ -153,6 +154,7 @@ def measure(scale: float = 1.0) -> list[Table]:
                 inserting.append([n, *rates, rates[1] / rates[0], *alone, table_files(folder, "ours") / n])
             with closing(create_store(f"rocksdb:{folder}/documents")) as store:
                 finding.append([n, *finds(store, stored(n))])
+            many += many_at_once(folder, stored(n))
     return [
         Table(
             "Embedded store: inserting prepared fingerprints, 10 rows each",
@@ -205,7 +207,73 @@ def measure(scale: float = 1.0) -> list[Table]:
                 "fingerprint. simhbase: Reader.find. Queries are planted as above: all find something."
             ],
         ),
+        Table(
+            "Embedded store: many new documents at once",
+            [
+                "documents",
+                "tables",
+                "by the log, documents/s",
+                "as files, documents/s",
+                "files / log",
+                "p50 of a lookup right after, us",
+                "compacted, us",
+            ],
+            many,
+            [
+                f"With the time until the store is settled. The log: batches of {BATCH:,}. Files: all at "
+                f"once, of which each is up to {DOCUMENTS_AT_ONCE:,} documents; of the index alone one."
+            ],
+        ),
     ]
+
+
+def many_at_once(folder: str, fingerprints: Words) -> list[list[Cell]]:
+    """A row for the index alone, and one for documents."""
+    n = len(fingerprints)
+
+    def index_by_log(ours: Ours) -> None:
+        for start in range(0, n, BATCH):
+            ours.insert(fingerprints[start : start + BATCH])
+
+    def index_as_file(ours: Ours) -> None:
+        keys = encode(fingerprints, LAYOUT).reshape(-1, KEY_BYTES)
+        ours.store.database.add_files(keys, {})
+
+    def by_log(ours: Ours) -> None:
+        for start in range(0, n, BATCH):
+            ours.add(fingerprints[start : start + BATCH])
+
+    rows: list[list[Cell]] = []
+    for tables, log, files in (
+        ("index", index_by_log, index_as_file),
+        ("all", by_log, lambda ours: ours.add(fingerprints)),
+    ):
+        rates: list[float] = []
+        for how, write in (("log", log), ("files", files)):
+            with closing(create_store(f"rocksdb:{folder}/{tables}-{how}")) as store:
+                ours = Ours(store)
+                rates.append(n / timed(lambda ours=ours, write=write: _write_and_settle(ours, write)))
+                after = lookup_p50(ours, fingerprints)
+                store.database.families[INDEX].compact_range(None, None)
+                compacted = lookup_p50(ours, fingerprints)
+        rows.append([n, tables, *rates, rates[1] / rates[0], after, compacted])
+    return rows
+
+
+def _write_and_settle(ours: Ours, write: Callable[[Ours], None]) -> None:
+    write(ours)
+    ours.store.settle()
+
+
+def lookup_p50(ours: Ours, fingerprints: Words) -> float:
+    """Microseconds of a lookup that finds something, once the caches are filled."""
+    queries = planted(fingerprints)
+    for _ in range(2):
+        seconds = [
+            timed(lambda number=number: ours.look_up(queries[number : number + 1]))
+            for number in range(len(queries))
+        ]
+    return float(np.median(seconds)) * 1e6
 
 
 def finds(store: RocksStore, fingerprints: Words) -> list[Cell]:

@@ -53,6 +53,14 @@ def test_use_after_closing_says_so(store: Store, use: Callable[[Store], object])
         use(store)
 
 
+def test_settling_loses_nothing(store: Store) -> None:
+    store.records("documents").put([(b"key", b"value")], 1)
+    store.settle()
+    (cell,) = store.records("documents").get([b"key"])
+    assert cell is not None
+    assert cell.value == b"value"
+
+
 def test_refresh_and_sync_can_be_called_at_any_time(store: Store) -> None:
     store.refresh()
     store.sync()

@@ -104,6 +104,9 @@ class HBaseStore:
     def sync(self) -> None:
         """Does nothing: what was acknowledged is in the write-ahead logs."""
 
+    def settle(self) -> None:
+        """Does nothing: region servers merge files when they see fit."""
+
     def counters(self) -> Mapping[str, int]:
         """What has happened since it was opened; see simhbase.stores.hbase.counters.NAMES."""
         return self._counters.numbers()

@@ -19,6 +19,7 @@ from simhbase.stores.base import Access
 from simhbase.stores.rocksdb.database import Failures, open_writer
 from simhbase.stores.rocksdb.folder import is_store, make_folder, nothing_there, path_of, require_store
 from simhbase.stores.rocksdb.follower import Follower
+from simhbase.stores.rocksdb.ingestion import remove_files
 from simhbase.stores.rocksdb.options import INDEX, database_options
 from simhbase.stores.rocksdb.store import RocksStore
 
@@ -56,6 +57,7 @@ def drop_store(url: str) -> None:
     droppable(url)
     with Failures("dropping", url):
         Rdict.destroy(str(path_of(url)), database_options())
+        remove_files(path_of(url))
 
 
 def droppable(url: str) -> list[str]:

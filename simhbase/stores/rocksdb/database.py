@@ -5,20 +5,26 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
 from rocksdict import AccessType, DbClosedError, Options, Rdict, ReadOptions, WriteBatch
 
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.stores.base import PART_ROWS, Size
-from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, TABLES, WRITES, open_rdict
+from simhbase.stores.rocksdb.ingestion import Ingestion
+from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, L0_FILES, TABLES, WRITES, open_rdict
 
+_MERGED_FROM = "level0_file_num_compaction_trigger"
+_LOOKED_AT = 0.01  # seconds
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied")
 
 
@@ -66,13 +72,14 @@ class Database:
     outlives the call it serves, not even in the frames of a traceback that somebody keeps.
     """
 
-    def __init__(self, url: str, rdict: Rdict) -> None:
+    def __init__(self, url: str, rdict: Rdict, folder: Path) -> None:
         self._reading = Failures("reading", url)
         self.writing = Failures("writing to", url)
         self.process = os.getpid()
         self.rdict = rdict
         self.families = {table: rdict.get_column_family(table) for table in TABLES}
         self.handles = {table: rdict.get_column_family_handle(table) for table in TABLES}
+        self._ingestion = Ingestion(folder, self.families)
         _OPEN.add(self)
 
     def get(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -131,6 +138,34 @@ class Database:
                 del iterator
             return found
 
+    def write(self, batch: WriteBatch) -> None:
+        """Writes a batch to the log."""
+        with self.writing:
+            self._ingestion.end()
+            self.rdict.write(batch, WRITES)
+
+    def add_files(self, index: NDArray[np.uint8], rows: Mapping[str, Mapping[bytes, bytes]]) -> None:
+        """Adds many rows: see Ingestion. They are on the disk when it returns."""
+        with self.writing:
+            self._ingestion.add(index, rows)
+
+    def end_ingestion(self) -> None:
+        """Has the files that a writer has left."""
+        with self.writing:
+            self._ingestion.end()
+
+    def settle(self) -> None:
+        """Returns when no table has files that may hold any key."""
+        with self.writing:
+            for family in self.families.values():
+                family.set_options({_MERGED_FROM: "1"})
+            try:
+                while any(map(_is_merging, self.families.values())):
+                    time.sleep(_LOOKED_AT)
+            finally:
+                for family in self.families.values():
+                    family.set_options({_MERGED_FROM: str(L0_FILES)})
+
     def sync(self) -> None:
         """Brings the log to the disk."""
         with self.writing:
@@ -166,6 +201,15 @@ class Database:
                     raise
 
 
+def _is_merging(family: Rdict) -> bool:
+    """Whether files of a table are being merged, or will be. After an error RocksDB merges none."""
+    waiting, running, failed = (
+        family.property_int_value(f"rocksdb.{name}")
+        for name in ("compaction-pending", "num-running-compactions", "background-errors")
+    )
+    return bool(waiting or running) and not failed
+
+
 class Batch:
     """Changes that are written together."""
 
@@ -183,8 +227,7 @@ class Batch:
 
     def write(self) -> None:
         """Writes all of it to the log."""
-        with self._database.writing:
-            self._database.rdict.write(self._batch, WRITES)
+        self._database.write(self._batch)
 
 
 _OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
@@ -204,11 +247,12 @@ os.register_at_fork(after_in_child=_forget_in_child)
 def open_writer(url: str, path: Path, options: Options) -> Database:
     """A database for writing. Raises StoreBusy, StoreFailed."""
     with Failures("opening", url):
-        database = Database(url, open_rdict(path, options, AccessType.read_write()))
+        database = Database(url, open_rdict(path, options, AccessType.read_write()), path)
         try:
             # rocksdict has no setter for this. Drawers are found by their prefix: without whole keys
             # the filters are half as large.
             database.set_index_option("block_based_table_factory", "{whole_key_filtering=false}")
+            database.end_ingestion()
         except BaseException:
             database.close()
             raise

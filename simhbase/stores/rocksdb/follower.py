@@ -58,7 +58,7 @@ class Follower:
         require_store(self._url, self._path)
         with Failures("opening", self._url):
             self._seen = _progress(self._path)
-            database = Database(self._url, self._open_rdict())
+            database = Database(self._url, self._open_rdict(), self._path)
             # The logs that a flush deleted before they could be replayed are now files.
             self._catch_up(database)
         return database

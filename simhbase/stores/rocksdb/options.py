@@ -29,6 +29,7 @@ from simhbase.stores.base import ATOMIC_TABLES
 
 CACHE_BYTES = 128 << 20
 ENTRY_BYTES = 4 << 10  # parts of filters and indexes are the smallest
+L0_FILES = 4  # that may hold any key, of each table, before they are merged with others: RocksDB's default
 CONFIGURATION = "rocksdict-config.json"
 INDEX = "index"
 TABLES = (INDEX, *ATOMIC_TABLES)

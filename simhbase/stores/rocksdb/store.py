@@ -37,6 +37,8 @@ from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, WITHIN_DRAWER
 T = TypeVar("T")
 BATCH_ROWS = 10_000
 WRITE_FINGERPRINTS = 10_000
+# From so many rows of the index on, files are faster than the log; as many as fit into its memory table.
+FILE_ROWS = 500_000
 _VERSION = struct.Struct(">q")
 
 
@@ -99,8 +101,12 @@ class RocksStore:
             self._views += 1
 
     def commit(self, changes: Changes) -> None:
-        """Makes all changes as one batch of the log, and syncs it."""
+        """Makes all changes as one batch of the log, and syncs it; or many new rows as files."""
+        removes = any(changes.delete.values()) or len(changes.unindex) > 0
         with self._lock:
+            if self._follower is None and not removes and changes.index.size >= FILE_ROWS * KEY_BYTES:
+                self._add_files(changes)
+                return
             batch = Batch(self.database)
             batch.delete(INDEX, _sorted_rows(changes.unindex))
             for table, keys in changes.delete.items():
@@ -108,10 +114,16 @@ class RocksStore:
             batch.put(INDEX, _sorted_rows(changes.index), repeat(b""))
             for table, rows in changes.put.items():
                 batch.put(table, *self._records[table].stored(rows, changes.version))
-            removes = any(changes.delete.values()) or len(changes.unindex)
             with self._rows_go() if removes else nullcontext():
                 batch.write()
             self.sync()
+
+    def _add_files(self, changes: Changes) -> None:
+        rows: dict[str, dict[bytes, bytes]] = {
+            table: dict(zip(*self._records[table].stored(put, changes.version), strict=True))
+            for table, put in changes.put.items()
+        }
+        self.database.add_files(changes.index.reshape(-1, KEY_BYTES), rows)
 
     def refresh(self) -> None:
         """Lets a reader see all that the writer has written so far; a writer sees it anyway."""
@@ -126,6 +138,10 @@ class RocksStore:
         with self._lock:
             if self._follower is None:
                 self.database.sync()
+
+    def settle(self) -> None:
+        """Merges the newest files of each table with older ones, so that a lookup reads fewer."""
+        self.database.settle()
 
     def counters(self) -> Mapping[str, int]:
         """Nothing is counted."""

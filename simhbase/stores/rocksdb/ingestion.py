@@ -1,0 +1,127 @@
+"""Many new rows as files of RocksDB's own, which it takes over as they are.
+
+That spares the log and the memory tables: 2.5 times as fast as a batch of the log. RocksDB takes over the
+files of one table in one step, but not those of several. So they lie complete in a folder of the store's
+before the first is handed over, and who opens the store next hands over what is left, before anything
+else is written. To hand over a file twice changes nothing. The index comes last: until then lookups find
+none of the documents.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rocksdict import Cache, IngestExternalFileOptions, Rdict, SstFileWriter
+
+from simhbase.drawers.rowkeys import KEY_BYTES
+from simhbase.stores.arrays import to_bytes
+from simhbase.stores.rocksdb.options import INDEX, TABLES, index_options, records_options
+
+_FOLDER = "ingest"
+_UNFINISHED = "ingest-unfinished"
+_KEYS_AT_ONCE = 1 << 16
+_NO_CACHE = 64 << 10  # bytes; what only writes reads no blocks
+
+
+class Ingestion:
+    """The files that are on their way into one store, of which this process is the writer."""
+
+    def __init__(self, folder: Path, families: Mapping[str, Rdict]) -> None:
+        self._store = folder
+        self._folder = folder / _FOLDER
+        self._families = families
+        self._has_left = self._folder.exists()
+
+    def end(self) -> None:
+        """Hands over what an earlier call, or process, has left. Every write does this first."""
+        if self._has_left:
+            for table in reversed(TABLES):
+                self._hand_over(table)
+            shutil.rmtree(self._folder)
+            self._has_left = False
+
+    def _hand_over(self, table: str) -> None:
+        file = self._folder / table
+        if file.exists():  # is moved when the table has it
+            options = IngestExternalFileOptions()
+            options.set_move_files(True)
+            self._families[table].ingest_external_file([str(file)], options)
+
+    def add(self, index: NDArray[np.uint8], rows: Mapping[str, Mapping[bytes, bytes]]) -> None:
+        """Adds rows: of the index uint8 (n, 13), all different; of other tables keys with their values."""
+        self.end()
+        folder = self._store / _UNFINISHED
+        shutil.rmtree(folder, ignore_errors=True)  # of one who was killed
+        folder.mkdir()
+        try:
+            _write_index(folder / INDEX, index)
+            for table, values in rows.items():
+                _write_records(folder / table, values)
+            _sync(folder)
+            folder.rename(self._folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._has_left = True
+        _sync(self._store)
+        self.end()
+
+
+def remove_files(store: Path) -> None:
+    """Removes what is on its way into a store that is gone."""
+    for folder in (_FOLDER, _UNFINISHED):
+        shutil.rmtree(store / folder, ignore_errors=True)
+
+
+def _write_index(path: Path, keys: NDArray[np.uint8]) -> None:
+    if len(keys):
+        order = _order(keys)
+        parts = (keys[order[start : start + _KEYS_AT_ONCE]] for start in range(0, len(keys), _KEYS_AT_ONCE))
+        _write(
+            SstFileWriter(index_options(_cache())), path, ((to_bytes(part), repeat(b"")) for part in parts)
+        )
+
+
+def _write_records(path: Path, rows: Mapping[bytes, bytes]) -> None:
+    if rows:
+        keys = sorted(rows)
+        _write(SstFileWriter(records_options(_cache())), path, [(keys, map(rows.__getitem__, keys))])
+
+
+def _write(
+    writer: SstFileWriter, path: Path, parts: Iterable[tuple[Sequence[bytes], Iterable[bytes]]]
+) -> None:
+    writer.open(str(path))
+    for keys, values in parts:
+        deque(map(writer.__setitem__, keys, values), maxlen=0)
+    writer.finish()  # syncs the file
+
+
+def _order(keys: NDArray[np.uint8]) -> NDArray[np.intp]:
+    """Where the rows are in order: keys (n, 13) -> (n,)."""
+    rest = np.zeros((len(keys), 8), dtype=np.uint8)
+    rest[:, : KEY_BYTES - 8] = keys[:, 8:]
+    return np.lexsort((_words(rest), _words(np.ascontiguousarray(keys[:, :8]))))
+
+
+def _words(rows: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    return rows.view(">u8").ravel().astype(np.uint64)
+
+
+def _cache() -> Cache:
+    return Cache(_NO_CACHE)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
