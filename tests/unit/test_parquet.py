@@ -183,6 +183,7 @@ def test_every_row_before_a_damaged_page_is_given(tmp_path, version):
         write_batch_size=50,
         use_dictionary=False,
         write_page_checksum=True,
+        write_statistics=False,  # in which a text that is the least or greatest of its page is, too
         data_page_version=version,
         compression="none",
     )
