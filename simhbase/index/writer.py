@@ -122,8 +122,8 @@ class AtomicWriter:
             with self.store.exclusive():
                 found = known(self.store, chunk.ids)
                 changed = _changed(self.store, self.scheme, chunk, found, refreshed_before=None)
-                for numbers in _steps(changed, found):
-                    self._commit(chunk[numbers], [found[number] for number in numbers], [])
+                for some in _steps(changed, found):
+                    self._commit(chunk[some], [found[number] for number in some], [])
             report += _report(chunk, found)
         return report
 
@@ -141,8 +141,8 @@ class AtomicWriter:
     def delete_seen(self, seen: Mapping[str, int]) -> int:
         """See Writer."""
         ids, deleted = list(seen), 0
-        for start in range(0, len(ids), DOCUMENTS_AT_ONCE):
-            chunk = ids[start : start + DOCUMENTS_AT_ONCE]
+        for start in range(0, len(ids), CHANGED_AT_ONCE):
+            chunk = ids[start : start + CHANGED_AT_ONCE]
             with self.store.exclusive():
                 stored = _stored_as_seen(seen, chunk, known(self.store, chunk))
                 self._commit(NOTHING, [], stored)
@@ -157,9 +157,9 @@ class AtomicWriter:
             wanted = versions[start : start + DOCUMENTS_AT_ONCE]
             with self.store.exclusive():
                 found = known(self.store, chunk.ids)
-                older = _older(found, wanted)
-                at = [wanted[number] for number in older]
-                self._commit(chunk[older], [found[number] for number in older], [], at)
+                for some in _steps(_older(found, wanted), found):
+                    at = [wanted[number] for number in some]
+                    self._commit(chunk[some], [found[number] for number in some], [], at)
             copied += _copied(found, wanted)
         return copied
 
