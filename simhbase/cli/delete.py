@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from typing import BinaryIO
@@ -12,8 +13,9 @@ from typing import BinaryIO
 import click
 import orjson
 
-from simhbase.cli.options import store_option
+from simhbase.cli.options import converted, moment, store_option
 from simhbase.cli.output import Output, json_option, message
+from simhbase.cli.progress import progress
 from simhbase.corpus.sources import READ_BYTES
 from simhbase.corpus.streams import split_lines, unpacked_text
 from simhbase.errors import BadInput, UsageError
@@ -33,15 +35,37 @@ NAMED = 10  # ids that are not stored
     help="File of ids, one a line, or of JSON lines with an id (as --duplicates writes), also packed; - "
     "reads standard input.",
 )
+@click.option(
+    "--older-than",
+    metavar="TIME",
+    callback=converted(moment),
+    help="All documents last written before then: 90d or 12h ago, or a date as 2026-01-31.",
+)
 @store_option
 @json_option
-def delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Output) -> None:
+def delete(
+    ids: Sequence[str], ids_file: BinaryIO | None, older_than: datetime | None, url: str, output: Output
+) -> None:
     """Remove documents from a store.
 
     Ids that are not stored do no harm, and are named.
+
+    --older-than goes by when a document was last written: when it was new, or its fingerprint changed. A load
+    that finds it unchanged does not write it (but in tables with a time to live, when a quarter of that has
+    passed). What is written while this runs stays. It may be stopped and run again.
     """
+    if older_than is not None:
+        if ids or ids_file is not None:
+            raise UsageError("--older-than is for all documents of a store: leave out ids and --ids-file")
+        with open_index(url) as index:
+            output.summary({"deleted": index.delete_older_than(older_than, progress=progress)})
+        return
     if not ids and ids_file is None:
-        raise UsageError("nothing to delete: give ids, or --ids-file")
+        raise UsageError("nothing to delete: give ids, --ids-file or --older-than")
+    _delete(ids, ids_file, url, output)
+
+
+def _delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Output) -> None:
     given = deleted = 0
     missing: list[str] = []  # the first of them
     rest = chain(ids, _lines(ids_file))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
 import click
 
 from simhbase.cli.inputs import end, input_options_with_fingerprints
-from simhbase.cli.options import converted, k_option, min_similarity_option, store_option
+from simhbase.cli.options import converted, k_option, min_similarity_option, moment, store_option
 from simhbase.cli.output import Output, results_option
 from simhbase.cli.queries import (
     answer,
@@ -50,6 +51,13 @@ Examples:
     "their threshold) or --verify."
 )
 @click.option(
+    "--since",
+    metavar="TIME",
+    callback=converted(moment),
+    hidden=True,  # the text above names it
+    help="Only documents last written since then: 7d or 12h for so long ago, or a date as 2026-01-31.",
+)
+@click.option(
     "--drawer-limit",
     callback=converted(_limit),
     default=str(DRAWER_LIMIT),
@@ -69,6 +77,7 @@ def find(
     exclude_self: bool,
     k: int | None,
     min_similarity: float | None,
+    since: datetime | None,
     drawer_limit: int | None,
     ids_limit: int,
     output: Output,
@@ -76,6 +85,9 @@ def find(
     """Find the stored near-duplicates of texts, documents or fingerprints.
 
     The nearest come first. A document that is stored is among its own matches (but with --exclude-self).
+    With --since 7d, or a date, only those that were last written since then: new, or with another
+    fingerprint than before. A load that finds a document unchanged does not write it.
+
     An answer that a limit has cut says that it is truncated: --drawer-limit N (or all) reads so many rows of
     a drawer, --ids-limit N lists so many documents of a fingerprint. To look documents up among those of
     files, without a store, use match.
@@ -86,7 +98,7 @@ def find(
         inputs.noting_rejects() as rejects,
         open_index(url, access="read", drawer_limit=drawer_limit, ids_limit=ids_limit) as index,
     ):
-        searched = StoredDocuments(index, k, min_similarity)
+        searched = StoredDocuments(index, k, min_similarity, since)
         answer(
             searched,
             inputs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,23 @@ def seconds(text: str) -> int:
     if not found:
         raise UsageError(f"{text!r} is not a number of seconds, or one with s, m, h, d or w as 30d")
     return int(found[1]) * _UNITS[found[2]]
+
+
+def moment(text: str) -> datetime:
+    """A time of the past as people write it: so long ago, or a date. Raises UsageError."""
+    now = datetime.now().astimezone()
+    try:
+        if re.fullmatch(r"\d+[smhdw]", text):
+            return now - timedelta(seconds=seconds(text))
+        found = datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{text!r} is no time: use a number with s, m, h, d or w for so long ago, as 90d, or a date as "
+            "2026-01-31 or 2026-01-31T18:00"
+        ) from error
+    if found > now:
+        raise UsageError(f"{text!r} is still to come: a time of the past is needed")
+    return found
 
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}

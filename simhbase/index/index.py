@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from operator import index
 from time import monotonic
 from types import TracebackType
@@ -17,13 +17,16 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import rows
 from simhbase.index.manifests import LoadState, Manifests
+from simhbase.index.moment import Moment, milliseconds
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Reader, listed_sketches
 from simhbase.index.rows import Entry
 from simhbase.index.stats import Stats, measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
-from simhbase.index.writer import Writer, batch_of, known, writer_for
+from simhbase.index.writer import Writer, batch_of, known, known_in, now, writer_for
+from simhbase.interrupt import interrupt_put_off
 from simhbase.model import AddReport, Document, Lookup, Rejected
 from simhbase.profile import Profile
+from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store, leaves_hints
 
@@ -165,6 +168,24 @@ class Index:
         several = _several(ids, "ids")
         return self._watched(lambda: self.writer.delete(several))
 
+    def delete_older_than(self, moment: Moment, *, progress: Progress = no_progress) -> int:
+        """Removes the documents that were last written before a moment; returns how many.
+
+        moment: a datetime, or a timedelta for so long ago. An add that found a document unchanged did not
+        write it, but where the tables have a time to live. What is written meanwhile stays. progress: is told
+        how far it is. May be stopped, and run again. Raises UsageError for a moment that is still to come.
+        """
+        before, deleted = milliseconds(moment, now()), 0
+        table = self.store.records("documents")
+        with counting(progress, "documents", lambda: table.approximate_size().rows) as note:
+            for batch in table.iterate():
+                stored = {document: each for document, each in known_in(batch).items() if each.stored}
+                old = {document: each.version for document, each in stored.items() if each.version < before}
+                with interrupt_put_off():
+                    deleted += self._watched(partial(self.writer.delete_seen, old))
+                note(len(batch))
+        return deleted
+
     def stats(self, exact: bool = False) -> Stats:
         """How large the index is: by the store's estimates, or exact, which reads every row."""
         self.store.refresh()
@@ -202,47 +223,65 @@ class Index:
             self.require_own_tables()
             raise
 
-    def find(self, text: str, k: int | None = None, min_similarity: float | None = None) -> Lookup:
+    def find(
+        self,
+        text: str,
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
+    ) -> Lookup:
         """The documents near a text, the nearest first.
 
         k: bits that fingerprints differ in at most; min_similarity: Jaccard similarity of at least so
-        much, as the sketches estimate it; None: as the profile says. Raises UsageError for a bound
-        that the scheme does not know, or cannot keep.
+        much, as the sketches estimate it; None: as the profile says. since: only documents that were last
+        written then or later; a datetime, or a timedelta for so long ago. An add that found a document
+        unchanged did not write it. Raises UsageError for a bound that the scheme does not know, or cannot
+        keep, and for a moment that is still to come.
         """
-        return self.find_many([text], k, min_similarity)[0]
+        return self.find_many([text], k, min_similarity, since)[0]
 
     def find_many(
-        self, texts: Sequence[str], k: int | None = None, min_similarity: float | None = None
+        self,
+        texts: Sequence[str],
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
     ) -> list[Lookup]:
         """The same for n texts, with one read of the drawers. Texts without a fingerprint get a
         Lookup that says why."""
         found = self.fingerprinter.fingerprint_many(_several(texts, "texts"))
-        lookups = iter(self.find_batch(found.fingerprints[found.accepted], k, min_similarity))
+        lookups = iter(self.find_batch(found.fingerprints[found.accepted], k, min_similarity, since))
         return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
 
     def find_batch(
-        self, fingerprints: FingerprintBatch, k: int | None = None, min_similarity: float | None = None
+        self,
+        fingerprints: FingerprintBatch,
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
     ) -> list[Lookup]:
         """The same for what a fingerprinter of this profile made of n texts."""
         self.store.refresh()
-        return self._watched(lambda: self._reader.find(fingerprints, k, min_similarity))
+        earliest = None if since is None else milliseconds(since, now())
+        return self._watched(lambda: self._reader.find(fingerprints, k, min_similarity, earliest))
 
     def find_fingerprints(
         self,
         fingerprints: NDArray[np.uint64] | Sequence[int],
         k: int | None = None,
         min_similarity: float | None = None,
+        since: Moment | None = None,
     ) -> list[Lookup]:
         """The same for fingerprints: uint64 (n,), or n integers. Where the index keeps sketches, they
         are compared by theirs: one that is not stored gets a Lookup that says so."""
         values = _fingerprints(fingerprints)
         if self.profile.sketching is None:
-            return self.find_batch(FingerprintBatch.bare(values), k, min_similarity)
+            return self.find_batch(FingerprintBatch.bare(values), k, min_similarity, since)
         self.store.refresh()
         distinct = list(dict.fromkeys(values.tolist()))
         sketches = self._read(lambda: self._sketches_under(distinct))
         asked = [(value, sketches.get(value, b"")) for value in values.tolist()]
-        return self._find_sketched(asked, k, min_similarity, UNKNOWN_FINGERPRINT)
+        return self._find_sketched(asked, k, min_similarity, since, UNKNOWN_FINGERPRINT)
 
     def _sketches_under(self, fingerprints: Sequence[int]) -> dict[int, bytes]:
         """The sketch of one document of each fingerprint that has any."""
@@ -264,7 +303,11 @@ class Index:
         }
 
     def find_ids(
-        self, ids: Sequence[str], k: int | None = None, min_similarity: float | None = None
+        self,
+        ids: Sequence[str],
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
     ) -> list[Lookup]:
         """The same for stored documents; an id that is not stored gets a Lookup that says so. A document
         is among its own matches."""
@@ -272,16 +315,21 @@ class Index:
         self.store.refresh()
         stored, sketches = self._read(lambda: self._documents_with_sketches(ids))
         asked = [(stored[each].fingerprint, sketches.get(each, b"")) for each in ids if each in stored]
-        found = iter(self._find_sketched(asked, k, min_similarity, LOST_SKETCH))
+        found = iter(self._find_sketched(asked, k, min_similarity, since, LOST_SKETCH))
         return [next(found) if document in stored else Lookup(None, reason=UNKNOWN_ID) for document in ids]
 
     def _find_sketched(
-        self, asked: Sequence[tuple[int, bytes]], k: int | None, min_similarity: float | None, lost: str
+        self,
+        asked: Sequence[tuple[int, bytes]],
+        k: int | None,
+        min_similarity: float | None,
+        since: Moment | None,
+        lost: str,
     ) -> list[Lookup]:
         """The documents near fingerprints with these sketches; `lost` is why there is no answer where a
         sketch is none."""
         size = self.profile.sketching.bytes if self.profile.sketching else 0
-        lookups = iter(self.find_batch(batch_of(asked, self.profile.sketching), k, min_similarity))
+        lookups = iter(self.find_batch(batch_of(asked, self.profile.sketching), k, min_similarity, since))
         return [
             next(lookups) if len(sketch) == size else Lookup(value, reason=lost) for value, sketch in asked
         ]

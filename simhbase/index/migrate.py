@@ -16,7 +16,7 @@ from simhbase.index.index import Index, open_index
 from simhbase.index.reader import listed_sketches
 from simhbase.index.stored_profile import StoredProfile, read_profile
 from simhbase.index.tables import open_like
-from simhbase.index.writer import Copied, Known, batch_of, now
+from simhbase.index.writer import Copied, Known, batch_of, known_in, now
 from simhbase.interrupt import interrupt_put_off
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
@@ -148,7 +148,7 @@ class Migration:
         return done
 
     def _carry_over(self, batch: Sequence[Row], done: Done) -> None:
-        found = _known_in(batch)
+        found = known_in(batch)
         done.unreadable_rows += len(batch) - len(found)
         stored = {document: each for document, each in found.items() if each.stored}
         sketches = self._sketches(stored)
@@ -186,7 +186,7 @@ class Migration:
         for batch in self.target.store.records("documents").iterate():
             there = {
                 document: each.version
-                for document, each in _known_in(batch).items()
+                for document, each in known_in(batch).items()
                 if each.stored and each.version < begun
             }
             cells = self.source.store.records("documents").get(list(map(rows.document_key, there)))
@@ -197,9 +197,3 @@ class Migration:
             }
             with interrupt_put_off():
                 done.deleted += self.target.writer.delete_seen(missing)
-
-
-def _known_in(batch: Sequence[Row]) -> dict[str, Known]:
-    """What rows of the documents table hold, by id, without those that cannot be read."""
-    parsed = [(rows.parse_document(key, cell.value), cell.version) for key, cell in batch]
-    return {each[0]: Known(each[1], version) for each, version in parsed if each}

@@ -73,11 +73,16 @@ class Reader:
     ids_limit: int = IDS_LIMIT
 
     def find(
-        self, fingerprints: FingerprintBatch, k: int | None = None, min_similarity: float | None = None
+        self,
+        fingerprints: FingerprintBatch,
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: int | None = None,
     ) -> list[Lookup]:
-        """The documents near each of n texts; the bounds are the profile's where they are not given.
-        Raises UsageError for bounds that the scheme cannot keep or does not know."""
-        near = self.near(fingerprints, self.scheme.bounds(k, min_similarity))
+        """The documents near each of n texts; the bounds are the profile's where they are not given. since:
+        milliseconds since 1970; only documents that were last written then or later. Raises UsageError for
+        bounds that the scheme cannot keep or does not know."""
+        near = self.near(fingerprints, self.scheme.bounds(k, min_similarity), since)
         return [
             Lookup(fingerprint, tuple(sorted(matches)), truncated or cut)
             for fingerprint, matches, truncated, cut in zip(
@@ -85,11 +90,11 @@ class Reader:
             )
         ]
 
-    def near(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Near:
+    def near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None = None) -> Near:
         """The documents near each of n texts."""
-        return self.store.consistently(lambda: self._near(fingerprints, bounds))
+        return self.store.consistently(lambda: self._near(fingerprints, bounds, since))
 
-    def _near(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Near:
+    def _near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None) -> Near:
         candidates = self.candidates(fingerprints, bounds)
         near = Near([[] for _ in range(len(fingerprints))], candidates.truncated, [False] * len(fingerprints))
         if not candidates.hits:
@@ -103,7 +108,7 @@ class Reader:
             fingerprint: [(rows.listing_id(key), cell.value) for key, cell in found[: self.ids_limit]]
             for fingerprint, found in listed.items()
         }
-        now = self._now(hints) if self._asks_documents else None
+        now = self._now(hints, since or 0) if self._asks_documents or since is not None else None
         if self.scheme.sketching is None:
             self._match_by_bits(fingerprints, candidates, hints, now, bounds, near)
         else:
@@ -229,13 +234,13 @@ class Reader:
             self.scheme.sketching is not None and not self.scheme.listed_sketching
         )
 
-    def _now(self, hints: Hints) -> Now:
-        """What documents are now; what is deleted is not among them."""
+    def _now(self, hints: Hints, since: int) -> Now:
+        """What documents are now; what is deleted, or older, is not among them."""
         ids = list(dict.fromkeys(document for found in hints.values() for document, _ in found))
         return {
             document: each.entry
             for document, each in zip(ids, known(self.store, ids), strict=True)
-            if each and each.stored
+            if each and each.stored and each.version >= since
         }
 
     def _match_by_bits(

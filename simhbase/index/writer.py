@@ -31,7 +31,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
 from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.model import AddReport, Rejected
-from simhbase.stores.base import AtomicStore, Changes, Store, leaves_hints
+from simhbase.stores.base import AtomicStore, Changes, Row, Store, leaves_hints
 
 DOCUMENTS_AT_ONCE = 1 << 17  # new ones of one step of an atomic store, which takes many as files
 CHANGED_AT_ONCE = 8192  # those of which something is left behind, in one step, which is held in memory
@@ -361,6 +361,12 @@ def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
     no document, and the next write replaces it."""
     cells = store.records("documents").get(list(map(rows.document_key, ids)))
     return [None if cell is None else Known(_entry(cell.value), cell.version) for cell in cells]
+
+
+def known_in(batch: Sequence[Row]) -> dict[str, Known]:
+    """What rows of the documents table hold, by id, without those that cannot be read."""
+    parsed = [(rows.parse_document(key, cell.value), cell.version) for key, cell in batch]
+    return {each[0]: Known(each[1], version) for each, version in parsed if each}
 
 
 def _entry(value: bytes) -> Entry:

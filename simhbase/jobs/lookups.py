@@ -15,6 +15,7 @@ from simhbase.corpus.rejects import Rejects
 from simhbase.corpus.trim import without_content
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index
+from simhbase.index.moment import Moment
 from simhbase.jobs.pipeline import Batch, FingerprintSource, fingerprinting
 from simhbase.model import Lookup
 from simhbase.profile import Profile
@@ -54,11 +55,13 @@ class Searched(FingerprintSource, Protocol):
 
 @dataclass(frozen=True)
 class StoredDocuments:
-    """Those of a store, and what counts as near; None: as the store's profile says."""
+    """Those of a store, and what counts as near; None: as the store's profile says. since: those alone that
+    were last written then or later."""
 
     index: Index
     k: int | None = None
     min_similarity: float | None = None
+    since: Moment | None = None
 
     @property
     def profile(self) -> Profile:
@@ -77,23 +80,24 @@ class StoredDocuments:
 
     def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
         """What is near texts."""
-        return self.index.find_many(texts, self.k, self.min_similarity)
+        return self.index.find_many(texts, self.k, self.min_similarity, self.since)
 
     def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
         """What is near stored documents, themselves among it."""
-        return self.index.find_ids(ids, self.k, self.min_similarity)
+        return self.index.find_ids(ids, self.k, self.min_similarity, self.since)
 
     def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]:
         """What is near fingerprints."""
         fingerprints = np.array(values, dtype=np.uint64)
-        return self.index.find_fingerprints(fingerprints, self.k, self.min_similarity)
+        return self.index.find_fingerprints(fingerprints, self.k, self.min_similarity, self.since)
 
     def of_records(self, batch: Batch) -> list[Lookup]:
         """What is near the records of a batch."""
         # Fingerprints that were given in place of texts have no sketches.
+        bounds = self.k, self.min_similarity, self.since
         if not batch.fingerprints.sketches.shape[1]:
-            return self.index.find_fingerprints(batch.fingerprints.values, self.k, self.min_similarity)
-        return self.index.find_batch(batch.fingerprints, self.k, self.min_similarity)
+            return self.index.find_fingerprints(batch.fingerprints.values, *bounds)
+        return self.index.find_batch(batch.fingerprints, *bounds)
 
 
 def answers_to(

@@ -220,7 +220,7 @@ class TakesHintsFromThePast(HintingWriter):
 
 
 class TrustsListings(Reader):
-    def _now(self, hints: object) -> None:
+    def _now(self, hints: object, since: int) -> None:
         """What is said of a store whose hints are always right."""
 
 

@@ -1,0 +1,139 @@
+"""Documents by when they were last written, in stores of every kind."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from secrets import token_hex
+
+import pytest
+
+from simhbase.errors import UsageError
+from simhbase.index import Index, open_index
+from simhbase.index.check import Checker
+from simhbase.index.stored_profile import read_profile, write_profile
+from simhbase.index.writer import now, writer_for
+from simhbase.profile import Profile
+from simhbase.stores.base import Store, leaves_hints
+from tests.contract.conftest import Backend
+from tests.kept import vacuumed
+
+DAY = 24 * 3_600_000  # milliseconds
+NEAR = 0x0123456789ABCDEF
+
+
+@pytest.fixture
+def index(backend: Backend) -> Iterator[Index]:
+    store = backend.fresh()
+    write_profile(store, Profile())
+    with Index(store, read_profile(store)) as index:
+        yield index
+
+
+@pytest.fixture
+def name() -> str:
+    """What ids of a test begin with: HBase hides what has an older version than what was deleted once."""
+    return token_hex(4)
+
+
+def write(index: Index, documents: dict[str, int], days_ago: float = 0) -> None:
+    """Adds documents by a clock that is so far behind."""
+    writer = type(writer_for(index.store, index.profile.index_scheme))
+    clocked = writer(index.store, index.profile.index_scheme, lambda: now() - round(days_ago * DAY))
+    index.__dict__["writer"] = clocked
+    index.add_fingerprints(list(documents), list(documents.values()))
+    del index.__dict__["writer"]
+
+
+def found(index: Index, since: object = None) -> list[str]:
+    (lookup,) = index.find_fingerprints([NEAR], since=since)
+    return [match.id for match in lookup.matches]
+
+
+def test_what_is_older_is_deleted_and_nothing_else(index, name):
+    a, b, c = (f"{name}{letter}" for letter in "abc")
+    write(index, {a: NEAR, b: NEAR ^ 1}, days_ago=100)
+    write(index, {c: NEAR ^ 2}, days_ago=10)
+    assert index.delete_older_than(timedelta(days=200)) == 0
+    assert index.delete_older_than(timedelta(days=90)) == 2
+    assert index.delete_older_than(timedelta(days=90)) == 0
+    assert index.fingerprints([a, b, c]) == [None, None, NEAR ^ 2]
+    assert found(index) == [c]
+    checked = Checker(index.store, index.profile.index_scheme).check()
+    assert checked.is_clean
+    assert not checked.garbage or leaves_hints(index.store)
+    write(index, {a: NEAR})
+    assert found(index) == [a, c]
+
+
+def test_a_moment_is_a_date_too(index, name):
+    write(index, {f"{name}a": NEAR}, days_ago=3)
+    at = datetime.now(UTC)
+    assert found(index, at - timedelta(days=2)) == []
+    assert found(index, (at - timedelta(days=4)).astimezone(None).replace(tzinfo=None)) == [f"{name}a"]
+    assert index.delete_older_than(at - timedelta(days=4)) == 0
+    assert index.delete_older_than(at - timedelta(days=2)) == 1
+
+
+def test_an_unchanged_document_is_not_written_anew(index, name):
+    write(index, {f"{name}a": NEAR}, days_ago=3)
+    write(index, {f"{name}a": NEAR})
+    assert found(index, timedelta(days=2)) == []
+    write(index, {f"{name}a": NEAR ^ 1})
+    assert found(index, timedelta(days=2)) == [f"{name}a"]
+
+
+def test_documents_that_were_written_since_are_found(index, name):
+    a, b, c = (f"{name}{letter}" for letter in "abc")
+    write(index, {a: NEAR}, days_ago=3)
+    write(index, {b: NEAR ^ 1}, days_ago=1)
+    write(index, {c: NEAR ^ 0xFF})
+    assert found(index, timedelta(days=2)) == [b]
+    assert found(index, timedelta(days=4)) == [a, b]
+    (lookup,) = index.find_ids([a], since=timedelta(days=2))
+    assert [match.id for match in lookup.matches] == [b]
+
+
+def test_what_is_written_while_others_are_deleted_stays(index, name, monkeypatch):
+    a, b = f"{name}a", f"{name}b"
+    write(index, {a: NEAR, b: NEAR}, days_ago=5)
+    delete_seen = index.writer.delete_seen
+
+    def late(seen: dict[str, int]) -> int:
+        write(index, {a: NEAR ^ 1})
+        return delete_seen(seen)
+
+    monkeypatch.setitem(index.__dict__, "writer", type("Late", (), {"delete_seen": staticmethod(late)})())
+    assert index.delete_older_than(timedelta(days=1)) == 1
+    assert index.fingerprints([a, b]) == [NEAR ^ 1, None]
+
+
+def test_a_vacuum_removes_what_the_deleted_have_left_behind(shared: Backend, name: str) -> None:
+    store = shared.fresh()
+    write_profile(store, Profile())
+    index = Index(store, read_profile(store))
+    write(index, {f"{name}a": NEAR}, days_ago=100)
+    index.delete_older_than(timedelta(days=90))
+    assert vacuumed(store, index.profile.index_scheme).tombstones == 1
+    assert all_rows(store) == 0
+
+
+def all_rows(store: Store) -> int:
+    tables = [store.records("documents"), store.records("fingerprints"), store.records("obsolete")]
+    return sum(len(batch) for table in tables for batch in table.iterate()) + sum(
+        len(rows.keys) for rows in store.drawers.iterate()
+    )
+
+
+@pytest.mark.parametrize("moment", [timedelta(days=-1), datetime.now() + timedelta(days=1)])
+def test_a_moment_that_is_to_come_is_refused(moment):
+    with open_index("memory:", create=Profile()) as index:
+        write(index, {"a": NEAR})
+        with pytest.raises(UsageError, match="still to come"):
+            index.delete_older_than(moment)
+        with pytest.raises(UsageError, match="still to come"):
+            found(index, moment)
+
+
+@pytest.mark.parametrize("moment", ["90d", 90])
+def test_what_is_no_moment_is_refused(moment):
+    with open_index("memory:", create=Profile()) as index, pytest.raises(UsageError):
+        index.delete_older_than(moment)

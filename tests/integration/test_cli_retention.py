@@ -1,0 +1,111 @@
+"""Keeping documents for a time: `simhbase delete --older-than`, `simhbase find --since`."""
+
+import json
+from functools import partial
+
+import pytest
+
+import simhbase
+from simhbase.index.writer import AtomicWriter, now
+from tests.command_line import documents, result, run, texts
+
+STORE = ("--store", "rocksdb:s.db")
+DAY = 24 * 3_600_000  # milliseconds
+OPTIONS = pytest.mark.parametrize(
+    "options", [(), ("--verify",), ("--scheme", "minhash")], ids=["simhash", "verified", "minhash"]
+)
+
+
+@pytest.fixture
+def made():
+    return texts(1)[0]
+
+
+def load(tmp_path, made, *options):
+    """A store with three copies of a text: d0 from 100 days ago, d1 from 10, d2 from now."""
+    result("load", documents(tmp_path / "a.jsonl", [made] * 3), *options, *STORE, cwd=tmp_path)
+    with simhbase.open(f"rocksdb:{tmp_path / 's.db'}") as index:
+        batch = index.fingerprinter.fingerprint_many([made]).fingerprints
+        for document, days in (("d0", 100), ("d1", 10)):
+            index.delete([document])
+            time = now() - days * DAY
+            AtomicWriter(index.store, index.profile.index_scheme, partial(int, time)).add([document], batch)
+
+
+def found(tmp_path, made, *options):
+    answer = result("find", "--text", made, *options, *STORE, cwd=tmp_path)
+    return [match["id"] for match in answer["matches"]]
+
+
+@OPTIONS
+def test_documents_are_found_by_when_they_were_last_written(tmp_path, made, options):
+    load(tmp_path, made, *options)
+    assert found(tmp_path, made) == ["d0", "d1", "d2"]
+    assert found(tmp_path, made, "--since", "30d") == ["d1", "d2"]
+    assert found(tmp_path, made, "--since", "12h") == ["d2"]
+    assert found(tmp_path, made, "--since", "2020-02-29") == ["d0", "d1", "d2"]
+    assert found(tmp_path, made, "--since", "0s") == []
+    assert len(result("find", "--id", "d2", "--since", "1w", *STORE, cwd=tmp_path)["matches"]) == 1
+
+
+@OPTIONS
+def test_what_is_older_is_deleted(tmp_path, made, options):
+    load(tmp_path, made, *options)
+    assert result("delete", "--older-than", "30d", *STORE, cwd=tmp_path) == {"deleted": 1}
+    assert found(tmp_path, made) == ["d1", "d2"]
+    assert result("delete", "--older-than", "30d", *STORE, cwd=tmp_path) == {"deleted": 0}
+    assert result("check", *STORE, cwd=tmp_path)["clean"]
+
+
+def test_what_a_load_finds_unchanged_is_not_written_anew(tmp_path, made):
+    load(tmp_path, made)
+    report = result("load", documents(tmp_path / "a.jsonl", [made] * 3), *STORE, cwd=tmp_path)
+    assert report["unchanged"] == 3
+    assert result("delete", "--older-than", "30d", *STORE, cwd=tmp_path) == {"deleted": 1}
+
+
+@pytest.mark.parametrize("given", [("d0",), ("--ids-file", "-")])
+def test_ids_and_an_age_do_not_go_together(tmp_path, made, given):
+    load(tmp_path, made)
+    done = run("delete", *given, "--older-than", "30d", *STORE, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"leave out ids and --ids-file" in done.stderr
+    assert found(tmp_path, made) == ["d0", "d1", "d2"]
+
+
+@pytest.mark.parametrize("time", ["90", "soon", "-1d", "1.5h", "1y", "", "9999999999w", "2026-13-01"])
+@pytest.mark.parametrize("command", [("delete", "--older-than"), ("find", "--text", "a b", "--since")])
+def test_what_is_no_time_is_a_usage_error(tmp_path, made, command, time):
+    load(tmp_path, made)
+    done = run(*command, time, *STORE, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"Invalid value for '{command[-1]}': ".encode() in done.stderr
+    assert b"is no time: use a number with s, m, h, d or w" in done.stderr
+
+
+def test_a_time_that_is_to_come_is_a_usage_error(tmp_path, made):
+    load(tmp_path, made)
+    done = run("delete", "--older-than", "9999-01-01", *STORE, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"'9999-01-01' is still to come" in done.stderr
+
+
+def test_deleting_what_is_older_of_what_is_not_there_exits_10(tmp_path):
+    assert run("delete", "--older-than", "30d", *STORE, cwd=tmp_path).returncode == 10
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_it_is_said_on_the_console_how_many_are_gone(tmp_path, made):
+    load(tmp_path, made)
+    assert run("delete", "--older-than", "5d", *STORE, cwd=tmp_path).stdout == b"deleted  2\n"
+
+
+@pytest.mark.hbase
+def test_the_same_in_hbase(hbase, tmp_path, made):
+    url = hbase.empty_store("retention")
+    store = ("--store", url)
+    result("tables", "create", *store, cwd=tmp_path)
+    result("load", documents(tmp_path / "a.jsonl", [made]), *store, cwd=tmp_path)
+    answer = run("find", "--text", made, "--since", "1h", "--json", *store, cwd=tmp_path)
+    assert [match["id"] for match in json.loads(answer.stdout)["matches"]] == ["d0"]
+    assert result("delete", "--older-than", "1d", *store, cwd=tmp_path) == {"deleted": 0}
