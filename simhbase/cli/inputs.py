@@ -162,7 +162,12 @@ _ID_OPTIONS = [
         show_default=True,
         help="What the id is: that of --id-field; the source and line of a document; or a hash of its text.",
     ),
-    click.option("--id-prefix", default="", help="Text to put before every id, where sources repeat ids."),
+    click.option(
+        "--id-prefix",
+        default="",
+        help="Text to put before every id, where sources repeat ids; {file} in it is the name of the "
+        "document's file, without endings.",
+    ),
 ]
 _FINGERPRINT_FIELD = click.option(
     "--fingerprint-field",

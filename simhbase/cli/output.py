@@ -157,8 +157,10 @@ class ConsoleOutput:
             _write(_encoded(_aligned(shown)))
 
     def report(self, report: Report) -> None:
-        """The summary of a report, without what there is rarely."""
+        """The summary of a report, without what there is rarely, and with sources where there are several."""
         values = values_of(report)
+        if len(values.get("sources", ())) < 2:
+            values.pop("sources", None)
         self.summary({name: value for name, value in values.items() if value or name not in RARE})
 
     def hint(self, text: str) -> None:

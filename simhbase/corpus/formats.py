@@ -50,6 +50,14 @@ def format_of(name: str) -> Format | None:
     return _BY_EXTENSION.get(path.suffix)
 
 
+def plain_name(name: str) -> str:
+    """The name of a file without its folder, and without the endings that tell its format."""
+    path = PurePath(name)
+    if path.suffix.lower() in SUFFIXES:
+        path = path.with_suffix("")
+    return path.stem if path.suffix.lower() in _BY_EXTENSION else path.name
+
+
 def raw_records(
     source: Source, blocks: Iterable[bytes], file_format: Format, options: InputOptions
 ) -> Iterator[Raw | Reject]:

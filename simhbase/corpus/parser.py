@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 import orjson
 
 from simhbase.corpus.fields import TYPE_NAMES, field_of
+from simhbase.corpus.formats import plain_name
 from simhbase.corpus.record import VALUE_HINT, Chunk, InputOptions, Raw, Record, Reject, Value
 from simhbase.errors import BadInput
 from simhbase.index.rows import id_problem
@@ -35,10 +37,10 @@ class Parser:
             json = self._decode(raw, raw.data) if raw.holds == "json" else None
             fields = None if json is None else _json_object(json)
             if self.options.id_from != "text":
-                record_id = self._id(self._given_id(raw, fields))
+                record_id = self._id(raw, self._given_id(raw, fields))
             content = self._content(raw, fields)
             if record_id is None:
-                record_id = self._id(_text_id(content))
+                record_id = self._id(raw, _text_id(content))
             return self._record(raw, record_id, content, json, self._value(raw, fields))
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
@@ -51,14 +53,14 @@ class Parser:
             return field_of(fields, self.options.id_field, self.options.id_hint)
         return self._decode(raw, raw.id) if isinstance(raw.id, bytes) else raw.id
 
-    def _id(self, value: Any) -> str:
+    def _id(self, raw: Raw, value: Any) -> str:
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise BadInput(
                 f"field {self.options.id_field!r} is {TYPE_NAMES[type(value)]}: ids are texts or integers"
             )
         if value == "":
             raise BadInput("the id is empty")
-        record_id = f"{self.options.id_prefix}{value}"
+        record_id = f"{_prefix(self.options.id_prefix, raw.source)}{value}"
         if problem := id_problem(record_id):
             raise BadInput(problem)
         return record_id
@@ -95,6 +97,11 @@ class Parser:
             return Record(raw.source, raw.line, record_id, text=content, json=line, value=value)
         fingerprint = _fingerprint(content, self.options.fingerprint_bits)
         return Record(raw.source, raw.line, record_id, fingerprint=fingerprint, json=line, value=value)
+
+
+@lru_cache
+def _prefix(given: str, source: str) -> str:
+    return given.replace("{file}", plain_name(source))
 
 
 def _text_id(text: str) -> str:

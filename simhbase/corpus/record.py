@@ -30,9 +30,10 @@ class InputOptions:
     record), CSV columns or Parquet's (a dot steps into structs); with a fingerprint_field they have a
     fingerprint (hexadecimal, `fingerprint_bits` long) in place of a text. id_from: ids are those of the
     id_field where a format has fields; line: the source and the line of each document; text: 16 hex digits of
-    a hash of its text, which are the same wherever it comes from. id_prefix is put before every id. encoding
-    is one of Python's, or auto (UTF-8, UTF-16 with a byte order mark, or else GB18030). delimiter is that of
-    csv, by default a comma. A record of more than max_record_bytes is rejected. value_field names one more
+    a hash of its text, which are the same wherever it comes from. id_prefix is put before every id; {file} in
+    it stands for the name of the document's file, without folder and endings. encoding is one of Python's, or
+    auto (UTF-8, UTF-16 with a byte order mark, or else GB18030). delimiter is that of csv, by default a
+    comma. A record of more than max_record_bytes is rejected. value_field names one more
     field or column, that documents are preferred by.
 
     Raises UsageError for options out of their range.

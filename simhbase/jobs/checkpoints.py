@@ -31,6 +31,7 @@ from simhbase.errors import BadInput, SimhbaseError
 from simhbase.index import Index
 from simhbase.index.manifests import Manifest, Manifests
 from simhbase.jobs.pipeline import Batch
+from simhbase.jobs.source_report import SourceCounts, Three
 from simhbase.jobs.unique import DuplicateOf
 
 
@@ -97,7 +98,8 @@ class Checkpoints:
         self._manifest: Manifest | None = None
         self._digest = hashlib.blake2b(digest_size=16)
         self._digests: deque[str] = deque()  # after each chunk that was given out
-        self._leading: list[_Leading] = []  # what was rejected before there was a store
+        self._leading: list[dict[str, Any]] = []  # the parts before there was a store: all was rejected
+        self.sources = SourceCounts(task.inputs.paths)
 
     def begin(self, index: Index) -> None:
         """Takes the load in a store. Raises as `Manifests.claim`."""
@@ -116,6 +118,7 @@ class Checkpoints:
         """Forgets what an earlier run has noted."""
         self._digest = hashlib.blake2b(digest_size=16)
         self._digests.clear()
+        self.sources = SourceCounts(self._task.inputs.paths)
         if self._manifest is not None:
             self._manifest.begin_anew()
 
@@ -154,6 +157,7 @@ class Checkpoints:
             return
         for part in self._manifest.parts() if self._manifest else ():
             self._pass_over(part, islice(chunks, part["chunks"]), seen)
+            self.sources.add(part["sources"])
             self._live()
         for chunk in chunks:
             self._digests.append(self._noted(chunk))
@@ -209,23 +213,30 @@ class Checkpoints:
             ]
             self._manifest.note_pending({"digest": self._digests[chunks - 1], "duplicates": noted})
 
-    def advance(self, read: Batch, counts: Mapping[str, int], files: Mapping[str, OutputFile | None]) -> None:
+    def advance(
+        self,
+        read: Batch,
+        sources: Mapping[str, Three],
+        counts: Mapping[str, int],
+        files: Mapping[str, OutputFile | None],
+    ) -> None:
         """Notes that all of a batch is in the store and in the files. read: it as it was read, with the
-        repeats among its records. Raises StoreBusy where another process goes on with the load."""
+        repeats among its records; sources: what became of it, by source; counts: of all until now. Raises
+        StoreBusy where another process goes on with the load."""
+        self.sources.add(sources)
         if not self._task.can_be_resumed:
             return
         digests = [self._digests.popleft() for _ in range(read.chunks)]
         rejects = [number for number, item in enumerate(read.items) if isinstance(item, Reject)]
         kept = _kept(files)
+        part = {"chunks": read.chunks, "digest": digests[-1], "rejects": rejects, "sources": dict(sources)}
+        self._leading.append(part)
         if self._manifest is None:  # there is no store: all was rejected
-            self._leading.append(_Leading(read.chunks, digests[-1], len(rejects)))
             return
-        parts = [(each.chunks, each.digest, list(range(each.rejects))) for each in self._leading]
-        parts.append((read.chunks, digests[-1], rejects))
+        for number, part in enumerate(self._leading, self._manifest.state.parts):
+            self._manifest.note_part(number, part)
+        count = self._manifest.state.parts + len(self._leading)
         self._leading.clear()
-        for number, part in enumerate(parts, self._manifest.state.parts):
-            self._manifest.note_part(number, dict(zip(("chunks", "digest", "rejects"), part, strict=True)))
-        count = self._manifest.state.parts + len(parts)
         self._manifest.change(parts=count, counts=dict(counts), files=kept)
 
     def note_all(self, index: Index, files: Mapping[str, OutputFile | None]) -> None:
@@ -267,15 +278,6 @@ class Checkpoints:
                     self._manifest.stop(_reason(error))
         finally:
             self._manifest.release()
-
-
-@dataclass(frozen=True, slots=True)
-class _Leading:
-    """A batch of which all was rejected."""
-
-    chunks: int
-    digest: str
-    rejects: int
 
 
 def _kept(files: Mapping[str, OutputFile | None]) -> dict[str, tuple[int, int]]:

@@ -22,10 +22,11 @@ from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.comparison import ComparedTexts, Comparison
-from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of, warnings_of
+from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
 from simhbase.jobs.groups import Compared, Groups, groups, stars
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
 from simhbase.jobs.representative import Preference, preference, text_among_numbers
+from simhbase.jobs.source_report import warnings_of
 from simhbase.profile import Profile
 
 LINES_AT_ONCE = 4096

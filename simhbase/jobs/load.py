@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
@@ -24,6 +24,7 @@ from simhbase.index.manifests import forgetting, require_name
 from simhbase.interrupt import interrupt_put_off
 from simhbase.jobs.checkpoints import Checkpoints, InputsChanged, Task
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
+from simhbase.jobs.source_report import SourceCounts, SourceReport, most_repeated, warnings_of
 from simhbase.jobs.unique import DuplicateOf, Loaded, duplicates_of, load_all, store_kept
 from simhbase.profile import Profile, given_parameters, make_profile
 
@@ -42,7 +43,8 @@ class LoadReport:
     documents: how many were read, with those that were rejected. loaded: how many of them the store holds;
     of these, added are new, moved had another fingerprint before, unchanged are as they were. duplicates:
     were not stored, with `unique_only`. unreadable_sources: files and folders that could not be read, of
-    which nothing is known. counts: what could not be read, by kind; where nothing at all could
+    which nothing is known. sources: files, or folders that were given, in input order; of more than 100 those
+    with the most duplicates. counts: what could not be read, by kind; where nothing at all could
     (`counts.nothing_read`), the command ends with an error.
     """
 
@@ -55,6 +57,7 @@ class LoadReport:
     rejected: int
     unreadable_sources: int
     seconds: float
+    sources: tuple[SourceReport, ...]
     counts: Counts
 
 
@@ -109,7 +112,7 @@ def load(
             if target.exists:
                 patience.wait_for(lambda: checkpoints.begin(target.make()))
             try:
-                tally, counts = _Load(task, target, checkpoints, patience).run()
+                report = _Load(task, target, checkpoints, patience).run()
             except (InputsChanged, PartDiffers) as error:
                 if name is not None:
                     raise UsageError(
@@ -118,10 +121,12 @@ def load(
                     ) from error
                 inputs.watcher.note(f"{error}: all is loaded anew")
                 checkpoints.begin_anew()
-                tally, counts = _Load(task, target, checkpoints, patience).run()
-        if tally.added + tally.moved >= SETTLED:
+                report = _Load(task, target, checkpoints, patience).run()
+        if report.added + report.moved >= SETTLED:
             target.make().store.settle()
-    return _report(tally, counts, monotonic() - start)
+    for warning in warnings_of(report.sources):
+        inputs.watcher.note(warning)
+    return replace(report, seconds=round(monotonic() - start, 3))
 
 
 def _require_fitting(task: Task, name: str | None) -> None:
@@ -141,7 +146,7 @@ def _require_fitting(task: Task, name: str | None) -> None:
         )
 
 
-def _report(tally: _Tally, counts: Counts, seconds: float) -> LoadReport:
+def _report(tally: _Tally, counts: Counts, sources: SourceCounts) -> LoadReport:
     return LoadReport(
         documents=tally.loaded + tally.duplicates + counts.rejected,
         loaded=tally.loaded,
@@ -151,7 +156,8 @@ def _report(tally: _Tally, counts: Counts, seconds: float) -> LoadReport:
         duplicates=tally.duplicates,
         rejected=counts.rejected,
         unreadable_sources=counts.unreadable_sources,
-        seconds=round(seconds, 3),
+        seconds=0.0,
+        sources=most_repeated(sources.reports()),
         counts=counts,
     )
 
@@ -212,12 +218,12 @@ class _Load:
         self._tally = _Tally(**{each.name: noted.get(each.name, 0) for each in fields(_Tally)})
         self._counts = Counts(**{each.name: noted.get(each.name, 0) for each in fields(Counts)})
 
-    def run(self) -> tuple[_Tally, Counts]:
+    def run(self) -> LoadReport:
         """What became of all documents. Raises InputsChanged and PartDiffers where it cannot go on."""
         watcher = self._task.inputs.watcher
         if self._checkpoints.has_all:
             self._checkpoints.name_files()
-            return self._tally, self._counts
+            return _report(self._tally, self._counts, self._checkpoints.sources)
         if said := self._checkpoints.going_on:
             watcher.note(said)
         with ExitStack() as stack:
@@ -228,7 +234,7 @@ class _Load:
             for batch in joined(batches, self._chunks_at_once):
                 self._take(batch, rejects, files)
             self._end(rejects.counts, files)
-        return self._tally, rejects.counts
+        return _report(self._tally, rejects.counts, self._checkpoints.sources)
 
     @property
     def _chunks_at_once(self) -> int:
@@ -253,13 +259,16 @@ class _Load:
         if batch.records and not self._target.exists:
             index = self._patience.wait_for(self._target.make)
             self._patience.wait_for(lambda: self._checkpoints.begin_late(index))
+        duplicates: Sequence[DuplicateOf | None] = ()
         with interrupt_put_off():
             if batch.records:
                 done = self._store(batch, read.chunks)
+                duplicates = done.duplicate_of
                 _write(files["unique"], _unique_lines(batch.records, done.duplicate_of))
                 _write(files["duplicates"], _duplicate_lines(batch.ids, done.duplicate_of))
                 self._tally.add(done)
-            self._checkpoints.advance(read, asdict(self._tally) | asdict(rejects.counts), files)
+            counted = self._checkpoints.sources.of(batch.items, (near is not None for near in duplicates))
+            self._checkpoints.advance(read, counted, asdict(self._tally) | asdict(rejects.counts), files)
 
     def _store(self, batch: Batch, chunks: int) -> Loaded:
         index = self._target.make()

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import re
 from hashlib import sha256
 
 import click
@@ -48,7 +49,9 @@ def test_what_was_loaded_is_found_by_text_id_and_fingerprint(tmp_path):
     report = result("load", "a.jsonl", *STORE, cwd=tmp_path)
     assert report.pop("seconds") >= 0
     stored = {"loaded": 4, "added": 4, "moved": 0, "unchanged": 0}
-    assert report == {"documents": 4, **stored, "duplicates": 0, "rejected": 0, "unreadable_sources": 0}
+    others = {"duplicates": 0, "rejected": 0, "unreadable_sources": 0}
+    source = {"source": "a.jsonl", "documents": 4, "duplicates": 0, "removed": 0.0, "rejected": 0}
+    assert report == {"documents": 4, **stored, **others, "sources": [source]}
 
     by_text = result("find", "--text", NEWS.replace("，", " "), *STORE, cwd=tmp_path)
     assert by_text["id"] is None
@@ -237,6 +240,29 @@ def test_a_unique_load_again_keeps_the_same(tmp_path):
     counts = {"seconds": 0, "added": 0, "unchanged": 0}
     assert first | counts == again | counts
     assert ((tmp_path / "u.jsonl").read_bytes(), (tmp_path / "d.jsonl").read_bytes()) == files
+
+
+def test_a_unique_load_says_what_became_of_each_source(tmp_path):
+    some = texts(120)
+    (tmp_path / "folder").mkdir()
+    documents(tmp_path / "folder" / "a.jsonl", some[:60], prefix="a")
+    documents(tmp_path / "folder" / "b.jsonl", ["x", *some[60:]], prefix="b")
+    documents(tmp_path / "c.jsonl", [some[0]] * 96 + texts(4, seed=2), prefix="c")
+    (tmp_path / "d.jsonl").write_text("no json\n")
+    done = run(
+        "load", "--json", "--unique-only", *STORE, "folder", "c.jsonl", "d.jsonl", "gone", cwd=tmp_path
+    )
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["sources"] == [
+        {"source": "folder", "documents": 120, "duplicates": 0, "removed": 0.0, "rejected": 1},
+        {"source": "c.jsonl", "documents": 100, "duplicates": 96, "removed": 0.96, "rejected": 0},
+        {"source": "d.jsonl", "documents": 0, "duplicates": 0, "removed": 0.0, "rejected": 1},
+    ]
+    assert "c.jsonl: 96.0% of its 100 documents are duplicates" in done.stderr.decode()
+    shown = run("load", *STORE, "folder", "c.jsonl", cwd=tmp_path).stdout.decode()
+    assert re.search(r"^  folder +120 +0 +0.00 +1$", shown, re.MULTILINE)
+    alone = run("load", *STORE, "c.jsonl", cwd=tmp_path).stdout.decode()
+    assert "sources" not in alone
 
 
 def test_the_unique_file_holds_the_records_as_they_came(tmp_path):
@@ -444,7 +470,7 @@ def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
         "duplicates": 3,
         "groups": 2,
         "rejected": 0,
-        "sources": [{"source": str(file), "documents": 6, "duplicates": 3, "removed": 0.5}],
+        "sources": [{"source": str(file), "documents": 6, "duplicates": 3, "removed": 0.5, "rejected": 0}],
         "largest": [{"group": "a", "documents": 3}, {"group": "far", "documents": 2}],
     }
     assert [record["id"] for record in read_lines(tmp_path / "u.jsonl")] == ["a", "far", "alone"]

@@ -110,9 +110,9 @@ def test_each_source_is_told_apart_and_those_nearly_gone_are_warned_of(tmp_path)
     ]
     report = result("dedup", "folder", "c.jsonl", "e.jsonl", cwd=tmp_path)
     assert report["sources"] == [
-        {"source": "folder", "documents": 120, "duplicates": 0, "removed": 0.0},
-        {"source": "c.jsonl", "documents": 4, "duplicates": 1, "removed": 0.25},
-        {"source": "e.jsonl", "documents": 100, "duplicates": 95, "removed": 0.95},
+        {"source": "folder", "documents": 120, "duplicates": 0, "removed": 0.0, "rejected": 0},
+        {"source": "c.jsonl", "documents": 4, "duplicates": 1, "removed": 0.25, "rejected": 0},
+        {"source": "e.jsonl", "documents": 100, "duplicates": 95, "removed": 0.95, "rejected": 0},
     ]
     assert report["largest"] == [{"group": "a1", "documents": 96}, {"group": "a0", "documents": 2}]
     assert report["documents"] == sum(each["documents"] for each in report["sources"])
@@ -135,8 +135,8 @@ def test_a_folder_whose_file_was_named_before_is_one_source(tmp_path):
 def test_people_read_sources_where_there_are_several_and_groups_in_a_line(tmp_path):
     lines = run("dedup", *sources(tmp_path), cwd=tmp_path).stdout.decode().splitlines()
     assert lines[6] == "largest groups  96, 2: the largest is that of a1"
-    assert lines[7:9] == ["sources", "  source   documents  duplicates  removed"]
-    assert lines[11] == "  e.jsonl  100        95          0.95"
+    assert lines[7:9] == ["sources", "  source   documents  duplicates  removed  rejected"]
+    assert lines[11] == "  e.jsonl  100        95          0.95     0"
     alone = run("dedup", "folder", cwd=tmp_path).stdout.decode()
     assert "sources" not in alone
     assert "largest" not in alone
@@ -156,5 +156,5 @@ def test_of_very_many_sources_those_with_the_most_duplicates_are_named(tmp_path)
     assert len(report.sources) == 100
     assert [each.source for each in report.sources if each.duplicates] == [str(tmp_path / "103.jsonl")]
     assert simhbase.dedup(tmp_path).sources == (
-        type(report.sources[0])(str(tmp_path), documents=104, duplicates=1, removed=0.0096),
+        type(report.sources[0])(str(tmp_path), documents=104, duplicates=1, removed=0.0096, rejected=0),
     )

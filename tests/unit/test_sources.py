@@ -100,6 +100,22 @@ class TestJsonLines:
         (item,) = read(write(tmp_path / "x.jsonl", json_lines(A)), id_prefix="news/")
         assert (item.id, item.json) == ("news/a", b'{"id":"a","text":"first"}')
 
+    @pytest.mark.parametrize(
+        ("name", "prefix"),
+        [
+            ("x.jsonl", "x"),
+            ("x.y.JSONL.gz", "x.y"),
+            ("v1.2", "v1.2"),
+            ("v1.2.zst", "v1.2"),
+            (".jsonl", ".jsonl"),
+            ("{file}.txt", "{file}"),
+        ],
+    )
+    def test_the_prefix_of_a_files_name(self, tmp_path, name, prefix):
+        content = gzip.compress(json_lines(A)) if name.endswith(".gz") else json_lines(A)
+        (item,) = read(write(tmp_path / name, content), format="jsonl", id_prefix="a/{file}/{}")
+        assert item.id == f"a/{prefix}/{{}}a"
+
     def test_escaped_and_raw_characters_are_the_same(self, tmp_path):
         path = write(tmp_path / "x.jsonl", '{"id":"文","text":"\\u6587\\ud83d\\ude00"}\n'.encode())
         assert texts(read(path)) == [("文", "文😀")]
