@@ -14,7 +14,8 @@ A store:
   Document, Match, Lookup, Rejected, AddReport
                        What an index takes and answers.
   check                Compares the rows of a store's tables with each other.
-  vacuum               Removes what moved and deleted documents have left behind in a store in HBase.
+  vacuum               Removes what moved and deleted documents have left behind in a store in HBase, and
+                       documents of an embedded store that have expired.
   migrate              Copies the documents of a store to another one, which may have other drawers.
   tables               create, check, describe and drop a store's tables.
 

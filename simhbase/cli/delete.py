@@ -51,7 +51,7 @@ def delete(
     Ids that are not stored do no harm, and are named.
 
     --older-than goes by when a document was last written: when it was new, or its fingerprint changed. A load
-    that finds it unchanged does not write it (but in tables with a time to live, when a quarter of that has
+    that finds it unchanged does not write it (but in stores with a time to live, when a quarter of that has
     passed). What is written while this runs stays. It may be stopped and run again.
     """
     if older_than is not None:

@@ -1,4 +1,4 @@
-"""Options of `simhbase tables` that have a meaning for tables in HBase only."""
+"""Options of `simhbase tables` for what is created; all but `--ttl` have a meaning in HBase only."""
 
 from __future__ import annotations
 
@@ -85,6 +85,6 @@ _STORING = {
         "--ttl",
         metavar="SECONDS",
         callback=converted(seconds),
-        help="Documents vanish so long after they were stored, as 86400 or 30d. [default: never]",
+        help="Documents vanish so long after they were last written, as 86400 or 30d. [default: never]",
     ),
 }

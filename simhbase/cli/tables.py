@@ -117,6 +117,7 @@ def describe(url: str, profile_file: Path | None, output: Output) -> None:
             "store": url,
             "profile": described.profile.describe(),
             "software": described.software,
+            **({} if described.ttl is None else {"ttl": described.ttl}),
             "tables": {name: asdict(live) for name, live in described.tables.items()},
         }
     )

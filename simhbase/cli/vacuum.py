@@ -22,12 +22,14 @@ from simhbase.index.vacuum import vacuum as remove
 )
 @json_option
 def vacuum(url: str, older_than: int, output: Output) -> None:
-    """Remove what moved and deleted documents have left behind in HBase.
+    """Remove what moved and deleted documents have left behind in HBase, and expired documents of an embedded
+    store.
 
-    For a nightly run, beside any number of writers and readers. It may be stopped and run again. Embedded
-    stores remove such rows at once, and have nothing to do.
+    For a nightly run; in HBase beside any number of writers and readers. It may be stopped and run again.
+    Embedded stores remove obsolete rows at once: there is something to do where documents have a time to live
+    (simhbase tables create --ttl), which are not found any more when it is over, and take room until then.
     """
     report = remove(url, older_than, progress=progress)
-    if report.removes_at_once:
+    if report.removes_at_once and not report.looked_at:
         message(f"{url} removes what is obsolete at once: there is nothing to do")
     output.report(report)

@@ -231,7 +231,7 @@ class Checker:
 
     def _expires(self, version: int) -> bool:
         """Whether a document's rows, which do not expire at one moment, may be going."""
-        ttl = self.store.ttl()
+        ttl = self.store.ttl() if leaves_hints(self.store) else None
         return ttl is not None and version + ttl * 1000 < self.clock() + EXPIRING
 
     def _remove_unreadable(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from operator import index
 from time import monotonic
 from types import TracebackType
@@ -18,12 +18,11 @@ from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import rows
 from simhbase.index.manifests import LoadState, Manifests
 from simhbase.index.moment import Moment, milliseconds
-from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Reader, listed_sketches
+from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Reader, expired_before, listed_sketches
 from simhbase.index.rows import Entry
 from simhbase.index.stats import Stats, measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
-from simhbase.index.writer import Writer, batch_of, known, known_in, now, writer_for
-from simhbase.interrupt import interrupt_put_off
+from simhbase.index.writer import Writer, batch_of, known, now, remove_older, writer_for
 from simhbase.model import AddReport, Document, Lookup, Rejected
 from simhbase.profile import Profile
 from simhbase.progress import Progress, counting, no_progress
@@ -90,13 +89,15 @@ class Index:
         access: Access = "write",
         drawer_limit: int | None = DRAWER_LIMIT,
         ids_limit: int = IDS_LIMIT,
+        clock: Callable[[], int] = now,
     ) -> None:
         self.store = store
         self.profile = stored.profile
         self.access = access
+        self.clock = clock
         self._stored = stored
         self._looked = monotonic()
-        self._reader = Reader(store, stored.profile.index_scheme, drawer_limit, ids_limit)
+        self._reader = Reader(store, stored.profile.index_scheme, drawer_limit, ids_limit, clock)
 
     def __enter__(self) -> Self:
         return self
@@ -125,7 +126,7 @@ class Index:
         """What add and delete go through. Raises ReadOnly."""
         if self.access == "read":
             raise ReadOnly(f"{self.store.url} was opened for reading: open it with access='write'")
-        return writer_for(self.store, self.profile.index_scheme)
+        return writer_for(self.store, self.profile.index_scheme, self.clock)
 
     def add(self, documents: Iterable[Document]) -> AddReport:
         """Stores documents, replacing those with the same id; durable when it returns.
@@ -172,24 +173,18 @@ class Index:
         """Removes the documents that were last written before a moment; returns how many.
 
         moment: a datetime, or a timedelta for so long ago. An add that found a document unchanged did not
-        write it, but where the tables have a time to live. What is written meanwhile stays. progress: is told
+        write it, but where the store has a time to live. What is written meanwhile stays. progress: is told
         how far it is. May be stopped, and run again. Raises UsageError for a moment that is still to come.
         """
-        before, deleted = milliseconds(moment, now()), 0
+        before = milliseconds(moment, self.clock())
         table = self.store.records("documents")
         with counting(progress, "documents", lambda: table.approximate_size().rows) as note:
-            for batch in table.iterate():
-                stored = {document: each for document, each in known_in(batch).items() if each.stored}
-                old = {document: each.version for document, each in stored.items() if each.version < before}
-                with interrupt_put_off():
-                    deleted += self._watched(partial(self.writer.delete_seen, old))
-                note(len(batch))
-        return deleted
+            return self._watched(lambda: remove_older(self.store, self.writer, before, note))
 
     def stats(self, exact: bool = False) -> Stats:
         """How large the index is: by the store's estimates, or exact, which reads every row."""
         self.store.refresh()
-        return self._watched(lambda: measure(self.store, self.profile.index_scheme, exact))
+        return self._watched(lambda: measure(self.store, self.profile.index_scheme, exact, self.clock()))
 
     def counters(self) -> Mapping[str, int]:
         """What has happened since the index was opened, by name: operations, retries, truncated drawers and
@@ -262,7 +257,7 @@ class Index:
     ) -> list[Lookup]:
         """The same for what a fingerprinter of this profile made of n texts."""
         self.store.refresh()
-        earliest = None if since is None else milliseconds(since, now())
+        earliest = None if since is None else milliseconds(since, self.clock())
         return self._watched(lambda: self._reader.find(fingerprints, k, min_similarity, earliest))
 
     def find_fingerprints(
@@ -348,11 +343,11 @@ class Index:
     def _documents_of(self, ids: Sequence[str]) -> dict[str, Entry]:
         """The documents that are stored among ids."""
         storable = list(dict.fromkeys(document for document in ids if rows.id_problem(document) is None))
-        found = known(self.store, storable)
+        found, earliest = known(self.store, storable), expired_before(self.store, self.clock())
         return {
             document: each.entry
             for document, each in zip(storable, found, strict=True)
-            if each and each.stored
+            if each and each.stored and each.version >= earliest
         }
 
     def _documents_with_sketches(self, ids: Sequence[str]) -> tuple[dict[str, Entry], dict[str, bytes]]:

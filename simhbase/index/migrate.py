@@ -16,7 +16,7 @@ from simhbase.index.index import Index, open_index
 from simhbase.index.reader import listed_sketches
 from simhbase.index.stored_profile import StoredProfile, read_profile
 from simhbase.index.tables import open_like
-from simhbase.index.writer import Copied, Known, batch_of, known_in, now
+from simhbase.index.writer import Copied, Known, alive_since, batch_of, known_in, now
 from simhbase.interrupt import interrupt_put_off
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
@@ -150,7 +150,10 @@ class Migration:
     def _carry_over(self, batch: Sequence[Row], done: Done) -> None:
         found = known_in(batch)
         done.unreadable_rows += len(batch) - len(found)
-        stored = {document: each for document, each in found.items() if each.stored}
+        earliest = max(alive_since(index.store, self.clock()) for index in (self.source, self.target))
+        stored = {
+            document: each for document, each in found.items() if each.stored and each.version >= earliest
+        }
         sketches = self._sketches(stored)
         size = self.source.profile.sketching.bytes if self.source.profile.sketching else 0
         whole = [document for document in stored if len(sketches.get(document, b"")) == size]
@@ -183,6 +186,7 @@ class Migration:
     def _delete_missing(self, begun: int, done: Done) -> None:
         """Deletes what the target has from before a time, and the source has not."""
         self.source.store.refresh()  # another run may have copied what this one has not seen
+        earliest = alive_since(self.source.store, begun)
         for batch in self.target.store.records("documents").iterate():
             there = {
                 document: each.version
@@ -193,7 +197,7 @@ class Migration:
             missing = {
                 document: version
                 for (document, version), cell in zip(there.items(), cells, strict=True)
-                if cell is None
+                if cell is None or cell.version < earliest
             }
             with interrupt_put_off():
                 done.deleted += self.target.writer.delete_seen(missing)

@@ -6,8 +6,8 @@ one of the documents table says what these hints lead to now. The last is spared
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from simhbase.drawers.scheme import Bounds, Distances, Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.rows import Entry
-from simhbase.index.writer import batch_of, known
+from simhbase.index.writer import alive_since, batch_of, known, now
 from simhbase.model import Lookup, Match
 from simhbase.slices import bounded_slices, ranges
 from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints
@@ -71,6 +71,7 @@ class Reader:
     scheme: Scheme
     drawer_limit: int | None = DRAWER_LIMIT
     ids_limit: int = IDS_LIMIT
+    clock: Callable[[], int] = field(default=now)
 
     def find(
         self,
@@ -108,7 +109,8 @@ class Reader:
             fingerprint: [(rows.listing_id(key), cell.value) for key, cell in found[: self.ids_limit]]
             for fingerprint, found in listed.items()
         }
-        now = self._now(hints, since or 0) if self._asks_documents or since is not None else None
+        earliest = max(since or 0, expired_before(self.store, self.clock()))
+        now = self._now(hints, earliest) if self._asks_documents or earliest else None
         if self.scheme.sketching is None:
             self._match_by_bits(fingerprints, candidates, hints, now, bounds, near)
         else:
@@ -346,6 +348,11 @@ def listed_sketches(store: Store, fingerprints: dict[str, int]) -> dict[str, byt
     return {
         document: cell.value for document, cell in zip(fingerprints, cells, strict=True) if cell is not None
     }
+
+
+def expired_before(store: Store, time: int) -> int:
+    """The version below which what is read of documents has expired: nothing where the store drops it."""
+    return 0 if leaves_hints(store) else alive_since(store, time)
 
 
 @dataclass(frozen=True)

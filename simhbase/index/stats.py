@@ -10,9 +10,9 @@ import numpy as np
 
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.drawers.scheme import Scheme
-from simhbase.index.reader import DRAWER_LIMIT
-from simhbase.index.rows import State, parse_document, parse_listing
-from simhbase.index.writer import batch_of
+from simhbase.index.reader import DRAWER_LIMIT, expired_before
+from simhbase.index.rows import parse_listing
+from simhbase.index.writer import batch_of, known_in
 from simhbase.stores.base import Row, Size, Store
 
 _COUNTS = ("documents", "fingerprints", "index_rows")
@@ -56,10 +56,11 @@ class Stats:
     operations: Mapping[str, int]
 
 
-def measure(store: Store, scheme: Scheme, exact: bool) -> Stats:
-    """How large the index of a scheme in a store is."""
+def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:
+    """How large the index of a scheme in a store is. time: of now, in milliseconds; what has expired does not
+    count where every row is counted."""
     of_tables = sizes(store)
-    documents, fingerprints, index_rows = _counted(store) if exact else _estimated(of_tables, scheme)
+    documents, fingerprints, index_rows = _counted(store, time) if exact else _estimated(of_tables, scheme)
     size = sum(each.bytes for each in of_tables.values())
     return Stats(
         documents=documents,
@@ -89,7 +90,7 @@ def _estimated(of_tables: Mapping[str, Size], scheme: Scheme) -> tuple[int, int,
     return documents, min(round(rows["index"] / scheme.tables), documents), rows["index"]
 
 
-def _counted(store: Store) -> tuple[int, int, int]:
+def _counted(store: Store, time: int) -> tuple[int, int, int]:
     fingerprints = 0
     last = None
     for batch in store.records("fingerprints").iterate():
@@ -98,17 +99,18 @@ def _counted(store: Store) -> tuple[int, int, int]:
             if listing and listing[0] != last:
                 last = listing[0]
                 fingerprints += 1
+    earliest = expired_before(store, time)
     return (
-        sum(map(_stored, store.records("documents").iterate())),
+        sum(_stored(batch, earliest) for batch in store.records("documents").iterate()),
         fingerprints,
         sum(len(rows.keys) for rows in store.drawers.iterate()),
     )
 
 
-def _stored(rows: Sequence[Row]) -> int:
-    """How many rows of the documents table are documents, and not what is left of deleted ones."""
-    parsed = (parse_document(key, cell.value) for key, cell in rows)
-    return sum(each is not None and each[1].state == State.STORED for each in parsed)
+def _stored(batch: Sequence[Row], earliest: int) -> int:
+    """How many rows of the documents table are documents from that version on, and not what is left of
+    deleted ones."""
+    return sum(each.stored and each.version >= earliest for each in known_in(batch).values())
 
 
 def _drawers(store: Store, scheme: Scheme) -> DrawerStats:

@@ -23,7 +23,7 @@ from simhbase.fingerprint.pipeline import (
     to_int,
 )
 from simhbase.profile import TOKENIZER, Profile
-from simhbase.stores.base import Store
+from simhbase.stores.base import TTL_ROW, Store, leaves_hints
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 
@@ -71,9 +71,12 @@ def software() -> dict[str, str]:
     return {name: version(name) for name in ("simhbase", TOKENIZER, JIEBA, "mmh3", "regex")}
 
 
-def write_profile(store: Store, profile: Profile, like: StoredProfile | None = None) -> None:
+def write_profile(
+    store: Store, profile: Profile, like: StoredProfile | None = None, ttl: int | None = None
+) -> None:
     """Stores a profile, last of all when tables are created; of several creators the first wins. like: of the
-    store whose fingerprints these tables are to hold; by default they come from this machine.
+    store whose fingerprints these tables are to hold; by default they come from this machine. ttl: seconds
+    after which documents of an atomic store expire.
 
     Raises ProfileMismatch if another creator was quicker with another profile.
     """
@@ -81,6 +84,9 @@ def write_profile(store: Store, profile: Profile, like: StoredProfile | None = N
     if meta.get([_PROFILE_KEY]) != [None]:
         read_profile(store).profile.require(profile.parameters())
         return
+    if not leaves_hints(store):
+        meta.delete([TTL_ROW])  # of a creation that was interrupted
+        meta.put([] if ttl is None else [(TTL_ROW, str(ttl).encode())])
     if profile.idf is not None and profile.idf.source != JIEBA:
         meta.put(_pieces(_IDF_KEY, profile.idf))
     if profile.boilerplate is not None:

@@ -15,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from typing import cast
 
-from simhbase.errors import StoreFailed, TablesMissing, UsageError
+from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing, UsageError
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import create_store, drop_store, droppable, hbase, open_store
+from simhbase.stores.base import Store, leaves_hints
 from simhbase.stores.hbase.planning import Content, oversized_drawers
 from simhbase.stores.hbase.schema import LiveTable, Options
 
@@ -77,7 +79,8 @@ class CheckedTables:
 class DescribedTables:
     """A store as it is.
 
-    software: versions that its creator had; tables: regions, durability and attributes of each table, where
+    software: versions that its creator had; ttl: seconds after which documents of an embedded store expire,
+    None where they stay; tables: regions, durability and attributes of each table, where
     the URL names a Thrift 2 gateway, else empty.
     """
 
@@ -85,6 +88,7 @@ class DescribedTables:
     profile: Profile
     software: Mapping[str, str]
     tables: Mapping[str, LiveTable]
+    ttl: int | None = None
 
 
 @dataclass(frozen=True)
@@ -114,9 +118,9 @@ def create(
 ) -> CreatedTables:
     """Creates what is missing of a store, with a profile; may be repeated.
 
-    profile: a whole one, or some of its parameters by name; a store that exists must agree with it. Of new
-    tables in HBase: regions: how many each begins with; or documents: as many as this number of documents
-    fills; compression: one that HBase knows, such as "ZSTD"; ttl: seconds after which documents vanish.
+    profile: a whole one, or some of its parameters by name; a store that exists must agree with it. ttl:
+    seconds after which documents vanish. Of new tables in HBase: regions: how many each begins with; or
+    documents: as many as this number of documents fills; compression: one that HBase knows, such as "ZSTD".
 
     Raises UsageError for what does not go together, ProfileMismatch, SchemaDiffers where a table has other
     attributes, TablesMissing where no Thrift 2 gateway is named and HBase has no such tables, StoreBusy,
@@ -129,8 +133,8 @@ def create(
     if _is_in_hbase(url):
         created, warnings = _create_in_hbase(url, wanted, given)
     else:
-        wanted.refuse(_NOT_IN_HBASE.format(url))
-    with _open_or_create(url, given) as index:
+        wanted.refuse(_NOT_IN_HBASE.format(url), but="ttl")
+    with _open_or_create(url, given, wanted.ttl) as index:
         stored = index.profile
     return CreatedTables(url, stored, tuple(created), (*warnings, *wanted.drawer_warnings(stored)))
 
@@ -139,8 +143,9 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
     """Checks that a store's tables are what they should be, and that this machine makes the same
     fingerprints as their creator.
 
-    compression, ttl: what tables in HBase should have, if that matters. Raises SchemaDiffers with every
-    attribute that differs, ProfileMismatch, TablesMissing, UsageError, StoreUnreachable, StoreFailed.
+    ttl: what the store should have, if that matters; compression: the same of tables in HBase. Raises
+    SchemaDiffers with every attribute that differs, ProfileMismatch, TablesMissing, UsageError,
+    StoreUnreachable, StoreFailed.
     """
     wanted = _Wanted.of(compression=compression, ttl=ttl)
     compared: int | None = None
@@ -150,8 +155,9 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
         compared, unknown = _compare_attributes(url, wanted)
         warnings = hbase.table_warnings(url) if hbase.has_administration(url) else []
     else:
-        wanted.refuse(_NOT_IN_HBASE.format(url))
+        wanted.refuse(_NOT_IN_HBASE.format(url), but="ttl")
     with open_index(url, access="read") as index:
+        _require_ttl(index.store, wanted.ttl)
         _ = index.fingerprinter
     return CheckedTables(url, compared, unknown, len(probes()), tuple(warnings))
 
@@ -163,10 +169,10 @@ def describe(url: str) -> DescribedTables:
     """
     with closing(open_store(url, "read")) as store:
         stored = read_profile(store)
+        ttl = None if leaves_hints(store) else store.ttl()
     asks = _is_in_hbase(url) and hbase.has_administration(url)
-    return DescribedTables(
-        url, stored.profile, dict(stored.software), hbase.describe_tables(url) if asks else {}
-    )
+    live = hbase.describe_tables(url) if asks else {}
+    return DescribedTables(url, stored.profile, dict(stored.software), live, ttl)
 
 
 def drop(url: str) -> DroppedTables:
@@ -224,12 +230,33 @@ def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, t
     try:
         return open_index(url)
     except TablesMissing:
-        profile.require_fits_tables()
-    if _is_in_hbase(url) and hbase.has_administration(url):
-        _create_in_hbase(url, _Wanted.of(documents=documents, ttl=ttl), profile.parameters())
-    with closing(create_store(url)) as store:
-        write_profile(store, profile, like)
-    return open_index(url)
+        if _is_in_hbase(url) and hbase.has_administration(url):
+            _create_in_hbase(url, _Wanted.of(documents=documents, ttl=ttl), profile.parameters())
+        return _created(url, profile, ttl, like)
+
+
+def _created(url: str, profile: Profile, ttl: int | None, like: StoredProfile | None = None) -> Index:
+    """A store open for writing, of which what is missing was created; ttl: of an embedded one."""
+    profile.require_fits_tables()
+    store = create_store(url)
+    try:
+        write_profile(store, profile, like, ttl)
+        return Index(store, read_profile(store))
+    except BaseException:
+        store.close()
+        raise
+
+
+def _require_ttl(store: Store, ttl: int | None) -> None:
+    """Raises SchemaDiffers where documents of an embedded store do not expire after so many seconds (None:
+    that does not matter). Tables in HBase are compared by their attributes."""
+    if ttl is None or leaves_hints(store) or store.ttl() == ttl:
+        return
+    there = "no time to live" if store.ttl() is None else f"a time to live of {store.ttl()} s"
+    raise SchemaDiffers(
+        f"{store.url} has {there}, not {ttl} s. A store keeps what it was created with: create another one, "
+        "and copy the documents to it (simhbase migrate)"
+    )
 
 
 @dataclass(frozen=True)
@@ -272,10 +299,15 @@ class _Wanted:
         warning = oversized_drawers(documents, profile.drawers, DRAWER_LIMIT)
         return [] if warning is None else [warning]
 
-    def refuse(self, reason: str) -> None:
-        """Raises UsageError where something was given, which is of no use for this reason."""
-        if self.given:
-            raise UsageError(f"{', '.join(f'`{name}`' for name in self.given)}: {reason}")
+    def refuse(self, reason: str, but: str = "") -> None:
+        """Raises UsageError where something (but for this) was given, which is of no use for this reason."""
+        if refused := [name for name in self.given if name != but]:
+            raise UsageError(f"{', '.join(f'`{name}`' for name in refused)}: {reason}")
+
+    @property
+    def ttl(self) -> int | None:
+        """Seconds after which documents expire. Raises UsageError for what HBase would not take, either."""
+        return Options(ttl=cast("int | None", self.given.get("ttl"))).ttl
 
 
 def _content(documents: int, profile: Profile) -> Content:
@@ -316,15 +348,16 @@ def _stored_or_given(url: str, given: Mapping[str, object]) -> Profile:
         return make_profile(given)
 
 
-def _open_or_create(url: str, given: Mapping[str, object]) -> Index:
-    """A store open for writing; one that is missing is created. Raises as `simhbase.open`, but for
-    TablesMissing."""
+def _open_or_create(url: str, given: Mapping[str, object], ttl: int | None) -> Index:
+    """A store open for writing; one that is missing is created. ttl: of an embedded one. Raises as
+    `simhbase.open`, but for TablesMissing, and SchemaDiffers."""
     try:
         index = open_index(url)
     except TablesMissing:
-        return open_index(url, create=make_profile(given))
+        return _created(url, make_profile(given), ttl)
     try:
         index.profile.require(given)
+        _require_ttl(index.store, ttl)
     except BaseException:
         index.close()
         raise

@@ -21,7 +21,7 @@ from simhbase.errors import UsageError
 from simhbase.index import rows
 from simhbase.index.index import open_index
 from simhbase.index.rows import SALTS
-from simhbase.index.writer import Known, alone, batch_of, known, now
+from simhbase.index.writer import Known, alive_since, alone, batch_of, known, now, remove_older, writer_for
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import Store, leaves_hints
 
@@ -36,7 +36,8 @@ class VacuumReport:
 
     looked_at: notes of what became obsolete; listings, index_rows, deleted_documents: what was removed of
     these; too_young: what a later run has to look at again. removes_at_once: the store is an embedded one,
-    which leaves nothing behind.
+    which leaves nothing behind but documents that have expired: looked_at is then of how many that was
+    asked, and expired how many were removed.
     """
 
     looked_at: int
@@ -44,12 +45,14 @@ class VacuumReport:
     index_rows: int
     deleted_documents: int
     too_young: int
+    expired: int
     removes_at_once: bool
     seconds: float
 
 
 def vacuum(url: str, older_than: float = GRACE, *, progress: Progress = no_progress) -> VacuumReport:
-    """Removes what moved and deleted documents have left behind in a store in HBase.
+    """Removes what moved and deleted documents have left behind in a store in HBase, and documents of an
+    embedded store that have expired.
 
     older_than: seconds for which it must have been of no use; progress: is told how far it is. Safe beside
     any number of writers and readers; may be stopped and run again. Raises UsageError for less than four
@@ -60,7 +63,7 @@ def vacuum(url: str, older_than: float = GRACE, *, progress: Progress = no_progr
         hints = leaves_hints(index.store)
 
         def notes() -> int:
-            return index.store.records("obsolete").approximate_size().rows if hints else 0
+            return index.store.records("obsolete" if hints else "documents").approximate_size().rows
 
         with counting(progress, "rows", notes) as note:
             removed = Vacuum(index.store, index.profile.index_scheme, older_than, progress=note).run()
@@ -70,6 +73,7 @@ def vacuum(url: str, older_than: float = GRACE, *, progress: Progress = no_progr
         index_rows=removed.index_rows,
         deleted_documents=removed.tombstones,
         too_young=removed.left,
+        expired=removed.expired,
         removes_at_once=not hints,
         seconds=round(monotonic() - start, 3),
     )
@@ -84,6 +88,7 @@ class Removed:
     index_rows: int = 0
     tombstones: int = 0
     left: int = 0
+    expired: int = 0
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,7 @@ class Vacuum:
         """One run over all that was noted."""
         report = Removed()
         if not leaves_hints(self.store):
+            self._expire(report)
             return report
         before = self.clock() - int(self.grace * 1000)
         table = self.store.records("obsolete")
@@ -119,6 +125,18 @@ class Vacuum:
                 self._notes({key: cell.version for key, cell in batch}, before, report)
                 self.progress(len(batch))
         return report
+
+    def _expire(self, report: Removed) -> None:
+        """Removes the documents that have expired."""
+        if self.store.ttl() is None:
+            return
+
+        def note(count: int) -> None:
+            report.notes += count
+            self.progress(count)
+
+        writer = writer_for(self.store, self.scheme, self.clock)
+        report.expired = remove_older(self.store, writer, alive_since(self.store, self.clock()), note)
 
     def _notes(self, versions: Mapping[bytes, int], before: int, report: Removed) -> None:
         """Deals with some notes, given the versions of their cells."""

@@ -30,6 +30,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
 from simhbase.index.rows import Entry, Obsolete, State
+from simhbase.interrupt import interrupt_put_off
 from simhbase.model import AddReport, Rejected
 from simhbase.stores.base import AtomicStore, Changes, Row, Store, leaves_hints
 
@@ -98,11 +99,11 @@ class Copied:
         )
 
 
-def writer_for(store: Store, scheme: Scheme) -> Writer:
+def writer_for(store: Store, scheme: Scheme, clock: Callable[[], int] = now) -> Writer:
     """The writer for a kind of store."""
     if leaves_hints(store):
-        return HintingWriter(store, scheme)
-    return AtomicWriter(cast(AtomicStore, store), scheme)
+        return HintingWriter(store, scheme, clock)
+    return AtomicWriter(cast(AtomicStore, store), scheme, clock)
 
 
 @dataclass(frozen=True)
@@ -120,11 +121,11 @@ class AtomicWriter:
         for start in range(0, len(batch.ids), DOCUMENTS_AT_ONCE):
             chunk = batch[range(start, min(start + DOCUMENTS_AT_ONCE, len(batch.ids)))]
             with self.store.exclusive():
-                found = known(self.store, chunk.ids)
-                changed = _changed(self.store, self.scheme, chunk, found, refreshed_before=None)
+                time, found = self.clock(), known(self.store, chunk.ids)
+                changed = _changed(self.store, self.scheme, chunk, found, _refreshed_before(self.store, time))
                 for some in _steps(changed, found):
                     self._commit(chunk[some], [found[number] for number in some], [])
-            report += _report(chunk, found)
+            report += _report(chunk, _alive(found, alive_since(self.store, time)))
         return report
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -135,7 +136,8 @@ class AtomicWriter:
             with self.store.exclusive():
                 stored = _stored(chunk, known(self.store, chunk))
                 self._commit(NOTHING, [], stored)
-            deleted += len(stored)
+            alive = alive_since(self.store, self.clock())
+            deleted += sum(each.version >= alive for _, each in stored)
         return deleted
 
     def delete_seen(self, seen: Mapping[str, int]) -> int:
@@ -218,9 +220,7 @@ class HintingWriter:
         batch, rejected = admitted(ids, fingerprints)
         found = known(self.store, batch.ids)
         time = self.clock()
-        ttl = self.store.ttl()
-        refreshed_before = None if ttl is None else time - ttl * 1000 // REFRESHED
-        changed = _changed(self.store, self.scheme, batch, found, refreshed_before)
+        changed = _changed(self.store, self.scheme, batch, found, _refreshed_before(self.store, time))
         for version, numbers in self._by_version(time, changed, found):
             self._add(version, batch[numbers], [found[number] for number in numbers])
         return _report(batch, found) + AddReport(rejected=tuple(rejected))
@@ -363,6 +363,25 @@ def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
     return [None if cell is None else Known(_entry(cell.value), cell.version) for cell in cells]
 
 
+def alive_since(store: Store, time: int) -> int:
+    """The version from which on documents have not expired at a time."""
+    ttl = store.ttl()
+    return 0 if ttl is None else time - ttl * 1000
+
+
+def remove_older(store: Store, writer: Writer, before: int, note: Callable[[int], None]) -> int:
+    """Removes the documents of lower versions, batch by batch; what is written meanwhile stays. Returns how
+    many. note: called with the number of rows read since the last call."""
+    removed = 0
+    for batch in store.records("documents").iterate():
+        stored = {document: each for document, each in known_in(batch).items() if each.stored}
+        old = {document: each.version for document, each in stored.items() if each.version < before}
+        with interrupt_put_off():
+            removed += writer.delete_seen(old)
+        note(len(batch))
+    return removed
+
+
 def known_in(batch: Sequence[Row]) -> dict[str, Known]:
     """What rows of the documents table hold, by id, without those that cannot be read."""
     parsed = [(rows.parse_document(key, cell.value), cell.version) for key, cell in batch]
@@ -449,6 +468,17 @@ def _left_behind(batch: Batch, found: Sequence[Known | None]) -> list[tuple[str,
         for document, fingerprint, each in zip(batch.ids, batch.values, found, strict=True)
         if each and each.stored and each.entry.fingerprint != fingerprint
     ]
+
+
+def _refreshed_before(store: Store, time: int) -> int | None:
+    """What was put before that is written anew, though it is unchanged; None: nothing."""
+    ttl = store.ttl()
+    return None if ttl is None else time - ttl * 1000 // REFRESHED
+
+
+def _alive(found: Sequence[Known | None], since: int) -> list[Known | None]:
+    """What has not expired."""
+    return [each if each and each.version >= since else None for each in found]
 
 
 def _report(batch: Batch, found: Sequence[Known | None]) -> AddReport:

@@ -100,7 +100,7 @@ class _Selection:
     def __init__(
         self, index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, min_similarity: float | None
     ) -> None:
-        self._store = index.store
+        self._store, self._clock = index.store, index.clock
         self._scheme = index.profile.index_scheme
         self._bounds = self._scheme.bounds(None, min_similarity)
         self._ids = ids
@@ -157,9 +157,8 @@ class _Selection:
         truncated = [False] * len(fingerprints)
         numbers, limit = list(range(len(fingerprints))), _FIRST_LISTING
         while numbers:
-            near = Reader(self._store, self._scheme, drawer_limit, limit).near(
-                fingerprints[numbers], self._bounds
-            )
+            reader = Reader(self._store, self._scheme, drawer_limit, limit, self._clock)
+            near = reader.near(fingerprints[numbers], self._bounds)
             for number, matches, cut in zip(numbers, near.matches, near.truncated, strict=True):
                 of[number] = [DuplicateOf(each.distance, each.id, each.similarity) for each in matches]
                 truncated[number] = cut

@@ -1,4 +1,4 @@
-"""What the backends share: arrays of row keys to bytes and back, and the form of counters."""
+"""What the backends share: arrays of row keys to bytes and back, and the form of some rows of meta."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES, fingerprints_of
-from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows, Version
+from simhbase.stores.base import PART_ROWS, TTL_ROW, DrawerRows, IndexRows, Records, Version
 
 NONE = np.empty(0, dtype=np.int64)
 _COUNTER = struct.Struct(">q")
@@ -71,6 +71,12 @@ def _numbers(first: int, end: int) -> NDArray[np.int64]:
     numbers = np.arange(first, end, dtype=np.int64)
     numbers.flags.writeable = False
     return numbers
+
+
+def ttl_in(meta: Records) -> int | None:
+    """The seconds after which documents of an atomic store expire, None where they stay."""
+    (cell,) = meta.get([TTL_ROW])
+    return None if cell is None else int(cell.value)
 
 
 def counted_up(value: bytes | None, by: int) -> tuple[int, bytes]:

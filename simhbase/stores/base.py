@@ -28,6 +28,7 @@ RecordTable = Literal["fingerprints", "documents", "obsolete", "meta"]
 RECORD_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "obsolete", "meta")
 # In one step what becomes obsolete is removed, so that nobody has to come back for it.
 ATOMIC_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")
+TTL_ROW = b"ttl"  # in meta of atomic stores: seconds as decimal digits, put when a store is created
 PART_ROWS = 1 << 18  # of one part of a read, about
 
 
@@ -145,7 +146,8 @@ class Store(Protocol):
         """The tables of records that it has."""
 
     def ttl(self) -> int | None:
-        """Seconds after which the cells of documents expire, None where they stay."""
+        """Seconds after which documents expire, None where they stay. HBase drops their cells; in an atomic
+        store they stay until somebody removes them."""
 
     @property
     def drawers(self) -> Drawers:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
-from simhbase.stores.arrays import counted_up, parts_of, to_bytes, to_index_rows, versions_of
+from simhbase.stores.arrays import counted_up, parts_of, to_bytes, to_index_rows, ttl_in, versions_of
 from simhbase.stores.base import (
     ATOMIC_TABLES,
     Access,
@@ -75,8 +75,9 @@ class MemoryStore:
         """One of the other tables."""
         return self._records[table]
 
-    def ttl(self) -> None:
-        """Nothing expires."""
+    def ttl(self) -> int | None:
+        """Seconds after which documents expire."""
+        return ttl_in(self.records("meta"))
 
     def exclusive(self) -> AbstractContextManager[object]:
         """A re-entrant lock; every operation takes it. Raises StoreFailed after `close`."""

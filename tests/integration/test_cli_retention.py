@@ -109,3 +109,77 @@ def test_the_same_in_hbase(hbase, tmp_path, made):
     answer = run("find", "--text", made, "--since", "1h", "--json", *store, cwd=tmp_path)
     assert [match["id"] for match in json.loads(answer.stdout)["matches"]] == ["d0"]
     assert result("delete", "--older-than", "1d", *store, cwd=tmp_path) == {"deleted": 0}
+
+
+# --- a time to live ---
+
+
+def age(tmp_path, days):
+    """Makes all documents of the store so much older."""
+    with simhbase.open(f"rocksdb:{tmp_path / 's.db'}") as index:
+        table = index.store.records("documents")
+        rows = [(key, cell) for batch in table.iterate() for key, cell in batch]
+        table.delete([key for key, _ in rows])
+        values = [(key, cell.value) for key, cell in rows]
+        table.put(values, [cell.version - days * DAY for _, cell in rows])
+
+
+@pytest.mark.parametrize("options", [(), ("--layout", "6x3"), ("--scheme", "minhash")])
+def test_a_store_whose_documents_expire(tmp_path, made, options):
+    made_by = ("tables", "create", "--ttl", "30d", *options, *STORE)
+    result(*made_by, cwd=tmp_path)
+    assert result("tables", "describe", *STORE, cwd=tmp_path)["ttl"] == 30 * 86400
+    result("load", documents(tmp_path / "a.jsonl", [made]), *STORE, cwd=tmp_path)
+    age(tmp_path, 29)
+    assert found(tmp_path, made) == ["d0"]
+    assert result("vacuum", *STORE, cwd=tmp_path)["expired"] == 0
+    age(tmp_path, 2)
+    assert found(tmp_path, made) == []
+    assert result("find", "--id", "d0", *STORE, cwd=tmp_path, exit_code=3)["matches"] == []
+    assert result("check", *STORE, cwd=tmp_path)["clean"]
+    report = result("vacuum", *STORE, cwd=tmp_path)
+    assert (report["looked_at"], report["expired"]) == (1, 1)
+    assert result("check", *STORE, cwd=tmp_path)["listings"] == 0
+
+
+def test_what_has_expired_is_no_duplicate_and_not_stored(tmp_path, made):
+    result("tables", "create", "--ttl", "30d", *STORE, cwd=tmp_path)
+    result("load", documents(tmp_path / "a.jsonl", [made]), *STORE, cwd=tmp_path)
+    again = ("load", "--unique-only", documents(tmp_path / "b.jsonl", [made], "e"), *STORE)
+    assert result(*again, "--name", "one", cwd=tmp_path)["duplicates"] == 1
+    age(tmp_path, 31)
+    done = run("delete", "d0", *STORE, cwd=tmp_path)
+    assert b"not stored in rocksdb:s.db: d0" in done.stderr
+    assert result(*again, "--name", "two", cwd=tmp_path)["added"] == 1
+
+
+def test_a_store_keeps_the_time_to_live_it_was_created_with(tmp_path):
+    result("tables", "create", "--ttl", "30d", *STORE, cwd=tmp_path)
+    result("tables", "create", "--ttl", "30d", *STORE, cwd=tmp_path)
+    result("tables", "check", "--ttl", "30d", *STORE, cwd=tmp_path)
+    result("tables", "check", *STORE, cwd=tmp_path)
+    for command in ("create", "check"):
+        done = run("tables", command, "--ttl", "1d", *STORE, cwd=tmp_path)
+        assert done.returncode == 14
+        assert b"a time to live of 2592000 s, not 86400 s" in done.stderr
+    result("tables", "create", "--store", "rocksdb:t.db", cwd=tmp_path)
+    done = run("tables", "check", "--ttl", "1d", "--store", "rocksdb:t.db", cwd=tmp_path)
+    assert b"rocksdb:t.db has no time to live, not 86400 s" in done.stderr
+
+
+def test_a_time_to_live_is_that_of_the_store_it_is_copied_to(tmp_path, made):
+    result("tables", "create", "--ttl", "30d", *STORE, cwd=tmp_path)
+    result("load", documents(tmp_path / "a.jsonl", [made]), *STORE, cwd=tmp_path)
+    result("migrate", *STORE, "--to", "rocksdb:t.db", cwd=tmp_path)
+    assert result("tables", "describe", "--store", "rocksdb:t.db", cwd=tmp_path)["ttl"] == 30 * 86400
+    result("tables", "create", "--ttl", "1d", "--store", "rocksdb:u.db", cwd=tmp_path)
+    age(tmp_path, 2)
+    assert result("migrate", *STORE, "--to", "rocksdb:u.db", cwd=tmp_path)["documents"] == 0
+
+
+@pytest.mark.parametrize("ttl", ["0", "9999999999w"])
+def test_a_time_to_live_has_bounds_everywhere(tmp_path, ttl):
+    done = run("tables", "create", "--ttl", ttl, *STORE, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"a time to live of" in done.stderr
+    assert not (tmp_path / "s.db").exists()

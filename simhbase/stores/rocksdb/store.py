@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from itertools import repeat
 from operator import add, itemgetter
 from typing import TypeVar
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
-from simhbase.stores.arrays import counted_up, drawer_rows, to_bytes, to_index_rows, versions_of
+from simhbase.stores.arrays import counted_up, drawer_rows, to_bytes, to_index_rows, ttl_in, versions_of
 from simhbase.stores.base import (
     ATOMIC_TABLES,
     PART_ROWS,
@@ -59,8 +60,13 @@ class RocksStore:
         """One of the other tables."""
         return self._records[table]
 
-    def ttl(self) -> None:
-        """Nothing expires."""
+    def ttl(self) -> int | None:
+        """Seconds after which documents expire; read once."""
+        return self._ttl
+
+    @cached_property
+    def _ttl(self) -> int | None:
+        return ttl_in(self.records("meta"))
 
     @property
     def database(self) -> Database:

@@ -1,0 +1,179 @@
+"""Documents that expire, in stores of one writing process. In HBase the servers drop them: test_hbase.py."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from simhbase.index import Index
+from simhbase.index.check import Checker
+from simhbase.index.migrate import Migration
+from simhbase.index.stored_profile import read_profile, write_profile
+from simhbase.index.vacuum import Removed, Vacuum
+from simhbase.index.writer import REFRESHED, now
+from simhbase.jobs.unique import load_unique
+from simhbase.model import Document
+from simhbase.profile import Profile
+from simhbase.stores import create_store
+from tests.command_line import texts
+from tests.contract.conftest import Backend
+from tests.contract.plain import all_rows
+
+TTL = 1000  # seconds
+PROFILES = [
+    Profile(),
+    Profile(layout="6x3"),
+    Profile(verify=True),
+    Profile(scheme="minhash"),
+]
+TEXT, OTHER = texts(2)
+
+
+class Clock:
+    """This machine's, and so many seconds more."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> int:
+        return now() + round(self.ahead * 1000)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=PROFILES, ids=["5x2", "6x3", "verified", "minhash"])
+def index(embedded: Backend, clock: Clock, request: pytest.FixtureRequest) -> Iterator[Index]:
+    store = embedded.fresh()
+    write_profile(store, request.param, ttl=TTL)
+    with Index(store, read_profile(store), clock=clock) as index:
+        yield index
+
+
+def add(index: Index, document: str, text: str = TEXT) -> tuple[int, int, int]:
+    report = index.add([Document(document, text)])
+    return report.added, report.moved, report.unchanged
+
+
+def found(index: Index) -> list[str]:
+    return [match.id for match in index.find(TEXT).matches]
+
+
+def vacuum(index: Index) -> Removed:
+    return Vacuum(index.store, index.profile.index_scheme, clock=index.clock).run()
+
+
+def assert_clean(index: Index) -> None:
+    report = Checker(index.store, index.profile.index_scheme, clock=index.clock).check()
+    assert report.is_clean
+    assert not report.garbage
+
+
+def test_a_document_is_there_until_its_time_is_over(index, clock):
+    add(index, "a")
+    clock.ahead = TTL - 5
+    assert found(index) == ["a"]
+    assert index.fingerprints(["a"]) != [None]
+    clock.ahead = TTL + 5
+    assert found(index) == []
+    assert index.fingerprints(["a"]) == [None]
+    (lookup,) = index.find_ids(["a"])
+    assert lookup.reason == "no document is stored under this id"
+    assert index.stats(exact=True).documents == 0
+    assert index.delete(["a"]) == 0
+    assert_clean(index)
+
+
+def test_what_has_expired_takes_nothing_s_place(index, clock):
+    add(index, "a")
+    clock.ahead = TTL + 5
+    batch = index.fingerprinter.fingerprint_many([TEXT]).fingerprints
+    assert load_unique(index, ["b"], batch).duplicate_of == [None]
+    assert found(index) == ["b"]
+
+
+def test_an_expired_document_is_added_anew(index, clock):
+    add(index, "a")
+    add(index, "b", OTHER)
+    clock.ahead = TTL + 5
+    assert add(index, "a") == (1, 0, 0)
+    assert add(index, "b") == (1, 0, 0)
+    assert found(index) == ["a", "b"]
+    assert index.find(OTHER).matches == ()
+    assert_clean(index)
+
+
+def test_an_unchanged_document_is_written_anew_when_a_quarter_has_passed(index, clock):
+    add(index, "a")
+    clock.ahead = TTL / REFRESHED - 5
+    assert add(index, "a") == (0, 0, 1)
+    clock.ahead = TTL + 5
+    assert found(index) == []
+    add(index, "a")
+    clock.ahead += TTL / REFRESHED + 5
+    assert add(index, "a") == (0, 0, 1)
+    clock.ahead += TTL - 5
+    assert found(index) == ["a"]
+
+
+def test_a_vacuum_removes_what_has_expired_and_nothing_else(index, clock):
+    add(index, "a")
+    add(index, "b", OTHER)
+    clock.ahead = TTL - 5
+    add(index, "c", OTHER)
+    assert vacuum(index) == Removed(notes=3)
+    clock.ahead = TTL + 5
+    assert_clean(index)
+    assert vacuum(index) == Removed(notes=3, expired=2)
+    assert [match.id for match in index.find(OTHER).matches] == ["c"]
+    assert_clean(index)
+    clock.ahead += TTL
+    assert vacuum(index).expired == 1
+    assert all_rows(index.store) == []
+    assert_clean(index)
+
+
+def test_a_repair_leaves_documents_that_have_expired(index, clock):
+    add(index, "a")
+    clock.ahead = TTL + 5
+    checked = Checker(index.store, index.profile.index_scheme, repair=True, clock=clock).check()
+    assert checked.is_clean
+    clock.ahead = 0
+    assert found(index) == ["a"]
+
+
+def test_what_has_expired_is_not_copied(index, clock):
+    add(index, "a")
+    clock.ahead = TTL - 5
+    add(index, "b")
+    clock.ahead = TTL + 5
+    other = create_store("memory:")
+    write_profile(other, index.profile)
+    with Index(other, read_profile(other), clock=clock) as target:
+        assert Migration(index, target, clock=clock).run().copied.added == 1
+        clock.ahead += TTL
+        done = Migration(index, target, delete_missing=True, clock=clock).run()
+        assert (done.copied.added, done.deleted) == (0, 1)
+
+
+def test_moments_go_by_the_same_clock(index, clock):
+    add(index, "a")
+    clock.ahead = TTL / 2
+    assert index.find(TEXT, since=timedelta(seconds=TTL / 4)).matches == ()
+    assert [match.id for match in index.find(TEXT, since=timedelta(seconds=TTL)).matches] == ["a"]
+    assert index.delete_older_than(timedelta(seconds=TTL / 4)) == 1
+
+
+def test_stores_have_none_by_default(embedded: Backend) -> None:
+    store = embedded.fresh()
+    write_profile(store, Profile())
+    assert store.ttl() is None
+
+
+def test_what_an_interrupted_creation_left_does_not_count(embedded: Backend) -> None:
+    store = embedded.fresh()
+    store.records("meta").put([(b"ttl", b"5")])
+    write_profile(store, Profile())
+    assert store.ttl() is None
