@@ -20,6 +20,7 @@ from simhbase.jobs.dedup_report import DedupReport
 Examples:
   simhbase dedup --unique unique.jsonl --duplicates duplicates.jsonl corpus.jsonl.gz
   simhbase dedup --keep newest --date-field day --duplicates duplicates.jsonl corpus.jsonl.gz
+  simhbase dedup --against rocksdb:simhbase.db --unique new.jsonl today/
   simhbase dedup --bits 128 -k 6 --json 'parts/*.jsonl.zst'
 """
 )
@@ -46,6 +47,12 @@ Examples:
     show_default=True,
     help="A group is a connected component of matches; or a document that is kept and what matches it.",
 )
+@click.option(
+    "--against",
+    metavar="URL",
+    help="A store, such as rocksdb:simhbase.db, whose documents count as kept: what matches one of them is "
+    "its duplicate. The store stays as it is.",
+)
 @output_option("--unique", "File for the documents that are kept, and those without a match. " + UNIQUE_LINES)
 @output_option("--duplicates", "File for the others, each with what is kept for it and its group.")
 @json_option
@@ -57,6 +64,7 @@ def dedup(
     representative: str | None,
     date_field: str,
     chains: bool,
+    against: str | None,
     unique: Path | None,
     duplicates: Path | None,
     output: Output,
@@ -77,6 +85,10 @@ def dedup(
     A group is named by the id of its first document, whichever is kept. With --keep first, documents added
     behind the others change no group of these; another --keep may take some out of their group. With --chains
     added documents only ever join groups, and the earlier name stays.
+
+    A store that --against names holds no texts: where it keeps sketches (scheme minhash, or --verify) these
+    tell how similar its documents are, else their fingerprints alone decide. A document whose id is stored
+    is no duplicate of itself.
     """
     report = dedup_documents(
         or_stdin(inputs),
@@ -85,6 +97,7 @@ def dedup(
         keep=next(each for each in (keep, representative, "first") if each is not None),
         date_field=date_field,
         chains=chains,
+        against=against,
         unique=unique,
         duplicates=duplicates,
     )
@@ -99,6 +112,8 @@ def _summary(report: DedupReport, *, everything: bool) -> dict[str, Any]:
     summary = values_of(report)
     if everything:
         return summary
+    if not report.duplicates_of_stored:
+        del summary["duplicates_of_stored"]
     sources, largest = summary.pop("sources"), summary.pop("largest")
     if largest:
         sizes = ", ".join(f"{each['documents']:,}" for each in largest)

@@ -107,8 +107,9 @@ _OPTIONS = [
     click.option(
         "--format",
         type=click.Choice(FORMATS),
-        help="Format of the input: text, html: a file a document; lines: a line a document. [default: by the "
-        "file's name (.jsonl .csv .tsv .txt .md .html .parquet .warc, also .gz .zst .bz2 .xz), else jsonl]",
+        help="Format of the input: text, html: a file a document; lines: a line a document; csv: with commas "
+        "(--delimiter names others). [default: by the file's name (.jsonl .csv .tsv .txt .md .html .parquet "
+        ".warc, also .gz .zst .bz2 .xz), else jsonl]",
     ),
     click.option("--html", is_flag=True, help="The text field holds HTML, of which to take the main text."),
     click.option(
@@ -128,6 +129,7 @@ _OPTIONS = [
         default=",",
         show_default=True,
         callback=converted(lambda typed: "\t" if typed == "\\t" else typed),
+        hidden=True,  # named at --format
         help="Character between the cells of CSV; \\t is a tab.",
     ),
     click.option(

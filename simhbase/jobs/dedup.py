@@ -21,13 +21,16 @@ from simhbase.corpus.trim import Measured, text_alone, unique_trim, without_cont
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import open_index
 from simhbase.jobs.comparison import ComparedTexts, Comparison
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
 from simhbase.jobs.groups import Compared, Groups, groups, stars
+from simhbase.jobs.lookups import StoredDocuments
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
 from simhbase.jobs.representative import Preference, preference, text_among_numbers
 from simhbase.jobs.source_report import warnings_of
-from simhbase.profile import Profile
+from simhbase.model import Match
+from simhbase.profile import Profile, given_parameters
 
 LINES_AT_ONCE = 4096
 
@@ -40,34 +43,40 @@ def dedup(
     keep: str = "first",
     date_field: str = "date",
     chains: bool = False,
+    against: str | None = None,
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
 ) -> DedupReport:
-    """Finds the near-duplicates within one corpus.
+    """Finds the near-duplicates within one corpus, and among what a store holds.
 
     profile: how texts become fingerprints and which of these match, or some of its parameters by name; a
     layout is chosen for its k where none is given. min_similarity: matches must also share so much of their
-    shingles (Jaccard), counted exactly: by default the profile's threshold, 0.65 where it has none, 0.5
-    where that is auto; 0: the fingerprints alone decide, as they do of inputs that are fingerprints. keep:
-    which document of a group is its representative: "first" in input order, "longest", "newest" (with the
-    greatest value of `date_field`), or with the greatest ("-FIELD": least) value of a field; values are
-    compared as numbers where all are, else as texts. chains: a group is a connected component of matches;
-    else a representative and what matches it. unique, duplicates: files to write the documents that are kept
-    to, and the others with their representatives and groups, as JSON lines: the report has their numbers
+    shingles (Jaccard), counted exactly: by default the profile's threshold, 0.65 where it has none, 0.5 where
+    that is auto; 0: the fingerprints alone decide, as they do of inputs that are fingerprints. keep: which
+    document of a group is its representative: "first" in input order, "longest", "newest" (with the greatest
+    value of `date_field`), or with the greatest ("-FIELD": least) value of a field; values are compared as
+    numbers where all are, else as texts. chains: a group is a connected component of matches; else a
+    representative and what matches it. against: the URL of a store, which stays as it is: documents that
+    match a stored one (of another id) are its duplicates, and the others are grouped; the profile is the
+    store's. It holds no texts: where it keeps sketches they tell the similarity, of which `min_similarity` is
+    the least, else its fingerprints alone decide. unique, duplicates: files to write the documents that are
+    kept to, and the others with their representatives and groups, as JSON lines: the report has their numbers
     alone.
 
     Fingerprints and values are kept in memory; ids, what is written, and the texts where they are compared,
     on disk until the end, beside the files or else in the folder for temporary ones. Raises UsageError for
-    what does not go together, before anything is read; TooManyRejects.
+    what does not go together, before anything is read; TooManyRejects; what opening the store does.
     """
     inputs = Inputs.of(inputs)
     inputs.require_outputs(unique, duplicates)
     start = monotonic()
-    comparison, least = _comparison(inputs.options, profile, min_similarity)
-    preferred = preference(keep, date_field)
-    inputs = _with_fields(inputs, comparison, preferred)
-    values = None if preferred is None else _Values(preferred, inputs.options, inputs.watcher)
     with ExitStack() as stack:
+        stored = None if against is None else _Stored(stack, against, profile, min_similarity)
+        profile = profile if stored is None else stored.profile
+        comparison, least = _comparison(inputs.options, profile, min_similarity)
+        preferred = preference(keep, date_field)
+        inputs = _with_fields(inputs, comparison, preferred)
+        values = None if preferred is None else _Values(preferred, inputs.options, inputs.watcher)
         rejects = stack.enter_context(inputs.noting_rejects())
         folder = _folder(unique, duplicates)
         exact = stack.enter_context(ComparedTexts(comparison.profile, least, folder)) if least else None
@@ -78,17 +87,70 @@ def dedup(
         batches = stack.enter_context(closing(inputs.each(work)))
         for batch in without_repeats(batches):
             rejects.note(batch)
-            for each in (kept, ids, sources, *files):
-                each.put_aside(batch)
+            sources.put_aside(batch)
+            rest = stored.rest(batch, files) if stored else batch
+            for each in (kept, ids, *files):
+                each.put_aside(rest)
         grouped = kept.grouped(groups if chains else stars)
         for file in files:
             if rejects.counts.nothing_read:
                 file.abandon()
             file.write(grouped)
-        found = sources.reports(grouped.unique)
+        found = sources.reports(stored.unique(grouped.unique) if stored else grouped.unique)
         for warning in warnings_of(found):
             inputs.watcher.note(warning)
-        return report_of(grouped, rejects.counts, found, ids.of, monotonic() - start)
+        return report_of(
+            grouped,
+            rejects.counts,
+            found,
+            ids.of,
+            duplicates_of_stored=stored.duplicates if stored else 0,
+            seconds=monotonic() - start,
+        )
+
+
+class _Stored:
+    """Takes out the documents that match a stored one."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        url: str,
+        profile: Profile | Mapping[str, object] | None,
+        min_similarity: float | None,
+    ) -> None:
+        # A crowded drawer is read to its end: nothing that is stored may be missed.
+        index = stack.enter_context(open_index(url, access="read", drawer_limit=None))
+        index.profile.require(given_parameters(profile))
+        _ = index.fingerprinter
+        self.profile = index.profile
+        least = None if self.profile.sketching is None else min_similarity
+        self._documents = StoredDocuments(index, min_similarity=least)
+        self._free: list[NDArray[np.bool_]] = []
+
+    def rest(self, batch: Batch, files: Sequence[_UniqueFile | _DuplicatesFile]) -> Batch:
+        """The records without those that match, which the files are told."""
+        lookups = self._documents.of_records(batch)
+        nearest = [
+            next((match for match in lookup.matches if match.id != document), None)
+            for document, lookup in zip(batch.ids, lookups, strict=True)
+        ]
+        found = [(document, match) for document, match in zip(batch.ids, nearest, strict=True) if match]
+        for file in files:
+            file.note_stored(found)
+        self._free.append(np.array([match is None for match in nearest], dtype=bool))
+        return batch.only(self._free[-1])
+
+    @property
+    def duplicates(self) -> int:
+        """How many documents were taken out."""
+        return sum(int(np.count_nonzero(~free)) for free in self._free)
+
+    def unique(self, of_the_rest: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of all documents are unique, given which of the rest are: bool (n,)."""
+        everyone = np.concatenate([*self._free, np.empty(0, dtype=bool)])
+        everyone[everyone] = of_the_rest
+        return everyone
 
 
 def _comparison(
@@ -193,6 +255,9 @@ class _UniqueFile:
         """Takes the next records."""
         self._spool.put_aside(unique_line(record, batch.bits) for record in batch.records)
 
+    def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
+        """Nothing: these are duplicates."""
+
     def abandon(self) -> None:
         """Leaves the file that was there before."""
         self._file.abandon()
@@ -227,6 +292,13 @@ class _DuplicatesFile:
 
     def put_aside(self, batch: Batch) -> None:
         """Nothing: ids are enough."""
+
+    def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
+        """Writes duplicates of stored documents, which name their groups."""
+        self._file.write(
+            duplicate_line(document, match.id, match.distance, match.similarity, match.id)
+            for document, match in found
+        )
 
     def abandon(self) -> None:
         """Leaves the file that was there before."""

@@ -30,7 +30,8 @@ class DedupReport:
     """What was found in a corpus.
 
     documents: how many were read, with those that were rejected; unique: one of each group, and those that
-    are in none; duplicates: the others; groups: of two and more. sources: files, or folders that were
+    are in none; duplicates: the others; duplicates_of_stored: those of them that match a document of the
+    store, with `against`; groups: of two and more. sources: files, or folders that were
     given, in input order; of more than 100 those with the most duplicates. largest: the five largest groups,
     the largest first. counts: what could not be read, by kind; where nothing at all could
     (`counts.nothing_read`), the command ends with an error.
@@ -39,6 +40,7 @@ class DedupReport:
     documents: int
     unique: int
     duplicates: int
+    duplicates_of_stored: int
     groups: int
     rejected: int
     seconds: float
@@ -85,14 +87,17 @@ def report_of(
     counts: Counts,
     sources: Sequence[SourceReport],
     ids: Callable[[Sequence[int]], list[str]],
+    *,
+    duplicates_of_stored: int,
     seconds: float,
 ) -> DedupReport:
     """Of groups, and what was counted while they were read. ids: those of some positions."""
     kept = int(np.count_nonzero(grouped.unique))
     return DedupReport(
-        documents=len(grouped.unique) + counts.rejected,
+        documents=len(grouped.unique) + duplicates_of_stored + counts.rejected,
         unique=kept,
-        duplicates=len(grouped.unique) - kept,
+        duplicates=len(grouped.unique) + duplicates_of_stored - kept,
+        duplicates_of_stored=duplicates_of_stored,
         groups=grouped.count,
         rejected=counts.rejected,
         seconds=round(seconds, 3),

@@ -9,6 +9,7 @@ from math import prod
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, InputOptions, Record, Reject
@@ -67,6 +68,12 @@ class Batch:
             if isinstance(before, Record)
         ]
         return Batch(items, self.fingerprints[first], self.parsed, self.chunks)
+
+    def only(self, chosen: NDArray[np.bool_]) -> Batch:
+        """The same with some of its records alone: bool (n,)."""
+        wanted = iter(chosen.tolist())
+        items = [item for item in self.items if isinstance(item, Reject) or next(wanted)]
+        return Batch(items, self.fingerprints[chosen], self.parsed, self.chunks)
 
 
 @dataclass(frozen=True)

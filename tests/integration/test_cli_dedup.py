@@ -1,10 +1,12 @@
 """What dedup removes, and what it says of that."""
 
+import random
 from pathlib import Path
 
 import pytest
 
 import simhbase
+from simhbase.index.reader import DRAWER_LIMIT
 from tests import reference
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
@@ -140,6 +142,73 @@ def test_people_read_sources_where_there_are_several_and_groups_in_a_line(tmp_pa
     alone = run("dedup", "folder", cwd=tmp_path).stdout.decode()
     assert "sources" not in alone
     assert "largest" not in alone
+
+
+# --- against a store ---
+
+
+@pytest.mark.parametrize("profile", [(), ("--verify",), ("--profile", "minhash.toml")])
+def test_what_matches_a_stored_document_is_its_duplicate_and_the_rest_is_grouped(tmp_path, profile):
+    (tmp_path / "minhash.toml").write_text('scheme = "minhash"\n')
+    one, two, three, four = texts(4)
+    documents(tmp_path / "old.jsonl", [one, two], prefix="old")
+    result("load", *profile, "old.jsonl", cwd=tmp_path)
+    before = result("stats", "--exact", cwd=tmp_path)
+    write_lines(
+        tmp_path / "new.jsonl",
+        [
+            {"id": "a", "text": one},
+            {"id": "b", "text": three},
+            {"id": "old1", "text": two},  # is stored already: no duplicate of itself
+            {"id": "c", "text": f"{three}!"},
+            {"id": "d", "text": one.upper()},
+            {"id": "e", "text": two},
+            {"id": "f", "text": four},
+            {"id": "none", "text": ""},
+        ],
+    )
+    options = ("--against", "rocksdb:simhbase.db", "--unique", "u.jsonl", "--duplicates", "d.jsonl")
+    report = result("dedup", *options, "new.jsonl", cwd=tmp_path, exit_code=3)
+    assert [line["id"] for line in read_lines(tmp_path / "u.jsonl")] == ["b", "old1", "f"]
+    found = read_lines(tmp_path / "d.jsonl")
+    assert {line["id"]: (line["duplicate_of"], line["distance"], line["group"]) for line in found} == {
+        "a": ("old0", 0, "old0"),
+        "c": ("b", 0, "b"),
+        "d": ("old0", 0, "old0"),
+        "e": ("old1", 0, "old1"),
+    }
+    if profile:
+        assert all(line["similarity"] == 1 for line in found if line["id"] != "c")
+    (source,) = report.pop("sources")
+    assert source == {
+        "source": "new.jsonl", "documents": 7, "duplicates": 4, "removed": 0.5714, "rejected": 1,
+    }  # fmt: skip
+    numbers = ("documents", "unique", "duplicates", "duplicates_of_stored", "groups", "rejected")
+    assert [report[name] for name in numbers] == [8, 3, 4, 3, 1, 1]
+    assert result("stats", "--exact", cwd=tmp_path) == before
+
+
+def test_a_store_to_compare_with_is_there_and_has_the_profile_that_is_asked_for(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(3))
+    missing = run("dedup", "--against", "rocksdb:none.db", "a.jsonl", cwd=tmp_path)
+    assert (missing.returncode, (tmp_path / "none.db").exists()) == (10, False)
+    result("load", "a.jsonl", cwd=tmp_path)
+    other = run("dedup", "--against", "rocksdb:simhbase.db", "-k", "2", "a.jsonl", cwd=tmp_path)
+    assert other.returncode == 12, other.stderr
+    assert b"k" in other.stderr
+
+
+def test_a_crowded_drawer_of_the_store_is_read_to_its_end(tmp_path):
+    chance = random.Random(1)
+    # The only one near is the last of three drawers, and differs in the bits of the others.
+    last = (1 << 25) - 1
+    crowd = {f"s{number}": chance.getrandbits(20) for number in range(DRAWER_LIMIT + 50)}
+    fingerprints(tmp_path / "old.jsonl", crowd | {"last": last})
+    fingerprints(tmp_path / "new.jsonl", {"n": last ^ 1 ^ 1 << 13})
+    prepared = ("--fingerprint-field", "f")
+    result("load", *prepared, "old.jsonl", cwd=tmp_path)
+    report = result("dedup", *prepared, "--against", "rocksdb:simhbase.db", "new.jsonl", cwd=tmp_path)
+    assert report["duplicates_of_stored"] == 1
 
 
 def test_nothing_read_has_no_sources_and_no_groups(tmp_path):
