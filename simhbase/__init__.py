@@ -17,7 +17,7 @@ A store:
   vacuum               Removes what moved and deleted documents have left behind in a store in HBase, and
                        documents of an embedded store that have expired.
   migrate              Copies the documents of a store to another one, which may have other drawers.
-  tables               create, check, describe and drop a store's tables.
+  tables               create, check, describe, snapshot, restore and drop a store's tables.
 
 Whole corpora:
   Inputs, InputOptions The documents of a corpus, and how they are read.

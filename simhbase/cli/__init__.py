@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, str] = {
     "idf": "Learn an IDF file or the boilerplate of a corpus.",
     "evaluate": "Measure recall and precision against given pairs.",
     "calibrate": "Measure schemes on a corpus, and recommend one.",
-    "tables": "Create, check, describe and drop a store's tables.",
+    "tables": "Create, check, describe, copy and drop a store's tables.",
 }
 
 

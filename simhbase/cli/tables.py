@@ -40,7 +40,7 @@ URLs of stores:
 """
 )
 def tables() -> None:
-    """Create, check, describe and drop a store's tables."""
+    """Create, check, describe, copy and drop a store's tables."""
 
 
 @tables.command(short_help="Create what is missing of a store, with a profile.")
@@ -145,6 +145,44 @@ def ddl(url: str, wanted: Mapping[str, Any], chosen: ProfileOptions, output: Out
     message("run this in the hbase shell (hbase shell FILE), then 'simhbase tables create' for the profile")
 
 
+@tables.command(short_help="Keep a copy of a store as it is.")
+@click.argument("name", metavar="PATH|NAME")
+@store_option
+@json_option
+def snapshot(name: str, url: str, output: Output) -> None:
+    """Keep a copy of a store as it is: of an embedded one in the folder PATH, which must not exist.
+
+    It is a store itself (--store rocksdb:PATH), and takes hardly any room on the same file system until the
+    store changes. It is made as a writer would: while another process writes to the store, this ends with 13.
+
+    Of a store in HBase, this prints what takes snapshots of the tables in the hbase shell, in an order in
+    which writers may go on; their names are NAME-documents and the like.
+    """
+    _show(store_tables.snapshot(url, name), output)
+
+
+@tables.command(short_help="Make a store of a copy that 'snapshot' kept.")
+@click.argument("name", metavar="PATH|NAME")
+@store_option
+@json_option
+def restore(name: str, url: str, output: Output) -> None:
+    """Make a store of a copy that 'simhbase tables snapshot' kept; the copy stays.
+
+    There must be no store yet at --store ('simhbase tables drop' deletes one). Of a store in HBase, this
+    prints what makes its tables of the snapshots NAME-documents and the like in the hbase shell, which stops
+    where a table exists.
+    """
+    _show(store_tables.restore(url, name), output)
+
+
+def _show(made: store_tables.Snapshot, output: Output) -> None:
+    if made.script is None:
+        output.summary({"store": made.store, "snapshot": made.name})
+    else:
+        output.script(made.script)
+        message("run this in the hbase shell (hbase shell FILE)")
+
+
 @tables.command(short_help="Delete a store with all its data.")
 @administered_store
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -152,11 +190,13 @@ def ddl(url: str, wanted: Mapping[str, Any], chosen: ProfileOptions, output: Out
 def drop(url: str, yes: bool, output: Output) -> None:
     """Delete a store with all its data, or what an interrupted creation left of one.
 
+    'simhbase tables snapshot' keeps a copy first.
     In HBase a namespace that 'simhbase tables create' made is deleted with its last table.
     """
     if not yes:
         names, documents = store_tables.listed(url)
         content = "not complete" if documents is None else f"about {documents:,} documents"
+        message("simhbase tables snapshot keeps a copy")
         click.confirm(f"Delete {', '.join(names)} ({content})?", abort=True, err=True)
     store_tables.drop(url)
     output.summary({"store": url, "dropped": True})

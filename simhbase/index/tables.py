@@ -20,6 +20,7 @@ from typing import cast
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing, UsageError
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import DRAWER_LIMIT
+from simhbase.index.snapshots import Snapshot, restore, snapshot
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import create_store, drop_store, droppable, hbase, open_store
@@ -34,12 +35,15 @@ __all__ = [
     "DescribedTables",
     "DroppedTables",
     "LiveTable",
+    "Snapshot",
     "check",
     "create",
     "ddl",
     "describe",
     "drop",
     "listed",
+    "restore",
+    "snapshot",
 ]
 
 _NOT_IN_HBASE = "only tables in HBase have that, and {} is no HBase store"

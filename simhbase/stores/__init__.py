@@ -31,6 +31,12 @@ def drop_store(url: str) -> None:
     _backend(url).drop_store(url)
 
 
+def copy_store(url: str, folder: str) -> None:
+    """Makes a folder that is the same embedded store as it is now. Raises TablesMissing, StoreBusy,
+    StoreFailed, and UsageError where something is there already."""
+    _backend(url).copy_store(url, folder)
+
+
 def droppable(url: str) -> list[str]:
     """The names of what `drop_store` would delete: of a store, or of the half of one that a creation
     left which was interrupted. Raises TablesMissing where there is nothing."""

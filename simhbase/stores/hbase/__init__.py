@@ -5,6 +5,7 @@ URL: hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -19,6 +20,7 @@ from simhbase.stores.hbase.url import Address, parse
 __all__ = [
     "HBaseStore",
     "check_tables",
+    "clone_script",
     "create_store",
     "create_tables",
     "describe_tables",
@@ -27,6 +29,7 @@ __all__ = [
     "has_administration",
     "open_store",
     "script",
+    "snapshot_script",
     "specification",
     "table_warnings",
 ]
@@ -137,6 +140,24 @@ def script(url: str, options: Options = DEFAULT_OPTIONS) -> str:
         "# `simhbase tables create` stores the profile in them.\n\n"
         f"{ddl.render_script(_specification(address, options))}"
     )
+
+
+def snapshot_script(url: str, name: str) -> str:
+    """What takes snapshots of a URL's tables in the HBase shell. Raises UsageError."""
+    return ddl.render_snapshots(specification(url), _snapshot_name(name))
+
+
+def clone_script(url: str, name: str) -> str:
+    """What makes a URL's tables of such snapshots in the HBase shell. Raises UsageError."""
+    return ddl.render_clones(specification(url), _snapshot_name(name))
+
+
+def _snapshot_name(name: str) -> str:
+    if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
+        raise UsageError(
+            f"{name!r} names no snapshot in HBase: give letters, digits, and _, - or . behind the first"
+        )
+    return name
 
 
 def _specification(address: Address, options: Options) -> list[TableSpec]:

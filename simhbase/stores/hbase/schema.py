@@ -346,6 +346,32 @@ def render_script(tables: Sequence[TableSpec]) -> str:
     return "\n\n".join([*commands, *map(render_shell, tables), "exit\n"])
 
 
+# A document is committed in documents behind its hints in fingerprints and index: in this order no snapshot
+# has a document without them. How far loads are, in meta, must not be ahead of the documents.
+_SNAPSHOT_ORDER = ("meta", "documents", "fingerprints", "index", "obsolete")
+
+
+def render_snapshots(tables: Sequence[TableSpec], name: str) -> str:
+    """A file for the HBase shell that takes snapshots of TABLES, of which each gets a name with this one."""
+    by_name = dict(zip(TABLES, tables, strict=True))
+    snapshots = [
+        f"snapshot {_quoted(by_name[table].full_name)}, {_quoted(f'{name}-{table}')}"
+        for table in _SNAPSHOT_ORDER
+    ]
+    return "\n".join([*snapshots, "exit\n"])
+
+
+def render_clones(tables: Sequence[TableSpec], name: str) -> str:
+    """A file for the HBase shell that makes TABLES of such snapshots. The last is meta, with the profile:
+    until then the others count as no store. The shell stops at a table that exists."""
+    namespaces = sorted({table.namespace for table in tables} - {DEFAULT_NAMESPACE})
+    clones = [
+        f"clone_snapshot {_quoted(f'{name}-{table}')}, {_quoted(spec.full_name)}"
+        for table, spec in zip(TABLES, tables, strict=True)
+    ]
+    return "\n".join([*map(_render_namespace, namespaces), *clones, "exit\n"])
+
+
 def _render_namespace(namespace: str) -> str:
     return (
         f"begin\n  create_namespace {_quoted(namespace)}\n"

@@ -13,17 +13,36 @@ ruin the parent's log. So a store that was opened before a fork refuses to work 
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from rocksdict import Rdict
 
 from simhbase.stores.base import Access
 from simhbase.stores.rocksdb.database import Failures, open_writer
-from simhbase.stores.rocksdb.folder import is_store, make_folder, nothing_there, path_of, require_store
+from simhbase.stores.rocksdb.folder import (
+    is_store,
+    make_folder,
+    make_room,
+    nothing_there,
+    path_of,
+    require_store,
+    sync_name,
+)
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.ingestion import remove_files
 from simhbase.stores.rocksdb.options import INDEX, database_options
 from simhbase.stores.rocksdb.store import RocksStore
 
-__all__ = ["INDEX", "RocksStore", "create_store", "drop_store", "droppable", "is_store", "open_store"]
+__all__ = [
+    "INDEX",
+    "RocksStore",
+    "copy_store",
+    "create_store",
+    "drop_store",
+    "droppable",
+    "is_store",
+    "open_store",
+]
 
 
 def open_store(url: str, access: Access) -> RocksStore:
@@ -58,6 +77,17 @@ def drop_store(url: str) -> None:
     with Failures("dropping", url):
         Rdict.destroy(str(path_of(url)), database_options())
         remove_files(path_of(url))
+
+
+def copy_store(url: str, folder: str) -> None:
+    """Makes a folder that is the same store as it is now. Raises TablesMissing, StoreBusy, StoreFailed, and
+    UsageError where something is there already."""
+    path, copied = path_of(url), path_of(f"rocksdb:{folder}")
+    require_store(url, path)
+    make_room(path, copied)
+    with closing(open_store(url, "write")) as store:
+        store.database.copy_to(copied)
+    sync_name(copied)
 
 
 def droppable(url: str) -> list[str]:

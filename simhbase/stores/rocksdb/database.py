@@ -16,7 +16,7 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from rocksdict import AccessType, DbClosedError, Options, Rdict, ReadOptions, WriteBatch
+from rocksdict import AccessType, Checkpoint, DbClosedError, Options, Rdict, ReadOptions, WriteBatch
 
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.stores.base import PART_ROWS, Size
@@ -165,6 +165,12 @@ class Database:
             finally:
                 for family in self.families.values():
                     family.set_options({_MERGED_FROM: str(L0_FILES)})
+
+    def copy_to(self, folder: Path) -> None:
+        """Makes a folder with all that is stored by now, whole or not at all. Files of rows never change, so
+        that hard links to them do on the same file system."""
+        with self.writing:
+            Checkpoint(self.rdict).create_checkpoint(str(folder))
 
     def sync(self) -> None:
         """Brings the log to the disk."""

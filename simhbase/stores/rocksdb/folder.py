@@ -49,9 +49,25 @@ def make_folder(url: str, path: Path) -> None:
         if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not is_store(path))):
             raise UsageError(f"{url}: the path holds something else, give the store a folder of its own")
         path.mkdir(parents=True, exist_ok=True)
-        # RocksDB syncs what is in its folder, not the folder's own name.
-        above = os.open(path.absolute().parent, os.O_RDONLY)
-        try:
-            os.fsync(above)
-        finally:
-            os.close(above)
+        sync_name(path)
+
+
+def make_room(store: Path, folder: Path) -> None:
+    """Makes what a folder for a copy of a store lies in. Raises UsageError where something is there."""
+    with Failures("copying", f"rocksdb:{store}"):
+        if os.path.lexists(folder):
+            raise UsageError(
+                f"{folder} exists already: name a folder that does not (simhbase tables drop deletes a store)"
+            )
+        if folder.resolve().is_relative_to(store.resolve()):
+            raise UsageError(f"{folder} lies in the folder of the store: name one outside")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+
+
+def sync_name(path: Path) -> None:
+    """Brings a folder's own name to the disk: RocksDB syncs what is in it."""
+    above = os.open(path.absolute().parent, os.O_RDONLY)
+    try:
+        os.fsync(above)
+    finally:
+        os.close(above)
