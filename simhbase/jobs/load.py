@@ -32,7 +32,7 @@ T = TypeVar("T")
 _LOOKED_AT = 1.0  # seconds between tries to get what another process has
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
 # The same where nothing has to be made of texts: so many that an embedded store takes them as files.
-PREPARED_CHUNKS_AT_ONCE = 256
+PREPARED_CHUNKS_AT_ONCE = 128
 SETTLED = 100_000  # documents that were written, from which on a store is settled
 
 

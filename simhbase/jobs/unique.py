@@ -55,16 +55,17 @@ def load_all(index: Index, ids: Sequence[str], fingerprints: FingerprintBatch) -
     return Loaded([None] * len(ids), index.add_batch(ids, fingerprints))
 
 
-def load_unique(
+def duplicates_of(
     index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, min_similarity: float | None = None
-) -> Loaded:
-    """Stores those of n documents, one after the other, that have no stored document near.
+) -> list[DuplicateOf | None]:
+    """For each of n documents, stored one after the other, the nearest stored one that it is a duplicate of,
+    None for those to be stored, which `store_kept` does.
 
-    ids: valid and different; min_similarity: see Index.find. A document that has one is a duplicate of
-    the nearest, and leaves the store as it was. A document that is stored
-    already is replaced, and neither the old nor the new one is a duplicate of the other; once
-    replaced, it counts with its new fingerprint alone. So the outcome is that of n calls with a
-    document each, whatever other threads store meanwhile where `Store.exclusive` keeps them out.
+    ids: valid and different; min_similarity: see Index.find. A document that is a duplicate leaves the store
+    as it was. A document that is stored already is replaced, and neither the old nor the new one is a
+    duplicate of the other; once replaced, it counts with its new fingerprint alone. So the outcome is that of
+    n calls with a document each, whatever other threads store meanwhile where `Store.exclusive` keeps them
+    out.
 
     Loading again keeps the same documents, with one exception: those dropped for the sake of a
     stored document that was replaced later, by a text that is not near them, are then kept.
@@ -72,14 +73,6 @@ def load_unique(
     Drawers longer than the reader's usual limit are read to their end for a document that has
     nothing near so far. (Its duplicates may then be said to be of another than the nearest one.)
     """
-    with index.store.exclusive():
-        return store_kept(index, ids, fingerprints, duplicates_of(index, ids, fingerprints, min_similarity))
-
-
-def duplicates_of(
-    index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, min_similarity: float | None = None
-) -> list[DuplicateOf | None]:
-    """What `load_unique` would find each of n documents to be a duplicate of, None for those to be stored."""
     return _Selection(index, ids, fingerprints, min_similarity).run()
 
 

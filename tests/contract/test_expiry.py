@@ -11,13 +11,13 @@ from simhbase.index.migrate import Migration
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.vacuum import Removed, Vacuum
 from simhbase.index.writer import REFRESHED, now
-from simhbase.jobs.unique import load_unique
 from simhbase.model import Document
 from simhbase.profile import Profile
 from simhbase.stores import create_store
 from tests.command_line import texts
 from tests.contract.conftest import Backend
 from tests.contract.plain import all_rows
+from tests.selection import load_unique
 
 TTL = 1000  # seconds
 PROFILES = [

@@ -23,7 +23,6 @@ from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.vacuum import DAY, Vacuum
 from simhbase.index.writer import CHANCE, HintingWriter, now
-from simhbase.jobs.unique import load_unique
 from simhbase.profile import Profile, make_profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.hbase import clocks, create_tables
@@ -45,6 +44,7 @@ from tests.history import (
 )
 from tests.kept import repaired, rows_for, rows_of, vacuumed
 from tests.load import Load, Processes, changing
+from tests.selection import load_unique
 from tests.stopping import Crash, Stopping
 
 pytestmark = pytest.mark.hbase_cluster

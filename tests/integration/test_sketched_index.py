@@ -22,10 +22,10 @@ from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.jobs.groups import Compared, groups
-from simhbase.jobs.unique import load_unique
 from simhbase.model import AddReport
 from simhbase.parallel import map_in_order
 from tests import reference
+from tests.selection import load_unique
 from tests.simulated import Server, SimulatedStore
 
 MINHASH, VERIFIED = Profile(scheme="minhash"), Profile(verify=True, k=3)

@@ -18,8 +18,9 @@ from simhbase.index import Index
 from simhbase.index.check import Checker
 from simhbase.index.rows import Entry, State, document_id
 from simhbase.jobs import unique as loader
-from simhbase.jobs.unique import DuplicateOf, Loaded, load_all, load_unique
+from simhbase.jobs.unique import DuplicateOf, Loaded, load_all
 from simhbase.model import AddReport
+from tests.selection import load_unique
 
 Document = tuple[str, int]
 K = 3

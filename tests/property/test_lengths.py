@@ -9,7 +9,7 @@ import simhbase
 from simhbase import Document, Profile
 from simhbase.drawers.memory_index import MemoryIndex
 from simhbase.drawers.scheme import threshold_of
-from simhbase.jobs.unique import load_unique
+from tests.selection import load_unique
 
 PROFILE = Profile(scheme="minhash", threshold="auto")
 FINGERPRINTER = PROFILE.fingerprinter()

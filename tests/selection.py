@@ -1,0 +1,15 @@
+"""Storing of what has nothing near, as a load does it."""
+
+from collections.abc import Sequence
+
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import Index
+from simhbase.jobs.unique import Loaded, duplicates_of, store_kept
+
+
+def load_unique(
+    index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, min_similarity: float | None = None
+) -> Loaded:
+    """Stores those of n documents, one after the other, that have no stored document near."""
+    with index.store.exclusive():
+        return store_kept(index, ids, fingerprints, duplicates_of(index, ids, fingerprints, min_similarity))
