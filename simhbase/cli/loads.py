@@ -38,18 +38,26 @@ def loads(context: click.Context, url: str, output: Output) -> None:
 
 
 @loads.command()
-@click.argument("name")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--finished", is_flag=True, help="Forget all loads that have finished.")
 @store_option
 @json_option
-def forget(name: str, url: str, output: Output) -> None:
-    """Forget how far a load is: run again, it begins anew.
+def forget(names: tuple[str, ...], finished: bool, url: str, output: Output) -> None:
+    """Forget how far loads are: run again, they begin anew.
 
-    What it has stored stays.
+    What they have stored stays.
     """
+    if not names and not finished:
+        raise UsageError("name the loads to forget, or give --finished: simhbase loads shows their names")
     with open_index(url) as index:
-        if not index.forget_load(name):
-            raise UsageError(f"no load {name!r}: simhbase loads shows their names")
-    output.summary({"forgotten": name})
+        known = index.loads()
+        if missing := sorted(set(names).difference(state.name for state in known)):
+            raise UsageError(f"no load {', '.join(map(repr, missing))}: simhbase loads shows their names")
+        done = [state.name for state in known if finished and state.progress == "finished"]
+        forgotten = list(dict.fromkeys([*names, *done]))
+        for name in forgotten:
+            index.forget_load(name)
+    output.summary({"forgotten": forgotten})
 
 
 def _values(state: LoadState) -> dict[str, object]:

@@ -53,15 +53,15 @@ def dedup(
     layout is chosen for its k where none is given. min_similarity: matches must also share so much of their
     shingles (Jaccard), counted exactly: by default the profile's threshold, 0.65 where it has none, 0.5 where
     that is auto; 0: the fingerprints alone decide, as they do of inputs that are fingerprints. keep: which
-    document of a group is its representative: "first" in input order, "longest", "newest" (with the greatest
-    value of `date_field`), or with the greatest ("-FIELD": least) value of a field; values are compared as
-    numbers where all are, else as texts. chains: a group is a connected component of matches; else a
-    representative and what matches it. against: the URL of a store, which stays as it is: documents that
-    match a stored one (of another id) are its duplicates, and the others are grouped; the profile is the
-    store's. It holds no texts: where it keeps sketches they tell the similarity, of which `min_similarity` is
-    the least, else its fingerprints alone decide. unique, duplicates: files to write the documents that are
-    kept to, and the others with their representatives and groups, as JSON lines: the report has their numbers
-    alone.
+    document of a group is its representative: "first" in input order, "longest", "newest" or "oldest" (with
+    the greatest or the least value of `date_field`), or with the greatest ("-FIELD": least) value of a field;
+    values are compared as numbers where all are, else as texts. chains: a group is a connected component of
+    matches; else a representative and what matches it. against: the URL of a store, which stays as it is:
+    documents that match a stored one (of another id) are its duplicates, and the others are grouped; the
+    profile is the store's. It holds no texts: where it keeps sketches they tell the similarity, of which
+    `min_similarity` is the least, else its fingerprints alone decide. unique, duplicates: files to write the
+    documents that are kept to, and the others with their representatives and groups, as JSON lines: the
+    report has their numbers alone.
 
     Fingerprints and values are kept in memory; ids, what is written, and the texts where they are compared,
     on disk until the end, beside the files or else in the folder for temporary ones. Raises UsageError for

@@ -44,14 +44,14 @@ class Preference:
 
 
 def preference(name: str, date_field: str) -> Preference | None:
-    """What `first` (None: input order), `longest`, `newest` (by the date field), a field's name or one behind
-    a minus stands for. Raises UsageError for no name."""
+    """What `first` (None: input order), `longest`, `newest` and `oldest` (by the date field), a field's name
+    or one behind a minus stands for. Raises UsageError for no name."""
     if name in ("first", "longest"):
         return None if name == "first" else Preference(None)
-    field = date_field if name == "newest" else name.removeprefix("-")
+    field = date_field if name in ("newest", "oldest") else name.removeprefix("-")
     if not field:
-        raise UsageError(f"`keep={name!r}`: name a field, or use first, longest or newest")
-    return Preference(field, -1 if name.startswith("-") else 1)
+        raise UsageError(f"`keep={name!r}`: name a field, or use first, longest, newest or oldest")
+    return Preference(field, -1 if name == "oldest" or name.startswith("-") else 1)
 
 
 def text_among_numbers(values: Sequence[Value | None]) -> str | None:

@@ -345,10 +345,17 @@ def test_loads_lists_and_forgets(tmp_path):
     assert re.search(r"^nightly +finished .* \d+ +0 +\d+ ", shown, re.MULTILINE)
     line = result("loads", *store, cwd=tmp_path)
     assert (line["name"], line["state"], line["reason"]) == ("nightly", "finished", None)
-    assert result("loads", "forget", "nightly", *store, cwd=tmp_path) == {"forgotten": "nightly"}
+    assert result("loads", "forget", "nightly", *store, cwd=tmp_path) == {"forgotten": ["nightly"]}
     again = run("loads", "forget", "nightly", *store, cwd=tmp_path)
     assert (again.returncode, b"no load 'nightly'" in again.stderr) == (2, True)
     assert run("loads", *store, cwd=tmp_path).stdout == b""
+    for name in ("one", "two"):
+        run("load", "a.jsonl", "--name", name, *store, cwd=tmp_path)
+    none = run("loads", "forget", *store, cwd=tmp_path)
+    assert (none.returncode, b"--finished" in none.stderr) == (2, True)
+    both = {"forgotten": ["two", "one"]}
+    assert result("loads", "forget", "two", "--finished", *store, cwd=tmp_path) == both
+    assert result("loads", "forget", "--finished", *store, cwd=tmp_path) == {"forgotten": []}
 
 
 def test_a_load_waits_for_the_store_as_long_as_it_may(tmp_path):
