@@ -8,7 +8,9 @@ step, and no hint ever lies. Elsewhere (`HintingWriter`) any number of processes
 hints first, then one commit, the documents row. Nothing is deleted there; what a document leaves behind is
 noted in the table obsolete, for vacuum. Every cell of an operation has one version, later than what the
 operation has seen; the last writer wins by version, so that calls which are repeated, or carried out late,
-change nothing. A crash leaves hints that lead nowhere, and never a document without rows.
+change nothing. Copies from another store, and deletes of what is as it was seen, take the version of their
+documents row from the past; their other rows have the time of now, by which vacuum goes. A crash leaves hints
+that lead nowhere, and never a document without rows.
 """
 
 from __future__ import annotations
