@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -123,7 +123,9 @@ def load(
                 checkpoints.begin_anew()
                 report = _Load(task, target, checkpoints, patience).run()
         if report.added + report.moved >= SETTLED:
-            target.make().store.settle()
+            # All is done but this, which whoever has no time for may leave out.
+            with suppress(KeyboardInterrupt):
+                target.make().store.settle()
     for warning in warnings_of(report.sources):
         inputs.watcher.note(warning)
     return replace(report, seconds=round(monotonic() - start, 3))

@@ -532,6 +532,26 @@ def test_a_run_says_how_many_documents_another_one_has_done(folders, small_write
     assert done <= 60
 
 
+@pytest.mark.parametrize("stop", [False, True])
+def test_a_large_load_settles_its_store_unless_somebody_has_no_time_for_that(folders, monkeypatch, stop):
+    settled = []
+
+    def settle(self: object) -> None:
+        settled.append(self)
+        if stop:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("simhbase.stores.rocksdb.store.RocksStore.settle", settle)
+    monkeypatch.setattr(load_job, "SETTLED", 20)
+    folder = folders()
+    assert load_into(folder).loaded >= 20
+    assert len(settled) == 1
+    (state,) = loads(folder)
+    assert state.progress == "finished"
+    load_into(folder)  # nothing is new
+    assert len(settled) == 1
+
+
 def test_a_store_is_told_behind_forget(tmp_path):
     corpus(tmp_path / "a.jsonl", 20)
     run("load", "a.jsonl", "--name", "n", cwd=tmp_path)
