@@ -5,12 +5,15 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import simhbase
 from simhbase import Profile
+from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile
 from simhbase.stores import open_store
 from simhbase.stores.rocksdb.store import BATCH_ROWS
@@ -258,3 +261,40 @@ def test_a_store_that_one_machine_has_outgrown_goes_to_hbase(hbase, tmp_path):
 
 def migrate_back(tmp_path, url):
     return result("migrate", "--store", url, *TO[:1], "rocksdb:s.db", cwd=tmp_path)
+
+
+def test_writers_go_on_with_the_source_until_the_switch(tmp_path):
+    """The target misses nothing in the end, and its readers never find damage."""
+    url, to = (f"rocksdb:{tmp_path / name}" for name in ("s.db", "t.db"))
+    chance = random.Random(1)
+    ids = [f"d{number}" for number in range(300)]
+    has_begun, is_over = threading.Event(), threading.Event()
+    load(tmp_path, spread(300))
+
+    def write() -> None:
+        with simhbase.open(url) as index:
+            while not is_over.is_set():
+                some = chance.sample(ids, 20)
+                index.add_fingerprints(some, [chance.getrandbits(64) for _ in some])
+                index.delete(chance.sample(ids, 5))
+                has_begun.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            assert has_begun.wait(60)
+            for _ in range(6):
+                simhbase.migrate(url, to, delete_missing=True)
+                assert simhbase.check(to).clean
+        finally:
+            is_over.set()
+        writing.result()
+    simhbase.migrate(url, to, delete_missing=True)
+    there, other = (content(store) for store in both_stores(tmp_path))
+    assert {**there, "meta": None} == {**other, "meta": None}
+    assert versions(url, ids) == versions(to, ids)
+
+
+def versions(url, ids):
+    with simhbase.open(url, access="read") as index:
+        return index.store.records("documents").get(list(map(document_key, ids)))
