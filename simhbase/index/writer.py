@@ -220,19 +220,36 @@ class HintingWriter:
     def add(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> AddReport:
         """See Writer."""
         batch, rejected = admitted(ids, fingerprints)
-        found = known(self.store, batch.ids)
-        time = self.clock()
-        changed = _changed(self.store, self.scheme, batch, found, _refreshed_before(self.store, time))
-        for version, numbers in self._by_version(time, changed, found):
-            self._add(version, batch[numbers], [found[number] for number in numbers])
-        return _report(batch, found) + AddReport(rejected=tuple(rejected))
+        plan = self.plan(batch)
+        for step in plan.steps:
+            self.put(step)
+        return plan.report + AddReport(rejected=tuple(rejected))
 
-    def _add(self, version: int, batch: Batch, found: Sequence[Known | None]) -> None:
-        """Each line waits until the one before is acknowledged."""
-        self._note_obsolete(version, _left_behind(batch, found))
-        self.store.records("fingerprints").put(batch.listings(self.scheme), version)
-        self.store.drawers.add(batch.index_keys(self.scheme))
-        self.store.records("documents").put(batch.commits(self.scheme), version)
+    def plan(self, batch: Batch, version: int | None = None, *, has_documents: bool = True) -> Plan:
+        """What to write so that these documents are stored.
+
+        version: that of those which nothing prevents from having it, by default the time; has_documents:
+        False where nothing is stored, so that nobody has to look.
+        """
+        found = known(self.store, batch.ids) if has_documents else [None] * len(batch.ids)
+        version = self.version() if version is None else version
+        changed = _changed(self.store, self.scheme, batch, found, _refreshed_before(self.store, version))
+        steps = [
+            Step(at, chosen := batch[numbers], _left_behind(chosen, [found[number] for number in numbers]))
+            for at, numbers in self._by_version(version, changed, found)
+        ]
+        return Plan(steps, _report(batch, found))
+
+    def put(self, step: Step) -> None:
+        """Carries out a step of a plan. Each line waits until the one before is acknowledged."""
+        self._note_obsolete(step.version, step.left)
+        self.store.records("fingerprints").put(step.batch.listings(self.scheme), step.version)
+        self.store.drawers.add(step.batch.index_keys(self.scheme))
+        self.store.records("documents").put(step.batch.commits(self.scheme), step.version)
+
+    def version(self) -> int:
+        """That of an operation which begins now."""
+        return self.clock() + self.chance(CHANCE)
 
     def delete(self, ids: Sequence[str]) -> int:
         """See Writer. What is left of a document says that it is deleted: a delete of HBase's own would
@@ -240,7 +257,7 @@ class HintingWriter:
         storable = _storable(ids)
         found = known(self.store, storable)
         stored = [number for number, each in enumerate(found) if each and each.stored]
-        for version, numbers in self._by_version(self.clock(), stored, found):
+        for version, numbers in self._by_version(self.version(), stored, found):
             gone = _stored([storable[number] for number in numbers], [found[number] for number in numbers])
             self._note_obsolete(version, [(document, each.entry) for document, each in gone])
             tombstones = [_tombstone(document, each) for document, each in gone]
@@ -253,9 +270,7 @@ class HintingWriter:
         way has ended when vacuum comes to it."""
         ids = list(seen)
         gone = _stored_as_seen(seen, ids, known(self.store, ids))
-        self._note_obsolete(
-            self.clock() + self.chance(CHANCE), [(document, each.entry) for document, each in gone]
-        )
+        self._note_obsolete(self.version(), [(document, each.entry) for document, each in gone])
         self.store.records("documents").put(
             [_tombstone(document, each) for document, each in gone],
             [each.version + 1 + self.chance(SMALL_CHANCE) for _, each in gone],
@@ -271,7 +286,7 @@ class HintingWriter:
         if not older:
             return _copied(found, versions)
         batch = Batch(list(ids), fingerprints)[older]
-        time = self.clock() + self.chance(CHANCE)
+        time = self.version()
         self._note_obsolete(time, _left_behind(batch, [found[number] for number in older]))
         self.store.records("fingerprints").put(batch.listings(self.scheme), time)
         self.store.drawers.add(batch.index_keys(self.scheme))
@@ -280,11 +295,10 @@ class HintingWriter:
         return _copied(found, versions)
 
     def _by_version(
-        self, time: int, numbers: Sequence[int], found: Sequence[Known | None]
+        self, version: int, numbers: Sequence[int], found: Sequence[Known | None]
     ) -> Iterator[tuple[int, list[int]]]:
-        """Documents by the version that they get: this machine's time, or later than what was seen where a
-        clock that is ahead of this one has written it."""
-        version = time + self.chance(CHANCE)
+        """Documents by the version that they get: this one, or later than what was seen where a clock that is
+        ahead of this one has written it."""
         ahead = [number for number in numbers if (each := found[number]) and each.version >= version]
         late = set(ahead)
         on_time = [number for number in numbers if number not in late]
@@ -296,8 +310,28 @@ class HintingWriter:
 
     def _note_obsolete(self, version: int, left: Sequence[tuple[str, Entry]]) -> None:
         if left:
-            keys = [Obsolete(version, entry.fingerprint, document).key() for document, entry in left]
-            self.store.records("obsolete").put([(key, b"") for key in keys], version)
+            self.store.records("obsolete").put(_obsolete_rows(version, left), version)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Documents to write with one version, and of those that move what they were."""
+
+    version: int
+    batch: Batch
+    left: Sequence[tuple[str, Entry]]
+
+    def obsolete_rows(self) -> list[tuple[bytes, bytes]]:
+        """The rows in the table obsolete."""
+        return _obsolete_rows(self.version, self.left)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an add has to write, and what it will have done."""
+
+    steps: Sequence[Step]
+    report: AddReport
 
 
 @dataclass(frozen=True)
@@ -481,6 +515,10 @@ def _refreshed_before(store: Store, time: int) -> int | None:
 def _alive(found: Sequence[Known | None], since: int) -> list[Known | None]:
     """What has not expired."""
     return [each if each and each.version >= since else None for each in found]
+
+
+def _obsolete_rows(version: int, left: Sequence[tuple[str, Entry]]) -> list[tuple[bytes, bytes]]:
+    return [(Obsolete(version, entry.fingerprint, document).key(), b"") for document, entry in left]
 
 
 def _report(batch: Batch, found: Sequence[Known | None]) -> AddReport:

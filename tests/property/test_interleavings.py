@@ -23,7 +23,7 @@ from simhbase.index.check import Checker
 from simhbase.index.reader import Reader
 from simhbase.index.rows import listing_key
 from simhbase.index.vacuum import Vacuum
-from simhbase.index.writer import Batch, HintingWriter, Known, known
+from simhbase.index.writer import Batch, HintingWriter, Step, known
 from tests.exploration import (
     LIKE,
     OTHER,
@@ -189,34 +189,32 @@ def test_two_writers_that_both_move_a_document_twice():
 class ForgetsListings(HintingWriter):
     """Deletes in the hot path what it leaves behind."""
 
-    def _add(self, version: int, batch: Batch, found: Sequence[Known | None]) -> None:
-        super()._add(version, batch, found)
-        left = [
-            listing_key(each.entry.fingerprint, document)
-            for document, fingerprint, each in zip(batch.ids, batch.fingerprints, found, strict=True)
-            if each and each.stored and each.entry.fingerprint != fingerprint
-        ]
-        self.store.records("fingerprints").delete(left, [version] * len(left))
+    def put(self, step: Step) -> None:
+        super().put(step)
+        left = [listing_key(entry.fingerprint, document) for document, entry in step.left]
+        self.store.records("fingerprints").delete(left, [step.version] * len(left))
 
 
 class CommitsFirst(HintingWriter):
-    def _add(self, version: int, batch: Batch, found: Sequence[Known | None]) -> None:
-        self.store.records("documents").put(batch.commits(self.scheme), version)
-        super()._add(version, batch, found)
+    def put(self, step: Step) -> None:
+        self.store.records("documents").put(step.batch.commits(self.scheme), step.version)
+        super().put(step)
 
 
 class TimesRowsItself(HintingWriter):
     """Gives index rows its own version in place of the server's time."""
 
-    def _add(self, version: int, batch: Batch, found: Sequence[Known | None]) -> None:
-        self.store.records("fingerprints").put(batch.listings(self.scheme), version)
-        self.store.drawers.add(batch.index_keys(self.scheme), version)
-        self.store.records("documents").put(batch.commits(self.scheme), version)
+    def put(self, step: Step) -> None:
+        self.store.records("fingerprints").put(step.batch.listings(self.scheme), step.version)
+        self.store.drawers.add(step.batch.index_keys(self.scheme), step.version)
+        self.store.records("documents").put(step.batch.commits(self.scheme), step.version)
 
 
 class TakesHintsFromThePast(HintingWriter):
     def copy(self, ids: Sequence[str], fingerprints: FingerprintBatch, versions: Sequence[int]) -> None:
-        self._add(versions[0], Batch(list(ids), fingerprints), known(self.store, ids))
+        found = zip(ids, known(self.store, ids), strict=True)
+        left = [(document, each.entry) for document, each in found if each and each.stored]
+        self.put(Step(versions[0], Batch(list(ids), fingerprints), left))
 
 
 class TrustsListings(Reader):
