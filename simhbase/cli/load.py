@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -60,6 +61,19 @@ Examples:
     callback=converted(seconds),
     help="Wait so long while another process writes to an embedded store or runs this load, as 30m or 2h.",
 )
+@click.option(
+    "--via",
+    type=click.Choice(["hfiles"]),
+    hidden=True,
+    help="Load into HBase by files that its own tools make and load, past gateways and write-ahead logs.",
+)
+@click.option(
+    "--work-folder",
+    metavar="FOLDER | URI",
+    hidden=True,
+    help="With --via hfiles: folder for its files, which HBase's tools can read, or hdfs://...; about 2 kB a "
+    "document. [default: TMPDIR]",
+)
 @output_option("--unique", "With --unique-only: file for the documents that were stored. " + UNIQUE_LINES)
 @output_option(
     "--duplicates", "With --unique-only: file for the others, each with the document it duplicates."
@@ -74,6 +88,8 @@ def load(
     ids_are_unique: bool,
     name: str | None,
     lock_wait: int,
+    via: Literal["hfiles"] | None,
+    work_folder: str | None,
     unique: Path | None,
     duplicates: Path | None,
     output: Output,
@@ -87,7 +103,8 @@ def load(
     A load that was stopped or killed goes on where it was when it is run again with the same inputs and
     options, and ends with the same rows and files. `simhbase loads` lists them. With --lock-wait 2h it waits
     so long while another process writes to the store. With many millions of ids, --ids-are-unique spares the
-    search for repeated ones.
+    search for repeated ones. With --via hfiles millions of documents go into HBase by files that HBase's own
+    tools make, in --work-folder FOLDER: docs/hbase.md has more of it.
     """
     report = load_documents(
         or_stdin(inputs),
@@ -100,6 +117,8 @@ def load(
         duplicates=duplicates,
         name=name,
         lock_wait=lock_wait,
+        via=via,
+        work_folder=work_folder,
     )
     output.report(report)
     end(report.counts)

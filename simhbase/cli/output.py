@@ -50,6 +50,8 @@ OPTIONS: Mapping[str, str] = {"share": "--boilerplate-share"} | {
         "unique",
         "unique_only",
         "verify",
+        "via",
+        "work_folder",
     )
 }
 _PARAMETER = re.compile(rf"`({'|'.join(OPTIONS)})(?:=(?:True|'([^'`]*)'))?`")

@@ -18,6 +18,7 @@ from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import Any, Self
 
@@ -98,7 +99,7 @@ class Checkpoints:
         self._manifest: Manifest | None = None
         self._digest = hashlib.blake2b(digest_size=16)
         self._digests: deque[str] = deque()  # after each chunk that was given out
-        self._leading: list[dict[str, Any]] = []  # the parts before there was a store: all was rejected
+        self._waiting: list[dict[str, Any]] = []  # parts that are not noted yet
         self.sources = SourceCounts(task.inputs.paths)
 
     def begin(self, index: Index) -> None:
@@ -118,6 +119,7 @@ class Checkpoints:
         """Forgets what an earlier run has noted."""
         self._digest = hashlib.blake2b(digest_size=16)
         self._digests.clear()
+        self._waiting.clear()
         self.sources = SourceCounts(self._task.inputs.paths)
         if self._manifest is not None:
             self._manifest.begin_anew()
@@ -158,15 +160,23 @@ class Checkpoints:
         for part in self._manifest.parts() if self._manifest else ():
             self._pass_over(part, islice(chunks, part["chunks"]), seen)
             self.sources.add(part["sources"])
-            self._live()
+            self.live()
         for chunk in chunks:
             self._digests.append(self._noted(chunk))
-            self._live()
+            self.live()
             yield chunk
 
-    def _live(self) -> None:
+    def live(self) -> None:
+        """Gives a sign of life, where it is time for one. Raises StoreBusy where another process goes on with
+        the load."""
         if self._manifest is not None:
             self._manifest.live()
+
+    @property
+    def place(self) -> str:
+        """A name for what this run writes elsewhere: that of the load, of which there is one run at a time;
+        else one that nobody else has."""
+        return self._name if self._manifest is not None else f"{self._name} {token_hex(8)}"
 
     def _pass_over(self, part: Mapping[str, Any], chunks: Iterator[Chunk], seen: SeenIds | None) -> None:
         options = self._task.inputs.options
@@ -213,30 +223,30 @@ class Checkpoints:
             ]
             self._manifest.note_pending({"digest": self._digests[chunks - 1], "duplicates": noted})
 
-    def advance(
-        self,
-        read: Batch,
-        sources: Mapping[str, Three],
-        counts: Mapping[str, int],
-        files: Mapping[str, OutputFile | None],
-    ) -> None:
-        """Notes that all of a batch is in the store and in the files. read: it as it was read, with the
-        repeats among its records; sources: what became of it, by source; counts: of all until now. Raises
-        StoreBusy where another process goes on with the load."""
+    def put_off(self, read: Batch, sources: Mapping[str, Three]) -> None:
+        """Takes a batch that counts from the next `advance` on. read: it as it was read, with the repeats
+        among its records; sources: what became of it, by source."""
         self.sources.add(sources)
+        if self._task.can_be_resumed:
+            digests = [self._digests.popleft() for _ in range(read.chunks)]
+            rejects = [number for number, item in enumerate(read.items) if isinstance(item, Reject)]
+            self._waiting.append(
+                {"chunks": read.chunks, "digest": digests[-1], "rejects": rejects, "sources": dict(sources)}
+            )
+
+    def advance(self, counts: Mapping[str, int], files: Mapping[str, OutputFile | None]) -> None:
+        """Notes that all batches until now are in the store and in the files. counts: of all of them, by
+        name. Raises StoreBusy where another process goes on with the load."""
         if not self._task.can_be_resumed:
             return
-        digests = [self._digests.popleft() for _ in range(read.chunks)]
-        rejects = [number for number, item in enumerate(read.items) if isinstance(item, Reject)]
-        kept = _kept(files)
-        part = {"chunks": read.chunks, "digest": digests[-1], "rejects": rejects, "sources": dict(sources)}
-        self._leading.append(part)
+        kept = _kept(files)  # always: where a compressed file was flushed can be told from its bytes
         if self._manifest is None:  # there is no store: all was rejected
             return
-        for number, part in enumerate(self._leading, self._manifest.state.parts):
+        for number, part in enumerate(self._waiting, self._manifest.state.parts):
             self._manifest.note_part(number, part)
-        count = self._manifest.state.parts + len(self._leading)
-        self._leading.clear()
+            self.live()
+        count = self._manifest.state.parts + len(self._waiting)
+        self._waiting.clear()
         self._manifest.change(parts=count, counts=dict(counts), files=kept)
 
     def note_all(self, index: Index, files: Mapping[str, OutputFile | None]) -> None:

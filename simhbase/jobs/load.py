@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from simhbase.corpus.inputs import Inputs, opened
 from simhbase.corpus.outputs import OutputBusy, OutputFile, PartDiffers, duplicate_line, unique_line
@@ -24,9 +24,12 @@ from simhbase.index.manifests import forgetting, require_name
 from simhbase.interrupt import interrupt_put_off
 from simhbase.jobs.checkpoints import Checkpoints, InputsChanged, Task
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
-from simhbase.jobs.source_report import SourceCounts, SourceReport, most_repeated, warnings_of
+from simhbase.jobs.source_report import SourceCounts, SourceReport, Three, most_repeated, warnings_of
 from simhbase.jobs.unique import DuplicateOf, Loaded, duplicates_of, load_all, store_kept
 from simhbase.profile import Profile, given_parameters, make_profile
+
+if TYPE_CHECKING:
+    from simhbase.jobs.hfiles import HFileLoad
 
 T = TypeVar("T")
 _LOOKED_AT = 1.0  # seconds between tries to get what another process has
@@ -73,6 +76,8 @@ def load(
     duplicates: str | Path | None = None,
     name: str | None = None,
     lock_wait: float = 0,
+    via: Literal["hfiles"] | None = None,
+    work_folder: str | Path | None = None,
 ) -> LoadReport:
     """Fingerprints documents and stores them; one whose id is stored already is replaced.
 
@@ -89,6 +94,11 @@ def load(
     cannot be read again (standard input) or an output not be cut (a pipe), it begins anew. lock_wait: seconds
     to wait while another process writes to an embedded store, or runs this load.
 
+    via: "hfiles" loads into HBase by files that HBase's own tools make and load, past its gateways and
+    write-ahead logs: for millions of documents, and not with `unique_only`; docs/hbase.md says more.
+    work_folder: where these tools can read, a folder or a URI such as hdfs://...; by default the system's
+    folder for what is temporary. It takes about 2 kB a document.
+
     Raises UsageError for what does not go together, before anything is read; StoreBusy where another process
     runs the load; UsageError also where the inputs of a named load have changed since it was stopped;
     ProfileMismatch, StoreUnreachable; TooManyRejects; TablesMissing where tables are dropped meanwhile, or
@@ -104,6 +114,8 @@ def load(
         ids_are_unique,
     )
     _require_fitting(task, name)
+    route = _Route(via, work_folder)
+    route.require_fitting(store, task)
     start = monotonic()
     patience = _Patience(lock_wait, inputs.watcher)
     # First: who does not get the store touches no file.
@@ -112,7 +124,7 @@ def load(
             if target.exists:
                 patience.wait_for(lambda: checkpoints.begin(target.make()))
             try:
-                report = _Load(task, target, checkpoints, patience).run()
+                report = _Load(task, target, checkpoints, patience, route).run()
             except (InputsChanged, PartDiffers) as error:
                 if name is not None:
                     raise UsageError(
@@ -121,7 +133,7 @@ def load(
                     ) from error
                 inputs.watcher.note(f"{error}: all is loaded anew")
                 checkpoints.begin_anew()
-                report = _Load(task, target, checkpoints, patience).run()
+                report = _Load(task, target, checkpoints, patience, route).run()
         if report.added + report.moved >= SETTLED:
             # All is done but this, which whoever has no time for may leave out.
             with suppress(KeyboardInterrupt):
@@ -146,6 +158,37 @@ def _require_fitting(task: Task, name: str | None) -> None:
             "`name` is for loads that can go on after they were stopped: those of a pipe, or into one, "
             "cannot. Leave it out, or use files"
         )
+
+
+@dataclass(frozen=True)
+class _Route:
+    """How documents come into the store. Raises UsageError for a way that does not exist, or does not go
+    together with the rest."""
+
+    via: str | None
+    work_folder: str | Path | None
+
+    def require_fitting(self, store: str, task: Task) -> None:
+        if self.via not in (None, "hfiles"):
+            raise UsageError(f"no `via` {self.via!r}: there is 'hfiles'")
+        if self.via is None and self.work_folder is not None:
+            raise UsageError("`work_folder` is for the files of `via='hfiles'`: it needs that")
+        if self.via is not None and not store.startswith("hbase:"):
+            raise UsageError("`via='hfiles'` loads into HBase: leave it out for other stores")
+        if self.via is not None and task.unique_only:
+            raise UsageError(
+                "`via='hfiles'` and `unique_only=True` do not go together: documents that are put aside are "
+                "not found by those that follow. Find the duplicates first (simhbase dedup --unique FILE), "
+                "and load that file, or leave `via='hfiles'` out"
+            )
+
+    def open(self, target: _Target, checkpoints: Checkpoints, watcher: Watcher) -> HFileLoad | None:
+        """What takes documents in the store's place; None where that takes them."""
+        if self.via is None:
+            return None
+        from simhbase.jobs.hfiles import HFileLoad  # the client of HBase takes time to load
+
+        return HFileLoad(target.make(), self.work_folder, checkpoints.place, checkpoints.live, watcher.note)
 
 
 def _report(tally: _Tally, counts: Counts, sources: SourceCounts) -> LoadReport:
@@ -210,11 +253,15 @@ class _Tally:
 class _Load:
     """One run of a load, from its beginning or from where an earlier one was stopped."""
 
-    def __init__(self, task: Task, target: _Target, checkpoints: Checkpoints, patience: _Patience) -> None:
+    def __init__(
+        self, task: Task, target: _Target, checkpoints: Checkpoints, patience: _Patience, route: _Route
+    ) -> None:
         self._task = task
         self._target = target
         self._checkpoints = checkpoints
         self._patience = patience
+        self._route = route
+        self._hfiles: HFileLoad | None = None
         self._seen = None if task.ids_are_unique else SeenIds()
         noted = checkpoints.counts
         self._tally = _Tally(**{each.name: noted.get(each.name, 0) for each in fields(_Tally)})
@@ -229,6 +276,8 @@ class _Load:
         if said := self._checkpoints.going_on:
             watcher.note(said)
         with ExitStack() as stack:
+            if (hfiles := self._route.open(self._target, self._checkpoints, watcher)) is not None:
+                self._hfiles = stack.enter_context(hfiles)
             files = {option: stack.enter_context(self._opened(option)) for option in self._task.files}
             rejects = Rejects(files["rejects"], self._task.inputs.max_rejects, watcher, self._counts)
             batches = stack.enter_context(closing(self._batches(bool(files["unique"]))))
@@ -261,6 +310,12 @@ class _Load:
         if batch.records and not self._target.exists:
             index = self._patience.wait_for(self._target.make)
             self._patience.wait_for(lambda: self._checkpoints.begin_late(index))
+        if self._hfiles is not None:
+            self._hfiles.put_aside(batch.ids, batch.fingerprints)
+            self._checkpoints.put_off(read, self._counted(batch, [None] * len(batch.ids)))
+            if self._hfiles.is_full:
+                self._hand_over(self._hfiles, rejects.counts, files)
+            return
         duplicates: Sequence[DuplicateOf | None] = ()
         with interrupt_put_off():
             if batch.records:
@@ -269,8 +324,21 @@ class _Load:
                 _write(files["unique"], _unique_lines(batch.records, done.duplicate_of))
                 _write(files["duplicates"], _duplicate_lines(batch.ids, done.duplicate_of))
                 self._tally.add(done)
-            counted = self._checkpoints.sources.of(batch.items, (near is not None for near in duplicates))
-            self._checkpoints.advance(read, counted, asdict(self._tally) | asdict(rejects.counts), files)
+            self._checkpoints.put_off(read, self._counted(batch, duplicates))
+            self._advance(rejects.counts, files)
+
+    def _counted(self, batch: Batch, duplicates: Sequence[DuplicateOf | None]) -> Mapping[str, Three]:
+        return self._checkpoints.sources.of(batch.items, (near is not None for near in duplicates))
+
+    def _hand_over(self, hfiles: HFileLoad, counts: Counts, files: Mapping[str, OutputFile | None]) -> None:
+        """Has what was put aside in the store when it returns."""
+        report = hfiles.hand_over()
+        with interrupt_put_off():
+            self._tally.add(Loaded((), report))
+            self._advance(counts, files)
+
+    def _advance(self, counts: Counts, files: Mapping[str, OutputFile | None]) -> None:
+        self._checkpoints.advance(asdict(self._tally) | asdict(counts), files)
 
     def _store(self, batch: Batch, chunks: int) -> Loaded:
         index = self._target.make()
@@ -290,6 +358,8 @@ class _Load:
                 file.abandon()
             self._checkpoints.forget()
             return
+        if self._hfiles is not None:
+            self._hand_over(self._hfiles, counts, files)
         # What went into tables that somebody has dropped meanwhile is not loaded.
         index = self._target.make()
         index.require_own_tables()

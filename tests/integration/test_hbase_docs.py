@@ -13,6 +13,7 @@ import pytest
 from simhbase.errors import TablesMissing
 from simhbase.stores import drop_store
 from simhbase.stores.hbase.counters import NAMES
+from simhbase.stores.hbase.tools import VARIABLE
 from tests.cluster import Cluster
 from tests.command_line import result, run
 
@@ -58,7 +59,8 @@ def follow(block: str, hbase: Cluster, folder: Path) -> None:
     for example in block.split("$ ")[1:]:
         command, _, shown = example.partition("\n")
         command = re.sub(r"hbase://HOST/(\w+)\?thrift2=PORT", lambda url: hbase.url(url[1]), command)
-        done = run(*shlex.split(command)[1:], cwd=folder, SIMHBASE_STORE=hbase.url(STORE))
+        variables = {"SIMHBASE_STORE": hbase.url(STORE), VARIABLE: shlex.join(hbase.command("run"))}
+        done = run(*shlex.split(command)[1:], cwd=folder, **variables)
         said = done.stderr.decode() + done.stdout.decode()
         assert re.fullmatch(as_shown(shown), said, re.DOTALL), f"{command}:\n{said}"
 

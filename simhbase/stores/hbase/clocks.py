@@ -14,7 +14,7 @@ WARNING_MS = 5_000
 MOST_MS = 3_600_000
 # Beside the column of the records, which therefore never show it.
 _COLUMN = b"d:clock"
-_ROW = b"clock"
+ROW = b"clock"
 
 log = logging.getLogger(__name__)
 
@@ -25,19 +25,9 @@ def now() -> int:
 
 
 def compare(client: Client, meta: Table) -> None:
-    """Puts a cell and looks which time it was given. Raises StoreFailed where this machine's clock differs
-    by more than an hour, and what a write raises; warns where it differs by more than some seconds."""
-
-    def server_time(connection: Connection) -> tuple[int, int, int]:
-        table = connection.table(meta.name)
-        before = now()
-        table.put(_ROW, {_COLUMN: b""})
-        after = now()
-        ((_, time_there),) = table.row(_ROW, [_COLUMN], include_timestamp=True).values()
-        return before, time_there, after
-
-    with client.writing(meta) as operation:
-        before, there, after = client.call(operation, server_time)
+    """Raises StoreFailed where this machine's clock differs by more than an hour from a server's, and what a
+    write raises; warns where it differs by more than some seconds."""
+    before, there, after = server_time(client, meta)
     # The call itself took some of the time between.
     difference = max(before - there, 0) + min(after - there, 0)
     if abs(difference) > MOST_MS:
@@ -47,6 +37,22 @@ def compare(client: Client, meta: Table) -> None:
         )
     if abs(difference) >= WARNING_MS:
         log.warning("this machine's clock is %s of HBase's: set the clocks with NTP", _words(difference))
+
+
+def server_time(client: Client, meta: Table) -> tuple[int, int, int]:
+    """Puts a cell in the row ROW of meta, and looks which time it was given: that, between this machine's
+    times before and after it. Raises what a write raises."""
+
+    def put(connection: Connection) -> tuple[int, int, int]:
+        table = connection.table(meta.name)
+        before = now()
+        table.put(ROW, {_COLUMN: b""})
+        after = now()
+        ((_, time_there),) = table.row(ROW, [_COLUMN], include_timestamp=True).values()
+        return before, time_there, after
+
+    with client.writing(meta) as operation:
+        return client.call(operation, put)
 
 
 def _words(milliseconds: int) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar, cast
+
+from thriftpy2.thrift import TApplicationException
 
 from simhbase.errors import StoreFailed
 from simhbase.stores.base import RECORD_TABLES, Access, RecordTable
 from simhbase.stores.hbase import clocks
 from simhbase.stores.hbase.client import Client
-from simhbase.stores.hbase.connection import ACCESS_DENIED
+from simhbase.stores.hbase.connection import ACCESS_DENIED, CallRefused, Connection
 from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.drawers import HBaseDrawers
 from simhbase.stores.hbase.filtered import FilteredScans
@@ -58,6 +60,31 @@ class HBaseStore:
     def records(self, table: RecordTable) -> HBaseRecords:
         """One of the other tables."""
         return self._records[table]
+
+    def table(self, name: str) -> Table:
+        """One of schema.TABLES as HBase has it."""
+        return self._index if name == INDEX else self._tables[cast(RecordTable, name)]
+
+    def region_starts(self, name: str) -> list[bytes]:
+        """The first keys of the regions of one of schema.TABLES, sorted, as they are now."""
+        table = self.table(name)
+
+        def regions(connection: Connection) -> list[dict[str, Any]]:
+            try:
+                found: list[dict[str, Any]] = connection.table(table.name).regions()
+            except TApplicationException as error:
+                # A gateway stumbles over a region that is being split.
+                raise CallRefused(connection.gateway, str(error.message), final=False) from error
+            return found
+
+        with self._client.reading(table) as operation:
+            found = self._client.call(operation, regions)
+        return sorted(region["start_key"] for region in found)
+
+    def server_time(self) -> int:
+        """What a server's clock shows, in milliseconds since 1970; the row clocks.ROW of meta gets it."""
+        _, there, _ = clocks.server_time(self._client, self._tables["meta"])
+        return there
 
     def ttl(self) -> int | None:
         """Seconds after which the cells of documents expire, None where they stay, or where the gateway's

@@ -1,0 +1,252 @@
+"""The documents of a load into HBase as files of its own (`simhbase/stores/hbase/hfiles.py`).
+
+They are put aside on disk until there are many, or no more. Then their rows are made as the writer makes them
+(`HintingWriter`), with one version for all: what is stored already is passed over, and what a document leaves
+behind goes to obsolete. The hints are handed over first, and the documents' own rows when all hints have been
+counted, so that whoever is stopped leaves hints that lead nowhere. A document whose row has a later version
+than that, by a clock that is ahead, is written the usual way.
+
+Rows of the index have the time of a server when the rows are made. Vacuum takes versions and times for old
+after its grace time, four hours at least, and might remove what is handed over then while it comes. So
+nothing is handed over that is older than half of that: clocks may differ by an hour each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.errors import StoreFailed
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import Index
+from simhbase.index.vacuum import LEAST_GRACE
+from simhbase.index.writer import Batch, HintingWriter, Step, known, now
+from simhbase.model import AddReport
+from simhbase.stores.hbase import HBaseStore
+from simhbase.stores.hbase.hfiles import HFiles
+from simhbase.stores.hbase.schema import INDEX
+from simhbase.stores.hbase.tools import hbase_command
+from simhbase.stores.hbase.workfolder import WorkFolder, writing
+
+ROUND = 20_000_000  # documents handed over together: each takes about 2 kB of disk, and 8 bytes of memory
+PLANNED_AT_ONCE = 32_768  # documents whose rows are made together
+MOST_AGE = LEAST_GRACE // 2  # seconds
+SAMPLED = 100  # documents of a round that are looked up afterwards
+HINTS = ("obsolete", "fingerprints", INDEX)
+
+
+class HFileLoad:
+    """Takes documents, and hands them over in rounds.
+
+    work_folder, name: see WorkFolder; alive: is called every second or more often; note: with what a person
+    should know. Entered, it makes sure that HBase's tools are there and work on this store: raises UsageError
+    where not, StoreFailed where the folder cannot be written.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        work_folder: str | Path | None,
+        name: str,
+        alive: Callable[[], object],
+        note: Callable[[str], object],
+        clock: Callable[[], int] = now,
+    ) -> None:
+        self._index = index
+        self._store = cast(HBaseStore, index.store)
+        self._alive = alive
+        self._note = note
+        self._clock = clock
+        self._writer = HintingWriter(index.store, index.profile.index_scheme, clock)
+        command = hbase_command()
+        place = hashlib.blake2b(f"{index.store.url} {name}".encode(), digest_size=8).hexdigest()
+        self._folder = WorkFolder(None if work_folder is None else str(work_folder), f"simhbase-load-{place}")
+        self._hfiles = HFiles(self._store, command, self._folder, alive, note)
+        self._aside = _Aside(self._folder.local)
+
+    def __enter__(self) -> Self:
+        try:
+            self._hfiles.require()
+        except BaseException as error:
+            self._close(error)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._hfiles.close()
+        finally:
+            self._close(error)
+
+    def _close(self, error: BaseException | None) -> None:
+        self._aside.close()
+        self._folder.close(keeping_logs=isinstance(error, StoreFailed))
+
+    def put_aside(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> None:
+        """Takes n documents with valid ids, all different."""
+        self._aside.put(ids, fingerprints)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to hand over what was put aside."""
+        return self._aside.count >= ROUND
+
+    def hand_over(self) -> AddReport:
+        """What was put aside is in the store when it returns. Raises StoreFailed where that fails, or takes
+        so long that it would be dangerous; what was loaded until then does no harm."""
+        if not self._aside.count:
+            return AddReport()
+        self._note(f"{self._aside.count:,} documents are handed to HBase as HFiles")
+        with closing(_Round(self._index, self._hfiles, self._writer, self._clock)) as current:
+            report = current.write(self._aside.batches(), self._alive)
+            current.hand_over()
+        self._aside.clear()
+        return report
+
+
+class _Round:
+    """Rows of documents that are handed over together."""
+
+    def __init__(self, index: Index, hfiles: HFiles, writer: HintingWriter, clock: Callable[[], int]) -> None:
+        self._index = index
+        self._hfiles = hfiles
+        self._writer = writer
+        self._clock = clock
+        self._version = writer.version()
+        self._begun = clock()
+        self._scheme = index.profile.index_scheme
+        server_time = cast(HBaseStore, index.store).server_time()
+        self._rows = {
+            table: hfiles.rows(table, server_time if table == INDEX else self._version)
+            for table in (*HINTS, "documents")
+        }
+        self._values: list[NDArray[np.uint64]] = []
+        self._samples: list[str] = []
+
+    def close(self) -> None:
+        """Closes the files."""
+        for rows in self._rows.values():
+            rows.close()
+
+    def write(self, batches: Iterator[Batch], alive: Callable[[], object]) -> AddReport:
+        """Writes the rows of documents to files; what will have become of them."""
+        # A first load asks nobody for each of its documents.
+        has_documents = any(map(len, self._index.store.records("documents").iterate()))
+        report = AddReport()
+        for batch in batches:
+            plan = self._writer.plan(batch, self._version, has_documents=has_documents)
+            for step in plan.steps:
+                if step.version == self._version:
+                    self._take(step)
+                else:
+                    self._writer.put(step)
+            report += plan.report
+            alive()
+        different = len(np.unique(np.concatenate(self._values))) if self._values else 0
+        self._rows[INDEX].expected = different * self._scheme.tables
+        return report
+
+    def _take(self, step: Step) -> None:
+        batch = step.batch
+        self._rows["obsolete"].put(step.obsolete_rows())
+        self._rows["fingerprints"].put(batch.listings(self._scheme))
+        self._rows[INDEX].put_keys(batch.index_keys(self._scheme))
+        self._rows["documents"].put(batch.commits(self._scheme))
+        self._values.append(batch.fingerprints.values)
+        self._samples += random.sample(batch.ids, min(len(batch.ids), SAMPLED))
+
+    def hand_over(self) -> None:
+        """All of it is in the store when it returns."""
+        for rows in self._rows.values():
+            self._hfiles.hand_over(rows, self._require_fresh)
+        self._look_up()
+
+    def _require_fresh(self) -> None:
+        """Raises StoreFailed where vacuum might take the rows for old, ProfileMismatch and TablesMissing
+        where they were made for other tables."""
+        if (age := self._clock() - self._begun) > MOST_AGE * 1000:
+            raise StoreFailed(
+                f"the rows of this load were made {age / 3_600_000:.1f} hours ago: vacuum might remove what "
+                "is loaded now. What was loaded does no harm. Run the same command again; if it is as slow, "
+                "with fewer documents at a time"
+            )
+        self._index.require_own_tables()
+
+    def _look_up(self) -> None:
+        """Raises StoreFailed where lookups do not find some of the documents."""
+        ids = random.sample(self._samples, min(len(self._samples), SAMPLED))
+        lookups = zip(ids, self._index.find_ids(ids), strict=True)
+        lost = [
+            document
+            for document, found in lookups
+            if not found.truncated and document not in (match.id for match in found.matches)
+        ]
+        # Somebody may have deleted or moved one meanwhile.
+        lost = [
+            document
+            for document, each in zip(lost, known(self._index.store, lost), strict=True)
+            if each is None or each.version == self._version
+        ]
+        if lost:
+            raise StoreFailed(
+                f"lookups do not find {len(lost)} of {len(ids)} documents that HBase has counted, "
+                f"{lost[0]!r} among them: simhbase check says more"
+            )
+
+
+class _Aside:
+    """Documents on disk, in the order they came. Raises StoreFailed where the disk is full."""
+
+    def __init__(self, folder: Path) -> None:
+        self.count = 0
+        self._folder = folder
+        with writing(folder):
+            self._file = (folder / "documents").open("w+b")
+
+    def put(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> None:
+        encoded = [document.encode() for document in ids]
+        sizes = np.fromiter(map(len, encoded), np.uint16, len(encoded))
+        joined = np.frombuffer(b"".join(encoded), np.uint8)
+        with writing(self._folder):
+            for array in (sizes, joined, fingerprints.values, fingerprints.sketches):
+                np.save(self._file, array, allow_pickle=False)
+        self.count += len(ids)
+
+    def batches(self) -> Iterator[Batch]:
+        """All of them, PLANNED_AT_ONCE or a few more together."""
+        ids: list[str] = []
+        parts: list[FingerprintBatch] = []
+        left = self.count
+        self._file.seek(0)
+        while left:
+            sizes, joined, values, sketches = (np.load(self._file) for _ in range(4))
+            ends = np.cumsum(sizes, dtype=np.int64).tolist()
+            content = joined.tobytes()
+            ids += [content[start:end].decode() for start, end in pairwise([0, *ends])]
+            parts.append(FingerprintBatch(values, sketches))
+            left -= len(sizes)
+            if len(ids) >= PLANNED_AT_ONCE or not left:
+                yield Batch(ids, FingerprintBatch.joined(parts))
+                ids, parts = [], []
+
+    def clear(self) -> None:
+        """Forgets them."""
+        with writing(self._folder):
+            self._file.seek(0)
+            self._file.truncate()
+        self.count = 0
+
+    def close(self) -> None:
+        self._file.close()

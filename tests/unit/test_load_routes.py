@@ -1,0 +1,31 @@
+"""Ways into a store that do not exist, or do not go together with the rest, are refused at once."""
+
+import pytest
+
+import simhbase
+from simhbase.errors import UsageError
+from tests.command_line import run
+
+HBASE = "hbase://nowhere.invalid/x"
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("rocksdb:s.db", {"via": "hfiles"}, "loads into HBase: leave it out for other stores"),
+        (HBASE, {"via": "sst"}, "no `via` 'sst': there is 'hfiles'"),
+        (HBASE, {"work_folder": "x"}, "`work_folder` is for the files of `via='hfiles'`"),
+        (HBASE, {"via": "hfiles", "unique_only": True}, "simhbase dedup --unique FILE"),
+    ],
+)
+def test_a_way_that_does_not_fit_is_refused(tmp_path, monkeypatch, url, options, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=message):
+        simhbase.load("missing.jsonl", url, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_line_names_its_own_options(tmp_path):
+    done = run("load", "--via", "hfiles", "--unique-only", "--store", HBASE, "x.jsonl", cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"--via hfiles and --unique-only do not go together" in done.stderr
