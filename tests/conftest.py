@@ -1,12 +1,19 @@
+from __future__ import annotations
+
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests.cluster import Cluster, started
+from tests.local_spark import local_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # A shell starts what it runs in the background with Ctrl-C ignored, and children would inherit that from us.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -16,12 +23,16 @@ if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadlin
     settings.load_profile("simhbase")
 
 # Marks of tests that run only if their option is given.
-MARKS = ("full", "hbase", "hbase_cluster")
+MARKS = ("full", "hbase", "hbase_cluster", "spark")
 MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster"}
+TOGETHER = (*MODES, "spark")  # of which each has its own process, which starts what the tests run on
+# PySpark leaves its connections to Java to the garbage collector, and compares versions by distutils.
+OF_PYSPARK = ("unclosed <socket:ResourceWarning", "(The )?distutils:DeprecationWarning")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run the tests marked full, which take long")
+    parser.addoption("--spark", action="store_true", help="also run the tests marked spark, which need Java")
     for mark, mode in MODES.items():
         parser.addoption(
             option(mark),
@@ -43,13 +54,17 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark, mode in MODES.items():
         line = f"{mark}: needs HBase as scripts/hbase starts it with {mode}; runs with {option(mark)} only"
         config.addinivalue_line("markers", line)
+    config.addinivalue_line("markers", "spark: needs Java 8, 11 or 17; runs with --spark only")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """One process runs all tests on one HBase, and starts it."""
-    for mark in MODES:
+    """One process runs all tests on one HBase, or on Spark, and starts it."""
+    for mark in TOGETHER:
         if item.get_closest_marker(mark):
             item.add_marker(pytest.mark.xdist_group(mark))
+    if item.get_closest_marker("spark"):
+        for warning in OF_PYSPARK:
+            item.add_marker(pytest.mark.filterwarnings(f"ignore:{warning}"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -92,6 +107,13 @@ def hbase_cluster() -> Iterator[Cluster]:
     them brings them back with `hbase_cluster.run("up")`."""
     with running("hbase_cluster") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark of two threads for all tests; where there is no Java it does not start, and they fail."""
+    with local_spark(tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
 def running(mark: str) -> AbstractContextManager[Cluster]:

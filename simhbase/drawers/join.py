@@ -96,6 +96,27 @@ def sharing_batches(segments: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.i
             yield np.minimum(left, right)[new], np.maximum(left, right)[new]
 
 
+def mates(fingerprints: NDArray[np.uint64], drawers: NDArray[np.uint32], k: int) -> Iterator[Pairs]:
+    """Pairs at most k bits apart of those that share a drawer, each once, at most n at a time.
+
+    fingerprints: uint64 (n,) or (n, 2); drawers: uint32 (n,), the number of the one drawer that each is
+    looked at in.
+    """
+    if len(drawers) < 2:
+        return
+    words, shared = _words(fingerprints), _shared_drawers(drawers.astype(np.uint64), WORD_BITS // 2)
+    for left, right in _near_mates(words, shared, k):
+        pairs = np.minimum(left, right), np.maximum(left, right)
+        yield Pairs(*pairs, popcount(_differences(words, *pairs)))
+
+
+def segments(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint64]:
+    """The drawer of each fingerprint in each table, by the first 64 of its bits: uint64 (n, tables)."""
+    words = _words(fingerprints)
+    tables = [_segments(words, list(_pieces(table, WORD_BITS))) for table in layout.tables]
+    return np.column_stack(tables)
+
+
 def default_layout(k: int, n: int, bits: int = WORD_BITS) -> Layout:
     """The layout to join n fingerprints within k bits: every two of k + 2 blocks (5x2 at k = 3).
 

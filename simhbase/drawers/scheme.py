@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers import rowkeys
 from simhbase.drawers.bands import Bands
-from simhbase.drawers.join import Pairs, gathered, pair_batches, sharing_batches
+from simhbase.drawers.join import Pairs, gathered, mates, pair_batches, segments, sharing_batches
 from simhbase.drawers.layout import Layout, require_within_guarantee
 from simhbase.errors import UsageError
 from simhbase.fingerprint import hamming, minhash
@@ -123,6 +123,14 @@ class Scheme(Protocol):
     def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
         """All near pairs among n, each once but in no order, in batches of bounded size."""
 
+    def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
+        """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
+
+    def mates(
+        self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
+    ) -> Iterator[Pairs]:
+        """The near pairs of those that share one drawer, uint32 (n,): each once, at most n at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class SimHashScheme:
@@ -189,10 +197,25 @@ class SimHashScheme:
     def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
         """All near pairs among n, each once but in no order, in batches of bounded size."""
         batches = pair_batches(fingerprints.values, bounds.bits, self.layout)
+        return self._verified(batches, fingerprints.sketches, bounds)
+
+    def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
+        """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
+        return segments(fingerprints.values, self.layout)
+
+    def mates(
+        self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
+    ) -> Iterator[Pairs]:
+        """The near pairs of those that share one drawer, uint32 (n,): each once, at most n at a time."""
+        found = mates(fingerprints.values, drawers, bounds.bits)
+        return self._verified(found, fingerprints.sketches, bounds)
+
+    def _verified(
+        self, batches: Iterator[Pairs], sketches: NDArray[np.uint8], bounds: Bounds
+    ) -> Iterator[Pairs]:
         if self.sketching is None or bounds.mismatches is None:
             return batches
         sketching = self.sketching
-        sketches = fingerprints.sketches
         return (
             pairs.where(bounds.verified(sketching, sketches, pairs.left, sketches, pairs.right)[1])
             for pairs in batches
@@ -256,10 +279,22 @@ class MinHashScheme:
     def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
         """All near pairs among n that share a band, each once but in no order, in batches of bounded
         size."""
-        return gathered(self._verified(fingerprints, bounds))
+        return gathered(self._verified(fingerprints, self._segments(fingerprints), bounds))
 
-    def _verified(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
-        for left, right in sharing_batches(self._segments(fingerprints)):
+    def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
+        """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
+        return self._segments(fingerprints).astype(np.uint64)
+
+    def mates(
+        self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
+    ) -> Iterator[Pairs]:
+        """The near pairs of those that share one drawer, uint32 (n,): each once, at most n at a time."""
+        return self._verified(fingerprints, drawers[:, np.newaxis], bounds)
+
+    def _verified(
+        self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
+    ) -> Iterator[Pairs]:
+        for left, right in sharing_batches(drawers):
             sketches = fingerprints.sketches
             mismatches, few = bounds.verified(self.sketching, sketches, left, sketches, right)
             yield Pairs(left, right, mismatches).where(few)

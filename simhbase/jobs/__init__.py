@@ -1,1 +1,1 @@
-"""Work on whole corpora: load, dedup, match, learn."""
+"""Work on whole corpora: load, dedup, match, learn; on Spark."""

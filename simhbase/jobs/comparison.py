@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,9 +107,13 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
 
     def put_aside(self, batch: Batch) -> None:
         """Takes the next records."""
-        texts = [_encoded(record.text or "") for record in batch.records]
-        self._texts.put_aside(texts)
-        self._digests.append(b"".join(map(mmh3.mmh3_x64_128_digest, texts)))
+        self.put_texts_aside([record.text or "" for record in batch.records])
+
+    def put_texts_aside(self, texts: Iterable[str]) -> None:
+        """Takes the next texts."""
+        encoded = [_encoded(text) for text in texts]
+        self._texts.put_aside(encoded)
+        self._digests.append(b"".join(map(mmh3.mmh3_x64_128_digest, encoded)))
 
     def exact(self) -> Exact:
         """What is required of those that were put aside."""

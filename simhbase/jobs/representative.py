@@ -32,7 +32,7 @@ class Preference:
         """
         if any(_is_text(value) for value in values):
             return self._order_of_texts(values)
-        numbers = np.array([_number(value) for value in values], dtype=np.float64)
+        numbers = np.array([as_number(value) for value in values], dtype=np.float64)
         order: NDArray[np.int64] = np.argsort(-self.sign * numbers, kind="stable")  # NaN comes last
         return order
 
@@ -64,11 +64,12 @@ def text_among_numbers(values: Sequence[Value | None]) -> str | None:
 
 def _is_text(value: Value | None) -> bool:
     try:
-        _number(value)
+        as_number(value)
     except ValueError:
         return True
     return False
 
 
-def _number(value: Value | None) -> float:
+def as_number(value: Value | None) -> float:
+    """The number that a value is compared as, NaN for none. Raises ValueError for a text that is none."""
     return nan if value is None else float(value)

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from simhbase.drawers.join import default_layout, distinct, pair_batches, pairs_within
+from simhbase.drawers.join import default_layout, distinct, mates, pair_batches, pairs_within, segments
 from simhbase.drawers.layout import layout
 from simhbase.errors import UsageError
 
@@ -101,3 +101,26 @@ def test_arrays_that_are_no_fingerprints_are_refused(wrong):
         pairs_within(wrong, 3)
     with pytest.raises(UsageError, match="must be a uint64 array"):
         distinct(wrong)
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_mates_and_segments_of_drawers_give_all_pairs(bits):
+    rng = np.random.default_rng(7)
+    values = rng.integers(0, 2**64, (300, bits // 64), dtype=np.uint64)
+    values = np.concatenate([values, values[:100] ^ np.uint64(1 << 63), values[50:150] ^ np.uint64(5)])
+    values = values if bits == 128 else values[:, 0]
+    chosen = layout("5x2", bits)
+    found = set()
+    for segment in segments(values, chosen).T:
+        drawers = np.unique(segment, return_inverse=True)[1].astype(np.uint32)
+        for pairs in mates(values, drawers, 3):
+            found |= set(zip(pairs.left.tolist(), pairs.right.tolist(), pairs.distance.tolist(), strict=True))
+    expected = pairs_within(values, 3, chosen)
+    assert found == set(
+        zip(expected.left.tolist(), expected.right.tolist(), expected.distance.tolist(), strict=True)
+    )
+    assert len(found) >= 100
+
+
+def test_there_are_no_mates_of_one():
+    assert list(mates(np.zeros(1, np.uint64), np.zeros(1, np.uint32), 3)) == []

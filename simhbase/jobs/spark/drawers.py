@@ -1,0 +1,213 @@
+"""All pairs of fingerprints that match, joined by drawers.
+
+Every fingerprint goes to each of its drawers, a shuffle brings what is in one drawer side by side, and NumPy
+compares many drawers at a time. A pair that shares several drawers is found in the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    BinaryType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+from simhbase.drawers.components import united
+from simhbase.drawers.join import Pairs, distinct
+from simhbase.drawers.scheme import Bounds, Scheme, identities
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.minhash import SketchParameters
+from simhbase.jobs.comparison import Comparison
+from simhbase.jobs.spark.columns import FINGERPRINT, Columns, at_borders
+from simhbase.profile import Profile
+
+MOST_MEMBERS = 1 << 13  # of a drawer that are compared in one piece, each with each: 33 million comparisons
+ROWS_AT_ONCE = 1 << 16  # of drawers that are compared together
+DRAWER = ("table", "segment")
+PIECE = (*DRAWER, "cell")
+
+
+def pairs(
+    fingerprints: DataFrame,
+    profile: Profile | Mapping[str, object] | None = None,
+    *,
+    min_similarity: float | None = None,
+) -> DataFrame:
+    """All pairs of different fingerprints that match, each once: at most the profile's k bits apart, or with
+    sketches that are similar enough.
+
+    fingerprints: what `fingerprint` has made by the same profile. It is read three times: persist it, or
+    write it down before. Documents of one fingerprint and sketch are one here, so that a page copied a
+    hundred thousand times costs no more than any other: join by the fingerprint to have documents.
+    min_similarity: as the sketches estimate it, by default the profile's threshold.
+
+    Columns: left and right (binary), left not after right; distance, in bits or for minhash in slots that
+    differ; where the profile keeps sketches, left_sketch, right_sketch and the similarity that they speak
+    for. No drawer is cut: one of more than 8,192 is compared in pieces, by several tasks. Raises UsageError
+    for bounds that cannot be kept.
+    """
+    comparison = Comparison.of(profile, None)
+    bounds = comparison.chosen.bounds(None, min_similarity)
+    columns = Columns.of(comparison.profile)
+    read = fingerprints.where(F.col(FINGERPRINT).isNotNull()).select(*columns.names)
+    members = read.dropDuplicates(columns.names)
+    scheme = comparison.scheme(members.count())
+    return drawn(members, scheme, columns).mapInArrow(
+        Paired(Drawers(scheme, bounds, columns)), Paired.schema(columns)
+    )
+
+
+def drawn(members: DataFrame, scheme: Scheme, columns: Columns) -> DataFrame:
+    """Different fingerprints in each of their drawers, one drawer's side by side.
+
+    A drawer of too many is cut into parts, and each part meets every part in a cell of its own, itself in
+    that on the diagonal.
+    """
+    there = members.mapInArrow(Filed(scheme, columns), Filed.schema(columns))
+    sizes = there.groupBy(*DRAWER).count().where(F.col("count") > MOST_MEMBERS)
+    parts = sizes.select(*DRAWER, F.ceil(F.col("count") * 2 / MOST_MEMBERS).cast("int").alias("parts"))
+    parted = (
+        there.join(F.broadcast(parts), list(DRAWER), "left")
+        .withColumn("parts", F.coalesce("parts", F.lit(1)))
+        .withColumn("part", F.pmod(F.xxhash64(*columns.names), "parts").cast("int"))
+        .withColumn("other", F.explode(F.expr("sequence(0, parts - 1)")))
+        .withColumn("cell", F.expr("cast(least(part, other) AS bigint) * parts + greatest(part, other)"))
+        .withColumn("across", F.col("part") != F.col("other"))
+    )
+    chosen = parted.select(*PIECE, "part", "across", *columns.names)
+    return chosen.repartition(*PIECE).sortWithinPartitions(*PIECE, *columns.names)
+
+
+@dataclass(frozen=True)
+class Filed:
+    """Batches of fingerprints -> a row for each in each of its drawers."""
+
+    scheme: Scheme
+    columns: Columns
+
+    @staticmethod
+    def schema(columns: Columns) -> StructType:
+        """What comes out."""
+        drawer = [StructField("table", IntegerType()), StructField("segment", LongType())]
+        return StructType([*drawer, *columns.fields])
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs where the rows are."""
+        for batch in batches:
+            fingerprints = self.columns.read(batch)
+            segments = self.scheme.segments(fingerprints).view(np.int64)
+            for table in range(segments.shape[1]):
+                drawers = [pa.array(np.full(len(batch), table, np.int32)), pa.array(segments[:, table])]
+                arrays = [*drawers, *self.columns.arrays(fingerprints)]
+                yield pa.RecordBatch.from_arrays(arrays, [*DRAWER, *self.columns.names])
+
+
+@dataclass(frozen=True)
+class Drawers:
+    """Finds what is near in drawers."""
+
+    scheme: Scheme
+    bounds: Bounds
+    columns: Columns
+
+    def near(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FingerprintBatch, Iterator[Pairs]]]:
+        """Some whole drawers' fingerprints at a time, and the pairs among them of which these are the first
+        drawers."""
+        for rows in _whole(batches):
+            fingerprints = self.columns.read(rows)
+            yield fingerprints, self._near(rows, fingerprints)
+
+    def _near(self, rows: pa.Table, fingerprints: FingerprintBatch) -> Iterator[Pairs]:
+        table, part, across = (rows.column(name).to_numpy() for name in ("table", "part", "across"))
+        segments = self.scheme.segments(fingerprints)
+        for found in self.scheme.mates(fingerprints, _numbered(rows), self.bounds):
+            left, right = found.left, found.right
+            first = (segments[left] == segments[right]).argmax(axis=1)
+            yield found.where((first == table[left]) & ((part[left] != part[right]) == across[left]))
+
+
+def _whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Whole pieces of drawers, as many as make some rows."""
+    held: list[pa.RecordBatch] = []
+    for rows, begins in at_borders(batches, PIECE):
+        if begins and sum(map(len, held)) >= ROWS_AT_ONCE:
+            yield pa.Table.from_batches(held)
+            held = []
+        held.append(rows)
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _numbered(rows: pa.Table) -> NDArray[np.uint32]:
+    """The number of the piece that each of n rows is in: uint32 (n,)."""
+    keys = [rows.column(name).to_numpy() for name in PIECE]
+    differs = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return np.append(0, np.cumsum(differs)).astype(np.uint32)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Drawers -> the pairs in them."""
+
+    drawers: Drawers
+
+    @staticmethod
+    def schema(columns: Columns) -> StructType:
+        """What comes out."""
+        sketches = ["left_sketch", "right_sketch"] if columns.sketch_bytes else []
+        fields = [StructField(name, BinaryType()) for name in ("left", "right", *sketches)]
+        fields.append(StructField("distance", IntegerType()))
+        return StructType([*fields, *([StructField("similarity", DoubleType())] if sketches else [])])
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs where the rows are."""
+        names = self.schema(self.drawers.columns).names
+        for fingerprints, found in self.drawers.near(batches):
+            for some in found:
+                yield pa.RecordBatch.from_arrays(self._arrays(fingerprints, some), names)
+
+    def _arrays(self, fingerprints: FingerprintBatch, found: Pairs) -> list[pa.Array]:
+        sides = [fingerprints[found.left], fingerprints[found.right]]
+        columns = [self.drawers.columns.arrays(side) for side in sides]
+        arrays = [column for pair in zip(*columns, strict=True) for column in pair]
+        arrays.append(pa.array(found.distance.astype(np.int32)))
+        sketching = self.drawers.scheme.sketching
+        if sketching is not None:
+            mismatches = sketching.mismatches(sides[0].sketches, sides[1].sketches)
+            arrays.append(pa.array(sketching.similarity(mismatches)))
+        return arrays
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Drawers -> enough of their pairs to connect what all of them do: far fewer, where a drawer has many
+    near each other.
+
+    A row has edges of uint64 (m, 2, words) in bytes, between what `identities` calls the same; verified:
+    of the sketches, where these decide.
+    """
+
+    drawers: Drawers
+    verified: SketchParameters | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs where the rows are."""
+        for fingerprints, found in self.drawers.near(batches):
+            values = distinct(identities(fingerprints, self.verified))
+            root = np.arange(len(values.values))
+            for some in found:
+                root = united(root, values.inverse[some.left], values.inverse[some.right])
+            hung = np.flatnonzero(root != np.arange(len(root)))
+            edges = np.stack([values.values[hung], values.values[root[hung]]], axis=1)
+            yield pa.RecordBatch.from_arrays([pa.array([edges.tobytes()], pa.binary())], ["edges"])

@@ -1,0 +1,138 @@
+"""Texts of a DataFrame to fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import BinaryType, DataType, IntegralType, StringType, StructField, StructType
+
+from simhbase.drawers.scheme import identities
+from simhbase.errors import UsageError
+from simhbase.fingerprint.minhash import SketchParameters
+from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.index.rows import id_problem
+from simhbase.jobs.spark.columns import Columns, binary
+from simhbase.profile import Profile, given_parameters, make_profile
+
+ID, TEXT, IDENTITY, REASON = "id", "text", "identity", "reason"
+
+
+def fingerprint(
+    df: DataFrame,
+    profile: Profile | Mapping[str, object] | None = None,
+    id_column: str = "id",
+    text_column: str = "text",
+) -> DataFrame:
+    """The fingerprint of each text: a row for each of `df`, lazily, in Arrow batches.
+
+    profile: how texts become fingerprints, or some of its parameters by name. Columns of the answer: id
+    (text; integers become decimals), fingerprint (binary, 8 bytes, or 16 for 128 bits, big-endian: Spark has
+    no unsigned integers, and `hex(fingerprint)` is what `simhbase find` shows), sketch (binary) where the
+    profile keeps one, and reason: why there is no fingerprint, null where there is one.
+
+    A batch of Arrow has `spark.sql.execution.arrow.maxRecordsPerBatch` rows (10,000), all of which are in
+    memory: lower that where texts are long. Raises UsageError for columns of another type.
+    """
+    made = make_profile(given_parameters(profile))
+    read = df.select(id_of(df, id_column).alias(ID), text_of(df, text_column).alias(TEXT))
+    return fingerprinted(read, made).drop(IDENTITY)
+
+
+def fingerprinted(read: DataFrame, profile: Profile, verified: SketchParameters | None = None) -> DataFrame:
+    """The columns of `read` with fingerprints in place of the text, and why there is none.
+
+    identity: the same of two documents that the join by drawers takes for one; verified: of the sketches,
+    where these decide.
+    """
+    others = [field for field in read.schema.fields if field.name != TEXT]
+    columns = [*Columns.of(profile).fields, StructField(IDENTITY, BinaryType())]
+    schema = StructType([*others, *columns, StructField(REASON, StringType())])
+    return read.mapInArrow(Fingerprinting(profile, verified), schema)
+
+
+@dataclass(frozen=True)
+class Fingerprinting:
+    """Batches of ids, texts and what else belongs to them -> the same with fingerprints for texts."""
+
+    profile: Profile
+    verified: SketchParameters | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs where the rows are."""
+        return map(self._fingerprinted, batches)
+
+    def _fingerprinted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        texts, reasons = _readable(batch)
+        found = _fingerprinter(self.profile).fingerprint_many(texts)
+        reasons = [before or after for before, after in zip(reasons, found.reasons, strict=True)]
+        arrays = Columns.of(self.profile).arrays(found.fingerprints)
+        arrays.append(binary(identities(found.fingerprints, self.verified)))
+        reason = pa.array(reasons, pa.string())
+        known = [pc.if_else(pc.is_null(reason), each, pa.scalar(None, pa.binary())) for each in arrays]
+        others = [name for name in batch.schema.names if name != TEXT]
+        names = [*others, *Columns.of(self.profile).names, IDENTITY, REASON]
+        return pa.RecordBatch.from_arrays([*map(batch.column, others), *known, reason], names)
+
+
+@lru_cache(maxsize=1)
+def _fingerprinter(profile: Profile) -> Fingerprinter:
+    """Kept between the tasks of a process, with its cache of digests."""
+    return profile.fingerprinter()
+
+
+def _readable(batch: pa.RecordBatch) -> tuple[list[str], list[str | None]]:
+    """The texts of documents, and why they are none: n each."""
+    ids, id_problems = decoded(batch.column(ID), "id")
+    texts, text_problems = decoded(batch.column(TEXT), "text")
+    problems = zip(id_problems, map(id_problem, ids), text_problems, strict=True)
+    return texts, [next(filter(None, some), None) for some in problems]
+
+
+def decoded(column: pa.Array, what: str) -> tuple[list[str], list[str | None]]:
+    """Texts, empty where there is none, and why that is: n each. Spark keeps bytes, and looks at none."""
+    texts: list[str] = []
+    problems: list[str | None] = []
+    for value in column.cast(pa.binary()).to_pylist():
+        problem = f"the {what} is null" if value is None else None
+        try:
+            texts.append((value or b"").decode())
+        except UnicodeDecodeError as error:
+            texts.append("")
+            problem = f"the {what} is not UTF-8 at byte {error.start + 1}"
+        problems.append(problem)
+    return texts, problems
+
+
+def id_of(df: DataFrame, name: str) -> Column:
+    """The column of the ids as text. Raises UsageError for one of another type."""
+    if not isinstance(type_of(df, name, "id_column"), StringType | IntegralType):
+        raise UsageError(f"`id_column={name!r}` is {_simple(df, name)}: ids are texts or integers")
+    return F.col(name).cast("string")
+
+
+def text_of(df: DataFrame, name: str) -> Column:
+    """The column of the texts. Raises UsageError for one of another type."""
+    if not isinstance(type_of(df, name, "text_column"), StringType | BinaryType):
+        raise UsageError(f"`text_column={name!r}` is {_simple(df, name)}, not a text")
+    return F.col(name).cast("string")
+
+
+def type_of(df: DataFrame, name: str, parameter: str) -> DataType:
+    """The type of a column; a dot steps into structs. Raises UsageError where there is none."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return df.select(F.col(name)).schema.fields[0].dataType
+    except AnalysisException as error:
+        there = ", ".join(map(repr, df.columns))[:200]
+        raise UsageError(f"`{parameter}`: no column {name!r} among {there}") from error
+
+
+def _simple(df: DataFrame, name: str) -> str:
+    return df.select(F.col(name)).schema.fields[0].dataType.simpleString()
