@@ -26,6 +26,8 @@ if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadlin
 MARKS = ("full", "hbase", "hbase_cluster", "spark")
 MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster"}
 TOGETHER = (*MODES, "spark")  # of which each has its own process, which starts what the tests run on
+# For so few rows, Java's better compiler takes as long as all the rest.
+QUICKLY_COMPILED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 # PySpark leaves its connections to Java to the garbage collector, and compares versions by distutils.
 OF_PYSPARK = ("unclosed <socket:ResourceWarning", "(The )?distutils:DeprecationWarning")
 
@@ -112,7 +114,7 @@ def hbase_cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark of two threads for all tests; where there is no Java it does not start, and they fail."""
-    with local_spark(tmp_path_factory.mktemp("spark")) as session:
+    with local_spark(tmp_path_factory.mktemp("spark"), **QUICKLY_COMPILED) as session:
         yield session
 
 
