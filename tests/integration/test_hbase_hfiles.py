@@ -163,8 +163,8 @@ def test_regions_that_split_and_a_loader_that_is_killed_lose_no_row(hbase, url, 
         stored = [key.tobytes() for part in store.drawers.iterate() for key in part.keys]
     assert stored == sorted(key.tobytes() for key in keys.reshape(-1, KEY_BYTES))
     moved, killed = notes
-    assert moved == "regions of hfiles_index were split or merged meanwhile: new HFiles are made"
-    assert re.match(r"(?s)loading HFiles into hfiles_index failed .* ended with 137", killed)
+    assert moved == "new HFiles are made: regions of hfiles_index were split or merged meanwhile"
+    assert re.match(r"new HFiles are made: loading HFiles into hfiles_index failed .* ended with 137", killed)
 
 
 def split(hbase: Cluster, store: HBaseStore, key: bytes) -> None:
@@ -290,7 +290,7 @@ def test_without_the_command_the_message_says_where_to_get_it(url, tmp_path, mon
         load(tmp_path / "missing.jsonl", url, via="hfiles")
 
 
-def test_a_folder_that_cannot_be_written_is_named(url, tmp_path):
+def test_a_folder_that_cannot_be_written_is_named(url, tool, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
         StoreFailed, match=r"cannot write the files of the load in .*/file/simhbase-load-.*`work_folder`"

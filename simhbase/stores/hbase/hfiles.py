@@ -36,7 +36,7 @@ from simhbase.stores.hbase.tools import ToolFailed, Tools
 from simhbase.stores.hbase.workfolder import WorkFolder, writing
 
 CLUSTER_VARIABLE = "HADOOP_CONF_DIR"
-ATTEMPTS = 4  # at a table, before a person has to look
+ATTEMPTS = 3  # at a table, before a person has to look
 LOOKED_FOR = 50_000  # rows, at most, that are looked for one by one at once: that takes as long as the tool
 LOOKED_FOR_AT_ONCE = 10_000
 _REDUCERS_MEMORY = 0.6  # of a process in which several work at a time
@@ -120,7 +120,6 @@ class HFiles:
                 f"{self._store.url}: it is configured for another HBase. Give it the configuration of this "
                 "one (HBASE_CONF_DIR)"
             )
-
         self._folder.remove_copies(self._tools)
 
     def close(self) -> None:
@@ -151,7 +150,7 @@ class HFiles:
             if problem is None:
                 return
             if attempt < ATTEMPTS:
-                self._note(f"{problem}: new HFiles are made")
+                self._note(f"new HFiles are made: {problem}")
         raise StoreFailed(
             f"loading {rows.expected:,} rows into {self._name(rows)} failed {ATTEMPTS} times: {problem}. "
             "What was loaded does no harm: run the same command again"
@@ -206,6 +205,7 @@ class HFiles:
         keys = read_keys(rows.path)
         missing = 0
         while some := list(islice(keys, LOOKED_FOR_AT_ONCE)):
+            self._tools.alive()
             missing += int(np.count_nonzero(self._times(rows.table, some) < rows.time))
         return missing
 
@@ -222,7 +222,8 @@ class HFiles:
     def _job_options(self) -> list[str]:
         """Where jobs put what they need meanwhile, and, where they run in one process, how many threads work
         for them: a cluster has its own limits."""
-        options = {"hbase.fs.tmp.dir": self._folder.uri("staging")}
+        # Without a file system: it must be the one that Hadoop is configured for.
+        options = {"hbase.fs.tmp.dir": str(self._folder.local / "staging")}
         if CLUSTER_VARIABLE not in os.environ:
             cores = os.cpu_count() or 1
             options |= {
