@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import chdir, closing
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from simhbase.index.writer import HintingWriter, now
 from simhbase.jobs import hfiles as job
 from simhbase.jobs import load as load_job
 from simhbase.profile import Profile
-from simhbase.stores import open_store
+from simhbase.stores import drop_store, open_store
 from simhbase.stores.hbase import HBaseStore
 from simhbase.stores.hbase.hfiles import HFiles
 from simhbase.stores.hbase.schema import INDEX
@@ -55,6 +55,14 @@ def url(hbase: Cluster) -> str:
     with closing(open_store(url, "write")) as store:
         write_profile(store, PROFILE)
     return url
+
+
+@pytest.fixture
+def unsplit(hbase: Cluster) -> Iterator[str]:
+    """Tables of this test alone: a region cannot be split that is the half of another one."""
+    url = hbase.empty_store("unsplit")
+    yield url
+    drop_store(url)
 
 
 @pytest.fixture
@@ -137,7 +145,7 @@ def test_what_is_new_moved_unchanged_or_deleted_ends_as_by_a_usual_load(url, tmp
 
 
 @pytest.mark.full
-def test_regions_that_split_and_a_loader_that_is_killed_lose_no_row(hbase, url, tool, tmp_path):
+def test_regions_that_split_and_a_loader_that_is_killed_lose_no_row(hbase, tool, unsplit, tmp_path):
     """One splits while HFiles are made. Another one does when borders have been compared, and the loader is
     killed when it has cut a file at that one: the case of HBASE-30501."""
     tool("""
@@ -152,19 +160,21 @@ def test_regions_that_split_and_a_loader_that_is_killed_lose_no_row(hbase, url, 
         """)
     keys = encode(np.random.default_rng(1).integers(0, 2**64, 2000, dtype=np.uint64), layout("5x2"))
     notes: list[str] = []
-    with closing(open_store(url, "write")) as store:
+    with closing(open_store(unsplit, "write")) as store:
         assert isinstance(store, HBaseStore)
         made = WorkFolder(str(tmp_path), "work")
         hfiles = HFiles(store, hbase_command(), made, lambda: split(hbase, store, b"\x10"), notes.append)
         rows = hfiles.rows(INDEX, store.server_time())
         rows.put_keys(keys)
         rows.expected = keys.shape[0] * keys.shape[1]
-        hfiles.hand_over(rows, lambda: split(hbase, store, b"\x20"))
+        hfiles.hand_over(rows, lambda: split(hbase, store, b"\x80"))
         stored = [key.tobytes() for part in store.drawers.iterate() for key in part.keys]
     assert stored == sorted(key.tobytes() for key in keys.reshape(-1, KEY_BYTES))
     moved, killed = notes
-    assert moved == "new HFiles are made: regions of hfiles_index were split or merged meanwhile"
-    assert re.match(r"new HFiles are made: loading HFiles into hfiles_index failed .* ended with 137", killed)
+    assert moved == "new HFiles are made: regions of unsplit_index were split or merged meanwhile"
+    assert re.match(
+        r"new HFiles are made: loading HFiles into unsplit_index failed .* ended with 137", killed
+    )
 
 
 def split(hbase: Cluster, store: HBaseStore, key: bytes) -> None:
