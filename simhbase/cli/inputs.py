@@ -103,7 +103,7 @@ class _OutputPath(click.Path):
 _STANDARD_OUTPUT_FILE = Path("/dev/stdout")
 OUTPUT_PATH = _OutputPath(dir_okay=False, allow_dash=True, path_type=Path)
 _OPTIONS = [
-    click.argument("paths", nargs=-1, metavar="[FILE | FOLDER | GLOB | -]..."),
+    click.argument("paths", nargs=-1, metavar="[FILE | FOLDER | GLOB | URL | -]..."),
     click.option(
         "--format",
         type=click.Choice(FORMATS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from simhbase.corpus.outputs import NOTHING, STANDARD_OUTPUT, Kept, OutputFile, part_of, plain_target
-from simhbase.corpus.paths import Found, expand, files_left_out, is_taken
+from simhbase.corpus.paths import expand, files_left_out, is_taken, local_path
 from simhbase.corpus.record import Chunk, InputOptions, chunk_bytes
 from simhbase.corpus.rejects import Outcome, Rejects
+from simhbase.corpus.remote import public_name
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.watcher import NOBODY, Watcher
 from simhbase.errors import OutputFailed, UsageError
@@ -24,6 +26,7 @@ AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 Result = TypeVar("Result")
 
 _NOT_WORTH_WORKERS = 2  # chunks; these are done before a worker process has started
+_URL_AS_PATH = re.compile("[a-z][a-z0-9+.-]*:/")  # which has one slash less as a Path
 _WORTH_WORKERS = 4 << 20  # bytes of a chunk; reading on would only hold more such chunks
 
 
@@ -36,9 +39,9 @@ def usable_cores() -> int:
 class Inputs:
     """The documents of a corpus.
 
-    paths: files, folders, globs, or "-" for standard input. options: how they are read. processes: how many
-    parse and fingerprint them. rejects: a file to list what could not be used in, as JSON lines;
-    max_rejects: at more of that, a job fails. watcher: is told how a job goes.
+    paths: files, folders, globs, URLs of such, or "-" for standard input. options: how they are read.
+    processes: how many parse and fingerprint them. rejects: a file to list what could not be used in, as JSON
+    lines; max_rejects: at more of that, a job fails. watcher: is told how a job goes.
     """
 
     paths: Sequence[str]
@@ -69,7 +72,7 @@ class Inputs:
         read as one, and for a file that is named twice; OutputFailed for a file in no folder, or in one
         that is closed to us.
         """
-        inputs = [Path(given) for given in self.paths if os.path.isfile(given)]  # noqa: PTH113  # never raises
+        inputs = [Path(given) for given in self._local if os.path.isfile(given)]  # noqa: PTH113  # never raises
         targets: set[Path] = set()
         named = [Path(path) for path in (self.rejects, *others) if path]
         if named.count(STANDARD_OUTPUT) > 1:
@@ -92,21 +95,30 @@ class Inputs:
             if written & targets:
                 raise UsageError(f"{path} is named by two options: each needs a file of its own")
             if not target.parent.is_dir():
+                if _URL_AS_PATH.match(str(path)):
+                    url = public_name(str(path).replace(":/", "://", 1))
+                    raise UsageError(f"cannot write {url}: URLs are only read, name a local file")
                 raise OutputFailed(f"cannot write {path}: there is no folder {target.parent}")
             targets |= written
+
+    @property
+    def _local(self) -> list[str]:
+        """The paths of this machine."""
+        return [path for path in map(local_path, self.paths) if path is not None]
 
     def _given_that_names(self, target: Path) -> str | None:
         """The folder or glob among the inputs that stands for a file, or will when it is written."""
         resolved = target.resolve()
-        for given in self.paths:
+        for given in self._local:
             folder = Path(given)
             if folder.is_dir() and resolved.is_relative_to(folder.resolve()):
                 below = resolved.relative_to(folder.resolve())
                 if is_taken(below, self.options.format):
                     return given
             elif has_magic(given) and any(
-                isinstance(found, Found) and found.path and found.path.resolve() == resolved
+                path.resolve() == resolved
                 for found in expand(given, self.options.format)
+                if isinstance(path := getattr(found, "path", None), Path)
             ):
                 return given
         return None

@@ -38,12 +38,13 @@ def parquet_records(source: Source, file: RawIOBase, options: InputOptions) -> I
     except BadInput as error:
         yield SourceReject(source.name, None, None, str(error))
     except (ArrowException, OSError) as error:
+        said = error.strerror if isinstance(error, OSError) else None  # by the system, or a server
         if row:
             reason = f"it is damaged, and cannot be read from this row on ({_brief(error)})"
-            yield Reject(source.name, row + 1, None, reason)
+            yield Reject(source.name, row + 1, None, f"it cannot be read further: {said}" if said else reason)
         else:
             reason = f"it is damaged or was cut short: it cannot be read as Parquet ({_brief(error)})"
-            yield SourceReject(source.name, None, None, reason)
+            yield SourceReject(source.name, None, None, f"it cannot be read: {said}" if said else reason)
 
 
 def _batches(table: Any, columns: list[str], failures: tuple[type[Exception], ...]) -> Iterator[Any]:

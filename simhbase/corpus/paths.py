@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from simhbase.corpus.formats import EXTENSIONS, format_of
 from simhbase.corpus.record import Format, Source, SourceReject
 from simhbase.packing import SUFFIXES
 from simhbase.stores import is_store
 
-_UNMENTIONED = (".", "_")  # hidden files, and what Hadoop and Spark write beside the data: _SUCCESS
+if TYPE_CHECKING:
+    from simhbase.corpus.remote import RemoteFile
+
+_SCHEME = re.compile("[a-z][a-z0-9+.-]*://")
+UNMENTIONED = (".", "_")  # hidden files, and what Hadoop and Spark write beside the data: _SUCCESS
 
 _SHOWN_ENDINGS = 5
 
@@ -25,12 +31,14 @@ class Found:
     """A source, and its file; None for standard input."""
 
     source: Source
-    path: Path | None
+    path: Path | RemoteFile | None
 
     def size(self) -> int | None:
-        """Bytes on disk, None if it is no plain file."""
+        """Bytes on disk, None if it is no plain file, or nobody knows."""
         if self.path is None:
             return None
+        if not isinstance(self.path, Path):
+            return self.path.size()
         try:
             status = self.path.stat()
         except OSError:
@@ -62,6 +70,12 @@ def files_left_out(folders: Sequence[LeftOut]) -> str:
     )
 
 
+def local_path(given: str) -> str | None:
+    """The path on this machine that an input names, also as file:///path; None for other URLs."""
+    path = given.removeprefix("file://")
+    return None if _SCHEME.match(path) else path
+
+
 def expand(given: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
     """What one input names: a file, all files of a folder or of a glob, in the order of names.
 
@@ -80,7 +94,7 @@ def expand(given: str, file_format: Format | None) -> Iterator[Found | LeftOut |
 def _matching(pattern: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
     paths = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207  # Path.glob refuses /a/*
     if not paths:
-        yield SourceReject(_shown(pattern), None, None, "no file has a name like this")
+        yield SourceReject(printable(pattern), None, None, "no file has a name like this")
     folders = set(filter(_is_folder, paths))
     for path in paths:
         if folders.isdisjoint(path.parents):  # "**" also names what is in the folders it names
@@ -107,32 +121,39 @@ def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | LeftOu
                 path = Path(place, name)
                 yield _found(path, path.relative_to(folder).as_posix())
                 empty = False
-            elif not name.startswith(_UNMENTIONED):
-                left_out[_ending(name)] += 1
+            elif not name.startswith(UNMENTIONED):
+                left_out[ending(name)] += 1
     if left_out:
-        yield LeftOut(_shown(str(folder)), left_out)
+        yield LeftOut(printable(str(folder)), left_out)
     for failure in failures:
-        yield SourceReject(_shown(failure.filename), None, None, f"it cannot be opened: {failure.strerror}")
+        reason = f"it cannot be opened: {failure.strerror}"
+        yield SourceReject(printable(failure.filename), None, None, reason)
     if empty and not failures:
-        wanted = "visible files" if file_format else f"files ending in {', '.join(EXTENSIONS)}"
-        yield SourceReject(_shown(str(folder)), None, None, f"the folder has no {wanted}")
+        yield nothing_in(printable(str(folder)), file_format)
 
 
-def is_taken(below: Path, file_format: Format | None) -> bool:
+def nothing_in(folder: str, file_format: Format | None) -> SourceReject:
+    """Stands for a folder without files that it stands for."""
+    wanted = "visible files" if file_format else f"files ending in {', '.join(EXTENSIONS)}"
+    return SourceReject(folder, None, None, f"the folder has no {wanted}")
+
+
+def is_taken(below: PurePath, file_format: Format | None) -> bool:
     """Whether a folder stands for a file, which is named from there."""
     return not any(part.startswith(".") for part in below.parts) and bool(
         file_format or format_of(below.name)
     )
 
 
-def _ending(name: str) -> str:
+def ending(name: str) -> str:
+    """The end of a file's name that should have told its format, for messages."""
     path = PurePath(name.lower())
     packed = path.suffix if path.suffix in SUFFIXES else ""
-    return _shown(PurePath(path.name.removesuffix(packed)).suffix + packed)
+    return printable(PurePath(path.name.removesuffix(packed)).suffix + packed)
 
 
 def _found(path: Path, name: str) -> Found:
-    return Found(Source(_shown(str(path)), name), path)
+    return Found(Source(printable(str(path)), name), path)
 
 
 def _is_folder(path: Path) -> bool:
@@ -142,6 +163,6 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _shown(path: str) -> str:
+def printable(path: str) -> str:
     """The path as text that can be printed and encoded, whatever bytes the file's name has."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

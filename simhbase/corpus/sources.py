@@ -1,4 +1,4 @@
-"""Files, folders, globs and standard input as one stream of chunks, in the order they are given."""
+"""Files, folders, globs, URLs and standard input as one stream of chunks, in the order they are given."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import BinaryIO
 
 from simhbase.corpus.formats import format_of, raw_records
 from simhbase.corpus.parquet import MAGIC, parquet_records
-from simhbase.corpus.paths import Found, LeftOut, expand
+from simhbase.corpus.paths import Found, LeftOut, expand, local_path
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
+from simhbase.corpus.remote import expand_url
 from simhbase.packing import Unreadable
 
 STDIN = "-"
@@ -20,7 +21,8 @@ CHUNK_BYTES = 1 << 20
 
 
 class Sources:
-    """The inputs of one run: files, folders, globs (see `expand`), "-" for standard input.
+    """The inputs of one run: files, folders, globs (see `expand`), URLs of such (`expand_url`), "-" for
+    standard input.
 
     What cannot be read becomes a Reject in its place, a whole source a SourceReject; nothing is raised
     for it.
@@ -69,8 +71,10 @@ class Sources:
         for given in self._inputs:
             if given == STDIN:
                 yield Found(Source("stdin", "stdin"), None)
+            elif (path := local_path(given)) is None:
+                yield from expand_url(given, self._options.format)
             else:
-                yield from expand(given, self._options.format)
+                yield from expand(path, self._options.format)
 
     def _items(self) -> Iterator[Raw | Reject]:
         for found in self._found():
@@ -97,9 +101,10 @@ class Sources:
 
     def _rows(self, found: Found, file: BinaryIO) -> Iterator[Raw | Reject]:
         """Those of a Parquet file, of which only some columns are read."""
-        end = self.consumed_bytes + (found.size() or 0)
+        begin, size = self.consumed_bytes, found.size()
         yield from parquet_records(found.source, _Counted(file, self), self._options)
-        self.consumed_bytes = end
+        if size is not None:
+            self.consumed_bytes = begin + size
 
     def _blocks(self, file: BinaryIO) -> Iterator[bytes]:
         read_what_is_there = getattr(file, "read1", file.read)  # read alone waits until a pipe fills it

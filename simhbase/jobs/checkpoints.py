@@ -25,7 +25,9 @@ from typing import Any, Self
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, name_finished, plain_target
 from simhbase.corpus.parser import Parser
+from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Chunk, Raw, Record, Reject
+from simhbase.corpus.remote import public_name
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.sources import STDIN, Sources
 from simhbase.errors import BadInput, SimhbaseError
@@ -61,7 +63,7 @@ class Task:
     def digest(self) -> str:
         """Tells it from others, wherever it runs."""
         told = {
-            "paths": list(self.inputs.paths),
+            "paths": list(map(public_name, self.inputs.paths)),  # signatures are others each day
             "read": asdict(self.inputs.options),
             "files": {name: path and str(path) for name, path in self.files.items()},
             "options": [self.unique_only, self.min_similarity, self.ids_are_unique],
@@ -75,11 +77,14 @@ class Task:
         first, *others = self.inputs.paths
         place = json.dumps([socket.gethostname(), _here(), self.digest])
         more = f"+{len(others)}" if others else ""
-        readable = "".join(filter(str.isprintable, Path(first).name))[:80]
+        readable = "".join(filter(str.isprintable, Path(public_name(first)).name))[:80]
         return f"{readable}{more}-{hashlib.blake2b(place.encode(), digest_size=4).hexdigest()}"
 
 
-def _can_be_read_again(path: str) -> bool:
+def _can_be_read_again(given: str) -> bool:
+    path = local_path(given)
+    if path is None:
+        return True
     return path != STDIN and (not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path))  # noqa: PTH110, PTH112, PTH113  # never raise
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +53,7 @@ class SourcesRead:
     """Which documents came from which source: two numbers for each, as a source's documents come one
     behind the other."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
+    def __init__(self, paths: Sequence[str]) -> None:
         self._given = Given(paths)
         self._numbers: dict[str, int] = {}
         self._rejected: list[int] = []  # of each source

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from simhbase.corpus.inputs import AnyOutcome, Inputs
 from simhbase.corpus.outputs import OutputFile
 from simhbase.corpus.parser import Parser
+from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Chunk, Record, Reject
 from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.seen_ids import Place, SeenIds
@@ -365,7 +366,7 @@ class _Passes:
 
 def require_rereadable(paths: Sequence[str]) -> None:
     """Raises UsageError for what can be read once only."""
-    for path in paths:
+    for path in filter(None, map(local_path, paths)):
         if path == STDIN or Path(path).is_fifo() or Path(path).is_char_device():
             raise UsageError(
                 f"boilerplate is learnt by reading its input three times, and {path!r} can be read once: "

@@ -10,7 +10,9 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
+from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Record, Reject, SourceReject
+from simhbase.corpus.remote import public_name
 
 Three = tuple[int, int, int]  # documents, duplicates, rejects
 SOURCES = 100  # that are named: more are no summary any more
@@ -41,8 +43,10 @@ class SourceReport:
 class Given:
     """Names the source that a file belongs to, as people gave it."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._folders = [Path(path) for path in paths if os.path.isdir(path)]  # noqa: PTH112  # never raises
+    def __init__(self, given: Sequence[str]) -> None:
+        local = [str(Path(path)) for path in map(local_path, given) if path and os.path.isdir(path)]  # noqa: PTH112  # never raises
+        # Only of a folder there can be files below a URL.
+        self._folders = [*local, *(public_name(each) for each in given if local_path(each) is None)]
         self._given_for = lru_cache(self._folder_or_file)
 
     def runs(self, items: Iterable[Record | Reject]) -> Iterator[tuple[str, list[Record | Reject]]]:
@@ -53,13 +57,13 @@ class Given:
                 yield self._given_for(file), found
 
     def _folder_or_file(self, file: str) -> str:
-        return next((str(folder) for folder in self._folders if Path(file).is_relative_to(folder)), file)
+        return next((folder for folder in self._folders if Path(file).is_relative_to(folder)), file)
 
 
 class SourceCounts:
     """Counts of documents, duplicates and rejects, by source in input order."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
+    def __init__(self, paths: Sequence[str]) -> None:
         self._given = Given(paths)
         self._counts: dict[str, Three] = {}
 

@@ -1,0 +1,351 @@
+"""Files elsewhere, by their URLs: what the file systems of fsspec list, and how they are read."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from errno import EIO
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, Literal, cast
+
+from simhbase.corpus.parquet import MAGIC
+from simhbase.corpus.paths import (
+    UNMENTIONED,
+    Found,
+    LeftOut,
+    ending,
+    is_taken,
+    local_path,
+    nothing_in,
+    printable,
+)
+from simhbase.corpus.record import Format, Source, SourceReject
+
+STREAM_BYTES = 4 << 20  # asked for at once of a file that is read from its beginning to its end
+BLOCK_BYTES, BLOCKS = 1 << 20, 16  # of one that is sought in: held at once, as columns are read side by side
+SILENCE = 60.0  # seconds without a byte, after which a web server is given up
+_WEB = re.compile("https?://")
+_GLOB = re.compile(r"[*?[]")
+_WEB_GLOB = re.compile(r"[*[]")  # what follows a "?" is no part of a path
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+")
+_INSIDE = "::"  # how fsspec writes a file inside of another one
+_LONGEST_SAID = 200
+
+_Info = Mapping[str, Any]  # what a file system says of a file or folder: its name, type and size
+
+
+def public_name(given: str) -> str:
+    """What an input is called in messages, rejects and ids: its URL without what may be a secret, which are
+    the name or password of a user and what follows a "?" on the web. Paths stay as they are."""
+    if local_path(given) is not None:
+        return printable(given)
+    if _INSIDE in given:
+        return f"{public_name(given.partition(_INSIDE)[0])}::..."
+    scheme, slashes, rest = given.partition("://")
+    place, slash, path = rest.partition("/")
+    user, _, host = place.rpartition("@")
+    if _WEB.match(given):
+        rest = re.split("[?#]", f"{host}{slash}{path}", maxsplit=1)[0]
+    elif ":" in user:
+        rest = f"{user.partition(':')[0]}@{host}{slash}{path}"
+    return printable(f"{scheme}{slashes}{rest}")
+
+
+def expand_url(given: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+    """What a URL names: a file, all files of a folder or of a glob, as `expand` does it for paths.
+
+    On the web what ends in a slash is a folder, if the server lists it with links. SourceRejects also
+    stand for what could not be listed.
+    """
+    try:
+        with _failing_clearly():
+            place = _Place.of(given)
+    except OSError as error:
+        yield SourceReject(public_name(given), None, None, f"it cannot be opened: {error.strerror}")
+    else:
+        yield from place.expand(file_format)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file of a file system of fsspec. listed: what was said of it where it was listed."""
+
+    system: Any
+    path: str
+    listed: _Info | None
+
+    def size(self) -> int | None:
+        """Its bytes, None where nobody knows."""
+        try:
+            info = self.listed or self.system.info(self.path)
+        except Exception:  # whatever it is, opening the file will say so
+            return None
+        size: int | None = info.get("size")
+        return size
+
+    def open(self, _mode: Literal["rb"], /) -> BinaryIO:
+        """Its bytes, to be read once from the first on; one of Parquet can be sought in. Raises OSError."""
+        with _failing_clearly():
+            file = self._streamed()
+            head = b""
+            while len(head) < len(MAGIC) and (more := file.read(len(MAGIC) - len(head))):
+                head += more
+            if head != MAGIC:
+                return cast(BinaryIO, _File(file, head))
+            file.close()
+            return cast(BinaryIO, _File(self._sought(), None))
+
+    def _streamed(self) -> Any:
+        if not _WEB.match(self.path):
+            return self.system.open(self.path, "rb", block_size=STREAM_BYTES)
+        from aiohttp import ClientTimeout
+
+        # One answer has the whole file, however long that takes, and in the bytes that the server holds: what
+        # aiohttp unpacks by itself ends with the first member of gzip. A size, whatever it is, spares a
+        # question that says "not found" for all that goes wrong.
+        return self.system.open(
+            self.path,
+            "rb",
+            block_size=0,
+            size=1,
+            headers=self.system.kwargs.get("headers", {}) | {"Accept-Encoding": "identity"},
+            auto_decompress=False,
+            timeout=ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE),
+        )
+
+    def _sought(self) -> Any:
+        cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": BLOCKS}}
+        return self.system.open(
+            self.path, "rb", block_size=BLOCK_BYTES, **(cache if self.system.async_impl else {})
+        )
+
+
+class _File(io.RawIOBase):
+    """A file of fsspec whose failures are OSErrors that say what was said.
+
+    head: what was read of it already; None where it can be sought in.
+    """
+
+    def __init__(self, file: Any, head: bytes | None) -> None:
+        self._file = file
+        self._head = head
+
+    def read(self, size: int = -1, /) -> bytes:
+        if self._head:
+            head, self._head = self._head, b""
+            return head
+        with _failing_clearly():
+            data: bytes = self._file.read(size)
+        return data
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._head is None
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        with _failing_clearly():
+            position: int = self._file.seek(offset, whence)
+        return position
+
+    def tell(self) -> int:
+        position: int = self._file.tell()
+        return position
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A path of a file system. prefix: what stands before its paths in URLs."""
+
+    system: Any
+    path: str
+    prefix: str
+
+    @classmethod
+    def of(cls, given: str) -> _Place:
+        """Raises what the file system does, and OSError where a package is missing."""
+        scheme = given.partition("://")[0]
+        if _INSIDE in given:
+            raise OSError(EIO, "URLs with :: in them are not read")
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise OSError(
+                EIO, "URLs are read by fsspec, which is not installed: pip install 'simhbase[remote]'"
+            ) from error
+        try:
+            system, path = url_to_fs(given)
+        except ImportError as error:  # fsspec says in words which package that is, and its cause which module
+            package = getattr(error.__cause__, "name", None)
+            do = f": pip install {package}" if package else ""
+            raise OSError(EIO, f"{scheme}:// needs a package that is not installed{do} ({error})") from error
+        system.invalidate_cache()  # a process that runs for days would be given the files of its first
+        inner = path.lstrip("/")
+        before = given.rpartition(inner)[0] if inner else given
+        return cls(system, path, before if "://" in before else f"{scheme}://")
+
+    @property
+    def _is_on_web(self) -> bool:
+        return _WEB.match(self.path) is not None
+
+    def expand(self, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+        """The files that it stands for."""
+        if self._is_on_web:
+            if _WEB_GLOB.search(re.split("[?#]", self.path, maxsplit=1)[0]):
+                yield from self._matching(file_format)
+            elif self.path.endswith("/"):
+                yield from self._folder(self.path, file_format)
+            else:
+                yield self._file(self.path, None)
+            return
+        try:
+            with _failing_clearly():
+                info = self.system.info(self.path)
+        except OSError as error:
+            if _GLOB.search(self.path):
+                yield from self._matching(file_format)
+            else:
+                yield self._reject(self.path, error)
+        else:
+            yield from self._file_or_folder(info, file_format, self.path)
+
+    def _file_or_folder(
+        self, info: _Info, file_format: Format | None, path: str
+    ) -> Iterator[Found | LeftOut | SourceReject]:
+        if _is_folder(info):
+            yield from self._folder(path, file_format)
+        else:
+            yield self._file(path, info)
+
+    def _folder(self, folder: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+        name = self._name(folder)
+        left_out: Counter[str] = Counter()
+        empty = True
+        for info in self._below(folder):
+            if isinstance(info, SourceReject):
+                yield info
+                empty = False
+                continue
+            file = self._name(info["name"])
+            below = PurePosixPath(file.removeprefix(name).lstrip("/"))
+            if is_taken(below, file_format):
+                yield Found(Source(file, str(below)), RemoteFile(self.system, info["name"], info))
+                empty = False
+            elif not below.name.startswith(UNMENTIONED):
+                left_out[ending(below.name)] += 1
+        if left_out:
+            yield LeftOut(name, left_out)
+        if empty:
+            yield nothing_in(name, file_format)
+
+    def _below(self, folder: str) -> Iterator[_Info | SourceReject]:
+        """The files of a folder, then those of its visible folders."""
+        entries = yield from self._entries(folder)
+        for info in entries.values():
+            if not _is_folder(info):
+                yield info
+        for name, info in entries.items():
+            if _is_folder(info) and not name.startswith("."):
+                yield from self._below(info["name"])
+
+    def _entries(self, folder: str) -> Generator[SourceReject, None, dict[str, _Info]]:
+        """What is right in a folder, by names in order; where it cannot be listed nothing, and a reject."""
+        entries: dict[str, _Info] = {}
+        try:
+            with _failing_clearly():
+                for info in self.system.ls(folder, detail=True):
+                    above, _, name = info["name"].rstrip("/").rpartition("/")
+                    # Object stores may list a folder in itself, web servers link to other orders of a list.
+                    if name and not name.startswith("?") and above == folder.rstrip("/"):
+                        entries[name] = info
+        except OSError as error:
+            yield self._reject(folder, error)
+        return dict(sorted(entries.items()))
+
+    def _matching(self, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+        parts = self.path.split("/")
+        magic = _WEB_GLOB if self._is_on_web else _GLOB
+        first = next(number for number, part in enumerate(parts) if magic.search(part))
+        root = "/".join(parts[:first])
+        root += "/" if self._is_on_web or (parts[0] == "" and first == 1) else ""
+        found: dict[PurePosixPath, _Info] = {}
+        failures: set[SourceReject] = set()
+        for match in self._matches({"name": root, "type": "directory"}, parts[first:]):
+            if not isinstance(match, SourceReject):
+                found[PurePosixPath(match["name"])] = match
+            elif match not in failures:  # "**" looks at a folder twice
+                yield match
+                failures.add(match)
+        if not (found or failures):
+            yield SourceReject(self._name(self.path), None, None, "no file has a name like this")
+        folders = {path for path, info in found.items() if _is_folder(info)}
+        for path in sorted(found):
+            if folders.isdisjoint(path.parents):  # "**" also names what is in the folders it names
+                yield from self._file_or_folder(found[path], file_format, found[path]["name"])
+
+    def _matches(self, folder: _Info, wanted: list[str]) -> Iterator[_Info | SourceReject]:
+        """What is below a folder and has such names, one a step."""
+        first, *others = wanted
+        if first == "**" and not others:
+            yield folder
+            return
+        if first == "**":
+            yield from self._matches(folder, others)
+        entries = yield from self._entries(folder["name"])
+        for name, info in entries.items():
+            if name.startswith(".") and not first.startswith("."):
+                continue
+            if first == "**":
+                if _is_folder(info):
+                    yield from self._matches(info, wanted)
+            elif fnmatchcase(name, first):
+                if not others:
+                    yield info
+                elif _is_folder(info):
+                    yield from self._matches(info, others)
+
+    def _file(self, path: str, listed: _Info | None) -> Found:
+        name = self._name(path)
+        return Found(Source(name, name), RemoteFile(self.system, path, listed))
+
+    def _reject(self, path: str, error: OSError) -> SourceReject:
+        return SourceReject(self._name(path), None, None, f"it cannot be opened: {error.strerror}")
+
+    def _name(self, path: str) -> str:
+        return public_name(path if self._is_on_web else self.prefix + path.lstrip("/"))
+
+
+def _is_folder(info: _Info) -> bool:
+    return bool(info["type"] == "directory")
+
+
+@contextmanager
+def _failing_clearly() -> Iterator[None]:
+    """Makes an OSError of whatever is raised: file systems raise what their libraries do."""
+    try:
+        yield
+    except Exception as error:
+        raise OSError(EIO, _said(error)) from error
+
+
+def _said(error: Exception) -> str:
+    """What went wrong, in a line and without secrets."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file or folder"
+    if isinstance(error, OSError) and error.errno == EIO and error.strerror:  # of this module
+        return error.strerror
+    line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+    if "range requests" in line:
+        return "the server gives no parts of files (range requests), by which Parquet is read: download it"
+    return _URL.sub(lambda url: public_name(url[0]), line)[:_LONGEST_SAID]

@@ -1,0 +1,309 @@
+"""Inputs by URL: from a web server, and from fsspec's own file system in memory."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from simhbase.corpus.parser import Parser
+from simhbase.corpus.record import InputOptions, SourceReject
+from simhbase.corpus.remote import public_name
+from simhbase.corpus.sources import Sources
+from tests.command_line import environment
+from tests.reading import json_lines, read, rejects, texts, write
+from tests.web import Web
+
+A = {"id": "a", "text": "first"}
+B = {"id": "b", "text": "second"}
+FILES = {
+    "z.jsonl": json_lines({"id": "z", "text": "t"}),
+    "b.jsonl.gz": gzip.compress(json_lines(A)) + gzip.compress(json_lines(B)),
+    "m/x.csv": b"id,text\nx,t\n",
+    "m/deep/y.txt": b"a text",
+    "m-n/x.csv": b"id,text\nm-n,t\n",
+    ".hidden/no.jsonl": b"never read",
+    ".no.jsonl": b"never read",
+    "_SUCCESS": b"",
+    "notes.doc": b"no format",
+    "part-0": json_lines({"id": "part", "text": "t"}),
+}
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    for name, content in FILES.items():
+        write(tmp_path / "day" / name, content)
+    return tmp_path
+
+
+@pytest.fixture
+def web(folder) -> Iterator[Web]:
+    with Web(folder) as server:
+        yield server
+
+
+@pytest.fixture
+def memory(folder) -> Iterator[str]:
+    """The same files in fsspec's file system in memory."""
+    system = fsspec.filesystem("memory")
+    system.put(str(folder / "day"), "/there/day", recursive=True)
+    yield "memory://there"
+    system.rm("/there", recursive=True)
+
+
+@pytest.fixture(params=["web", "memory"])
+def base(request) -> str:
+    found = request.getfixturevalue(request.param)
+    return found.url if isinstance(found, Web) else found
+
+
+def shape(root: str, given: str, **how: Any) -> tuple[list[tuple[Any, ...]], Counter[str]]:
+    """What reading gives, with sources and ids as they are called below a root, and what was left out."""
+    options = InputOptions(**how)
+    sources = Sources([given], options)
+    rows = [
+        (item.source.removeprefix(root), item.line, (item.id or "").removeprefix(root))
+        for chunk in map(Parser(options).parse, sources.chunks())
+        for item in chunk
+    ]
+    return rows, sum((each.endings for each in sources.left_out), Counter())
+
+
+class TestPlaces:
+    @pytest.mark.parametrize(
+        "below",
+        [
+            "day/",
+            "day/*.jsonl*",
+            "day/*.csv",
+            "day/**/*.csv",
+            "day/*/x.csv",
+            "day/**",
+            "day/m*",
+            "d*y/[bz].jsonl*",
+            "day/.hidden/*",
+            "day/part-0",
+        ],
+    )
+    @pytest.mark.parametrize("id_from", ["line", "field"])
+    def test_they_name_the_files_that_local_ones_name_in_their_order(self, folder, base, below, id_from):
+        here = shape(f"{folder}/", f"{folder}/{below}", id_from=id_from)
+        assert shape(f"{base}/", f"{base}/{below}", id_from=id_from) == here
+        assert here[0]
+
+    def test_a_format_takes_all_visible_files_of_a_folder(self, folder, base):
+        (folder / "day" / "b.jsonl.gz").unlink()
+        assert shape(f"{base}/", f"{base}/day/m/", format="text") == (
+            [("day/m/x.csv", 1, "x.csv"), ("day/m/deep/y.txt", 1, "deep/y.txt")],
+            Counter(),
+        )
+
+    def test_a_named_file_is_taken_whatever_its_name(self, base):
+        assert texts(read(f"{base}/day/part-0")) == [("part", "t")]
+
+    def test_what_is_missing_is_one_reject(self, base):
+        reason = "it cannot be opened: there is no such file or folder"
+        (found,) = read(f"{base}/nothing.jsonl")
+        assert found == SourceReject(f"{base}/nothing.jsonl", None, None, reason)
+        (found,) = read(f"{base}/nothing/*.jsonl")
+        assert (type(found), found.reason) == (SourceReject, reason)
+        (found,) = read(f"{base}/day/*.nothing")
+        assert found.reason == "no file has a name like this"
+
+    def test_an_empty_folder_says_so(self, folder, web):
+        (folder / "empty").mkdir()
+        ((_, _, reason),) = rejects(read(f"{web.url}/empty/"))
+        assert reason.startswith("the folder has no files ending in .jsonl")
+
+    def test_links_to_other_orders_and_places_are_no_files_of_a_folder(self, folder, web):
+        others = ["?C=N;O=D", "../", "/", "/day/z.jsonl"]
+        inside = ["here.jsonl", "a%20b.jsonl", "/list/c.jsonl", "d.jsonl?key=s"]
+        links = "".join(f'<a href="{link}">x</a>' for link in [*others, *inside])
+        for name in ("here.jsonl", "a b.jsonl", "c.jsonl", "d.jsonl"):
+            write(folder / "list" / name, json_lines(A))
+        write(folder / "list" / "index.html", links.encode())
+        rows, left_out = shape(f"{web.url}/list/", f"{web.url}/list/", id_from="line")
+        assert [row[2] for row in rows] == ["a%20b.jsonl:1", "c.jsonl:1", "d.jsonl:1", "here.jsonl:1"]
+        assert not left_out
+
+    def test_what_a_server_does_not_list_costs_nothing_else(self, web):
+        web.answers["/day/m/"] = 403
+        found = read(f"{web.url}/day/")
+        assert [item.id for item in found] == ["a", "b", "z", None, "m-n"]
+        assert found[3].source == f"{web.url}/day/m/"
+        assert "it cannot be opened: 403, message='Forbidden'" in found[3].reason
+
+    def test_files_of_this_machine_need_no_fsspec(self, folder):
+        program = (
+            "import sys; from tests.reading import read, texts\n"
+            f"print(len(texts(read('file://{folder}/day/*.jsonl*'))), 'fsspec' in sys.modules)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment(), capture_output=True, check=True
+        )
+        assert done.stdout == b"3 False\n"
+        assert read(f"file://{folder}/day") == read(f"{folder}/day")
+
+    def test_a_file_with_the_name_of_a_url_is_reached_by_its_path(self, tmp_path):
+        write(tmp_path / "s3:" / "bucket" / "x.jsonl", json_lines(A))
+        with chdir(tmp_path):
+            assert texts(read("./s3://bucket/x.jsonl")) == [("a", "first")]
+
+
+class TestWhatIsMissingHere:
+    def test_fsspec(self):
+        program = (
+            "import sys; sys.modules['fsspec'] = None\n"
+            "from tests.reading import read\n"
+            "print(read('https://host/x.jsonl')[0].reason)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment(), capture_output=True, check=True
+        )
+        assert b"fsspec, which is not installed: pip install 'simhbase[remote]'" in done.stdout
+
+    @pytest.mark.skipif(find_spec("s3fs") is not None, reason="s3fs is installed")
+    def test_the_package_of_a_scheme(self):
+        ((_, _, reason),) = rejects(read("s3://bucket/day/*.jsonl.gz"))
+        assert "s3:// needs a package that is not installed: pip install s3fs" in reason
+
+    def test_the_scheme(self):
+        ((_, _, reason),) = rejects(read("nowhere://x"))
+        assert reason == "it cannot be opened: Protocol not known: nowhere"
+
+
+class TestReading:
+    def test_packed_files_come_as_the_server_holds_them(self, web):
+        # What the server says of it has aiohttp unpack it, and only its first member.
+        web.headers["/day/b.jsonl.gz"] = {"Content-Encoding": "gzip"}
+        assert texts(read(f"{web.url}/day/b.jsonl.gz")) == [("a", "first"), ("b", "second")]
+
+    def test_a_connection_that_breaks_off_is_one_reject(self, folder, web):
+        rows = [{"id": str(number), "text": "word " * 200} for number in range(3000)]
+        write(folder / "x.jsonl", json_lines(*rows))
+        web.ends_after["/x.jsonl"] = 2_500_000
+        *found, last = read(f"{web.url}/x.jsonl", f"{web.url}/day/z.jsonl")
+        assert last.id == "z"
+        broken = found.pop()
+        assert [item.id for item in found] == [str(number) for number in range(len(found))]
+        assert (broken.source, broken.line) == (f"{web.url}/x.jsonl", len(found) + 1)
+        assert broken.reason.startswith("it cannot be read further: Response payload is not completed")
+
+    @pytest.mark.parametrize("status", [401, 403, 500, 503])
+    def test_what_a_server_answers_is_said(self, web, status):
+        web.answers["/day/z.jsonl"] = status
+        found = read(f"{web.url}/day/z.jsonl", f"{web.url}/day/part-0")
+        assert [item.id for item in found] == [None, "part"]
+        assert f"it cannot be opened: {status}, message=" in found[0].reason
+
+    @pytest.mark.parametrize("below", ["x.jsonl", "day/", "day/*.jsonl"])
+    def test_a_server_that_is_not_there_is_named(self, web, below):
+        web.__exit__(None, None, None)
+        ((_, _, reason),) = rejects(read(f"{web.url}/{below}"))
+        assert reason.startswith(f"it cannot be opened: Cannot connect to host {web.host}")
+
+    def test_sizes_are_known_where_they_are_told(self, folder, web, memory):
+        there = ["z.jsonl", "b.jsonl.gz"]
+        size = sum(len(FILES[name]) for name in there)
+        for base in (web.url, memory):
+            sources = Sources([f"{base}/day/{name}" for name in there], InputOptions())
+            assert sources.total_bytes() == size
+            assert sum(map(len, sources.chunks())) == 3
+            assert sources.consumed_bytes == size
+        assert Sources([f"{memory}/day/m"], InputOptions()).total_bytes() == 12 + 6
+        assert Sources([f"{web.url}/day/"], InputOptions()).total_bytes() is None
+
+
+class TestParquet:
+    @pytest.fixture
+    def write_rows(self, folder) -> Callable[[int], int]:
+        def written(count: int) -> int:
+            chance = random.Random(7)
+            texts = [chance.randbytes(600).hex() for _ in range(count)]
+            path = folder / "x.parquet"
+            parquet.write_table(pa.table({"id": list(map(str, range(count))), "text": texts}), path)
+            return path.stat().st_size
+
+        return written
+
+    def test_it_is_read_by_parts_of_the_file(self, web, write_rows):
+        size = write_rows(4000)
+        assert size > 4_000_000
+        web.gives_parts = True
+        sources = Sources([f"{web.url}/x.parquet"], InputOptions())
+        ids = [item.id for chunk in sources.chunks() for item in chunk]
+        assert ids == [str(number) for number in range(4000)]
+        assert sources.consumed_bytes == size
+        asked = [headers["Range"] for _, _, headers in web.asked if "Range" in headers]
+        assert len(asked) == len(set(asked)) <= 6  # no part twice, though columns are read side by side
+
+    def test_content_tells_it(self, folder, memory, write_rows):
+        write_rows(10)
+        fsspec.filesystem("memory").put(str(folder / "x.parquet"), "/there/x")
+        assert len(texts(read(f"{memory}/x"))) == 10
+
+    def test_a_server_that_gives_no_parts_is_one_reject(self, web, write_rows):
+        write_rows(2000)
+        ((line, _, reason),) = rejects(read(f"{web.url}/x.parquet"))
+        assert (line, reason.endswith("by which Parquet is read: download it")) == (None, True)
+
+    def test_a_connection_that_breaks_off_is_one_reject(self, web, write_rows):
+        size = write_rows(4000)
+        web.gives_parts = True
+        web.ends_after["/x.parquet"] = size // 2
+        ((line, _, reason),) = rejects(read(f"{web.url}/x.parquet"))
+        assert (line, reason.split(":")[0]) == (None, "it cannot be read")
+
+
+class TestSecrets:
+    def test_the_server_gets_them_and_nobody_else_does(self, web):
+        base = f"http://someone:hidden@{web.host}/day"
+        items = read(f"{base}/z.jsonl?signature=hidden", f"{base}/m/", id_from="line")
+        assert [item.id for item in items] == [f"{web.url}/day/z.jsonl:1", "x.csv:2", "deep/y.txt"]
+        assert {item.source for item in items} == {
+            f"{web.url}/day/z.jsonl",
+            f"{web.url}/day/m/x.csv",
+            f"{web.url}/day/m/deep/y.txt",
+        }
+        assert all("Authorization" in headers for _, _, headers in web.asked)
+        assert ("GET", "/day/z.jsonl?signature=hidden") in {asked[:2] for asked in web.asked}
+
+    @pytest.mark.parametrize(
+        "below", ["z.jsonl", "", "*.jsonl", "**/*.jsonl", "**", "none", "none/", "none/*", "a::zip://b"]
+    )
+    def test_no_reject_has_them(self, web, below):
+        web.answers |= {"/day/z.jsonl": 403, "/day/": 500}
+        url = f"http://someone:hidden@{web.host}/day/{below}?signature=hidden#hidden"
+        found = rejects(read(url))
+        assert len(found) == 1
+        assert "hidden" not in str(read(url))
+
+    @pytest.mark.parametrize(
+        ("given", "name"),
+        [
+            ("https://u:p@host:8/a/b.gz?X-Amz-Signature=s#f", "https://host:8/a/b.gz"),
+            ("https://token@host/a", "https://host/a"),
+            ("https://host?key=s", "https://host"),
+            ("ftp://u:p@host/a?b", "ftp://u@host/a?b"),
+            ("abfs://container@account/a@b:c", "abfs://container@account/a@b:c"),
+            ("s3://bucket/day-?/*.gz", "s3://bucket/day-?/*.gz"),
+            ("zip://a::https://u:p@host/b?key=s", "zip://a::..."),
+            ("./s3://u:p@x?y", "./s3://u:p@x?y"),
+            ("a b?c.jsonl", "a b?c.jsonl"),
+        ],
+    )
+    def test_names_are_without_them(self, given, name):
+        assert public_name(given) == name
