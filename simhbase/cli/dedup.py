@@ -88,7 +88,7 @@ def dedup(
 
     A store that --against names holds no texts: where it keeps sketches (scheme minhash, or --verify) these
     tell how similar its documents are, else their fingerprints alone decide. A document whose id is stored
-    is no duplicate of itself.
+    is no duplicate of itself; but of two that are stored and match, each is one of the other.
     """
     report = dedup_documents(
         or_stdin(inputs),

@@ -179,10 +179,9 @@ class AtomicWriter:
         if not batch.ids and not deleted:
             return
         left = [*_left_behind(batch, found), *((document, each.entry) for document, each in deleted)]
-        seen = [each.version for each in found if each] + [each.version for _, each in deleted]
         self.store.commit(
             Changes(
-                version=max(self.clock(), max(seen, default=0) + 1) if versions is None else versions,
+                version=self._versions(found) if versions is None else versions,
                 index=batch.index_keys(self.scheme),
                 unindex=self._emptied(left, batch),
                 put={
@@ -197,6 +196,14 @@ class AtomicWriter:
                 },
             )
         )
+
+    def _versions(self, found: Sequence[Known | None]) -> int | list[int]:
+        """Those of documents that are written now: the time, or later than what was seen of each. So a clock
+        that was ahead once dates no other document."""
+        time = self.clock()
+        if all(each is None or each.version < time for each in found):
+            return time
+        return [time if each is None else max(time, each.version + 1) for each in found]
 
     def _emptied(self, left: Sequence[tuple[str, Entry]], batch: Batch) -> NDArray[np.uint8]:
         """The index rows of fingerprints that are left without documents: uint8 (n, tables, 13)."""

@@ -164,7 +164,7 @@ class Checkpoints:
             return
         for part in self._manifest.parts() if self._manifest else ():
             self._pass_over(part, islice(chunks, part["chunks"]), seen)
-            self.sources.add(part["sources"])
+            self.sources.add(part.get("sources", {}))  # older versions noted none
             self.live()
         for chunk in chunks:
             self._digests.append(self._noted(chunk))

@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+import numpy as np
 import pytest
 
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.check import Checker
 from simhbase.index.migrate import Migration
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.vacuum import Removed, Vacuum
-from simhbase.index.writer import REFRESHED, now
+from simhbase.index.writer import REFRESHED, AtomicWriter, known, now
 from simhbase.model import Document
 from simhbase.profile import Profile
 from simhbase.stores import create_store
@@ -177,3 +179,21 @@ def test_what_an_interrupted_creation_left_does_not_count(embedded: Backend) -> 
     store.records("meta").put([(b"ttl", b"5")])
     write_profile(store, Profile())
     assert store.ttl() is None
+
+
+def test_a_clock_that_was_ahead_dates_no_other_document(embedded: Backend) -> None:
+    """Those would neither expire nor be deleted by age."""
+    store = embedded.fresh()
+    write_profile(store, Profile())
+    scheme = Profile().index_scheme
+    one, other = (FingerprintBatch.bare(np.array([value], dtype=np.uint64)) for value in (5, 6))
+    day = 86_400_000
+    AtomicWriter(store, scheme, clock=lambda: now() + day).add(["ahead"], one)
+    both = FingerprintBatch.joined([other, other])
+    assert AtomicWriter(store, scheme).add(["ahead", "new"], both).moved == 1
+    ahead, new = known(store, ["ahead", "new"])
+    assert ahead is not None
+    assert new is not None
+    assert ahead.version > now() + day // 2
+    assert new.version <= now()
+    assert (ahead.entry.fingerprint, new.entry.fingerprint) == (6, 6)

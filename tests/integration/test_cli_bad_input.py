@@ -27,6 +27,7 @@ from tests.command_line import (
 )
 
 GOOD, LAST = texts(2)
+SPREAD = 0x9E3779B97F4A7C15  # its multiples are far from each other
 STORE = ("--store", "rocksdb:s.db")
 
 
@@ -214,9 +215,9 @@ def test_more_rejects_than_allowed_are_a_failure(tmp_path, allowed, exit_code):
 
 
 def test_a_load_stopped_by_rejects_keeps_what_was_stored_before(tmp_path):
-    values = [{"id": f"d{number}", "f": f"{number:016x}"} for number in range(5000)]
+    values = [{"id": f"d{number}", "f": f"{number * SPREAD % (1 << 64):016x}"} for number in range(5000)]
     write_lines(tmp_path / "a.jsonl", [*values, {}])
-    options = ("--fingerprint-field", "f", "--max-rejects", 0, "--rejects", "r.jsonl")
+    options = ("--fingerprint-field", "f", "--unique-only", "--max-rejects", 0, "--rejects", "r.jsonl")
     done = run("load", "a.jsonl", *options, *STORE, cwd=tmp_path)
     assert done.returncode == 1
     assert "4,096 documents loaded" in done.stderr.decode()
@@ -323,9 +324,9 @@ def test_control_characters_in_an_error_do_not_reach_the_terminal(tmp_path):
 
 
 def test_a_full_disk_keeps_what_was_acknowledged_and_a_second_run_finishes(tmp_path):
-    values = {f"d{number}": number * 0x9E3779B97F4A7C15 % (1 << 64) for number in range(20_000)}
+    values = {f"d{number}": number * SPREAD % (1 << 64) for number in range(20_000)}
     fingerprints(tmp_path / "a.jsonl", values)
-    load = ("load", "--fingerprint-field", "f", "a.jsonl", "--processes", 1, *STORE)
+    load = ("load", "--fingerprint-field", "f", "--unique-only", "a.jsonl", "--processes", 1, *STORE)
 
     full = run_with_small_files(*load, cwd=tmp_path, largest=1 << 20)
     assert full.returncode == 1, full.stderr

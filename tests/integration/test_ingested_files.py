@@ -203,6 +203,32 @@ def test_what_failed_to_be_handed_over_comes_before_the_next_write(
         assert Checker(store, SCHEME).check().problems == {}
 
 
+@pytest.mark.parametrize("table", ["fingerprints", "index", "documents"])
+def test_what_failed_to_be_handed_over_is_there_when_it_is_written_again(
+    url: str, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """And a delete beside it takes no index rows that another document needs."""
+    hand_over = ingestion.Ingestion._hand_over
+    same = FingerprintBatch.bare(np.full(2, 12345, dtype=np.uint64))
+    with closing(create_store(url)) as store:
+        writer = AtomicWriter(store, SCHEME)
+        with monkeypatch.context() as patch:
+
+            def full(self: ingestion.Ingestion, name: str) -> None:
+                if name == table:
+                    raise Exception("IO error: No space left on device")
+                hand_over(self, name)
+
+            patch.setattr(ingestion.Ingestion, "_hand_over", full)
+            with pytest.raises(StoreFailed, match="Make room"):
+                writer.add(["a", "b"], same)
+        assert writer.add(["a", "b"], same).unchanged == 2
+        assert writer.delete(["a"]) == 1
+        (lookup,) = Reader(store, SCHEME).find(same[:1])
+        assert [match.id for match in lookup.matches] == ["b"]
+        assert Checker(store, SCHEME).check().problems == {}
+
+
 def test_no_room_for_the_files_leaves_the_store_as_it_was(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise Exception("IO error: No space left on device")

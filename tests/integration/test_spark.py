@@ -25,6 +25,7 @@ from tests.command_line import read_lines, texts, write_lines
 pytestmark = pytest.mark.spark
 
 COLUMNS = "n long, id string, text string, date string"
+FULL = pytest.mark.full
 
 
 def read(spark, file: Path, partitions: int = 3):
@@ -145,9 +146,16 @@ def mixed(tmp_path_factory) -> Path:
     ("profile", "options", "partitions"),
     [
         ({}, {}, 1),
-        ({"k": 8}, {"chains": True, "keep": "longest"}, 9),
-        ({"scheme": "minhash", "threshold": "auto"}, {"keep": "newest"}, 3),
-        ({"bits": 128, "k": 6, "layout": "8x2"}, {"min_similarity": 0, "keep": "-n"}, 2),
+        pytest.param({"k": 8}, {"chains": True, "keep": "longest"}, 9, marks=FULL),
+        pytest.param(
+            {"scheme": "minhash", "threshold": "auto"}, {"keep": "newest"}, 3, marks=pytest.mark.full
+        ),
+        pytest.param(
+            {"bits": 128, "k": 6, "layout": "8x2"},
+            {"min_similarity": 0, "keep": "-n"},
+            2,
+            marks=pytest.mark.full,
+        ),
         ({"verify": True, "threshold": 0.5, "k": 3}, {"min_similarity": 0}, 2),
     ],
 )

@@ -121,8 +121,8 @@ def test_the_library_names_parameters_never_options_and_each_is_an_option_of_a_c
     root = Path(simhbase.__file__).parent
     named = set()
     for file in root.rglob("*.py"):
-        if file.is_relative_to(root / "cli"):
-            continue
+        if file.is_relative_to(root / "cli") or file.is_relative_to(root / "jobs" / "spark"):
+            continue  # no command leads to Spark
         tree = ast.parse(file.read_text("utf-8"))
         said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
         for node in ast.walk(tree):

@@ -7,7 +7,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from itertools import repeat
 from operator import add, itemgetter
@@ -82,9 +82,14 @@ class RocksStore:
             )
         return database
 
-    def exclusive(self) -> AbstractContextManager[object]:
-        """A re-entrant lock of this process; every write takes it."""
-        return self._lock
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """A re-entrant lock of this process; every write takes it. What an earlier write has left is there
+        before what is read inside."""
+        with self._lock:
+            if self._follower is None:
+                self.database.end_ingestion()
+            yield
 
     def consistently(self, read: Callable[[], T]) -> T:
         """What `read` returns; with writers kept out where rows are being removed, and once more where some
