@@ -3,9 +3,12 @@ the process that wrote it."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from simhbase.errors import UsageError
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
 
 Moment = datetime | timedelta  # at this time (without a zone: that of this machine), or so long ago
 
@@ -16,9 +19,10 @@ def milliseconds(moment: Moment, now: int) -> int:
         raise UsageError(f"{moment!r} is no moment: a datetime is needed, or a timedelta for so long ago")
     try:
         if isinstance(moment, datetime):
-            found = round(moment.timestamp() * 1000)
+            # Rounded down as clocks are, so that what is now is not to come.
+            found = (moment.astimezone(UTC) - EPOCH) // MILLISECOND
         else:
-            found = now - moment // timedelta(milliseconds=1)
+            found = now - moment // MILLISECOND
     except (OverflowError, ValueError, OSError) as error:
         raise UsageError(f"{moment!r} is outside what clocks show") from error
     if found > now:

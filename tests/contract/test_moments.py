@@ -9,6 +9,7 @@ import pytest
 from simhbase.errors import UsageError
 from simhbase.index import Index, open_index
 from simhbase.index.check import Checker
+from simhbase.index.moment import milliseconds
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import now, writer_for
 from simhbase.profile import Profile
@@ -131,6 +132,15 @@ def test_a_moment_that_is_to_come_is_refused(moment):
             index.delete_older_than(moment)
         with pytest.raises(UsageError, match="still to come"):
             found(index, moment)
+
+
+def test_what_is_now_is_not_to_come():
+    half_a_millisecond = timedelta(microseconds=600)
+    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    clock = round(now.timestamp() * 1000)
+    assert milliseconds(now + half_a_millisecond, clock) == clock
+    assert milliseconds((now + half_a_millisecond).astimezone().replace(tzinfo=None), clock) == clock
+    assert milliseconds(now - half_a_millisecond, clock) == clock - 1
 
 
 @pytest.mark.parametrize("moment", ["90d", 90])
