@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from operator import index
 from time import monotonic
@@ -27,7 +29,7 @@ from simhbase.model import AddReport, Document, Lookup, Rejected
 from simhbase.profile import Profile
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import create_store, open_store
-from simhbase.stores.base import Access, Store, leaves_hints
+from simhbase.stores.base import Access, Store
 
 T = TypeVar("T")
 Value = TypeVar("Value")
@@ -36,6 +38,7 @@ MOST_SHOWN = 80  # characters of a value in a message
 UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch to compare by"
 UNKNOWN_ID = "no document is stored under this id"
 LOST_SKETCH = "the document's sketch is lost: simhbase check says more"
+LISTING_GROWTH = 8
 LOOKED_AT = 5.0  # seconds after which an open index makes sure that its tables are still the same
 
 
@@ -110,6 +113,12 @@ class Index:
     def close(self) -> None:
         """Closes the store; may be called twice."""
         self.store.close()
+
+    def listing(self, ids_limit: int) -> Index:
+        """The same index, with another limit of the documents that are listed of one fingerprint."""
+        other = copy(self)
+        other._reader = replace(self._reader, ids_limit=ids_limit)
+        return other
 
     @cached_property
     def fingerprinter(self) -> Fingerprinter:
@@ -278,24 +287,24 @@ class Index:
         asked = [(value, sketches.get(value, b"")) for value in values.tolist()]
         return self._find_sketched(asked, k, min_similarity, since, UNKNOWN_FINGERPRINT)
 
-    def _sketches_under(self, fingerprints: Sequence[int]) -> dict[int, bytes]:
-        """The sketch of one document of each fingerprint that has any."""
-        is_listed = self.profile.index_scheme.listed_sketching is not None
-        # Of several, as the first may have been left behind.
-        most = self._reader.ids_limit if leaves_hints(self.store) and not is_listed else 1
+    def _sketches_under(self, fingerprints: Sequence[int], most: int = 1) -> dict[int, bytes]:
+        """The sketch of one document of each fingerprint that has any; most: listed of one at first."""
         table = self.store.records("fingerprints")
         found = table.scan(list(map(rows.listing_prefix, fingerprints)), most)
         listed = {value: hints for value, hints in zip(fingerprints, found, strict=True) if hints}
-        if is_listed:
+        if self.profile.index_scheme.listed_sketching is not None:
             return {value: hints[0][1].value for value, hints in listed.items()}
         ids = {value: [rows.listing_id(key) for key, _ in hints] for value, hints in listed.items()}
         stored = self._documents_of([document for several in ids.values() for document in several])
-        return {
+        sketches = {
             value: stored[document].sketch
             for value, several in ids.items()
             for document in reversed(several)
             if document in stored and stored[document].fingerprint == value
         }
+        # The first may have been left behind, or have expired.
+        hidden = [value for value, several in ids.items() if value not in sketches and len(several) == most]
+        return sketches | (self._sketches_under(hidden, most * LISTING_GROWTH) if hidden else {})
 
     def find_ids(
         self,

@@ -22,6 +22,8 @@ from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
+from simhbase.index.index import LISTING_GROWTH
+from simhbase.index.reader import IDS_LIMIT
 from simhbase.jobs.comparison import ComparedTexts, Comparison
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
 from simhbase.jobs.groups import Compared, Groups, groups, stars
@@ -130,16 +132,29 @@ class _Stored:
 
     def rest(self, batch: Batch, files: Sequence[_UniqueFile | _DuplicatesFile]) -> Batch:
         """The records without those that match, which the files are told."""
-        lookups = self._documents.of_records(batch)
-        nearest = [
-            next((match for match in lookup.matches if match.id != document), None)
-            for document, lookup in zip(batch.ids, lookups, strict=True)
-        ]
+        nearest = self._nearest(batch)
         found = [(document, match) for document, match in zip(batch.ids, nearest, strict=True) if match]
         for file in files:
             file.note_stored(found)
         self._free.append(np.array([match is None for match in nearest], dtype=bool))
         return batch.only(self._free[-1])
+
+    def _nearest(self, batch: Batch, ids_limit: int = IDS_LIMIT) -> list[Match | None]:
+        """The nearest stored document of each record, but for itself. What a fingerprint lists at first may
+        have expired: then more of it is read."""
+        documents = replace(self._documents, index=self._documents.index.listing(ids_limit))
+        lookups = documents.of_records(batch)
+        nearest = [
+            next((match for match in lookup.matches if match.id != document), None)
+            for document, lookup in zip(batch.ids, lookups, strict=True)
+        ]
+        pairs = zip(nearest, lookups, strict=True)
+        cut = np.array([match is None and lookup.truncated for match, lookup in pairs], dtype=bool)
+        if cut.any():
+            again = self._nearest(batch.only(cut), ids_limit * LISTING_GROWTH)
+            for number, match in zip(np.flatnonzero(cut).tolist(), again, strict=True):
+                nearest[number] = match
+        return nearest
 
     @property
     def duplicates(self) -> int:

@@ -88,6 +88,15 @@ def test_a_document_is_there_until_its_time_is_over(index, clock):
     assert_clean(index)
 
 
+def test_a_fingerprint_is_found_whose_first_documents_have_expired(index, clock):
+    index.add([Document(f"a{number}", TEXT) for number in range(10)])
+    clock.ahead = TTL + 5
+    add(index, "b")
+    (fingerprint,) = index.fingerprints(["b"])
+    (lookup,) = index.find_fingerprints([fingerprint])
+    assert ([match.id for match in lookup.matches], lookup.reason) == (["b"], None)
+
+
 def test_what_has_expired_takes_nothing_s_place(index, clock):
     add(index, "a")
     clock.ahead = TTL + 5

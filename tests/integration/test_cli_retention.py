@@ -6,8 +6,9 @@ from functools import partial
 import pytest
 
 import simhbase
+from simhbase.index.reader import IDS_LIMIT
 from simhbase.index.writer import AtomicWriter, now
-from tests.command_line import documents, result, run, texts
+from tests.command_line import documents, read_lines, result, run, texts
 
 STORE = ("--store", "rocksdb:s.db")
 DAY = 24 * 3_600_000  # milliseconds
@@ -151,6 +152,18 @@ def test_what_has_expired_is_no_duplicate_and_not_stored(tmp_path, made):
     done = run("delete", "d0", *STORE, cwd=tmp_path)
     assert b"not stored in rocksdb:s.db: d0" in done.stderr
     assert result(*again, "--name", "two", cwd=tmp_path)["added"] == 1
+
+
+def test_a_stored_document_is_compared_with_behind_a_thousand_that_have_expired(tmp_path, made):
+    result("tables", "create", "--ttl", "30d", *STORE, cwd=tmp_path)
+    result("load", documents(tmp_path / "a.jsonl", [made] * (IDS_LIMIT + 10)), *STORE, cwd=tmp_path)
+    age(tmp_path, 31)
+    result("load", documents(tmp_path / "b.jsonl", [made], "z"), *STORE, cwd=tmp_path)
+    new = documents(tmp_path / "c.jsonl", [*texts(2), made], "new")
+    report = result("dedup", "--against", "rocksdb:s.db", "--duplicates", "d.jsonl", new, cwd=tmp_path)
+    assert report["duplicates_of_stored"] == 2
+    found = {line["id"]: line["duplicate_of"] for line in read_lines(tmp_path / "d.jsonl")}
+    assert found == {"new0": "z0", "new2": "z0"}
 
 
 def test_a_store_keeps_the_time_to_live_it_was_created_with(tmp_path):
