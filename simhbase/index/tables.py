@@ -152,6 +152,7 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
     StoreUnreachable, StoreFailed.
     """
     wanted = _Wanted.of(compression=compression, ttl=ttl)
+    ttl = wanted.ttl
     compared: int | None = None
     unknown: tuple[str, ...] = ()
     warnings: list[str] = []
@@ -161,7 +162,7 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
     else:
         wanted.refuse(_NOT_IN_HBASE.format(url), but="ttl")
     with open_index(url, access="read") as index:
-        _require_ttl(index.store, wanted.ttl)
+        _require_ttl(index.store, ttl)
         _ = index.fingerprinter
     return CheckedTables(url, compared, unknown, len(probes()), tuple(warnings))
 
@@ -273,9 +274,9 @@ class _Wanted:
     def of(cls, **values: int | str | None) -> _Wanted:
         """What is not None."""
         given = {name: value for name, value in values.items() if value is not None}
-        return cls(
-            {name: value.upper() if isinstance(value, str) else value for name, value in given.items()}
-        )
+        if isinstance(compression := given.get("compression"), str):
+            given["compression"] = compression.upper()
+        return cls(given)
 
     @property
     def says_regions(self) -> bool:

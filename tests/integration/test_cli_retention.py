@@ -194,5 +194,15 @@ def test_a_time_to_live_is_that_of_the_store_it_is_copied_to(tmp_path, made):
 def test_a_time_to_live_has_bounds_everywhere(tmp_path, ttl):
     done = run("tables", "create", "--ttl", ttl, *STORE, cwd=tmp_path)
     assert done.returncode == 2
-    assert b"a time to live of" in done.stderr
+    assert b"--ttl = " in done.stderr
+    assert b"a time to live is a whole number of seconds" in done.stderr
+    assert not (tmp_path / "s.db").exists()
+
+
+@pytest.mark.parametrize("ttl", [True, 1.5, "90d", 0, 2**31])
+def test_a_time_to_live_is_a_whole_number_of_seconds(tmp_path, ttl):
+    url = f"rocksdb:{tmp_path / 's.db'}"
+    for given in (simhbase.tables.create, simhbase.tables.check):
+        with pytest.raises(simhbase.UsageError, match=f"`ttl` = {ttl!r}: "):
+            given(url, ttl=ttl)
     assert not (tmp_path / "s.db").exists()

@@ -66,8 +66,8 @@ def test_a_layout_with_drawers_longer_than_are_read_is_warned_of(tmp_path):
     [
         (("--regions", 4, "--documents", 5), "give one of them"),
         (("--ttl", "soon"), "'soon' is not a number of seconds"),
-        (("--ttl", "0"), "time to live of 0 s"),
-        (("--ttl", "9999999999w"), "time to live of"),
+        (("--ttl", "0"), "--ttl = 0: a time to live is"),
+        (("--ttl", "9999999999w"), "a time to live is"),
         (("--compression", "zip"), "'zip' is not one of"),
         (("--regions", 0), "0 is not in the range"),
         (("--store", "rocksdb:s.db"), "tables ddl is for stores in HBase"),

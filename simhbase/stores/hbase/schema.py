@@ -27,6 +27,7 @@ BLOOM_PREFIX = "RowPrefixBloomFilter.prefix_length"
 
 DEFAULT_REGIONS = 16
 MOST_REGIONS = 10_000
+MOST_TTL = 2**31 - 2  # seconds; HBase takes one more for never
 OBSOLETE_REGIONS = 4  # at most, where one number is given for all tables: it has few rows
 DEFAULT_DURABILITY = "USE_DEFAULT"  # the write-ahead log has a row before it is acknowledged
 LOSSY_DURABILITIES = ("SKIP_WAL", "ASYNC_WAL")
@@ -73,8 +74,10 @@ class Options:
                 raise UsageError(f"{regions} regions: take from 1 to {MOST_REGIONS}")
         if self.compression not in (None, *COMPRESSIONS):
             raise UsageError(f"no compression {self.compression!r}: take one of {', '.join(COMPRESSIONS)}")
-        if self.ttl is not None and not 1 <= self.ttl < 2**31 - 1:
-            raise UsageError(f"a time to live of {self.ttl} s: take from 1 to {2**31 - 2}")
+        if self.ttl is not None and not _is_ttl(self.ttl):
+            raise UsageError(
+                f"`ttl` = {self.ttl!r}: a time to live is a whole number of seconds from 1 to {MOST_TTL}"
+            )
 
     def regions_of(self, table: str) -> int:
         """How many regions one of TABLES begins with."""
@@ -83,6 +86,10 @@ class Options:
         if not isinstance(self.regions, int):
             return self.regions[table]
         return min(self.regions, OBSOLETE_REGIONS) if table == "obsolete" else self.regions
+
+
+def _is_ttl(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_TTL
 
 
 DEFAULT_OPTIONS = Options()
