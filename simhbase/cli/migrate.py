@@ -42,6 +42,13 @@ def migrate(url: str, to: str, chosen: ProfileOptions, delete_missing: bool, out
     """
     report = copy(url, to, chosen.given, delete_missing=delete_missing, progress=progress)
     output.report(report)
+    if report.expired:
+        message(f"documents left out, as they are older than the time to live of {to}: {report.expired:,}")
+    if report.too_young:
+        message(
+            f"documents that {to} keeps, though {url} does not have them: {report.too_young:,}. They were "
+            "written since this began, or by a machine whose clock was ahead: a later run deletes them"
+        )
     if report.lost_sketches or report.unreadable_rows:
         message(f"not all was copied: simhbase check --store {url} says what is damaged; load it again")
         click.get_current_context().exit(DONE_WITH_REJECTS)

@@ -28,8 +28,11 @@ class MigrationReport:
     """What a migration has done.
 
     documents: how many the source holds. Of these, added were not in the target; updated were there at an
-    earlier version; unchanged are there at the same one; later are there at a later one, and stay so.
-    deleted: documents of the target that the source has deleted or, with `delete_missing`, does not have.
+    earlier version; unchanged are there at the same one; later are there at a later one, and stay so; expired
+    are older than the target's time to live, and were left out.
+    deleted: documents of the target that the source has deleted or, with `delete_missing`, does not have;
+    too_young: of the latter, those that stay, as their versions are later than the beginning of this run:
+    they were written meanwhile, or by a clock that was ahead, and a run after these times deletes them.
     lost_sketches: documents that could not be copied without theirs; unreadable_rows: of the source.
     """
 
@@ -38,7 +41,9 @@ class MigrationReport:
     updated: int
     unchanged: int
     later: int
+    expired: int
     deleted: int
+    too_young: int
     lost_sketches: int
     unreadable_rows: int
     seconds: float
@@ -80,13 +85,16 @@ def migrate(
             with counting(progress, "documents", lambda: documents) as note:
                 done = Migration(source, target, delete_missing, progress=note).run()
     copied = done.copied
+    seen = copied.added + copied.updated + copied.unchanged + copied.later
     return MigrationReport(
-        documents=copied.added + copied.updated + copied.unchanged + copied.later + done.lost_sketches,
+        documents=seen + done.expired + done.lost_sketches,
         added=copied.added,
         updated=copied.updated,
         unchanged=copied.unchanged,
         later=copied.later,
+        expired=done.expired,
         deleted=done.deleted,
+        too_young=done.too_young,
         lost_sketches=done.lost_sketches,
         unreadable_rows=done.unreadable_rows,
         seconds=round(monotonic() - start, 3),
@@ -115,7 +123,9 @@ class Done:
     """What a migration did so far."""
 
     copied: Copied = field(default_factory=Copied)
+    expired: int = 0
     deleted: int = 0
+    too_young: int = 0
     lost_sketches: int = 0
     unreadable_rows: int = 0
 
@@ -150,10 +160,11 @@ class Migration:
     def _carry_over(self, batch: Sequence[Row], done: Done) -> None:
         found = known_in(batch)
         done.unreadable_rows += len(batch) - len(found)
-        earliest = max(alive_since(index.store, self.clock()) for index in (self.source, self.target))
-        stored = {
-            document: each for document, each in found.items() if each.stored and each.version >= earliest
-        }
+        time = self.clock()
+        here, there = (alive_since(index.store, time) for index in (self.source, self.target))
+        alive = {document: each for document, each in found.items() if each.stored and each.version >= here}
+        stored = {document: each for document, each in alive.items() if each.version >= there}
+        done.expired += len(alive) - len(stored)
         sketches = self._sketches(stored)
         size = self.source.profile.sketching.bytes if self.source.profile.sketching else 0
         whole = [document for document in stored if len(sketches.get(document, b"")) == size]
@@ -188,16 +199,14 @@ class Migration:
         self.source.store.refresh()  # another run may have copied what this one has not seen
         earliest = alive_since(self.source.store, begun)
         for batch in self.target.store.records("documents").iterate():
-            there = {
-                document: each.version
-                for document, each in known_in(batch).items()
-                if each.stored and each.version < begun
-            }
+            there = {document: each.version for document, each in known_in(batch).items() if each.stored}
             cells = self.source.store.records("documents").get(list(map(rows.document_key, there)))
             missing = {
                 document: version
                 for (document, version), cell in zip(there.items(), cells, strict=True)
                 if cell is None or cell.version < earliest
             }
+            old = {document: version for document, version in missing.items() if version < begun}
+            done.too_young += len(missing) - len(old)
             with interrupt_put_off():
-                done.deleted += self.target.writer.delete_seen(missing)
+                done.deleted += self.target.writer.delete_seen(old)

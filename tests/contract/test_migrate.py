@@ -139,8 +139,11 @@ def test_missing_documents_are_deleted_but_for_those_written_meanwhile(source, t
     begun = now()
     write(target, {c: 3}, begun + HOUR // 2)
     done = Migration(source, target, delete_missing=True, clock=lambda: begun).run()
-    assert (done.copied.added, done.deleted) == (1, 1)
+    assert (done.copied.added, done.deleted, done.too_young) == (1, 1, 1)
     assert target.fingerprints([a, b, c]) == [1, None, 3]
+    done = Migration(source, target, delete_missing=True, clock=lambda: begun + HOUR).run()
+    assert (done.deleted, done.too_young) == (1, 0)
+    assert target.fingerprints([a, b, c]) == [1, None, None]
 
 
 def test_a_document_is_deleted_only_as_it_was_seen(store, name):

@@ -9,12 +9,15 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import simhbase
 from simhbase import Profile
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile
+from simhbase.index.writer import AtomicWriter, now
 from simhbase.stores import open_store
 from simhbase.stores.rocksdb.store import BATCH_ROWS
 from tests.command_line import (
@@ -298,3 +301,16 @@ def test_writers_go_on_with_the_source_until_the_switch(tmp_path):
 def versions(url, ids):
     with simhbase.open(url, access="read") as index:
         return index.store.records("documents").get(list(map(document_key, ids)))
+
+
+def test_what_a_clock_that_was_ahead_has_written_is_said_to_stay(tmp_path):
+    load(tmp_path, {"a": 1})
+    with simhbase.open(f"rocksdb:{tmp_path / 's.db'}") as index:
+        ahead = AtomicWriter(index.store, index.profile.index_scheme, lambda: now() + 3_600_000)
+        ahead.add(["b"], FingerprintBatch.bare(np.array([2], dtype=np.uint64)))
+    migrate(tmp_path)
+    result("delete", "b", *STORE, cwd=tmp_path)
+    done = run("migrate", *STORE, *TO, "--delete-missing", "--json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert (report["deleted"], report["too_young"]) == (0, 1)
+    assert b"rocksdb:t.db keeps, though rocksdb:s.db does not have them: 1. They were" in done.stderr

@@ -187,7 +187,10 @@ def test_a_time_to_live_is_that_of_the_store_it_is_copied_to(tmp_path, made):
     assert result("tables", "describe", "--store", "rocksdb:t.db", cwd=tmp_path)["ttl"] == 30 * 86400
     result("tables", "create", "--ttl", "1d", "--store", "rocksdb:u.db", cwd=tmp_path)
     age(tmp_path, 2)
-    assert result("migrate", *STORE, "--to", "rocksdb:u.db", cwd=tmp_path)["documents"] == 0
+    done = run("migrate", *STORE, "--to", "rocksdb:u.db", "--json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert (report["documents"], report["added"], report["expired"]) == (1, 0, 1)
+    assert b"left out, as they are older than the time to live of rocksdb:u.db: 1\n" in done.stderr
 
 
 @pytest.mark.parametrize("ttl", ["0", "9999999999w"])
