@@ -81,7 +81,7 @@ def migrate(
         wanted = stored.profile.refiled(given)
         documents = source.store.records("documents").approximate_size().rows
         with open_like(to, wanted, stored, documents, source.store.ttl()) as target:
-            _require_fitting(source, stored, target, given)
+            _require_fitting(source, stored, target, _chosen(given, wanted))
             with counting(progress, "documents", lambda: documents) as note:
                 done = Migration(source, target, delete_missing, progress=note).run()
     copied = done.copied
@@ -99,6 +99,16 @@ def migrate(
         unreadable_rows=done.unreadable_rows,
         seconds=round(monotonic() - start, 3),
     )
+
+
+def _chosen(given: Mapping[str, object], wanted: Profile) -> dict[str, object]:
+    """The parameters that were given, and those that a profile chose where None was."""
+    chosen = wanted.parameters()
+    return {
+        name: chosen[name] if value is None else value
+        for name, value in given.items()
+        if value is not None or name in chosen
+    }
 
 
 def _require_fitting(

@@ -314,3 +314,15 @@ def test_what_a_clock_that_was_ahead_has_written_is_said_to_stay(tmp_path):
     report = json.loads(done.stdout)
     assert (report["deleted"], report["too_young"]) == (0, 1)
     assert b"rocksdb:t.db keeps, though rocksdb:s.db does not have them: 1. They were" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("made", "given"),
+    [({}, "layout"), ({}, "k"), ({"verify": True}, "bands"), ({"scheme": "minhash"}, "bands")],
+)
+def test_a_parameter_that_is_none_is_chosen_by_the_profile(tmp_path, made, given):
+    url, to = (f"rocksdb:{tmp_path / name}" for name in ("s.db", "t.db"))
+    simhbase.tables.create(url, made)
+    for _ in range(2):
+        simhbase.migrate(url, to, {given: None})
+    assert simhbase.tables.describe(to).profile == simhbase.tables.describe(url).profile
