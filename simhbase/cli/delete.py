@@ -39,7 +39,8 @@ NAMED = 10  # ids that are not stored
     "--older-than",
     metavar="TIME",
     callback=converted(moment),
-    help="All documents last written before then: 90d or 12h ago, or a date as 2026-01-31.",
+    help="All documents last written before then: so many s, m (minutes), h, d or w ago, as 90d, or a date "
+    "as 2026-01-31.",
 )
 @store_option
 @json_option
@@ -53,6 +54,8 @@ def delete(
     --older-than goes by when a document was last written: when it was new, or its fingerprint changed. A load
     that finds it unchanged does not write it (but in stores with a time to live, when a quarter of that has
     passed). What is written while this runs stays. It may be stopped and run again.
+
+    Nothing brings back what is deleted ('simhbase tables snapshot' keeps a copy first); 6m is six minutes.
     """
     if older_than is not None:
         if ids or ids_file is not None:

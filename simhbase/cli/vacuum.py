@@ -18,7 +18,7 @@ from simhbase.index.vacuum import vacuum as remove
     default="1d",
     show_default=True,
     callback=converted(seconds),
-    help="Remove only rows that have been obsolete for at least this long: seconds, or 12h, 1d.",
+    help="In HBase, remove only rows that have been obsolete for at least this long: seconds, or 12h, 1d.",
 )
 @json_option
 def vacuum(url: str, older_than: int, output: Output) -> None:
@@ -28,6 +28,7 @@ def vacuum(url: str, older_than: int, output: Output) -> None:
     For a nightly run; in HBase beside any number of writers and readers. It may be stopped and run again.
     Embedded stores remove obsolete rows at once: there is something to do where documents have a time to live
     (simhbase tables create --ttl), which are not found any more when it is over, and take room until then.
+    --older-than has no meaning there.
     """
     report = remove(url, older_than, progress=progress)
     if report.removes_at_once and not report.looked_at:
