@@ -279,9 +279,14 @@ def preset_parameters(preset: str) -> dict[str, object]:
 
 
 def given_parameters(profile: Profile | Mapping[str, object] | None) -> Mapping[str, object]:
-    """The parameters that somebody gives by a whole profile, by name, or not at all."""
+    """The parameters that somebody gives by a whole profile, by name, or not at all. Raises UsageError for
+    anything else."""
     if isinstance(profile, Profile):
         return profile.parameters()
+    if profile is not None and not isinstance(profile, Mapping):
+        raise UsageError(
+            f"profile = {profile!r}: a Profile is needed, or some of its parameters by name as {{'k': 2}}"
+        )
     return profile or {}
 
 

@@ -59,8 +59,6 @@ def open_index(
     """
     if access not in get_args(Access):
         raise UsageError(f"no access {access!r}: use one of {', '.join(get_args(Access))}")
-    if not isinstance(url, str):
-        raise UsageError(f"{url!r} is no URL of a store: it is a string, such as 'rocksdb:{url}'")
     for name, limit in (("drawer_limit", drawer_limit), ("ids_limit", ids_limit)):
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise UsageError(f"{name} = {limit!r}: a whole number from 1 on is needed")

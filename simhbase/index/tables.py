@@ -23,7 +23,7 @@ from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.snapshots import Snapshot, restore, snapshot
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
 from simhbase.profile import Profile, given_parameters, make_profile
-from simhbase.stores import create_store, drop_store, droppable, hbase, open_store
+from simhbase.stores import create_store, drop_store, droppable, hbase, is_in_hbase, open_store
 from simhbase.stores.base import Store, leaves_hints
 from simhbase.stores.hbase.planning import Content, oversized_drawers
 from simhbase.stores.hbase.schema import LiveTable, Options
@@ -134,7 +134,7 @@ def create(
     wanted = _Wanted.of(regions=regions, documents=documents, compression=compression, ttl=ttl)
     created: list[str] = []
     warnings: list[str] = []
-    if _is_in_hbase(url):
+    if is_in_hbase(url):
         created, warnings = _create_in_hbase(url, wanted, given)
     else:
         wanted.refuse(_NOT_IN_HBASE.format(url), but="ttl")
@@ -156,7 +156,7 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
     compared: int | None = None
     unknown: tuple[str, ...] = ()
     warnings: list[str] = []
-    if _is_in_hbase(url):
+    if is_in_hbase(url):
         compared, unknown = _compare_attributes(url, wanted)
         warnings = hbase.table_warnings(url) if hbase.has_administration(url) else []
     else:
@@ -175,7 +175,7 @@ def describe(url: str) -> DescribedTables:
     with closing(open_store(url, "read")) as store:
         stored = read_profile(store)
         ttl = None if leaves_hints(store) else store.ttl()
-    asks = _is_in_hbase(url) and hbase.has_administration(url)
+    asks = is_in_hbase(url) and hbase.has_administration(url)
     live = hbase.describe_tables(url) if asks else {}
     return DescribedTables(url, stored.profile, dict(stored.software), live, ttl)
 
@@ -218,7 +218,7 @@ def ddl(
     No server is asked: of the URL the names of the tables count, and of the profile how much room `documents`
     need. Raises UsageError.
     """
-    if not _is_in_hbase(url):
+    if not is_in_hbase(url):
         raise UsageError(f"tables ddl is for stores in HBase, as hbase://HOST/PREFIX; this is {url}")
     wanted = _Wanted.of(regions=regions, documents=documents, compression=compression, ttl=ttl)
     chosen = make_profile(given_parameters(profile))
@@ -235,7 +235,7 @@ def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, t
     try:
         return open_index(url)
     except TablesMissing:
-        if _is_in_hbase(url) and hbase.has_administration(url):
+        if is_in_hbase(url) and hbase.has_administration(url):
             _create_in_hbase(url, _Wanted.of(documents=documents, ttl=ttl), profile.parameters())
         return _created(url, profile, ttl, like)
 
@@ -319,10 +319,6 @@ def _content(documents: int, profile: Profile) -> Content:
     return Content(
         documents, profile.index_scheme.tables, profile.sketching.bytes if profile.sketching else 0
     )
-
-
-def _is_in_hbase(url: str) -> bool:
-    return url.startswith("hbase:")
 
 
 def _create_in_hbase(url: str, wanted: _Wanted, given: Mapping[str, object]) -> tuple[list[str], list[str]]:

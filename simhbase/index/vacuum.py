@@ -105,7 +105,9 @@ class Vacuum:
     progress: Callable[[int], None] = lambda notes: None
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a grace time that calls and clocks may exceed."""
+        """Raises UsageError for a grace time that calls and clocks may exceed, and for what is none."""
+        if isinstance(self.grace, bool) or not isinstance(self.grace, int | float):
+            raise UsageError(f"older_than = {self.grace!r}: a number of seconds is needed")
         if self.grace < LEAST_GRACE:
             raise UsageError(
                 f"a grace time of {self.grace:g} s: take {LEAST_GRACE} s (four hours) at least. Calls that "

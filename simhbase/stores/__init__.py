@@ -53,7 +53,19 @@ def location(url: str) -> str:
     return url.partition(":")[2]
 
 
+def is_in_hbase(url: str) -> bool:
+    """Whether a store is in HBase. Raises UsageError for what is no URL."""
+    _require_url(url)
+    return url.startswith("hbase:")
+
+
+def _require_url(url: object) -> None:
+    if not isinstance(url, str):
+        raise UsageError(f"{url!r} is no URL of a store: it is a string, such as 'rocksdb:{url}'")
+
+
 def _backend(url: str) -> ModuleType:
+    _require_url(url)
     scheme, colon, _ = url.partition(":")
     if not colon or scheme not in _BACKENDS:
         known = ", ".join(f"{name}:" for name in _BACKENDS)

@@ -127,6 +127,43 @@ def test_a_job_runs_in_any_thread(tmp_path):
     assert report.loaded == 3
 
 
+def test_copies_have_paths_or_names(tmp_path):
+    url = f"rocksdb:{tmp_path / 's.db'}"
+    simhbase.tables.create(url, {"k": 2})
+    assert simhbase.tables.snapshot(url, tmp_path / "kept").name == str(tmp_path / "kept")
+    simhbase.tables.restore(f"rocksdb:{tmp_path / 'again'}", tmp_path / "kept")
+    assert simhbase.tables.describe(f"rocksdb:{tmp_path / 'again'}").profile.k == 2
+
+
+@pytest.mark.parametrize("name", [None, "", 5, "hbase://h/x", "hbase:x", "memory:", "s3://b/x"])
+def test_what_names_no_copy_is_a_usage_error(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    simhbase.tables.create("rocksdb:s.db")
+    with pytest.raises(simhbase.UsageError, match=r"names no copy|is no folder"):
+        simhbase.tables.snapshot("rocksdb:s.db", name)
+    with pytest.raises(simhbase.UsageError, match=r"names no copy|is no folder"):
+        simhbase.tables.restore("rocksdb:t.db", name)
+    assert [path.name for path in tmp_path.iterdir()] == ["s.db"]
+
+
+def test_what_is_of_a_wrong_type_is_a_usage_error(tmp_path):
+    path = tmp_path / "s.db"
+    url = f"rocksdb:{path}"
+    simhbase.tables.create(url)
+    tables = simhbase.tables
+    for call in (tables.create, tables.check, tables.describe, tables.drop, tables.listed, tables.ddl):
+        with pytest.raises(simhbase.UsageError, match="is no URL of a store"):
+            call(path)
+    for copy in (tables.snapshot, tables.restore):
+        with pytest.raises(simhbase.UsageError, match="is no URL of a store"):
+            copy(path, "kept")
+    with pytest.raises(simhbase.UsageError, match="profile = '6x3': a Profile is needed"):
+        simhbase.migrate(url, f"{url}2", "6x3")
+    for given in ("1d", True, None):
+        with pytest.raises(simhbase.UsageError, match=f"older_than = {given!r}: a number of seconds"):
+            simhbase.vacuum(url, older_than=given)
+
+
 def test_match_writes_over_no_input(tmp_path):
     for name in ("queries", "corpus"):
         documents(tmp_path / f"{name}.jsonl", texts(2))
