@@ -22,8 +22,7 @@ from simhbase.index.vacuum import vacuum as remove
 )
 @json_option
 def vacuum(url: str, older_than: int, output: Output) -> None:
-    """Remove what moved and deleted documents have left behind in HBase, and expired documents of an embedded
-    store.
+    """Remove what moved and deleted documents have left behind, and what has expired.
 
     For a nightly run; in HBase beside any number of writers and readers. It may be stopped and run again.
     Embedded stores remove obsolete rows at once: there is something to do where documents have a time to live

@@ -124,10 +124,11 @@ class AtomicWriter:
             chunk = batch[range(start, min(start + DOCUMENTS_AT_ONCE, len(batch.ids)))]
             with self.store.exclusive():
                 time, found = self.clock(), known(self.store, chunk.ids)
+                before = _alive(found, alive_since(self.store, time))
                 changed = _changed(self.store, self.scheme, chunk, found, _refreshed_before(self.store, time))
                 for some in _steps(changed, found):
                     self._commit(chunk[some], [found[number] for number in some], [])
-            report += _report(chunk, _alive(found, alive_since(self.store, time)))
+            report += _report(chunk, before)
         return report
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -137,8 +138,8 @@ class AtomicWriter:
             chunk = storable[start : start + CHANGED_AT_ONCE]
             with self.store.exclusive():
                 stored = _stored(chunk, known(self.store, chunk))
+                alive = alive_since(self.store, self.clock())
                 self._commit(NOTHING, [], stored)
-            alive = alive_since(self.store, self.clock())
             deleted += sum(each.version >= alive for _, each in stored)
         return deleted
 

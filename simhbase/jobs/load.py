@@ -291,7 +291,9 @@ class _Load:
     def _chunks_at_once(self) -> int:
         task = self._task
         is_prepared = task.inputs.options.fingerprint_field is not None and not task.unique_only
-        return PREPARED_CHUNKS_AT_ONCE if is_prepared else CHUNKS_AT_ONCE
+        # A pipe may be slow, and many are not worth waiting for.
+        comes_as_files = is_prepared and task.can_be_resumed and self._target.is_embedded
+        return PREPARED_CHUNKS_AT_ONCE if comes_as_files else CHUNKS_AT_ONCE
 
     def _opened(self, option: str) -> AbstractContextManager[OutputFile | None]:
         path, kept = self._task.files[option], self._checkpoints.kept(option)
@@ -389,6 +391,11 @@ class _Target:
         except BaseException:
             self.__exit__()
             raise
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether one process at a time writes to it."""
+        return not self._url.startswith("hbase:")
 
     @property
     def exists(self) -> bool:
