@@ -1,10 +1,11 @@
 """Many new rows as files of RocksDB's own, which it takes over as they are.
 
-That spares the log and the memory tables: 2.5 times as fast as a batch of the log. RocksDB takes over the
-files of one table in one step, but not those of several. So they lie complete in a folder of the store's
-before the first is handed over, and who opens the store next hands over what is left, before anything
-else is written, or read to be written. To hand over a file twice changes nothing. The documents' own rows
-come last: who is stopped leaves hints that lead nowhere, for so long.
+That spares the log and the memory tables: 1.6 times as fast as batches of the log, of the index alone
+2.8. RocksDB takes over the files of one table in one step, but not those of several. So they lie
+complete in a folder of the store's before the first is handed over, and who opens the store next hands
+over what is left, before anything else is written, or read to be written. To hand over a file twice
+changes nothing. The documents' own rows come last: who is stopped leaves hints that lead nowhere, for so
+long.
 """
 
 from __future__ import annotations
