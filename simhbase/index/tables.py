@@ -293,7 +293,7 @@ class _Wanted:
         if documents is not None:
             if "regions" in chosen:
                 raise UsageError("`regions`, `documents`: both say how many regions: give one of them")
-            chosen["regions"] = _content(documents, profile()).regions()  # type: ignore[arg-type,assignment]
+            chosen["regions"] = _content(documents, profile()).regions()  # type: ignore[arg-type,assignment]  # checked
         return Options(**chosen)  # type: ignore[arg-type]  # it checks
 
     def drawer_warnings(self, profile: Profile) -> list[str]:

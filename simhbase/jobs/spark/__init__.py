@@ -15,7 +15,7 @@ The executors' Python needs simhbase with this extra, too.
 from __future__ import annotations
 
 try:
-    import pyspark as _pyspark  # noqa: F401
+    import pyspark as _pyspark  # noqa: F401  # is it there?
 except ImportError as error:
     raise ImportError("Spark is spoken to by PySpark: pip install 'simhbase[spark]'") from error
 
