@@ -29,6 +29,10 @@ class StoreBusy(RetryableError):
     exit_code = 13
 
 
+class Undecided(RetryableError):
+    """A claim whose time was up: nothing is stored, and nobody knows yet whether it may be."""
+
+
 class PermanentError(SimhbaseError):
     """The same call fails again until somebody changes something."""
 
@@ -75,6 +79,10 @@ class UsageError(BadInput):
     """Options that do not go together or lie outside their range."""
 
     exit_code = 2
+
+
+class Conflict(BadInput):
+    """A claim of an id that is stored with another text."""
 
 
 class NoFingerprint(BadInput):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
+
+Outcome = Literal["accepted", "duplicate", "rejected", "conflict", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,28 @@ class Lookup:
     matches: tuple[Match, ...] = ()
     truncated: bool = False
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The answer to "accept this text unless a near one is already accepted".
+
+    outcome: "accepted", it is stored now, or was by an earlier claim; "duplicate" of the stored document
+    `match`; "rejected", the text has too few features, or the id cannot be stored; "conflict", the id is stored
+    with another text; "undecided", the time was up: nothing is stored, and the same claim may be made again.
+    `reason` says more of the last three. `fingerprint` is None where the text had too few features.
+    """
+
+    id: str
+    outcome: Outcome
+    fingerprint: int | None = None
+    match: Match | None = None
+    reason: str | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the document is stored."""
+        return self.outcome == "accepted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.index import open_index
-from simhbase.index.rows import State
 from simhbase.index.stats import sizes
 from simhbase.index.vacuum import GRACE, Removed, Vacuum, last_written
 from simhbase.index.writer import Known, batch_of, known, now
@@ -212,7 +211,7 @@ class Checker:
             parsed = rows.parse_document(key, cell.value)
             if parsed is None or (parsed[1].sketch and not sketched):
                 unreadable.append((key, cell.version))
-            elif parsed[1].state == State.STORED and not self._expires(cell.version):
+            elif parsed[1].stored and not self._expires(cell.version):
                 stored[parsed[0]] = Known(parsed[1], cell.version)
         self._remove_unreadable("documents", unreadable, report)
         wrong = self._damaged(stored)

@@ -17,7 +17,7 @@ from simhbase.drawers.scheme import Bounds, Distances, Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.rows import Entry
-from simhbase.index.writer import alive_since, batch_of, known, now
+from simhbase.index.writer import Known, alive_since, batch_of, known, now
 from simhbase.model import Lookup, Match
 from simhbase.slices import bounded_slices, ranges
 from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints
@@ -47,15 +47,16 @@ class Candidates:
 class Near:
     """Documents near n queries: matches of each, in no order and every document once; truncated: whether
     a drawer was not read to its end; cut: whether a near fingerprint lists more documents than were asked
-    for."""
+    for; claimed: the same as matches, of claims that are pending."""
 
     matches: list[list[Match]]
     truncated: list[bool]
     cut: list[bool]
+    claimed: list[list[Match]]
 
 
 Hints = dict[int, list[tuple[str, bytes]]]  # by fingerprint, the documents listed and what their rows hold
-Now = dict[str, Entry]  # stored documents by id
+Now = dict[str, Entry]  # documents by id
 _Pair = tuple[int, str, int, bytes]  # a query, and a document's id, fingerprint and sketch
 
 
@@ -64,7 +65,8 @@ class Reader:
     """Looks fingerprints up in one store.
 
     drawer_limit: rows read of one drawer at most, None for all; ids_limit: documents listed of one
-    fingerprint at most. A lookup that met either says `truncated`.
+    fingerprint at most. A lookup that met either says `truncated`. with_claims: whether to look for claims that
+    are pending, too.
     """
 
     store: Store
@@ -72,6 +74,7 @@ class Reader:
     drawer_limit: int | None = DRAWER_LIMIT
     ids_limit: int = IDS_LIMIT
     clock: Callable[[], int] = field(default=now)
+    with_claims: bool = False
 
     def find(
         self,
@@ -97,7 +100,8 @@ class Reader:
 
     def _near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None) -> Near:
         candidates = self.candidates(fingerprints, bounds)
-        near = Near([[] for _ in range(len(fingerprints))], candidates.truncated, [False] * len(fingerprints))
+        n = len(fingerprints)
+        near = Near([[] for _ in range(n)], candidates.truncated, [False] * n, [[] for _ in range(n)])
         if not candidates.hits:
             return near
         listed = self._listed(candidates)
@@ -110,11 +114,11 @@ class Reader:
             for fingerprint, found in listed.items()
         }
         earliest = max(since or 0, expired_before(self.store, self.clock()))
-        now = self._now(hints, earliest) if self._asks_documents or earliest else None
-        if self.scheme.sketching is None:
-            self._match_by_bits(fingerprints, candidates, hints, now, bounds, near)
-        else:
-            self._match_by_sketches(fingerprints, candidates, hints, now, bounds, near)
+        found = self._known(hints) if self._asks_documents or earliest else None
+        now = None if found is None else _stored(found, earliest)
+        self._match(fingerprints, candidates, hints, now, bounds, near.matches)
+        if self.with_claims and found is not None and (claimed := _claimed(found)):
+            self._match(fingerprints, candidates, hints, claimed, bounds, near.claimed)
         return near
 
     def candidates(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Candidates:
@@ -236,14 +240,24 @@ class Reader:
             self.scheme.sketching is not None and not self.scheme.listed_sketching
         )
 
-    def _now(self, hints: Hints, since: int) -> Now:
-        """What documents are now; what is deleted, or older, is not among them."""
+    def _known(self, hints: Hints) -> dict[str, Known]:
+        """What the documents table holds of what hints lead to."""
         ids = list(dict.fromkeys(document for found in hints.values() for document, _ in found))
-        return {
-            document: each.entry
-            for document, each in zip(ids, known(self.store, ids), strict=True)
-            if each and each.stored and each.version >= since
-        }
+        found = zip(ids, known(self.store, ids), strict=True)
+        return {document: each for document, each in found if each}
+
+    def _match(
+        self,
+        fingerprints: FingerprintBatch,
+        candidates: Candidates,
+        hints: Hints,
+        now: Now | None,
+        bounds: Bounds,
+        matches: list[list[Match]],
+    ) -> None:
+        """Adds the matches of each query; now: None where hints are right."""
+        by = self._match_by_bits if self.scheme.sketching is None else self._match_by_sketches
+        by(fingerprints, candidates, hints, now, bounds, matches)
 
     def _match_by_bits(
         self,
@@ -252,15 +266,15 @@ class Reader:
         hints: Hints,
         now: Now | None,
         bounds: Bounds,
-        near: Near,
+        matches: list[list[Match]],
     ) -> None:
-        """Adds the matches where bits alone decide; now: None where hints are right."""
+        """Adds the matches where bits alone decide."""
         for query, document, hinted, bits, _ in _led_to(candidates, hints):
             current = hinted if now is None else _fingerprint(now, document)
             if current is not None and current != hinted:
                 bits = self.scheme.bits_between(current, fingerprints.values[query].item())
             if current is not None and bits <= bounds.bits:
-                near.matches[query].append(Match(bits, document, current))
+                matches[query].append(Match(bits, document, current))
 
     def _match_by_sketches(
         self,
@@ -269,7 +283,7 @@ class Reader:
         hints: Hints,
         now: Now | None,
         bounds: Bounds,
-        near: Near,
+        matches: list[list[Match]],
     ) -> None:
         """The same where sketches tell how similar texts are."""
         sketching = self.scheme.sketching
@@ -294,7 +308,7 @@ class Reader:
         for number in np.flatnonzero(chosen).tolist():
             asked, document, fingerprint, _ = pairs[number]
             similarity = None if lost[number] else similarities[number]
-            near.matches[asked].append(Match(distances[number], document, fingerprint, similarity))
+            matches[asked].append(Match(distances[number], document, fingerprint, similarity))
 
     def _pairs(self, candidates: Candidates, hints: Hints, now: Now | None) -> Iterator[_Pair]:
         """Each query with each document that hints lead it to, once."""
@@ -333,6 +347,20 @@ def _led_to(candidates: Candidates, hints: Hints) -> Iterator[tuple[int, str, in
             if document not in seen:
                 seen.add(document)
                 yield query, document, fingerprint, bits, held
+
+
+def _stored(found: dict[str, Known], since: int) -> Now:
+    """What documents are now; what is deleted, or older, is not among them."""
+    return {document: each.entry for document, each in found.items() if each.stored and each.version >= since}
+
+
+def _claimed(found: dict[str, Known]) -> Now:
+    """What documents will be if their claims are granted."""
+    return {
+        document: Entry(claim.fingerprint, sketch=claim.sketch)
+        for document, each in found.items()
+        if (claim := each.entry.claim)
+    }
 
 
 def _fingerprint(now: Now, document: str) -> int | None:

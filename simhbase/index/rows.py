@@ -1,7 +1,10 @@
 """Byte formats of the tables of records. Examples: schema/format.md.
 
-documents:     mmh3.hash(id, seed 0) (4 bytes, unsigned) + id -> fingerprint (8), state (1), and the sketch
-               where one is kept that the fingerprint does not name (`Scheme.listed_sketching`)
+documents:     mmh3.hash(id, seed 0) (4 bytes, unsigned) + id -> fingerprint (8), state (1), the claim where
+               one is pending, and the sketch where one is kept that the fingerprint does not name
+               (`Scheme.listed_sketching`)
+               a claim: token (16), ticket (8, 0: none yet), lease (4), beat (4), fingerprint (8), size of the
+               sketch (2), sketch
 fingerprints:  fingerprint (8) + id -> the sketch that the fingerprint is a hash of, else empty
 obsolete:      salt (1) + time (8) + fingerprint (8) + id -> empty
 Integers are big-endian, times milliseconds since 1970. The versions of the cells are the store's to keep.
@@ -19,6 +22,7 @@ from simhbase.errors import StoreFailed
 
 MAX_ID_BYTES = 1024
 _ENTRY = struct.Struct(">QB")
+_CLAIM = struct.Struct(">16sQIIQH")
 _WORD = struct.Struct(">Q")
 _HASH = struct.Struct(">I")
 _OBSOLETE = struct.Struct(">BqQ")
@@ -30,32 +34,78 @@ class State(IntEnum):
 
     STORED = 1
     DELETED = 2
+    PENDING = 3  # claimed, and not stored
+    REPLACING = 4  # stored, and claimed with another text
+
+
+@dataclass(frozen=True, slots=True)
+class PendingClaim:
+    """Who is about to store a document, and with what.
+
+    token: of one attempt, 16 bytes; ticket: its place among all claims, 0 before it has one; lease: in
+    milliseconds, after which others may break it where it has not changed; beat: changes to say that somebody
+    still waits.
+    """
+
+    token: bytes
+    fingerprint: int
+    sketch: bytes
+    lease: int
+    ticket: int = 0
+    beat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What the documents table says of an id: the one truth. Of a deleted document the fingerprint is the
-    one that it had."""
+    one that it had; of one that is claimed only, that of the claim."""
 
     fingerprint: int
     state: State = State.STORED
     sketch: bytes = b""
+    claim: PendingClaim | None = None
+
+    @property
+    def stored(self) -> bool:
+        """Whether it is a document, and not what is left of one or what may become one."""
+        return self.state in (State.STORED, State.REPLACING)
 
     def encode(self) -> bytes:
         """The row's value."""
-        return _ENTRY.pack(self.fingerprint, self.state) + self.sketch
+        head = _ENTRY.pack(self.fingerprint, self.state)
+        return head + (_encoded(self.claim) if self.claim else b"") + self.sketch
 
     @staticmethod
     def decode(value: bytes) -> Entry:
         """The entry of a row's value. Raises StoreFailed where it is none."""
         try:
-            fingerprint, state = _ENTRY.unpack_from(value)
-            return Entry(fingerprint, State(state), value[_ENTRY.size :])
+            fingerprint, number = _ENTRY.unpack_from(value)
+            state, rest = State(number), value[_ENTRY.size :]
+            if state in (State.STORED, State.DELETED):
+                return Entry(fingerprint, state, rest)
+            claim, rest = _decoded(rest)
+            return Entry(fingerprint, state, rest, claim)
         except (struct.error, ValueError) as error:
             raise StoreFailed(
                 f"a row of the documents table cannot be read: its value is {value.hex() or 'empty'}. "
                 "simhbase check --repair removes such rows"
             ) from error
+
+
+def _encoded(claim: PendingClaim) -> bytes:
+    head = _CLAIM.pack(
+        claim.token, claim.ticket, claim.lease, claim.beat, claim.fingerprint, len(claim.sketch)
+    )
+    return head + claim.sketch
+
+
+def _decoded(value: bytes) -> tuple[PendingClaim, bytes]:
+    """A claim, and what is behind it. Raises struct.error, ValueError."""
+    token, ticket, lease, beat, fingerprint, size = _CLAIM.unpack_from(value)
+    behind = _CLAIM.size + size
+    if len(value) < behind:
+        raise ValueError("the sketch of a claim was cut")
+    return PendingClaim(token, fingerprint, value[_CLAIM.size : behind], lease, ticket, beat), value[behind:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,8 @@ class Known:
 
     @property
     def stored(self) -> bool:
-        """Whether it is a document, and not what is left of one that was deleted."""
-        return self.entry.state == State.STORED
+        """Whether it is a document, and not what is left of one or what may become one."""
+        return self.entry.stored
 
 
 class Writer(Protocol):

@@ -35,7 +35,7 @@ from simhbase.index import Index
 from simhbase.index.manifests import Manifest, Manifests
 from simhbase.jobs.pipeline import Batch
 from simhbase.jobs.source_report import SourceCounts, Three
-from simhbase.jobs.unique import DuplicateOf
+from simhbase.model import Match
 
 
 class InputsChanged(BadInput):
@@ -207,22 +207,22 @@ class Checkpoints:
             self._digest.update(data)
         return self._digest.hexdigest()
 
-    def decided(self, chunks: int, n: int) -> list[DuplicateOf | None] | None:
+    def decided(self, chunks: int, n: int) -> list[Match | None] | None:
         """What a stopped run decided about the n documents of the next chunks, which it may have begun to
         write."""
         found = self._manifest.pending if self._manifest else None
         if found is None or found["digest"] != self._digests[chunks - 1]:
             return None
-        duplicates: list[DuplicateOf | None] = [None] * n
+        duplicates: list[Match | None] = [None] * n
         for number, *values in found["duplicates"]:
-            duplicates[number] = DuplicateOf(*values)
+            duplicates[number] = Match(*values)
         return duplicates
 
-    def note_decided(self, chunks: int, duplicates: Sequence[DuplicateOf | None]) -> None:
+    def note_decided(self, chunks: int, duplicates: Sequence[Match | None]) -> None:
         """Notes what becomes of the documents of the next chunks, before anything of it is written."""
         if self._manifest is not None:
             noted = [
-                (number, each.distance, each.id, each.similarity)
+                (number, each.distance, each.id, each.fingerprint, each.similarity)
                 for number, each in enumerate(duplicates)
                 if each is not None
             ]

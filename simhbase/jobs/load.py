@@ -25,7 +25,8 @@ from simhbase.interrupt import interrupt_put_off
 from simhbase.jobs.checkpoints import Checkpoints, InputsChanged, Task
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.source_report import SourceCounts, SourceReport, Three, most_repeated, warnings_of
-from simhbase.jobs.unique import DuplicateOf, Loaded, duplicates_of, load_all, store_kept
+from simhbase.jobs.unique import Loaded, duplicates_of, load_all, store_kept
+from simhbase.model import Match
 from simhbase.profile import Profile, given_parameters, make_profile
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ class _Load:
             if self._hfiles.is_full:
                 self._hand_over(self._hfiles, rejects.counts, files)
             return
-        duplicates: Sequence[DuplicateOf | None] = ()
+        duplicates: Sequence[Match | None] = ()
         with interrupt_put_off():
             if batch.records:
                 done = self._store(batch, read.chunks)
@@ -329,7 +330,7 @@ class _Load:
             self._checkpoints.put_off(read, self._counted(batch, duplicates))
             self._advance(rejects.counts, files)
 
-    def _counted(self, batch: Batch, duplicates: Sequence[DuplicateOf | None]) -> Mapping[str, Three]:
+    def _counted(self, batch: Batch, duplicates: Sequence[Match | None]) -> Mapping[str, Three]:
         return self._checkpoints.sources.of(batch.items, (near is not None for near in duplicates))
 
     def _hand_over(self, hfiles: HFileLoad, counts: Counts, files: Mapping[str, OutputFile | None]) -> None:
@@ -476,11 +477,11 @@ def _write(file: OutputFile | None, lines: Iterator[bytes]) -> None:
         file.write(lines)
 
 
-def _unique_lines(records: Sequence[Record], found: Sequence[DuplicateOf | None]) -> Iterator[bytes]:
+def _unique_lines(records: Sequence[Record], found: Sequence[Match | None]) -> Iterator[bytes]:
     return (unique_line(record) for record, near in zip(records, found, strict=True) if near is None)
 
 
-def _duplicate_lines(ids: Sequence[str], found: Sequence[DuplicateOf | None]) -> Iterator[bytes]:
+def _duplicate_lines(ids: Sequence[str], found: Sequence[Match | None]) -> Iterator[bytes]:
     return (
         duplicate_line(document, near.id, near.distance, near.similarity)
         for document, near in zip(ids, found, strict=True)

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 import simhbase
 from simhbase import Profile
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import Index
+from simhbase.index import Index, selection
 from simhbase.index.check import Checker
 from simhbase.index.rows import Entry, State, document_id
-from simhbase.jobs import unique as loader
-from simhbase.jobs.unique import DuplicateOf, Loaded, load_all
-from simhbase.model import AddReport
+from simhbase.jobs.unique import Loaded, load_all
+from simhbase.model import AddReport, Match
 from tests.selection import load_unique
 
 Document = tuple[str, int]
@@ -38,17 +37,22 @@ loads = st.lists(st.tuples(ids, fingerprints), max_size=20, unique_by=lambda doc
 batch_sizes = st.integers(1, 21)
 
 
-def one_by_one(stored: dict[str, int], documents: Sequence[Document]) -> list[DuplicateOf | None]:
+def near(distance: int, document: str) -> Match:
+    """What a document is a duplicate of; matches are equal by these two."""
+    return Match(distance, document, 0)
+
+
+def one_by_one(stored: dict[str, int], documents: Sequence[Document]) -> list[Match | None]:
     """The definition; leaves in `stored` what is stored in the end."""
     found = []
     for name, fingerprint in documents:
-        near = [
-            DuplicateOf(distance, other)
+        found_near = [
+            near(distance, other)
             for other, value in stored.items()
             if other != name and (distance := (fingerprint ^ value).bit_count()) <= K
         ]
-        found.append(min(near, default=None))
-        if not near:
+        found.append(min(found_near, default=None))
+        if not found_near:
             stored[name] = fingerprint
     return found
 
@@ -62,7 +66,7 @@ def index_with(stored: dict[str, int]) -> Iterator[Index]:
 
 def load(
     index: Index, documents: Sequence[Document], size: int, store: Callable[..., Loaded]
-) -> list[DuplicateOf | None]:
+) -> list[Match | None]:
     """Loads in batches of a size."""
     rest = iter(documents)
     found = []
@@ -98,8 +102,8 @@ def test_a_unique_load_reads_cut_drawers_to_their_end(stored, documents, size, t
     expected_store = dict(stored)
     expected = one_by_one(expected_store, documents)
     with pytest.MonkeyPatch.context() as patch, index_with(stored) as index:
-        patch.setattr(loader, "DRAWER_LIMIT", 1)
-        patch.setattr(loader, "READ_TOGETHER", together)
+        patch.setattr(selection, "DRAWER_LIMIT", 1)
+        patch.setattr(selection, "READ_TOGETHER", together)
         found = load(index, documents, size, load_unique)
         assert [near is None for near in found] == [near is None for near in expected]
         assert content(index) == expected_store
@@ -119,13 +123,13 @@ def test_a_unique_load_repeated_after_any_stop_keeps_the_same(documents, data, s
 def test_what_was_dropped_for_a_text_that_is_gone_is_kept_by_the_next_load():
     documents = [("new", 1), ("old", 0xFFFFFFFFFFFFFFFF)]
     with index_with({"old": 0}) as index:
-        assert load(index, documents, 2, load_unique) == [DuplicateOf(1, "old"), None]
+        assert load(index, documents, 2, load_unique) == [near(1, "old"), None]
         assert load(index, documents, 2, load_unique) == [None, None]
 
 
 def test_two_threads_never_both_keep_near_documents(monkeypatch):
     both_have_read = threading.Barrier(2)
-    near = loader.Reader.near
+    near = selection.Reader.near
 
     def near_and_wait(*arguments):
         found = near(*arguments)
@@ -133,7 +137,7 @@ def test_two_threads_never_both_keep_near_documents(monkeypatch):
             both_have_read.wait(timeout=0.5)
         return found
 
-    monkeypatch.setattr(loader.Reader, "near", near_and_wait)
+    monkeypatch.setattr(selection.Reader, "near", near_and_wait)
     with index_with({}) as index, ThreadPoolExecutor(2) as threads:
         loads = [threads.submit(load, index, [(name, 7)], 1, load_unique) for name in "ab"]
         found = [each.result()[0] for each in loads]
@@ -144,21 +148,21 @@ def test_two_threads_never_both_keep_near_documents(monkeypatch):
 def test_a_unique_load_takes_any_k_that_the_layout_guarantees():
     with simhbase.open("memory:", create=Profile(k=35, layout="40x1")) as index:
         documents = [("a", 0), ("b", (1 << 35) - 1), ("c", (1 << 64) - 1)]
-        assert load(index, documents, 3, load_unique) == [None, DuplicateOf(35, "a"), None]
+        assert load(index, documents, 3, load_unique) == [None, near(35, "a"), None]
 
 
 @pytest.mark.parametrize(("together", "reads"), [(64, [8]), (3, [3, 3, 2])])
 def test_cut_drawers_of_a_batch_are_read_to_their_end_together(monkeypatch, together, reads):
     limits = []
-    near = loader.Reader.near
+    near = selection.Reader.near
 
     def near_and_note(reader, fingerprints, bounds):
         limits.append((reader.drawer_limit, len(fingerprints)))
         return near(reader, fingerprints, bounds)
 
-    monkeypatch.setattr(loader.Reader, "near", near_and_note)
-    monkeypatch.setattr(loader, "DRAWER_LIMIT", 1)
-    monkeypatch.setattr(loader, "READ_TOGETHER", together)
+    monkeypatch.setattr(selection.Reader, "near", near_and_note)
+    monkeypatch.setattr(selection, "DRAWER_LIMIT", 1)
+    monkeypatch.setattr(selection, "READ_TOGETHER", together)
     in_one_drawer = [0b1111 << 4 * place for place in range(9)]
     stored = {f"s{place}": value for place, value in enumerate(in_one_drawer)}
     documents = [(f"near {name}", value ^ 1 << 40) for name, value in stored.items()]
@@ -177,15 +181,15 @@ def test_cut_drawers_of_a_batch_are_read_to_their_end_together(monkeypatch, toge
 def test_no_document_is_read_to_the_end_twice(monkeypatch):
     """A document that is near an open one waits for it, and is read later: alone."""
     read = []
-    near = loader.Reader.near
+    near = selection.Reader.near
 
     def near_and_note(reader, fingerprints, bounds):
         if reader.drawer_limit is None:
             read.append(fingerprints.values.tolist())
         return near(reader, fingerprints, bounds)
 
-    monkeypatch.setattr(loader.Reader, "near", near_and_note)
-    monkeypatch.setattr(loader, "DRAWER_LIMIT", 1)
+    monkeypatch.setattr(selection.Reader, "near", near_and_note)
+    monkeypatch.setattr(selection, "DRAWER_LIMIT", 1)
     in_front = [number * (1 << 51 | 1 << 25 | 1 << 12 | 1) for number in range(4)]
     hidden = [value | 0b11111 << 46 for value in in_front]  # second in every drawer but those of its own
     stored = {f"s{number}": value for number, value in enumerate(in_front + hidden)}
@@ -227,18 +231,18 @@ def test_a_page_that_is_stored_a_thousand_times_costs_a_short_listing():
     documents = [(f"copy/{number:04}", 7) for number in range(100)] + [("new", 6)]
     with index_with(stored) as index:
         found = load(index, documents, 101, load_unique)
-    assert found[0] == DuplicateOf(0, "copy/0001")
-    assert found[1:100] == [DuplicateOf(0, "copy/0000")] * 99
-    assert found[100] == DuplicateOf(1, "copy/0000")
+    assert found[0] == near(0, "copy/0001")
+    assert found[1:100] == [near(0, "copy/0000")] * 99
+    assert found[100] == near(1, "copy/0000")
 
 
 def test_a_copy_behind_many_that_the_same_batch_replaces_is_found():
     far = [number * 0x1111111111111111 for number in range(1, 10)]
     stored = {f"a{number}": 7 for number in range(9)} | {"z": 7}
     documents = [(f"a{number}", value) for number, value in enumerate(far)] + [("new", 7)]
-    assert one_by_one(dict(stored), documents) == [None] * 9 + [DuplicateOf(0, "z")]
+    assert one_by_one(dict(stored), documents) == [None] * 9 + [near(0, "z")]
     with index_with(stored) as index:
-        assert load(index, documents, 10, load_unique) == [None] * 9 + [DuplicateOf(0, "z")]
+        assert load(index, documents, 10, load_unique) == [None] * 9 + [near(0, "z")]
 
 
 def test_the_nearest_is_told_though_others_are_listed_before_it():
@@ -246,6 +250,6 @@ def test_the_nearest_is_told_though_others_are_listed_before_it():
     stored = {"a0": 7, "a1": 7, "y": 6, "z": 7}
     documents = [("a0", 2**64 - 1), ("a1", 0x5555555555555555), ("new", 7)]
     expected = one_by_one(dict(stored), documents)
-    assert expected == [None, None, DuplicateOf(0, "z")]
+    assert expected == [None, None, near(0, "z")]
     with index_with(stored) as index:
         assert load(index, documents, 3, load_unique) == expected

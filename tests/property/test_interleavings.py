@@ -218,8 +218,9 @@ class TakesHintsFromThePast(HintingWriter):
 
 
 class TrustsListings(Reader):
-    def _now(self, hints: object, since: int) -> None:
-        """What is said of a store whose hints are always right."""
+    """Takes the store for one whose hints are always right."""
+
+    _asks_documents = False
 
 
 EMPTIES = "the drawer empties while another comes"
