@@ -13,6 +13,7 @@ A store:
   Profile              Parameters of an index; see FeatureOptions for those of the features.
   Document, Match, Lookup, Rejected, AddReport
                        What an index takes and answers.
+  compare              Compares two texts, and says where they differ.
   check                Compares the rows of a store's tables with each other.
   vacuum               Removes what moved and deleted documents have left behind in a store in HBase, and
                        documents of an embedded store that have expired.
@@ -43,6 +44,7 @@ TYPE_CHECKING = False  # typing's takes longer to import than all of this
 if TYPE_CHECKING:
     __version__: str
     from simhbase import errors as errors
+    from simhbase.comparison import Comparison, compare
     from simhbase.corpus.inputs import Inputs
     from simhbase.corpus.record import InputOptions
     from simhbase.corpus.rejects import Counts, TooManyRejects
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from simhbase.index import Index, tables
     from simhbase.index import open_index as open  # noqa: A004, F401  # read as simhbase.open
     from simhbase.index.check import CheckReport, check
+    from simhbase.index.explain import Explanation
     from simhbase.index.manifests import LoadState
     from simhbase.index.migrate import MigrationReport, migrate
     from simhbase.index.stats import Stats
@@ -92,10 +95,12 @@ __all__ = [
     "BoilerplateReport",
     "Calibration",
     "CheckReport",
+    "Comparison",
     "Counts",
     "DedupReport",
     "Document",
     "Evaluation",
+    "Explanation",
     "FeatureOptions",
     "IdfReport",
     "Index",
@@ -128,6 +133,7 @@ __all__ = [
     "Watcher",
     "calibrate",
     "check",
+    "compare",
     "dedup",
     "errors",
     "evaluate",
@@ -141,6 +147,7 @@ __all__ = [
 ]
 
 _NAMES = {
+    "comparison": "Comparison compare",
     "corpus.inputs": "Inputs",
     "corpus.record": "InputOptions",
     "corpus.rejects": "Counts TooManyRejects",
@@ -150,6 +157,7 @@ _NAMES = {
     "UsageError",
     "index": "Index",
     "index.check": "CheckReport check",
+    "index.explain": "Explanation",
     "index.manifests": "LoadState",
     "index.migrate": "MigrationReport migrate",
     "index.stats": "Stats",

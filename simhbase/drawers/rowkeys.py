@@ -134,6 +134,24 @@ def prefixes(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uin
     return rows.view(np.uint8).reshape(*rows.shape, _WORD.itemsize)[..., :PREFIX_BYTES]
 
 
+def segment_masks(layout: Layout) -> tuple[int, ...]:
+    """Of each table the bits of a fingerprint that name its drawer, as an integer."""
+    return _segment_masks(layout.name, layout.bits)
+
+
+@lru_cache
+def _segment_masks(name: str, bits: int) -> tuple[int, ...]:
+    masks = []
+    for table in layout_called(name, bits).tables:
+        room, mask = SEGMENT_BITS, 0
+        for run in table:
+            width = min(run.width, room)
+            room -= width
+            mask |= ((1 << width) - 1) << (bits - run.start - width)
+        masks.append(mask)
+    return tuple(masks)
+
+
 def encode(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8]:
     """The row keys: (n,) uint64 -> (n, tables, 13) uint8."""
     rows = np.empty((len(fingerprints), len(layout.tables)), dtype=_DRAWER_THEN_FINGERPRINT)

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from simhbase.drawers import rowkeys
 from simhbase.drawers.bands import Bands
 from simhbase.drawers.join import Pairs, gathered, mates, pair_batches, segments, sharing_batches
-from simhbase.drawers.layout import Layout, require_within_guarantee
+from simhbase.drawers.layout import Layout, Run, require_within_guarantee
 from simhbase.errors import UsageError
 from simhbase.fingerprint import hamming, minhash
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
+from simhbase.fingerprint.pipeline import to_int
 
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 
@@ -111,6 +112,16 @@ class Scheme(Protocol):
     def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         """Their rows there: uint8 (n, tables, 13)."""
 
+    @property
+    def drawer_runs(self) -> tuple[tuple[Run, ...], ...]:
+        """What names the drawers of each table: runs of bits of fingerprints, or of slots of sketches."""
+
+    def shared_drawers(self, a: int, b: int) -> tuple[int, ...] | None:
+        """The flags of the drawers that two fingerprints share; None where these alone do not tell."""
+
+    def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
+        """The flags of the drawers that they share, elementwise of two times n."""
+
     def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
         """What fingerprints alone tell of their distance, elementwise; nothing: 0."""
 
@@ -181,6 +192,21 @@ class SimHashScheme:
     def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         """Their rows there: uint8 (n, tables, 13)."""
         return rowkeys.encode(fingerprints.values, self.layout)
+
+    @property
+    def drawer_runs(self) -> tuple[tuple[Run, ...], ...]:
+        """The blocks of each table, adjacent ones as one run of bits."""
+        return self.layout.tables
+
+    def shared_drawers(self, a: int, b: int) -> tuple[int, ...]:
+        """The flags of the drawers that two fingerprints share: those of whose bits none differ."""
+        masks = rowkeys.segment_masks(self.layout)
+        return tuple(flag for flag, mask in enumerate(masks, 1) if not (a ^ b) & mask)
+
+    def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
+        """The flags of the drawers that they share, elementwise of two times n."""
+        pairs = zip(map(to_int, a.values), map(to_int, b.values), strict=True)
+        return [self.shared_drawers(*pair) for pair in pairs]
 
     def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
         """How many bits differ."""
@@ -263,6 +289,20 @@ class MinHashScheme:
     def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         """Their rows there: uint8 (n, tables, 13)."""
         return rowkeys.encode_segments(self._segments(fingerprints), fingerprints.values)
+
+    @property
+    def drawer_runs(self) -> tuple[tuple[Run, ...], ...]:
+        """The slots of each band."""
+        rows = self.bands.rows
+        return tuple((Run(band * rows, rows),) for band in range(self.bands.number))
+
+    def shared_drawers(self, a: int, b: int) -> None:
+        """Not told: they are of the sketches."""
+
+    def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
+        """The flags of the bands that they share, elementwise of two times n."""
+        shared = self._segments(a) == self._segments(b)
+        return [tuple((np.flatnonzero(flags) + 1).tolist()) for flags in shared]
 
     def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
         """Nothing: fingerprints of similar texts have nothing in common."""

@@ -14,10 +14,12 @@ from typing import Self, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.comparison import Comparison, compare_by
 from simhbase.errors import PermanentError, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import rows
+from simhbase.index.explain import Explanation, explain
 from simhbase.index.manifests import LoadState, Manifests
 from simhbase.index.moment import Moment, milliseconds
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Reader, expired_before, listed_sketches
@@ -25,7 +27,7 @@ from simhbase.index.rows import Entry
 from simhbase.index.stats import Stats, measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.writer import Writer, batch_of, known, now, remove_older, writer_for
-from simhbase.model import AddReport, Document, Lookup, Rejected
+from simhbase.model import AddReport, Document, Lookup, Match, Rejected
 from simhbase.profile import Profile
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import create_store, open_store
@@ -335,6 +337,66 @@ class Index:
         return [
             next(lookups) if len(sketch) == size else Lookup(value, reason=lost) for value, sketch in asked
         ]
+
+    def compare(self, left: str, right: str) -> Comparison:
+        """Compares two texts by the index's profile, and says where they differ; nothing is read of the
+        store. Raises UsageError for what is no text."""
+        return compare_by(self.profile, self.fingerprinter, left, right)
+
+    def shared_drawers(self, fingerprint: int, matches: Iterable[Match]) -> list[tuple[int, ...] | None]:
+        """The flags of the drawers that a fingerprint shares with each match of its lookup, without a read;
+        None with scheme minhash, where fingerprints alone do not tell (`explain` does)."""
+        shared = self.profile.index_scheme.shared_drawers
+        return [shared(fingerprint, match.fingerprint) for match in matches]
+
+    def explain(
+        self,
+        text: str,
+        id: str | None = None,  # noqa: A002  # the word that everything else here has for it
+        k: int | None = None,
+        min_similarity: float | None = None,
+    ) -> Explanation:
+        """What `find` does for a text: its drawers, what is in them, and why that matches or does not.
+
+        id: a document that is to be among the candidates, found or not; k, min_similarity: as those of
+        `find`. Reads the drawers to their limit, as `find` does. Raises UsageError as `find` does.
+        """
+        found = self.fingerprinter.fingerprint_many(_several([text], "text"))
+        if found.reasons[0] is not None:
+            return Explanation(None, reason=found.reasons[0])
+        return self._explained(found.fingerprints, id, k, min_similarity)
+
+    def explain_ids(
+        self, ids: Sequence[str], k: int | None = None, min_similarity: float | None = None
+    ) -> list[Explanation]:
+        """The same for stored documents; an id that is not stored gets an Explanation that says so."""
+        ids = _several(ids, "ids")
+        self.store.refresh()
+        stored, sketches = self._read(lambda: self._documents_with_sketches(ids))
+        explanations = []
+        for document in ids:
+            if document not in stored:
+                explanations.append(Explanation(None, reason=UNKNOWN_ID))
+                continue
+            value = stored[document].fingerprint
+            query = batch_of([(value, sketches.get(document, b""))], self.profile.sketching)
+            explanations.append(
+                self._explained(query, None, k, min_similarity)
+                if len(query)
+                else Explanation(value, reason=LOST_SKETCH)
+            )
+        return explanations
+
+    def _explained(
+        self,
+        query: FingerprintBatch,
+        document: str | None,
+        k: int | None,
+        min_similarity: float | None,
+    ) -> Explanation:
+        bounds = self.profile.index_scheme.bounds(k, min_similarity)
+        self.store.refresh()
+        return self._watched(lambda: explain(self._reader, query, bounds, document))
 
     def fingerprints(self, ids: Sequence[str]) -> list[int | None]:
         """The fingerprints of stored documents, None for ids that are not stored."""

@@ -193,6 +193,19 @@ class Reader:
                 near = np.flatnonzero(bits <= most)
                 yield each[near], part.fingerprints[row[near]], bits[near]
 
+    def mismatches(self, query: FingerprintBatch, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """How many slots of sketches differ from a query's, of distinct fingerprints (n,) that name theirs:
+        int64 (n,); of one whose sketch is lost, or that lists no document, all."""
+        sketching = self.scheme.sketching
+        assert sketching is not None
+        told = self._told(fingerprints)
+        found = np.full(len(fingerprints), sketching.slots, dtype=np.int64)
+        place = told.place[np.searchsorted(told.fingerprints, fingerprints)]
+        usable = np.flatnonzero(place >= 0)
+        first = np.zeros(len(usable), dtype=np.int64)
+        found[usable] = sketching.mismatches_among(query.sketches, first, told.sketches, place[usable])
+        return found
+
     def _told(self, fingerprints: NDArray[np.uint64]) -> _Told:
         """The sketches of some fingerprints, where all documents of one have the same."""
         assert self.scheme.sketching is not None

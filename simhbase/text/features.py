@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log2
@@ -129,6 +129,21 @@ def tokens(text: str) -> list[str]:
     for position, run in enumerate(_HAN.split(normalise(text))):
         found += rjieba.cut(run, True) if position % 2 else _WORD.findall(run)
     return found
+
+
+def token_spans(folded: str) -> Iterator[tuple[int, int]]:
+    """Where the tokens of a folded text are, from-to: those that `tokens` has of its normal form."""
+    at = 0
+    for position, run in enumerate(_HAN.split(folded)):
+        if position % 2:
+            start = at
+            for token in rjieba.cut(run, True):
+                yield start, start + len(token)
+                start += len(token)
+        else:
+            for word in _WORD.finditer(run):
+                yield at + word.start(), at + word.end()
+        at += len(run)
 
 
 def _bag(text: str) -> list[str]:

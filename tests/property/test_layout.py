@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from simhbase.drawers.layout import Layout, layout
 from simhbase.drawers.rowkeys import prefixes
+from simhbase.drawers.scheme import SimHashScheme
 
 LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "7x3", "8x4", "10x3", "3x1", "2x1"]
 
@@ -87,3 +88,12 @@ def test_every_pair_within_three_bits_meets(name):
 def test_fingerprints_far_apart_share_no_drawer(name):
     base = np.random.default_rng(4).integers(0, 2**64, 100, dtype=np.uint64)
     assert not share_a_drawer(layout(name), base, ~base).any()
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@given(fingerprint=st.integers(0, 2**64 - 1), flips=st.sets(st.integers(0, 63), max_size=8))
+def test_the_drawers_that_fingerprints_share_are_those_of_equal_prefixes(name, fingerprint, flips):
+    other = fingerprint ^ sum(1 << bit for bit in flips)
+    left, right = (prefixes(np.array([value], np.uint64), layout(name))[0] for value in (fingerprint, other))
+    shared = SimHashScheme(layout(name), 0).shared_drawers(fingerprint, other)
+    assert [flag - 1 for flag in shared] == np.flatnonzero((left == right).all(axis=1)).tolist()

@@ -16,6 +16,7 @@ from simhbase.errors import SimhbaseError
 FUNCTIONS = (
     "calibrate",
     "check",
+    "compare",
     "dedup",
     "evaluate",
     "learn_boilerplate",

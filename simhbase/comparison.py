@@ -1,0 +1,110 @@
+"""Two texts by one profile, without a store: how near they are, and where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from simhbase.drawers.scheme import Scheme
+from simhbase.errors import UsageError
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.pipeline import Fingerprinter, to_int
+from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
+from simhbase.text.difference import Difference, difference
+from simhbase.text.features import Extractor
+from simhbase.text.jaccard import jaccard, sets_of
+
+_FIRST, _SECOND = np.array([0]), np.array([1])
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a profile makes of two texts, the left and the right one.
+
+    fingerprints: None for a text that has too few features; reasons: why it has none. distance: as that of a
+    match, bits of the fingerprints that differ (scheme simhash) or slots of the sketches (minhash);
+    similarity: as their sketches estimate it, where the profile keeps some. Both are None where a text has no
+    fingerprint. jaccard: the exact Jaccard similarity of the features that sketches are made of (character
+    3-shingles for simhash), from 0 to 1. drawers: the flags of those that they share, of `tables`. match:
+    whether one would be found by the other. difference: where they differ.
+    """
+
+    fingerprints: tuple[int | None, int | None]
+    reasons: tuple[str | None, str | None]
+    distance: int | None
+    similarity: float | None
+    jaccard: float
+    drawers: tuple[int, ...]
+    tables: int
+    match: bool
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """How near two fingerprints are; see Comparison."""
+
+    distance: int
+    similarity: float | None
+    drawers: tuple[int, ...]
+    match: bool
+
+
+def compare(left: str, right: str, profile: Profile | Mapping[str, object] | None = None) -> Comparison:
+    """Compares two texts, and says where they differ.
+
+    profile: a Profile, or some of its parameters by name; the defaults for the others. Raises UsageError.
+    """
+    chosen = make_profile(given_parameters(profile))
+    return compare_by(chosen, chosen.fingerprinter(), left, right)
+
+
+def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right: str) -> Comparison:
+    """The same with a fingerprinter of the profile. Raises UsageError for what is no text."""
+    for text in (left, right):
+        if not isinstance(text, str):
+            raise UsageError(f"compare takes two texts, and was given {type(text).__name__}")
+    scheme = profile.index_scheme
+    found = fingerprinter.fingerprint_many([left, right])
+    both = found.accepted.all()
+    near = _nearness(scheme, found.fingerprints) if both else None
+    values = [to_int(value) for value in found.values]
+    one, other = (None if reason else value for value, reason in zip(values, found.reasons, strict=True))
+    return Comparison(
+        fingerprints=(one, other),
+        reasons=(found.reasons[0], found.reasons[1]),
+        distance=near.distance if near else None,
+        similarity=near.similarity if near else None,
+        jaccard=_jaccard(profile, left, right),
+        drawers=near.drawers if near else (),
+        tables=scheme.tables,
+        match=near is not None and near.match,
+        difference=difference(left, right),
+    )
+
+
+def _nearness(scheme: Scheme, fingerprints: FingerprintBatch) -> Nearness:
+    """Of two fingerprints."""
+    bounds = scheme.bounds(None, None)
+    bits = scheme.bits_between(*map(to_int, fingerprints.values))
+    (drawers,) = scheme.meetings(fingerprints[:1], fingerprints[1:])
+    match = bits <= bounds.bits and bool(drawers)
+    if scheme.sketching is None:
+        return Nearness(bits, None, drawers, match)
+    sketches = fingerprints.sketches
+    mismatches, few = bounds.verified(scheme.sketching, sketches, _FIRST, sketches, _SECOND)
+    return Nearness(
+        int(scheme.distances(np.array([bits]), mismatches)[0]),
+        float(scheme.sketching.similarity(mismatches)[0]),
+        drawers,
+        match and bool(few[0]),
+    )
+
+
+def _jaccard(profile: Profile, left: str, right: str) -> float:
+    sets = sets_of(Extractor(profile.shingles, TABLE_BITS).extract([left, right]))
+    if not sets.sizes.any():
+        return float(left == right)  # shorter than a shingle
+    return float(jaccard(sets, _FIRST, _SECOND)[0])

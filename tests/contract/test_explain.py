@@ -1,0 +1,110 @@
+"""What a lookup says of itself, on every store and with every scheme."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from simhbase.index import Index
+from simhbase.index.explain import Candidate, Explanation
+from simhbase.index.stored_profile import read_profile, write_profile
+from simhbase.model import Document
+from simhbase.profile import Profile
+from simhbase.stores.base import leaves_hints
+from tests.command_line import texts
+from tests.contract.conftest import Backend
+
+TEXT, OTHER, THIRD = texts(3)
+NEAR = TEXT + "。了"
+PROFILES = [Profile(), Profile(layout="6x3", verify=True), Profile(scheme="minhash")]
+
+
+@pytest.fixture(params=PROFILES, ids=["5x2", "verified", "minhash"])
+def index(backend: Backend, request: pytest.FixtureRequest) -> Iterator[Index]:
+    store = backend.fresh()
+    write_profile(store, request.param)
+    with Index(store, read_profile(store)) as index:
+        index.add([Document("a", TEXT), Document("near", NEAR), Document("b", OTHER)])
+        yield index
+
+
+def candidate(explanation: Explanation, document: str) -> Candidate:
+    (found,) = (each for each in explanation.candidates if each.id == document)
+    return found
+
+
+def test_its_matches_are_those_of_find(index):
+    explanation, lookup = index.explain(TEXT), index.find(TEXT)
+    matches = [each for each in explanation.candidates if each.verdict == "match"]
+    assert [(each.distance, each.id, each.fingerprint, each.similarity) for each in matches] == [
+        (match.distance, match.id, match.fingerprint, match.similarity) for match in lookup.matches
+    ]
+    assert explanation.fingerprint == lookup.fingerprint
+    assert not explanation.truncated
+
+
+def test_each_drawer_says_what_it_holds(index):
+    explanation = index.explain(TEXT)
+    scheme = index.profile.index_scheme
+    assert [drawer.flag for drawer in explanation.drawers] == list(range(1, scheme.tables + 1))
+    (prefixes,) = scheme.prefixes(index.fingerprinter.fingerprint_many([TEXT]).fingerprints)
+    assert [drawer.prefix for drawer in explanation.drawers] == [each.tobytes() for each in prefixes]
+    assert all(drawer.rows >= drawer.candidates >= 1 for drawer in explanation.drawers)
+    assert candidate(explanation, "a").drawers == tuple(range(1, scheme.tables + 1))
+
+
+def test_a_document_found_or_not_is_explained_where_it_is_asked_for(index):
+    far = candidate(index.explain(TEXT, id="b"), "b")
+    assert (far.verdict, far.drawers) == ("too far", ())
+    assert candidate(index.explain(TEXT, id="never there"), "never there").verdict == "not stored"
+    assert candidate(index.explain(TEXT, id="a"), "a").verdict == "match"
+
+
+def test_a_document_that_moved_or_went_is_no_match(index):
+    index.add([Document("near", THIRD)])
+    index.delete(["b"])
+    assert "match" not in [each.verdict for each in index.explain(NEAR).candidates if each.id == "near"]
+    assert "match" not in [each.verdict for each in index.explain(OTHER).candidates]
+    if leaves_hints(index.store):
+        assert candidate(index.explain(OTHER), "b").verdict == "stale hint"
+
+
+def test_stored_documents_are_explained_by_their_ids(index):
+    explanation, unknown = index.explain_ids(["a", "never there"])
+    assert candidate(explanation, "a").verdict == "match"
+    assert unknown.reason == "no document is stored under this id"
+
+
+def test_a_text_without_a_fingerprint_has_a_reason_and_no_drawers(index):
+    explanation = index.explain("")
+    assert (explanation.fingerprint, explanation.reason) == (None, "the text is empty")
+    assert explanation.drawers == ()
+
+
+def test_a_drawer_that_is_cut_says_so(index):
+    reader = Index(index.store, read_profile(index.store), drawer_limit=1)
+    values = index.profile.index_scheme.keys(index.fingerprinter.fingerprint_many([TEXT]).fingerprints)
+    more = values.copy()
+    more[..., -1] ^= 0xFF
+    index.store.drawers.add(more)
+    explanation = reader.explain(TEXT)
+    assert explanation.truncated
+    assert all(drawer.rows == 1 for drawer in explanation.drawers)
+
+
+def test_what_fingerprints_share_is_what_both_are_filed_in(index):
+    scheme = index.profile.index_scheme
+    batch = index.fingerprinter.fingerprint_many([TEXT, NEAR]).fingerprints
+    same = (scheme.prefixes(batch[:1]) == scheme.prefixes(batch[1:])).all(axis=2)[0]
+    (shared,) = scheme.meetings(batch[:1], batch[1:])
+    assert list(shared) == (np.flatnonzero(same) + 1).tolist()
+    assert candidate(index.explain(TEXT), "near").drawers == shared
+    lookup = index.find(TEXT)
+    told = dict(
+        zip(
+            [match.id for match in lookup.matches],
+            index.shared_drawers(lookup.fingerprint, lookup.matches),
+            strict=True,
+        )
+    )
+    assert told["near"] == (None if index.profile.scheme == "minhash" else shared)

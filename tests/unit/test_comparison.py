@@ -1,0 +1,69 @@
+"""Two texts by one profile."""
+
+import pytest
+
+import simhbase
+from simhbase import Document, Profile
+from tests.command_line import texts
+
+TEXT, OTHER = texts(2)
+NEAR = TEXT.replace("，", "；", 1) + "。了"
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [Profile(), Profile(bits=128), Profile(verify=True), Profile(scheme="minhash"), Profile(layout="6x3")],
+    ids=["5x2", "128 bits", "verified", "minhash", "6x3"],
+)
+def test_near_texts_match_and_others_do_not(profile):
+    near, far = simhbase.compare(TEXT, NEAR, profile), simhbase.compare(TEXT, OTHER, profile)
+    assert near.match
+    assert near.drawers
+    assert near.tables == profile.index_scheme.tables
+    assert 0.8 < near.jaccard < 1
+    assert not far.match
+    assert far.jaccard < 0.5
+    assert far.distance > near.distance
+    assert (near.similarity is None) == (profile.sketching is None)
+
+
+def test_it_says_where_they_differ():
+    (added,) = (each for each in simhbase.compare(TEXT, NEAR).difference.segments if not each.same)
+    assert NEAR[slice(*added.right)] == "了"
+
+
+def test_one_text_is_itself():
+    found = simhbase.compare(TEXT, TEXT)
+    assert (found.distance, found.jaccard, found.match) == (0, 1.0, True)
+    assert found.drawers == tuple(range(1, 11))
+
+
+def test_a_text_without_a_fingerprint_says_why_and_still_differs():
+    found = simhbase.compare("", TEXT)
+    assert found.fingerprints[0] is None
+    assert found.reasons == ("the text is empty", None)
+    assert (found.distance, found.match, found.drawers) == (None, False, ())
+    assert not found.difference.same
+
+
+def test_texts_too_short_for_a_shingle_are_the_same_where_they_are_equal():
+    assert simhbase.compare("好", "好").jaccard == 1
+    assert simhbase.compare("好", "坏").jaccard == 0
+
+
+def test_an_index_compares_by_its_own_profile_what_it_would_find():
+    with simhbase.open("memory:", create=Profile(scheme="minhash")) as index:
+        index.add([Document("a", TEXT)])
+        found = index.compare(NEAR, TEXT)
+        (match,) = index.find(NEAR).matches
+        assert (found.distance, found.similarity) == (match.distance, match.similarity)
+        assert found.fingerprints[1] == match.fingerprint
+
+
+def test_parameters_may_be_given_by_name():
+    assert simhbase.compare(TEXT, NEAR, {"scheme": "minhash"}).tables == 20
+
+
+def test_what_is_no_text_is_refused():
+    with pytest.raises(simhbase.UsageError, match="compare takes two texts, and was given bytes"):
+        simhbase.compare(TEXT, b"bytes")  # type: ignore[arg-type]
