@@ -18,6 +18,7 @@ A store:
   vacuum               Removes what moved and deleted documents have left behind in a store in HBase, and
                        documents of an embedded store that have expired.
   migrate              Copies the documents of a store to another one, which may have other drawers.
+  SharedLookups        Lookups of many threads, or tasks of asyncio, at once, which share reads of the store.
   tables               create, check, describe, snapshot, restore and drop a store's tables.
 
 Whole corpora:
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         BadInput,
         NoFingerprint,
         OutputFailed,
+        Overloaded,
         PermanentError,
         ProfileMismatch,
         ReadOnly,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         StoreUnreachable,
         TableDisabled,
         TablesMissing,
+        TimedOut,
         UsageError,
     )
     from simhbase.index import Index, tables
@@ -82,6 +85,7 @@ if TYPE_CHECKING:
     from simhbase.jobs.lookups import Answer
     from simhbase.jobs.match import match
     from simhbase.model import AddReport, Document, Lookup, Match, Rejected
+    from simhbase.online.shared import SharedLookups
     from simhbase.profile import Profile
     from simhbase.quality.calibration import Calibration, calibrate
     from simhbase.quality.evaluation import Evaluation, evaluate
@@ -113,6 +117,7 @@ __all__ = [
     "MigrationReport",
     "NoFingerprint",
     "OutputFailed",
+    "Overloaded",
     "PermanentError",
     "Profile",
     "ProfileMismatch",
@@ -120,6 +125,7 @@ __all__ = [
     "Rejected",
     "RetryableError",
     "SchemaDiffers",
+    "SharedLookups",
     "SimhbaseError",
     "Stats",
     "StoreBusy",
@@ -127,6 +133,7 @@ __all__ = [
     "StoreUnreachable",
     "TableDisabled",
     "TablesMissing",
+    "TimedOut",
     "TooManyRejects",
     "UsageError",
     "VacuumReport",
@@ -152,9 +159,9 @@ _NAMES = {
     "corpus.record": "InputOptions",
     "corpus.rejects": "Counts TooManyRejects",
     "corpus.watcher": "Watcher",
-    "errors": "BadInput NoFingerprint OutputFailed PermanentError ProfileMismatch ReadOnly RetryableError "
-    "SchemaDiffers SimhbaseError StoreBusy StoreFailed StoreUnreachable TableDisabled TablesMissing "
-    "UsageError",
+    "errors": "BadInput NoFingerprint OutputFailed Overloaded PermanentError ProfileMismatch ReadOnly "
+    "RetryableError SchemaDiffers SimhbaseError StoreBusy StoreFailed StoreUnreachable TableDisabled "
+    "TablesMissing TimedOut UsageError",
     "index": "Index",
     "index.check": "CheckReport check",
     "index.explain": "Explanation",
@@ -170,6 +177,7 @@ _NAMES = {
     "jobs.lookups": "Answer",
     "jobs.match": "match",
     "model": "AddReport Document Lookup Match Rejected",
+    "online.shared": "SharedLookups",
     "profile": "Profile",
     "quality.calibration": "Calibration calibrate",
     "quality.evaluation": "Evaluation evaluate",

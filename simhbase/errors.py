@@ -33,6 +33,14 @@ class Undecided(RetryableError):
     """A claim whose time was up: nothing is stored, and nobody knows yet whether it may be."""
 
 
+class Overloaded(RetryableError):
+    """More is asked for at once than may wait; nothing was done."""
+
+
+class TimedOut(RetryableError):
+    """No answer within the time that the caller gave."""
+
+
 class PermanentError(SimhbaseError):
     """The same call fails again until somebody changes something."""
 

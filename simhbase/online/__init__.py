@@ -1,0 +1,1 @@
+"""Answers to many who ask at once: lookups that share reads."""

@@ -1,0 +1,376 @@
+"""Lookups of many callers at once, which share reads of the store.
+
+While one read is under way, those who ask meanwhile gather, and the next read serves all of them: the more
+there are, the more a read serves, and nobody waits for company. Texts become fingerprints on the way, many at
+once, which costs less than each by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from copy import copy
+from dataclasses import dataclass, field
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.errors import (
+    Overloaded,
+    ProfileMismatch,
+    RetryableError,
+    StoreFailed,
+    TableDisabled,
+    TablesMissing,
+    TimedOut,
+    UsageError,
+)
+from simhbase.index import Index
+from simhbase.index.moment import Moment
+from simhbase.model import Lookup
+
+LARGEST_BATCH = 256  # lookups of one read
+QUEUE = 2048  # lookups that wait
+# Two readers halve the batches. Measured on two cores with 32 threads, that took a third of the lookups a
+# second in HBase, and a tenth in RocksDB.
+READERS = 1
+
+# What every record would meet; another error may be due to one of those that were read together.
+_OF_ALL = (RetryableError, TablesMissing, ProfileMismatch, TableDisabled)
+
+Answers = list[Lookup]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What is the same for all that one read serves: the method of Index, and its bounds."""
+
+    method: str
+    k: int | None
+    min_similarity: float | None
+    since: Moment | None
+
+    def ask(self, index: Index, records: Sequence[object]) -> Answers:
+        method: Callable[..., Answers] = getattr(index, self.method)
+        return method(records, self.k, self.min_similarity, self.since)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    """What one caller asks for, and where the answers go."""
+
+    kind: _Kind
+    records: Sequence[object]
+    future: Future[Answers] = field(default_factory=Future)
+
+
+class _Queue:
+    """What waits to be read in one process. Requests of one kind leave in the order in which they came, and
+    kinds take turns."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: dict[_Kind, deque[_Request]] = {}
+        self._closed = False
+        self.records = 0
+        self.threads: list[threading.Thread] = []
+
+    def put(self, request: _Request, most: int) -> bool:
+        """Adds a request; false where more than `most` records would wait. One that is alone may be longer.
+        Raises StoreFailed after `close`."""
+        with self._changed:
+            if self._closed:
+                raise StoreFailed("these shared lookups were closed: make new ones")
+            if self.records and self.records + len(request.records) > most:
+                return False
+            self.records += len(request.records)
+            self._waiting.setdefault(request.kind, deque()).append(request)
+            self._changed.notify()
+            return True
+
+    def take(self, most: int) -> list[_Request]:
+        """Requests of one kind with at most so many records together, or a single longer one, as soon as
+        there are any; none when the queue is closed and empty. What was cancelled is left out."""
+        with self._changed:
+            while True:
+                while not self._waiting:
+                    if self._closed:
+                        return []
+                    self._changed.wait()
+                kind, requests = next(iter(self._waiting.items()))
+                del self._waiting[kind]
+                if taken := self._taken(requests, most):
+                    if requests:
+                        self._waiting[kind] = requests
+                    return taken
+
+    def _taken(self, requests: deque[_Request], most: int) -> list[_Request]:
+        taken: list[_Request] = []
+        records = 0
+        while requests and (not taken or records + len(requests[0].records) <= most):
+            request = requests.popleft()
+            self.records -= len(request.records)
+            if request.future.set_running_or_notify_cancel():
+                taken.append(request)
+                records += len(request.records)
+        return taken
+
+    def start(self, readers: int, work: Callable[[], None]) -> None:
+        """Starts the threads that read, once."""
+        if self.threads:
+            return
+        with self._changed:
+            if not self.threads and not self._closed:
+                self.threads = [
+                    threading.Thread(target=work, name=f"simhbase-reader-{number}", daemon=True)
+                    for number in range(readers)
+                ]
+                for thread in self.threads:
+                    thread.start()
+
+    def close(self) -> None:
+        """Takes nothing more, and returns when all that was taken has its answer."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self.threads:
+            thread.join()
+
+
+class SharedLookups:
+    """Looks up for many threads, or tasks of asyncio, at once. Use it as a context manager, or close it.
+
+    index: stays the caller's, who closes it afterwards. largest_batch: lookups of one read at most; queue:
+    lookups that wait for one at most, Overloaded is raised beyond; readers: threads that read, more than one
+    where reads mostly wait for servers that are far away.
+
+    The answers are those of the index. An error reaches those alone whom it concerns: a record that cannot be
+    looked up its own caller. A `timeout`, in seconds, ends in TimedOut, and what nobody waits for any more is
+    not read. A child of a fork has a queue and threads of its own, and may use what it inherited, if its
+    store can be used after a fork: one in HBase can.
+
+    Raises ProfileMismatch, as the index does on its first use.
+    """
+
+    def __init__(
+        self, index: Index, *, largest_batch: int = LARGEST_BATCH, queue: int = QUEUE, readers: int = READERS
+    ) -> None:
+        for name, number in (("largest_batch", largest_batch), ("queue", queue), ("readers", readers)):
+            if not isinstance(number, int) or number < 1:
+                raise UsageError(f"{name} = {number!r}: a whole number from 1 on is needed")
+        self.index = index
+        self.queue = queue
+        self._largest_batch = largest_batch
+        self._readers = readers
+        _ = index.fingerprinter  # checks the profile once, before threads and children do
+        self._begin()
+        _SHARING.add(self)
+
+    def _begin(self) -> None:
+        self._queue = _Queue()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Returns when all that was accepted is answered; may be called twice. The index stays open."""
+        self._queue.close()
+
+    @property
+    def waiting(self) -> int:
+        """How many lookups wait for a read now."""
+        return self._queue.records
+
+    def find(
+        self,
+        text: str,
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
+        timeout: float | None = None,
+    ) -> Lookup:
+        """See Index.find. timeout: seconds. Raises Overloaded, TimedOut, and what Index.find does."""
+        return self._wait(self._submit("find_many", [text], k, min_similarity, since), timeout)[0]
+
+    def find_many(
+        self,
+        texts: Sequence[str],
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
+        timeout: float | None = None,
+    ) -> Answers:
+        """See Index.find_many."""
+        return self._wait(self._submit("find_many", texts, k, min_similarity, since), timeout)
+
+    def find_ids(
+        self,
+        ids: Sequence[str],
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
+        timeout: float | None = None,
+    ) -> Answers:
+        """See Index.find_ids."""
+        return self._wait(self._submit("find_ids", ids, k, min_similarity, since), timeout)
+
+    def find_fingerprints(
+        self,
+        fingerprints: NDArray[np.uint64] | Sequence[int],
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
+        timeout: float | None = None,
+    ) -> Answers:
+        """See Index.find_fingerprints."""
+        asked = self._submit("find_fingerprints", fingerprints, k, min_similarity, since)
+        return self._wait(asked, timeout)
+
+    async def afind(
+        self,
+        text: str,
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
+        timeout: float | None = None,
+    ) -> Lookup:
+        """`find` for asyncio. A task that is cancelled harms no other."""
+        return (await self._await(self._submit("find_many", [text], k, min_similarity, since), timeout))[0]
+
+    async def afind_many(
+        self,
+        texts: Sequence[str],
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
+        timeout: float | None = None,
+    ) -> Answers:
+        """`find_many` for asyncio."""
+        return await self._await(self._submit("find_many", texts, k, min_similarity, since), timeout)
+
+    async def afind_ids(
+        self,
+        ids: Sequence[str],
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
+        timeout: float | None = None,
+    ) -> Answers:
+        """`find_ids` for asyncio."""
+        return await self._await(self._submit("find_ids", ids, k, min_similarity, since), timeout)
+
+    async def afind_fingerprints(
+        self,
+        fingerprints: NDArray[np.uint64] | Sequence[int],
+        k: int | None = None,
+        min_similarity: float | None = None,
+        since: Moment | None = None,
+        timeout: float | None = None,
+    ) -> Answers:
+        """`find_fingerprints` for asyncio."""
+        asked = self._submit("find_fingerprints", fingerprints, k, min_similarity, since)
+        return await self._await(asked, timeout)
+
+    def _submit(
+        self,
+        method: str,
+        records: Iterable[object],
+        k: int | None,
+        min_similarity: float | None,
+        since: Moment | None,
+    ) -> Future[Answers]:
+        if isinstance(records, str):
+            raise UsageError(f"one string was given: put it into a list, [{records[:40]!r}]")
+        _ = self.index.profile.index_scheme.bounds(k, min_similarity)
+        request = _Request(_Kind(method, k, min_similarity, since), _as_list(records))
+        queue = self._queue
+        if not queue.put(request, self.queue):
+            raise Overloaded(
+                f"{queue.records:,} lookups in {self.index.store.url} wait already, and {self.queue:,} may: "
+                "try again later, or ask for fewer at once"
+            )
+        queue.start(self._readers, lambda: self._read_all(queue))
+        return request.future
+
+    def _wait(self, future: Future[Answers], timeout: float | None) -> Answers:
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            if future.done():  # in this moment, or the store's own error
+                return future.result()
+            raise self._timed_out(timeout) from None
+        finally:
+            future.cancel()
+
+    async def _await(self, future: Future[Answers], timeout: float | None) -> Answers:
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise self._timed_out(timeout) from None
+
+    def _timed_out(self, timeout: float | None) -> TimedOut:
+        return TimedOut(
+            f"looking up in {self.index.store.url} had no answer within {timeout} s: the store is slow, or "
+            "too many ask; try again later"
+        )
+
+    def _read_all(self, queue: _Queue) -> None:
+        """What a thread does."""
+        while requests := queue.take(self._largest_batch):
+            self._answer(requests)
+
+    def _answer(self, requests: Sequence[_Request]) -> None:
+        """Answers requests of one kind by one read; by several where one of them is to blame for an error."""
+        records = [record for request in requests for record in request.records]
+        try:
+            answers = iter(requests[0].kind.ask(self.index, records))
+        except Exception as error:
+            if len(requests) > 1 and not isinstance(error, _OF_ALL):
+                half = len(requests) // 2
+                self._answer(requests[:half])
+                self._answer(requests[half:])
+                return
+            for request in requests:
+                request.future.set_exception(_own(error))
+            return
+        for request in requests:
+            request.future.set_result(list(islice(answers, len(request.records))))
+
+
+def _as_list(records: Iterable[object]) -> list[Any]:
+    return records.tolist() if isinstance(records, np.ndarray) else list(records)
+
+
+def _own(error: Exception) -> Exception:
+    """The same error for one of many callers: each raises it, which writes into it."""
+    own = copy(error).with_traceback(error.__traceback__)
+    own.__cause__ = error.__cause__
+    return own
+
+
+_SHARING: weakref.WeakSet[SharedLookups] = weakref.WeakSet()
+
+
+def _begin_in_child() -> None:
+    """Those who wait, and the threads that would answer them, are the parent's."""
+    for shared in _SHARING:
+        shared._begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

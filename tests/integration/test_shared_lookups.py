@@ -1,0 +1,427 @@
+"""Lookups of many threads and tasks share reads, and each gets the answer that it would get alone."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import simhbase
+from simhbase import Document, Index, Lookup, Profile, SharedLookups
+from simhbase.errors import Overloaded, StoreFailed, StoreUnreachable, TimedOut, UsageError
+from simhbase.index import rows
+from simhbase.stores.rocksdb.database import Batch
+from tests.cluster import Cluster
+from tests.command_line import environment
+from tests.near import versions
+
+LONG = 30.0  # seconds: what takes so long hangs
+TEXTS = list(versions(30, words=40))
+STORED = [Document(f"d{number}", text) for number, text in enumerate(TEXTS)]
+OTHERS = ["", "word", *versions(4, seed=1)]
+
+
+def in_memory(*documents: Document, profile: Profile | None = None) -> Index:
+    index = simhbase.open("memory:", create=profile or Profile())
+    index.add(documents)
+    return index
+
+
+# --- the same answers ---
+
+Question = tuple[str, list[Any], dict[str, Any]]  # a method of both, what is looked up, bounds
+
+BOUNDS = st.fixed_dictionaries(
+    {}, optional={"k": st.integers(0, 3), "since": st.sampled_from([None, timedelta(days=1)])}
+)
+QUESTIONS = st.one_of(
+    st.tuples(st.just("find"), st.lists(st.sampled_from(TEXTS + OTHERS), min_size=1, max_size=1), BOUNDS),
+    st.tuples(st.just("find_many"), st.lists(st.sampled_from(TEXTS + OTHERS), max_size=5), BOUNDS),
+    st.tuples(st.just("find_ids"), st.lists(st.sampled_from([d.id for d in STORED] + ["no"])), BOUNDS),
+    st.tuples(
+        st.just("find_fingerprints"), st.lists(st.integers(0, len(TEXTS) - 1), max_size=4), BOUNDS
+    ),  # those of the documents of these numbers
+)
+
+
+@pytest.fixture(scope="module", params=["memory", "rocksdb", "rocksdb, reading", "sketches"])
+def index(request, tmp_path_factory) -> Iterator[Index]:
+    if request.param.startswith("rocksdb"):
+        url = f"rocksdb:{tmp_path_factory.mktemp('shared')}/store"
+        with simhbase.open(url, create=Profile()) as writing:
+            writing.add(STORED)
+            if request.param == "rocksdb":
+                yield writing
+                return
+        with simhbase.open(url, access="read") as reading:
+            yield reading
+        return
+    with in_memory(*STORED, profile=Profile(verify=request.param == "sketches")) as made:
+        yield made
+
+
+def asked(index: Index | SharedLookups, question: Question, values: Sequence[int], prefix: str = "") -> Any:
+    """What a method answers; `a` before its name has that of asyncio."""
+    method, records, bounds = question
+    if method == "find_fingerprints":
+        records = [values[number] for number in records]
+    look_up = getattr(index, prefix + method)
+    return look_up(records[0] if method == "find" else records, **bounds)
+
+
+@settings(max_examples=25)
+@given(
+    threads=st.lists(st.lists(QUESTIONS, max_size=4), min_size=1, max_size=8),
+    tasks=st.lists(QUESTIONS, max_size=8),
+    largest_batch=st.sampled_from([1, 3, 256]),
+    readers=st.integers(1, 3),
+)
+def test_answers_are_those_of_the_index_in_any_interleaving(index, threads, tasks, largest_batch, readers):
+    check_answers(index, threads, tasks, largest_batch, readers)
+
+
+def check_answers(
+    index: Index,
+    threads: list[list[Question]],
+    tasks: list[Question],
+    largest_batch: int = 256,
+    readers: int = 1,
+) -> None:
+    values = [found or 0 for found in index.fingerprints([document.id for document in STORED])]
+    together = threading.Barrier(len(threads) + 1)
+
+    def work(questions: list[Question]) -> list[Any]:
+        together.wait(LONG)
+        return [asked(shared, question, values) for question in questions]
+
+    async def ask_all() -> list[Any]:
+        together.wait(LONG)
+        return await asyncio.gather(*(asked(shared, question, values, "a") for question in tasks))
+
+    with (
+        SharedLookups(index, largest_batch=largest_batch, readers=readers) as shared,
+        ThreadPoolExecutor(len(threads)) as pool,
+    ):
+        answers = pool.map(work, threads)
+        assert asyncio.run(ask_all()) == [asked(index, question, values) for question in tasks]
+        expected = [[asked(index, question, values) for question in questions] for questions in threads]
+        assert list(answers) == expected
+        assert shared.waiting == 0
+
+
+@pytest.mark.hbase
+@pytest.mark.parametrize("readers", [1, 3])
+def test_answers_are_those_of_the_index_in_hbase(hbase: Cluster, readers: int) -> None:
+    url = hbase.empty_store("shared")
+    with simhbase.open(url, create=Profile()) as index:
+        index.add(STORED)
+        questions: list[Question] = [
+            *(("find", [text], {}) for text in TEXTS[:40]),
+            *(("find_many", TEXTS[start : start + 9] + OTHERS, {"k": 2}) for start in range(0, 90, 9)),
+            *(("find_ids", [document.id, "no"], {}) for document in STORED[:20]),
+            *(("find_fingerprints", [number], {}) for number in range(20)),
+        ]
+        threads = [questions[start::8] for start in range(8)]
+        check_answers(index, threads, questions[::3], readers=readers)
+
+
+# --- what is read together ---
+
+
+class Gate:
+    """An index whose lookups wait until they are let in; `reads` are the records of each."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.open = threading.Event()
+        self.reads: list[list[object]] = []
+        self._arrived = threading.Semaphore(0)
+        for name in ("find_many", "find_ids"):
+            setattr(index, name, self._waiting(getattr(index, name)))
+
+    def _waiting(self, look_up: Callable[..., list[Lookup]]) -> Callable[..., list[Lookup]]:
+        def wait(records: list[object], *bounds: object) -> list[Lookup]:
+            self.reads.append(records)
+            self._arrived.release()
+            assert self.open.wait(LONG)
+            return look_up(records, *bounds)
+
+        return wait
+
+    def wait_for_read(self) -> None:
+        assert self._arrived.acquire(timeout=LONG)
+
+
+@contextmanager
+def gated(**options: int) -> Iterator[tuple[SharedLookups, Gate, ThreadPoolExecutor]]:
+    """Shared lookups of which the first one is being read, and threads to ask more from."""
+    gate = Gate(in_memory(*STORED))
+    with SharedLookups(gate.index, **options) as shared, ThreadPoolExecutor(20) as pool:
+        try:
+            first = pool.submit(shared.find, TEXTS[0])
+            gate.wait_for_read()
+            yield shared, gate, pool
+        finally:
+            gate.open.set()
+        assert first.result(LONG).matches
+
+
+def submitted(
+    pool: ThreadPoolExecutor, shared: SharedLookups, look_up: Callable[..., Any], *arguments: Any
+) -> Future[Any]:
+    """A call in another thread that waits in the queue when this returns."""
+    before = shared.waiting
+    call = pool.submit(look_up, *arguments)
+    wait_until(lambda: shared.waiting > before)
+    return call
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    moment = threading.Event()
+    for _ in range(int(LONG / 0.001)):
+        if true():
+            return
+        moment.wait(0.001)
+    raise AssertionError("it never was")
+
+
+def test_those_who_ask_while_a_read_is_under_way_share_the_next_one():
+    with gated() as (shared, gate, pool):
+        calls = [submitted(pool, shared, shared.find, text) for text in TEXTS[:12]]
+        gate.open.set()
+        answers = [call.result(LONG) for call in calls]
+        assert gate.reads == [[TEXTS[0]], TEXTS[:12]]
+        assert answers == in_memory(*STORED).find_many(TEXTS[:12])
+
+
+def test_a_read_serves_one_kind_of_lookup_and_kinds_take_turns():
+    with gated(largest_batch=2) as (shared, gate, pool):
+        calls = [
+            *(submitted(pool, shared, shared.find, text, 1) for text in TEXTS[:3]),
+            submitted(pool, shared, shared.find, TEXTS[3], 2),
+            submitted(pool, shared, shared.find_ids, ["d1"], 1),
+        ]
+        gate.open.set()
+        for call in calls:
+            call.result(LONG)
+        assert gate.reads[1:] == [TEXTS[:2], [TEXTS[3]], ["d1"], [TEXTS[2]]]
+
+
+def test_who_would_wait_too_long_is_told_at_once_and_the_others_are_answered():
+    with gated(queue=3) as (shared, gate, pool):
+        calls = [submitted(pool, shared, shared.find, text) for text in TEXTS[:2]]
+        with pytest.raises(Overloaded, match=r"^2 lookups in memory: wait already, and 3 may: try again"):
+            shared.find_many(TEXTS[:2])
+        calls.append(submitted(pool, shared, shared.find, TEXTS[2]))
+        with pytest.raises(Overloaded):
+            asyncio.run(shared.afind(TEXTS[3]))
+        assert shared.waiting == 3
+        gate.open.set()
+        assert [call.result(LONG) for call in calls] == in_memory(*STORED).find_many(TEXTS[:3])
+        assert len(shared.find_many(TEXTS)) == len(TEXTS), "more at once than may wait, as nobody waits"
+
+
+def test_who_gives_up_is_not_looked_up_and_harms_nobody():
+    async def ask_and_cancel() -> list[Any]:
+        tasks = [asyncio.create_task(shared.afind(text)) for text in TEXTS[:4]]
+        while shared.waiting < 4:
+            await asyncio.sleep(0.001)
+        tasks[1].cancel()
+        with pytest.raises(TimedOut, match=r"had no answer within 0\.01 s"):
+            await shared.afind(TEXTS[5], timeout=0.01)
+        gate.open.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    with gated() as (shared, gate, _):
+        with pytest.raises(TimedOut, match=r"looking up in memory: had no answer within 0\.01 s"):
+            shared.find(TEXTS[6], timeout=0.01)
+        answers = asyncio.run(ask_and_cancel())
+        assert gate.reads[1:] == [[TEXTS[0], *TEXTS[2:4]]]
+    assert isinstance(answers.pop(1), asyncio.CancelledError)
+    assert answers == in_memory(*STORED).find_many([TEXTS[0], *TEXTS[2:4]])
+
+
+def test_a_task_that_is_cancelled_while_it_is_read_harms_nobody():
+    async def ask_and_cancel() -> None:
+        task = asyncio.create_task(shared.afind(TEXTS[1]))
+        await asyncio.to_thread(gate.wait_for_read)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gate.open.set()
+        assert (await shared.afind(TEXTS[2], timeout=LONG)).matches
+
+    gate = Gate(in_memory(*STORED))
+    with SharedLookups(gate.index) as shared:
+        asyncio.run(ask_and_cancel())
+
+
+# --- errors ---
+
+
+def test_a_record_that_cannot_be_read_is_its_own_callers_error(tmp_path):
+    with simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()) as index:
+        index.add(STORED)
+        damage = Batch(index.store.database)  # type: ignore[attr-defined]  # RocksDB's own
+        damage.put("documents", [rows.document_key("damaged")], [b"?"])
+        damage.write()
+        alone = index.find_ids([document.id for document in STORED[:9]])
+        gate = Gate(index)
+        with SharedLookups(index) as shared, ThreadPoolExecutor(20) as pool:
+            first = pool.submit(shared.find_ids, ["d0"])
+            gate.wait_for_read()
+            ids = [*(document.id for document in STORED[:9]), "damaged"]
+            calls = [submitted(pool, shared, shared.find_ids, [each]) for each in ids]
+            gate.open.set()
+            assert first.result(LONG) == [call.result(LONG)[0] for call in calls[:1]]
+            assert [call.result(LONG)[0] for call in calls[:-1]] == alone
+            with pytest.raises(StoreFailed, match="cannot be read"):
+                calls[-1].result(LONG)
+            assert len(gate.reads) < 2 * len(ids)
+
+
+def test_a_store_that_is_away_is_everybodys_error_after_one_try():
+    with gated() as (shared, gate, pool):
+        calls = [submitted(pool, shared, shared.find, text) for text in TEXTS[:5]]
+
+        def away(records: list[object], *_: object) -> list[Lookup]:
+            gate.reads.append(records)
+            raise StoreUnreachable("nobody answers")
+
+        there, gate.index.find_many = gate.index.find_many, away  # type: ignore[method-assign]  # of this one
+        gate.open.set()
+        errors = [call.exception(LONG) for call in calls]
+        assert {str(error) for error in errors} == {"nobody answers"}
+        assert len({id(error) for error in errors}) == len(errors), "each raises, and keeps, its own"
+        assert len(gate.reads) == 2
+        gate.index.find_many = there  # type: ignore[method-assign]  # back again
+        assert shared.find(TEXTS[1]).matches
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda shared: shared.find_many("one"), "one string was given"),
+        (lambda shared: shared.find("some text", k=9), "k = 9"),
+        (lambda shared: shared.find("some text", min_similarity=0.5), "keeps no sketches"),
+        (lambda shared: shared.find(7), "7 is among the texts"),
+        (lambda shared: shared.find_fingerprints([-1]), "fingerprints are integers"),
+        (lambda shared: SharedLookups(shared.index, queue=0), "queue = 0: a whole number"),
+    ],
+)
+def test_what_cannot_be_looked_up_is_refused_as_the_index_does(ask, message):
+    with in_memory() as index, SharedLookups(index) as shared, pytest.raises(UsageError, match=message):
+        ask(shared)
+
+
+# --- the end ---
+
+
+def test_closing_finishes_what_was_accepted_and_takes_nothing_more():
+    def is_closed() -> bool:
+        try:
+            shared.find(TEXTS[0], timeout=0.001)
+        except TimedOut:
+            return False
+        except StoreFailed as error:
+            return "were closed" in str(error)
+        raise AssertionError("it is answered before the gate is open")
+
+    with gated() as (shared, gate, pool):
+        calls = [submitted(pool, shared, shared.find, text) for text in TEXTS[:5]]
+        closing = pool.submit(shared.close)
+        wait_until(is_closed)
+        assert not closing.done()
+        gate.open.set()
+        assert [call.result(LONG) for call in calls] == in_memory(*STORED).find_many(TEXTS[:5])
+        closing.result(LONG)
+        shared.close()
+        assert gate.index.find(TEXTS[0]).matches, "the index stays open"
+
+
+# The parent's reader is in the middle of a read when it forks.
+FORKED = """
+import os, sys, threading
+import simhbase
+from simhbase import Document, Profile, SharedLookups
+from simhbase.errors import StoreFailed
+
+TEXTS = [" ".join(f"word{number}x{i}" for i in range(40)) for number in range(9)]
+
+def asked(shared, text):
+    try:
+        return len(shared.find(text, timeout=60).matches)
+    except StoreFailed as error:
+        return "forked" if "forked" in str(error) else repr(error)
+
+def all_asked(shared):
+    answers = []
+    ask = lambda text: answers.append(asked(shared, text))
+    threads = [threading.Thread(target=ask, args=(text,)) for text in TEXTS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+with simhbase.open(sys.argv[1], create=Profile()) as index:
+    index.add([Document(str(number), text) for number, text in enumerate(TEXTS)])
+    look_up, opened, arrived = index.find_many, threading.Event(), threading.Event()
+    def wait(*arguments):
+        arrived.set()
+        opened.wait(60)
+        return look_up(*arguments)
+    with SharedLookups(index) as shared:
+        index.find_many = wait
+        waiting = threading.Thread(target=lambda: print("parent", all_asked(shared), flush=True))
+        waiting.start()
+        arrived.wait(60)
+        children = []
+        for _ in range(2):
+            if not (child := os.fork()):
+                index.find_many = look_up
+                print("child", shared.waiting, all_asked(shared), flush=True)
+                shared.close()
+                os._exit(0)
+            children.append(child)
+        for child in children:
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        opened.set()
+        waiting.join()
+"""
+
+
+def forked(url: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, url],  # of forks beside threads
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=4 * LONG,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_children_of_a_fork_have_queues_and_threads_of_their_own():
+    assert forked("memory:") == [f"child 0 {[1] * 9}"] * 2 + [f"parent {[1] * 9}"]
+
+
+def test_children_are_told_where_their_store_does_not_survive_a_fork(tmp_path: Path):
+    told = ["forked"] * 9
+    assert forked(f"rocksdb:{tmp_path}/store") == [f"child 0 {told}"] * 2 + [f"parent {[1] * 9}"]
+
+
+@pytest.mark.hbase
+def test_children_of_a_fork_look_up_in_hbase(hbase: Cluster) -> None:
+    assert forked(hbase.empty_store("shared")) == [f"child 0 {[1] * 9}"] * 2 + [f"parent {[1] * 9}"]
