@@ -14,8 +14,10 @@ from simhbase.cli.output import Output, results_option
 from simhbase.cli.queries import (
     answer,
     documents_as_queries,
+    explained,
     fingerprint_option,
     ids_limit_option,
+    names_of,
     text_option,
 )
 from simhbase.corpus.inputs import Inputs
@@ -66,6 +68,12 @@ Examples:
     hidden=True,  # few need it: the help names it where it says what truncated means
     help="Rows read of a drawer at most, or all.",
 )
+@click.option(
+    "--explain",
+    is_flag=True,
+    hidden=True,  # the text above names it
+    help="Say which drawers were read, and what became of each candidate there.",
+)
 @ids_limit_option
 @results_option
 def find(
@@ -79,6 +87,7 @@ def find(
     min_similarity: float | None,
     since: datetime | None,
     drawer_limit: int | None,
+    explain: bool,
     ids_limit: int,
     output: Output,
 ) -> None:
@@ -89,15 +98,26 @@ def find(
     fingerprint than before. A load that finds a document unchanged does not write it.
 
     An answer that a limit has cut says that it is truncated: --drawer-limit N (or all) reads so many rows of
-    a drawer, --ids-limit N lists so many documents of a fingerprint. To look documents up among those of
-    files, without a store, use match.
+    a drawer, --ids-limit N lists so many documents of a fingerprint. With --explain the answer to --text and
+    --id is which drawers were read, and why each candidate there is a match or none. To look documents up
+    among those of files, without a store, use match.
     """
+    if explain and (inputs.paths or fingerprints or since or not (texts or ids)):
+        raise UsageError(
+            "--explain goes with --text and --id: give one of them, and no files, --fingerprint or --since"
+        )
     inputs = documents_as_queries(inputs, others=bool(texts or ids or fingerprints))
     inputs.require_outputs()
     with (
         inputs.noting_rejects() as rejects,
         open_index(url, access="read", drawer_limit=drawer_limit, ids_limit=ids_limit) as index,
     ):
+        if explain:
+            by_text = [index.explain(text, k=k, min_similarity=min_similarity) for text in texts]
+            explained("--text", names_of(texts), by_text, rejects, output)
+            explained("--id", ids, index.explain_ids(ids, k, min_similarity), rejects, output)
+            end(rejects.counts)
+            return
         searched = StoredDocuments(index, k, min_similarity, since)
         answer(
             searched,

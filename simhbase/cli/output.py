@@ -19,6 +19,7 @@ from simhbase.cli.tabular import is_estimate, shown_estimate, table_lines
 from simhbase.corpus.outputs import json_line, shown_similarity
 from simhbase.corpus.rejects import Counts
 from simhbase.errors import OutputFailed, UsageError
+from simhbase.index.explain import Candidate, Drawer, Explanation
 from simhbase.jobs.lookups import Answer
 from simhbase.model import Lookup, Match
 
@@ -84,6 +85,9 @@ class Output(Protocol):
     def lookups(self, answers: Iterable[Answer]) -> None:
         """Answers to queries, each with the query's id if it has one."""
 
+    def explanations(self, explained: Iterable[tuple[str | None, Explanation]]) -> None:
+        """The same of what lookups did."""
+
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """Ids and hex digits."""
 
@@ -118,6 +122,10 @@ class JsonOutput:
     def lookups(self, answers: Iterable[Answer]) -> None:
         """A line a query."""
         self._lines(_lookup(query, found) for query, found in answers)
+
+    def explanations(self, explained: Iterable[tuple[str | None, Explanation]]) -> None:
+        """A line a query."""
+        self._lines(_explanation(query, found) for query, found in explained)
 
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """A line a document."""
@@ -176,6 +184,10 @@ class ConsoleOutput:
     def lookups(self, answers: Iterable[Answer]) -> None:
         """A block a query: its fingerprint and id, then a line a match."""
         _write(_encoded(line for query, found in answers for line in _lookup_lines(query, found)))
+
+    def explanations(self, explained: Iterable[tuple[str | None, Explanation]]) -> None:
+        """A block a query: its fingerprint and id, a table of drawers, and one of candidates."""
+        _write(_encoded(line for query, found in explained for line in _explanation_lines(query, found)))
 
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """A line a document."""
@@ -282,6 +294,82 @@ def _lookup(query: str | None, found: Lookup) -> dict[str, Any]:
 def _match(match: Match) -> dict[str, Any]:
     values = {"id": match.id, "fingerprint": _digits(match.fingerprint), "distance": match.distance}
     return values if match.similarity is None else values | {"similarity": shown_similarity(match.similarity)}
+
+
+def _explanation(query: str | None, found: Explanation) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "id": query,
+        "fingerprint": _digits(found.fingerprint),
+        "drawers": [
+            {
+                "flag": drawer.flag,
+                "runs": [[run.start, run.start + run.width - 1] for run in drawer.runs],
+                "prefix": drawer.prefix.hex(),
+                "rows": drawer.rows,
+                "candidates": drawer.candidates,
+                "truncated": drawer.truncated,
+            }
+            for drawer in found.drawers
+        ],
+        "candidates": [
+            {
+                "id": each.id,
+                "fingerprint": _digits(each.fingerprint),
+                "distance": each.distance,
+                **({} if each.similarity is None else {"similarity": shown_similarity(each.similarity)}),
+                "drawers": list(each.drawers),
+                "verdict": each.verdict,
+            }
+            for each in found.candidates
+        ],
+        "more_candidates": found.more_candidates,
+        "truncated": found.truncated,
+    }
+    return values if found.reason is None else values | {"reason": found.reason}
+
+
+def _explanation_lines(query: str | None, found: Explanation) -> Iterator[str]:
+    digits = _digits(found.fingerprint) or "no fingerprint"
+    name = digits if query is None else f"{digits:16}  {query}"
+    if found.reason is not None:
+        yield f"{name}: {naming_options(found.reason)}"
+        return
+    matches = sum(each.verdict == "match" for each in found.candidates)
+    yield f"{name}: {matches or 'no'} match{'es' * (matches != 1)}"
+    yield from _indented(table_lines(list(map(_drawer_row, found.drawers)), _shown))
+    if found.candidates:
+        yield from _indented(table_lines(list(map(_candidate_row, found.candidates)), _shown))
+    if found.more_candidates:
+        yield f"  and {found.more_candidates:,} fingerprints that are farther away"
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
+
+
+def _drawer_row(drawer: Drawer) -> dict[str, Any]:
+    runs = ", ".join(f"{run.start}-{run.start + run.width - 1}" for run in drawer.runs)
+    more = " (truncated)" * drawer.truncated
+    return {
+        "drawer": drawer.flag,
+        "named_by": runs,
+        "row_keys": f"{drawer.prefix.hex()}...",
+        "rows": f"{drawer.rows:,}{more}",
+        "candidates": drawer.candidates,
+    }
+
+
+def _candidate_row(each: Candidate) -> dict[str, Any]:
+    distance: dict[str, Any] = {"distance": "" if each.distance is None else each.distance}
+    similar = {} if each.similarity is None else {"similarity": each.similarity}
+    return {
+        "verdict": each.verdict,
+        **distance,
+        **similar,
+        "drawers": ",".join(map(str, each.drawers)),
+        "fingerprint": _digits(each.fingerprint) or "",
+        "id": "" if each.id is None else each.id,
+    }
 
 
 def _digits(fingerprint: int | None) -> str | None:

@@ -14,8 +14,10 @@ from simhbase.cli.output import Output
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import Rejects
 from simhbase.errors import UsageError
+from simhbase.index.explain import Explanation
 from simhbase.index.reader import IDS_LIMIT
 from simhbase.jobs.lookups import Answer, Asked, Searched, answers_to
+from simhbase.model import Lookup
 
 _STORED = "--id"  # where queries come from that are stored documents
 
@@ -81,6 +83,19 @@ def answer(
         output.end(f"{found.with_matches:,} of {found.queries:,} queries have matches")
 
 
+def explained(
+    source: str,
+    names: Sequence[str | None],
+    explanations: Sequence[Explanation],
+    rejects: Rejects,
+    output: Output,
+) -> None:
+    """Prints what the lookups of queries did that were given as options of one name."""
+    output.explanations(zip(names, explanations, strict=True))
+    lookups = [Lookup(each.fingerprint, reason=each.reason) for each in explanations]
+    rejects.note(Asked(source, list(map(Answer, names, lookups))))
+
+
 @dataclass
 class _Found:
     """How many queries were answered, and how many of them have matches."""
@@ -95,12 +110,16 @@ class _Found:
         return answers
 
 
+def names_of(texts: Sequence[str]) -> Sequence[str | None]:
+    """What answers call texts of options: nothing where there is one alone."""
+    return [None] if len(texts) == 1 else [f"text {number + 1}" for number in range(len(texts))]
+
+
 def _asked(
     searched: Searched, texts: Sequence[str], ids: Sequence[str], fingerprints: Sequence[int]
 ) -> Iterator[Asked]:
     if texts:
-        names = [None] if len(texts) == 1 else [f"text {number + 1}" for number in range(len(texts))]
-        yield Asked("--text", list(map(Answer, names, searched.of_texts(texts))))
+        yield Asked("--text", list(map(Answer, names_of(texts), searched.of_texts(texts))))
     if ids:
         yield Asked(_STORED, list(map(Answer, ids, searched.of_ids(ids))))
     if fingerprints:

@@ -177,6 +177,50 @@ def test_find_without_json_is_for_reading(tmp_path):
     ]
 
 
+def test_find_explains_which_drawers_were_read_and_what_became_of_candidates(tmp_path):
+    load(tmp_path, {"a": 0, "b": 1, "far": 0b1111}, *STORE)
+    by_id, unknown = result("find", "--explain", "--id", "a", "--id", "x", *STORE, cwd=tmp_path, exit_code=3)
+    assert [drawer["flag"] for drawer in by_id["drawers"]] == list(range(1, 11))
+    assert by_id["drawers"][0] == {
+        "flag": 1,
+        "runs": [[0, 25]],
+        "prefix": "0000000001",
+        "rows": 3,
+        "candidates": 2,
+        "truncated": False,
+    }
+    assert [(each["id"], each["verdict"], each["distance"]) for each in by_id["candidates"]] == [
+        ("a", "match", 0),
+        ("b", "match", 1),
+        ("far", "too far", 4),
+    ]
+    assert by_id["candidates"][1]["drawers"] == [1, 2, 3, 5, 6, 8]
+    assert unknown["reason"] == "no document is stored under this id"
+    by_text = result("find", "--explain", "--text", NEWS, *STORE, cwd=tmp_path)
+    assert by_text["candidates"] == []
+
+
+def test_an_explanation_without_json_is_for_reading(tmp_path):
+    load(tmp_path, {"a": 0, "far": 0b1111}, *STORE)
+    lines = run("find", "--explain", "--id", "a", *STORE, cwd=tmp_path).stdout.decode().splitlines()
+    assert lines[:3] == [
+        "0000000000000000  a: 1 match",
+        "  drawer  named by      row keys       rows  candidates",
+        "  1       0-25          0000000001...  2     1",
+    ]
+    assert lines[-2:] == [
+        "  match    0         1,2,3,4,5,6,7,8,9,10  0000000000000000  a",
+        "  too far  4         1,2,3,5,6,8           000000000000000f  far",
+    ]
+
+
+def test_what_cannot_be_explained_is_refused(tmp_path):
+    load(tmp_path, {"a": 0}, *STORE)
+    done = run("find", "--explain", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"--explain goes with --text and --id" in done.stderr
+
+
 def test_a_stored_id_is_replaced_by_a_later_load(tmp_path):
     load(tmp_path, {"a": 0, "b": 1}, *STORE)
     again = load(tmp_path, {"a": FAR, "b": 1, "c": 0b1111 << 20}, *STORE)
