@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from numbers import Real
 from typing import Any, Protocol, cast
+
+import orjson
 
 from simhbase.drawers.bands import Bands, bands, bands_for
 from simhbase.drawers.layout import Layout, layout, require_within_guarantee
@@ -43,6 +46,7 @@ VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2, "threshold
 VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
+_DIGEST_DIGITS = 16
 _BAND_BITS = 16  # fewer name too few drawers to tell texts apart
 _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("scheme", "layout", "features", "weights", "bands", "tokenizer"), (str,)),
@@ -200,6 +204,14 @@ class Profile:
             "normalisation": NORMALISATION,
             **({"permutations": PERMUTATIONS, "shingles": self.shingles.kind} if self.sketching else {}),
         }
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits, the same for the same profiles: of what `describe` says, without the version
+        of the tokenizer."""
+        described = {name: value for name, value in self.describe().items() if name != "tokenizer"}
+        content = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
 
     @property
     def shingles(self) -> FeatureOptions:

@@ -1,1 +1,1 @@
-"""Answers to many who ask at once: lookups that share reads."""
+"""Answers to many who ask at once: lookups that share reads, the service, its client."""

@@ -1,0 +1,124 @@
+"""Errors as answers: one shape, a status and a code for each, and never a stack trace."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from simhbase.errors import BadInput, Overloaded, ReadOnly, RetryableError, SimhbaseError, StoreBusy, TimedOut
+from simhbase.online.answers import Detail, Failure, FailureAnswer
+from simhbase.online.request_log import request_id
+
+UNKNOWN_ID = "no document is stored under this id"
+MOST_DETAILS = 20
+_RETRY_SOON, _RETRY_LATER = 1, 5  # seconds
+
+# The first that an error is one of decides. Nothing but 503 says that the fault is here: a store that is
+# away, too much to do, or tables that somebody has to mend.
+_STATUSES: Sequence[tuple[type[SimhbaseError], HTTPStatus, str, int | None]] = (
+    (BadInput, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", None),
+    (ReadOnly, HTTPStatus.FORBIDDEN, "read_only", None),
+    (Overloaded, HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", _RETRY_SOON),
+    (TimedOut, HTTPStatus.SERVICE_UNAVAILABLE, "timed_out", _RETRY_SOON),
+    (StoreBusy, HTTPStatus.SERVICE_UNAVAILABLE, "store_busy", _RETRY_LATER),
+    (RetryableError, HTTPStatus.SERVICE_UNAVAILABLE, "store_unreachable", _RETRY_LATER),
+    (SimhbaseError, HTTPStatus.SERVICE_UNAVAILABLE, "store_failed", _RETRY_LATER),
+)
+_CODES: Mapping[int, str] = {
+    400: "malformed",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "too_slow",
+    413: "too_large",
+    415: "unsupported_media_type",
+    421: "unknown_host",
+    422: "invalid",
+}
+
+log = logging.getLogger(__name__)
+
+
+def failure(
+    status: int,
+    code: str,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    details: Iterable[Detail] = (),
+) -> Response:
+    """An answer that says what went wrong."""
+    said = Failure(code=code, message=message, request_id=request_id.get(), details=list(details))
+    content = FailureAnswer(error=said).model_dump_json()
+    return Response(content, status, dict(headers or {}), media_type="application/json")
+
+
+def refused(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The same, with the code that belongs to the status."""
+    return failure(status, _CODES.get(status, "refused"), message, headers)
+
+
+def handle_failures(app: FastAPI) -> None:
+    """Lets an app answer its errors so."""
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(SimhbaseError, _of_library)
+
+
+def unexpected(error: Exception) -> Response:
+    """The answer to what nobody has thought of; the log says where it was."""
+    log.error("unexpected %s: %s", type(error).__name__, error, exc_info=error)
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    return failure(status, "internal", "an error of the service: its log has more under this request id")
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return invalid(error.errors())
+
+
+def invalid(errors: Sequence[Mapping[str, Any]]) -> Response:
+    """The answer to what pydantic has refused."""
+    malformed = any(each["type"] == "json_invalid" for each in errors)
+    details = [Detail(where=_place(each["loc"]), problem=_printable(each["msg"])) for each in errors]
+    status = 400 if malformed else 422
+    message = "the body is no JSON" if malformed else "the request is not as the API describes it"
+    first = f": {details[0].where}: {details[0].problem}" if details else ""
+    return failure(status, _CODES[status], message + first, details=details[:MOST_DETAILS])
+
+
+def _place(location: Sequence[object]) -> str:
+    return _printable(".".join(map(str, location))) or "body"
+
+
+def _printable(text: str) -> str:
+    """Without halves of surrogate pairs, which no answer can hold."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refused(error.status_code, _printable(str(error.detail)), error.headers)
+
+
+async def _of_library(request: Request, error: Exception) -> Response:
+    assert isinstance(error, SimhbaseError)
+    return of_library(error)
+
+
+def of_library(error: SimhbaseError) -> Response:
+    """The answer to an error of simhbase."""
+    status, code, wait = next(
+        (status, code, wait) for kind, status, code, wait in _STATUSES if isinstance(error, kind)
+    )
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        log.warning("%s: %s", code, error)
+    headers = {} if wait is None else {"Retry-After": str(wait)}
+    return failure(status, code, _printable(str(error)), headers)

@@ -1,0 +1,124 @@
+"""The service's processes: one, or several beside each other on one port."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any
+
+from starlette.types import ASGIApp
+from uvicorn import Config, Server
+from uvicorn.supervisors import Multiprocess
+
+from simhbase.errors import PermanentError, UsageError
+from simhbase.index import open_index
+from simhbase.online.app import create_app
+from simhbase.online.limits import BoundedProtocol
+from simhbase.online.metrics import FOLDER
+from simhbase.online.settings import Settings
+from simhbase.stores.base import leaves_hints
+
+BACKLOG = 2048
+SECONDS_MORE = 5  # than a request may take, until a stop cuts off what is still under way
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What a process of the service runs."""
+
+    settings: Settings
+
+    def __call__(self) -> ASGIApp:
+        """Opens the store. Raises what `simhbase.open` does."""
+        settings = self.settings
+        return create_app(open_index(settings.store, access=settings.access), settings)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections; port 0 is any that is free. Raises PermanentError."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        raise PermanentError(
+            f"cannot listen on {host}, port {port}: {error.strerror}. Another program may use the port: "
+            "choose another one"
+        ) from error
+    return listening
+
+
+def serve(
+    settings: Settings, listening: socket.socket, workers: int, log_level: str, say: Callable[[str], None]
+) -> None:
+    """Serves until SIGTERM or SIGINT, and then finishes what it has accepted. say: is told where.
+
+    Raises what `simhbase.open` does, and UsageError for several processes that would write to an embedded
+    store.
+    """
+    config = Config(
+        Worker(settings),
+        factory=True,
+        workers=workers,
+        http=BoundedProtocol,
+        ws="none",
+        loop="uvloop",
+        lifespan="on",
+        log_config=logging_config(log_level),
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=int(settings.limits.seconds) + SECONDS_MORE,
+    )
+    if workers == 1:
+        app = Worker(settings)()
+        say(f"serving {settings.store} on {_address(listening)}")
+        config.app, config.factory = app, False
+        with suppress(KeyboardInterrupt):  # which uvicorn passes on when it has stopped
+            Server(config).run([listening])
+        return
+    _require_shareable(settings)
+    say(f"serving {settings.store} on {_address(listening)} by {workers} processes")
+    folder = os.environ[FOLDER] = mkdtemp(prefix="simhbase-metrics-")
+    try:
+        Multiprocess(config, [listening]).run()
+    finally:
+        del os.environ[FOLDER]
+        rmtree(folder, ignore_errors=True)
+
+
+def _require_shareable(settings: Settings) -> None:
+    """Raises UsageError where several processes cannot have a store open."""
+    with open_index(settings.store, access="read") as index:
+        if settings.access == "write" and not leaves_hints(index.store):
+            raise UsageError(
+                f"{settings.store} is an embedded store, to which one process alone writes: serve it by one "
+                "(--workers 1), whose threads share its reads, or by several with --read-only"
+            )
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def logging_config(level: str) -> dict[str, Any]:
+    """The log as JSON lines on stderr."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"lines": {"()": "simhbase.online.request_log.JsonLines"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
+        "root": {"handlers": ["stderr"], "level": level.upper()},
+    }
