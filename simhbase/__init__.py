@@ -19,6 +19,7 @@ A store:
                        documents of an embedded store that have expired.
   migrate              Copies the documents of a store to another one, which may have other drawers.
   SharedLookups        Lookups of many threads, or tasks of asyncio, at once, which share reads of the store.
+  Metrics              Is told what an index does: counts, times, and spans for tracing.
   tables               create, check, describe, snapshot, restore and drop a store's tables.
 
 Whole corpora:
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from simhbase.jobs.load import LoadReport, load
     from simhbase.jobs.lookups import Answer
     from simhbase.jobs.match import match
+    from simhbase.metrics import Metrics
     from simhbase.model import AddReport, Document, Lookup, Match, Rejected
     from simhbase.online.shared import SharedLookups
     from simhbase.profile import Profile
@@ -114,6 +116,7 @@ __all__ = [
     "LoadState",
     "Lookup",
     "Match",
+    "Metrics",
     "MigrationReport",
     "NoFingerprint",
     "OutputFailed",
@@ -176,6 +179,7 @@ _NAMES = {
     "jobs.load": "LoadReport load",
     "jobs.lookups": "Answer",
     "jobs.match": "match",
+    "metrics": "Metrics",
     "model": "AddReport Document Lookup Match Rejected",
     "online.shared": "SharedLookups",
     "profile": "Profile",

@@ -63,6 +63,9 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command."""
+        from simhbase.logs import warn_on_stderr
+
+        warn_on_stderr()
         try:
             return super().invoke(ctx)
         except SimhbaseError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import index
 from time import monotonic
 from types import TracebackType
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from simhbase.comparison import Comparison, compare_by
 from simhbase.errors import PermanentError, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.fingerprint.pipeline import Fingerprinted, Fingerprinter
 from simhbase.index import rows
 from simhbase.index.explain import Explanation, explain
 from simhbase.index.manifests import LoadState, Manifests
@@ -27,6 +27,7 @@ from simhbase.index.rows import Entry
 from simhbase.index.stats import Stats, measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.writer import Writer, batch_of, known, now, remove_older, writer_for
+from simhbase.metrics import Metrics, count_by_outcome, timed
 from simhbase.model import AddReport, Document, Lookup, Match, Rejected
 from simhbase.profile import Profile
 from simhbase.progress import Progress, counting, no_progress
@@ -50,11 +51,13 @@ def open_index(
     access: Access = "write",
     drawer_limit: int | None = DRAWER_LIMIT,
     ids_limit: int = IDS_LIMIT,
+    metrics: Metrics | None = None,
 ) -> Index:
     """Opens the index at a URL.
 
     create: makes what is missing of the tables, with this profile; tables that exist must have it.
-    access: "read" leaves an embedded store to its one writer. drawer_limit, ids_limit: see Reader.
+    access: "read" leaves an embedded store to its one writer. drawer_limit, ids_limit: see Reader. metrics:
+    is told what the index does.
 
     Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another
     process writes to this embedded store), StoreUnreachable, UsageError.
@@ -76,7 +79,7 @@ def open_index(
     try:
         if create is not None:
             write_profile(store, create)
-        return Index(store, read_profile(store), access, drawer_limit, ids_limit)
+        return Index(store, read_profile(store), access, drawer_limit, ids_limit, metrics=metrics)
     except BaseException:
         store.close()
         raise
@@ -93,6 +96,7 @@ class Index:
         drawer_limit: int | None = DRAWER_LIMIT,
         ids_limit: int = IDS_LIMIT,
         clock: Callable[[], int] = now,
+        metrics: Metrics | None = None,
     ) -> None:
         self.store = store
         self.profile = stored.profile
@@ -100,7 +104,10 @@ class Index:
         self.clock = clock
         self._stored = stored
         self._looked = monotonic()
-        self._reader = Reader(store, stored.profile.index_scheme, drawer_limit, ids_limit, clock)
+        self.metrics = metrics
+        self._reader = Reader(
+            store, stored.profile.index_scheme, drawer_limit, ids_limit, clock, metrics=metrics
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -144,7 +151,7 @@ class Index:
         Raises UsageError, before anything is stored, for what is no document.
         """
         batch = _documents(documents)
-        found = self.fingerprinter.fingerprint_many([document.text for document in batch])
+        found = self._fingerprinted([document.text for document in batch])
         rejected = tuple(
             Rejected(document.id, reason)
             for document, reason in zip(batch, found.reasons, strict=True)
@@ -153,6 +160,7 @@ class Index:
         accepted = found.accepted
         ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
         report = self.add_batch(ids, found.fingerprints[accepted])
+        count_by_outcome(self.metrics, "documents", rejected=len(rejected))
         return AddReport(report.added, report.moved, report.unchanged, rejected + report.rejected)
 
     def add_fingerprints(
@@ -171,12 +179,24 @@ class Index:
 
     def add_batch(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> AddReport:
         """The same for what a fingerprinter of this profile made of n texts."""
-        return self._watched(lambda: self.writer.add(ids, fingerprints))
+        report = self._measured("add", len(ids), lambda: self.writer.add(ids, fingerprints))
+        count_by_outcome(
+            self.metrics,
+            "documents",
+            added=report.added,
+            moved=report.moved,
+            unchanged=report.unchanged,
+            rejected=len(report.rejected),
+        )
+        return report
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""
         several = _several(ids, "ids")
-        return self._watched(lambda: self.writer.delete(several))
+        deleted = self._measured("delete", len(several), lambda: self.writer.delete(several))
+        if self.metrics is not None:
+            self.metrics.count("deleted", deleted)
+        return deleted
 
     def delete_older_than(self, moment: Moment, *, progress: Progress = no_progress) -> int:
         """Removes the documents that were last written before a moment; returns how many.
@@ -217,6 +237,14 @@ class Index:
         self._stored.require_in(self.store)
         self._looked = monotonic()
 
+    def _fingerprinted(self, texts: Sequence[str]) -> Fingerprinted:
+        fingerprinter = self.fingerprinter
+        return timed(self.metrics, "fingerprint", len(texts), lambda: fingerprinter.fingerprint_many(texts))
+
+    def _measured(self, name: str, records: int, operation: Callable[[], T]) -> T:
+        """What an operation on so many records returns, if the tables are still those that were opened."""
+        return timed(self.metrics, name, records, lambda: self._watched(operation))
+
     def _watched(self, operation: Callable[[], T]) -> T:
         """What an operation on the tables returns, if they are still those that were opened."""
         if monotonic() - self._looked > LOOKED_AT:
@@ -253,7 +281,7 @@ class Index:
     ) -> list[Lookup]:
         """The same for n texts, with one read of the drawers. Texts without a fingerprint get a
         Lookup that says why."""
-        found = self.fingerprinter.fingerprint_many(_several(texts, "texts"))
+        found = self._fingerprinted(_several(texts, "texts"))
         lookups = iter(self.find_batch(found.fingerprints[found.accepted], k, min_similarity, since))
         return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
 
@@ -267,7 +295,8 @@ class Index:
         """The same for what a fingerprinter of this profile made of n texts."""
         self.store.refresh()
         earliest = None if since is None else milliseconds(since, self.clock())
-        return self._watched(lambda: self._reader.find(fingerprints, k, min_similarity, earliest))
+        find = partial(self._reader.find, fingerprints, k, min_similarity, earliest)
+        return self._measured("find", len(fingerprints), find)
 
     def find_fingerprints(
         self,

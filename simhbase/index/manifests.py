@@ -13,7 +13,6 @@ compare-and-set of one of them fails.
 
 from __future__ import annotations
 
-import logging
 import re
 import shlex
 import time
@@ -26,9 +25,10 @@ import orjson
 from simhbase.errors import StoreBusy, UsageError
 from simhbase.index.owner import Owner
 from simhbase.index.writer import now
+from simhbase.logs import logger
 from simhbase.stores.base import Records, Store, leaves_hints
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 LEASE = 120.0  # seconds; a write of a load takes less, or fails
 _LOOKED_AT = 1.0  # seconds between looks at a state that may be a dead run's
 _STATE, _PART, _PENDING = b"load/", b"load-part/", b"load-pending/"

@@ -6,6 +6,7 @@ one of the documents table says what these hints lead to now. The last is spared
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.rows import Entry
 from simhbase.index.writer import Known, alive_since, batch_of, known, now
+from simhbase.metrics import Metrics
 from simhbase.model import Lookup, Match
 from simhbase.slices import bounded_slices, ranges
 from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints
@@ -36,11 +38,13 @@ class Candidates:
     """Fingerprints in the index near n queries by their bits.
 
     hits: query, fingerprint, and how many bits differ; queries ascend, and every pair of query and
-    fingerprint is there once. truncated: of each query, whether a drawer was not read to its end.
+    fingerprint is there once. truncated: of each query, whether a drawer was not read to its end. rows: of
+    drawers, that were read.
     """
 
     hits: list[tuple[int, int, int]]
     truncated: list[bool]
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Reader:
     ids_limit: int = IDS_LIMIT
     clock: Callable[[], int] = field(default=now)
     with_claims: bool = False
+    metrics: Metrics | None = None
 
     def find(
         self,
@@ -87,12 +92,17 @@ class Reader:
         milliseconds since 1970; only documents that were last written then or later. Raises UsageError for
         bounds that the scheme cannot keep or does not know."""
         near = self.near(fingerprints, self.scheme.bounds(k, min_similarity), since)
-        return [
+        lookups = [
             Lookup(fingerprint, tuple(sorted(matches)), truncated or cut)
             for fingerprint, matches, truncated, cut in zip(
                 fingerprints.values.tolist(), near.matches, near.truncated, near.cut, strict=True
             )
         ]
+        if self.metrics is not None:
+            self.metrics.count("lookups", len(lookups))
+            if truncated := sum(lookup.truncated for lookup in lookups):
+                self.metrics.count("truncated_lookups", truncated)
+        return lookups
 
     def near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None = None) -> Near:
         """The documents near each of n texts."""
@@ -100,6 +110,8 @@ class Reader:
 
     def _near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None) -> Near:
         candidates = self.candidates(fingerprints, bounds)
+        if self.metrics is not None:
+            _tell(self.metrics, candidates)
         n = len(fingerprints)
         near = Near([[] for _ in range(n)], candidates.truncated, [False] * n, [[] for _ in range(n)])
         if not candidates.hits:
@@ -131,7 +143,9 @@ class Reader:
         asked = _Asked(drawer, len(distinct))
         truncated = np.zeros(len(wanted), dtype=np.bool_)
         found: list[_Near] = [(_NO_QUERY, _NO_WORD, _NO_BITS)]
+        rows_read = 0
         for part in self.store.drawers.read(distinct, self.drawer_limit):
+            rows_read += len(part.fingerprints)
             truncated[asked.queries(part.truncated)] = True
             near = self._within(fingerprints.values, bounds.bits, part, asked)
             if self.scheme.listed_sketching:
@@ -139,7 +153,7 @@ class Reader:
                 near = (self._similar(fingerprints, each, told, bounds) for each in near)
             found += near
         query, fingerprint, bits = (np.concatenate(column) for column in zip(*found, strict=True))
-        return _once(query, fingerprint, bits, truncated)
+        return _once(query, fingerprint, bits, truncated, rows_read)
 
     def _near_one(
         self, fingerprints: FingerprintBatch, wanted: NDArray[np.uint8], bounds: Bounds
@@ -147,8 +161,9 @@ class Reader:
         """The same for one query, which somebody is waiting for: its drawers differ by their flags, all that
         they hold is compared with it, and what is near is little."""
         found: dict[int, int] = {}
-        truncated = False
+        truncated, rows_read = False, 0
         for part in self.store.drawers.read(wanted, self.drawer_limit):
+            rows_read += len(part.fingerprints)
             found |= self._within_one(fingerprints.values, bounds.bits, part.fingerprints)
             truncated |= len(part.truncated) > 0
         if found and self.scheme.listed_sketching:
@@ -158,9 +173,11 @@ class Reader:
                 np.array(list(found.values()), dtype=np.int64),
             )
             return _candidates(
-                *self._similar(fingerprints, near, self._told(near[1]), bounds), np.array([truncated])
+                *self._similar(fingerprints, near, self._told(near[1]), bounds),
+                np.array([truncated]),
+                rows_read,
             )
-        return Candidates([(0, value, bits) for value, bits in found.items()], [truncated])
+        return Candidates([(0, value, bits) for value, bits in found.items()], [truncated], rows_read)
 
     def _within_one(self, query: NDArray[np.uint64], most: int, values: NDArray[np.uint64]) -> dict[int, int]:
         """Those of some fingerprints within so many bits of one, and by how many they differ."""
@@ -451,6 +468,7 @@ def _once(
     fingerprint: NDArray[np.uint64],
     bits: Distances,
     truncated: NDArray[np.bool_],
+    rows_read: int,
 ) -> Candidates:
     """Every fingerprint once a query: the same one comes back from several drawers."""
     if len(query) > 1:
@@ -459,7 +477,7 @@ def _once(
         first = np.ones(len(order), dtype=np.bool_)
         first[1:] = (query[1:] != query[:-1]) | (fingerprint[1:] != fingerprint[:-1])
         query, fingerprint, bits = query[first], fingerprint[first], bits[first]
-    return _candidates(query, fingerprint, bits, truncated)
+    return _candidates(query, fingerprint, bits, truncated, rows_read)
 
 
 def _candidates(
@@ -467,6 +485,14 @@ def _candidates(
     fingerprint: NDArray[np.uint64],
     bits: Distances,
     truncated: NDArray[np.bool_],
+    rows_read: int,
 ) -> Candidates:
     hits = list(zip(query.tolist(), fingerprint.tolist(), bits.tolist(), strict=True))
-    return Candidates(hits, truncated.tolist())
+    return Candidates(hits, truncated.tolist(), rows_read)
+
+
+def _tell(metrics: Metrics, candidates: Candidates) -> None:
+    metrics.count("drawer_rows", candidates.rows)
+    of_query = Counter(query for query, _, _ in candidates.hits)
+    for query in range(len(candidates.truncated)):
+        metrics.observe("candidates", of_query[query])

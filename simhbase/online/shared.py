@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
+from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,6 +36,7 @@ from simhbase.errors import (
 )
 from simhbase.index import Index
 from simhbase.index.moment import Moment
+from simhbase.metrics import timed
 from simhbase.model import Lookup
 
 LARGEST_BATCH = 256  # lookups of one read
@@ -70,6 +72,7 @@ class _Request:
     kind: _Kind
     records: Sequence[object]
     future: Future[Answers] = field(default_factory=Future)
+    asked: float = field(default_factory=perf_counter)
 
 
 class _Queue:
@@ -298,6 +301,7 @@ class SharedLookups:
         request = _Request(_Kind(method, k, min_similarity, since), _as_list(records))
         queue = self._queue
         if not queue.put(request, self.queue):
+            self._count("overloaded")
             raise Overloaded(
                 f"{queue.records:,} lookups in {self.index.store.url} wait already, and {self.queue:,} may: "
                 "try again later, or ask for fewer at once"
@@ -325,15 +329,35 @@ class SharedLookups:
             raise self._timed_out(timeout) from None
 
     def _timed_out(self, timeout: float | None) -> TimedOut:
+        self._count("timed_out")
         return TimedOut(
             f"looking up in {self.index.store.url} had no answer within {timeout} s: the store is slow, or "
             "too many ask; try again later"
         )
 
+    def _count(self, name: str) -> None:
+        if self.index.metrics is not None:
+            self.index.metrics.count(name)
+
     def _read_all(self, queue: _Queue) -> None:
         """What a thread does."""
         while requests := queue.take(self._largest_batch):
-            self._answer(requests)
+            try:
+                self._read(requests)
+            except Exception as error:  # of the metrics: whatever it is, nobody may be left waiting
+                for request in requests:
+                    if not request.future.done():
+                        request.future.set_exception(_own(error))
+
+    def _read(self, requests: Sequence[_Request]) -> None:
+        metrics = self.index.metrics
+        records = sum(len(request.records) for request in requests)
+        if metrics is not None:
+            metrics.observe("shared_lookups", records)
+            now = perf_counter()
+            for request in requests:
+                metrics.observe("queue_seconds", now - request.asked)
+        timed(metrics, "shared_read", records, lambda: self._answer(requests))
 
     def _answer(self, requests: Sequence[_Request]) -> None:
         """Answers requests of one kind by one read; by several where one of them is to blame for an error."""

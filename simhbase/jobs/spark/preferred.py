@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -21,10 +20,11 @@ from pyspark.sql.types import (
 from simhbase.errors import BadInput, UsageError
 from simhbase.jobs.representative import Preference, as_number
 from simhbase.jobs.spark.fingerprints import type_of
+from simhbase.logs import logger
 
 NUMBER, WORDS = "number", "words"
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list[Column]:

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from simhbase.errors import ReadOnly, StoreFailed, StoreUnreachable, TableDisabled, TablesMissing
+from simhbase.logs import logger
 from simhbase.stores.base import Access
 from simhbase.stores.hbase.connection import CallFailed, CallRefused, Connection, ConnectionLost
 from simhbase.stores.hbase.counters import Counters
@@ -43,7 +44,7 @@ EXPLAINING_SHARE, EXPLAINING_LIMIT = 1 / 10, 3.0
 DOUBT_SHARE = 1 / 8
 SLOW_SECONDS = 1.0
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def ask(request: Request) -> Steps[Any]:

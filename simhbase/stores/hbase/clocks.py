@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 from simhbase.errors import StoreFailed
+from simhbase.logs import logger
 from simhbase.stores.hbase.client import Client
 from simhbase.stores.hbase.connection import Connection
 from simhbase.stores.hbase.requests import Table
@@ -16,7 +16,7 @@ MOST_MS = 3_600_000
 _COLUMN = b"d:clock"
 ROW = b"clock"
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def now() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, fingerprints_of
 from simhbase.errors import StoreFailed
+from simhbase.logs import logger
 from simhbase.stores.arrays import to_bytes
 from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows, Size
 from simhbase.stores.hbase import filters
@@ -40,7 +40,7 @@ ITERATED_ROWS = 10_000
 # would not ask the bloom filters of prefixes.
 _DRAWER_END = b"\xff" * (KEY_BYTES - PREFIX_BYTES) + b"\x00"
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _KIND = Kind[IndexRows](
     read_index_rows_thrift1,

@@ -6,7 +6,6 @@ gateway does that, or none knows the filter, the caller goes on with Thrift 1.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.logs import logger
 from simhbase.stores.hbase.answers import UnexpectedRow
 from simhbase.stores.hbase.client import Client, Operation, tasks
 from simhbase.stores.hbase.connection import CallFailed, CallRefused
@@ -28,7 +28,7 @@ SHARE = 1 / 4
 FIRST_REST, LONGEST_REST = 10.0, 300.0  # seconds without Thrift 2 after it has failed
 REGIONS_SECONDS = 600.0  # until the regions are asked for again
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class FilteredScans:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import ssl
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simhbase.errors import StoreFailed
+from simhbase.logs import logger
 from simhbase.stores.hbase.connection import OPENING_LIMIT, Connection, ConnectionLost, connect
 from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.interface import Thrift1
@@ -26,7 +26,7 @@ REST_A_SECOND = 6.0
 # A gateway that failed the last time has so many seconds to answer.
 PROBING_LIMIT = 2.0
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, cast
@@ -10,6 +9,7 @@ from typing import Any, TypeVar, cast
 from thriftpy2.thrift import TApplicationException
 
 from simhbase.errors import StoreFailed
+from simhbase.logs import logger
 from simhbase.stores.base import RECORD_TABLES, Access, RecordTable
 from simhbase.stores.hbase import clocks
 from simhbase.stores.hbase.client import Client
@@ -30,7 +30,7 @@ _FOREVER = (-1, 2**31 - 1)
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class HBaseStore:
