@@ -6,17 +6,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
 from simhbase.comparison import Comparison
 from simhbase.index import Index
 from simhbase.index.explain import Explanation, Verdict
+from simhbase.index.stats import Stats
 from simhbase.model import AddReport, Document, Lookup, Match
 
 Fingerprint = Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$")]
-Distance = Annotated[int, Field(ge=0, le=1 << 16, strict=True)]
-Similarity = Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]
+Distance = Annotated[int, Field(ge=0, le=1 << 16)]
+Similarity = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 TEXT = "The council has decided to build a new bridge across the river."
 NEAR = "The council has decided to build a new bridge across the river!"
@@ -32,17 +41,19 @@ _MATCH = {
 _LOOKUP = {"fingerprint": FINGERPRINT, "matches": [_MATCH], "truncated": False, "reason": None}
 
 
+def _asked(**extra: Any) -> ConfigDict:
+    """Of what a request holds: nothing is converted into what it might have meant."""
+    return ConfigDict(frozen=True, strict=True, extra="forbid", json_schema_extra=extra)
+
+
 def _example(value: Mapping[str, Any]) -> ConfigDict:
-    return ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [dict(value)]})
+    return ConfigDict(frozen=True, json_schema_extra={"examples": [dict(value)]})
 
 
 def _either(one: str, many: str, *examples: Mapping[str, Any]) -> ConfigDict:
     """Of a request that is about one thing or several."""
-    extra: dict[str, Any] = {
-        "examples": list(map(dict, examples)),
-        "oneOf": [{"required": one.split()}, {"required": [many]}],
-    }
-    return ConfigDict(frozen=True, extra="forbid", json_schema_extra=extra)
+    required = [{"required": one.split()}, {"required": [many]}]
+    return _asked(examples=list(map(dict, examples)), oneOf=required)
 
 
 # --- requests ---
@@ -51,11 +62,22 @@ def _either(one: str, many: str, *examples: Mapping[str, Any]) -> ConfigDict:
 class Bounds(BaseModel):
     """What counts as near; where it is left out, as the store's profile says."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     k: Distance | None = Field(None, description="Maximum Hamming distance in bits (scheme simhash).")
     min_similarity: Similarity | None = Field(None, description="Least estimated Jaccard similarity.")
     since: AwareDatetime | None = Field(
-        None, description="Only documents last written then or later: a time with its zone (RFC 3339)."
+        None,
+        strict=False,
+        description="Only documents last written then or later: a time with its zone (RFC 3339).",
     )
+
+    @field_validator("since", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        if isinstance(value, (int, float)):
+            raise ValueError("a time with its zone is needed, as 2026-01-31T18:00:00Z")
+        return value
 
     def arguments(self) -> tuple[int | None, float | None, datetime | None]:
         """Those of Index.find."""
@@ -84,7 +106,7 @@ class FindRequest(Bounds):
 class GivenDocument(BaseModel):
     """A text under its id."""
 
-    model_config = _example({"id": "news/1", "text": TEXT})
+    model_config = _asked(examples=[{"id": "news/1", "text": TEXT}])
 
     id: str
     text: str
@@ -122,7 +144,7 @@ class DocumentsRequest(BaseModel):
 class CompareRequest(BaseModel):
     """Two texts."""
 
-    model_config = _example({"left": TEXT, "right": NEAR})
+    model_config = _asked(examples=[{"left": TEXT, "right": NEAR}])
 
     left: str
     right: str
@@ -131,7 +153,7 @@ class CompareRequest(BaseModel):
 class ExplainRequest(BaseModel):
     """A text; id: a document that is to be among the candidates, found or not."""
 
-    model_config = _example({"text": NEAR, "id": "news/1"})
+    model_config = _asked(examples=[{"text": NEAR, "id": "news/1"}])
 
     text: str
     id: str | None = None
@@ -426,6 +448,19 @@ def found_lookups(index: Index, lookups: Iterable[Lookup]) -> list[FoundLookup]:
     ]
 
 
+def neighbours(index: Index, profile: str, document: str, found: Lookup) -> NeighboursAnswer:
+    """The others near a stored document."""
+    others = [match for match in found.matches if match.id != document]
+    return NeighboursAnswer.model_construct(
+        profile=profile,
+        id=document,
+        fingerprint=digits(found.fingerprint),
+        matches=found_matches(index, found.fingerprint, others),
+        truncated=found.truncated,
+        reason=found.reason,
+    )
+
+
 def added(profile: str, report: AddReport) -> AddAnswer:
     """What an add did."""
     return AddAnswer(
@@ -434,6 +469,16 @@ def added(profile: str, report: AddReport) -> AddAnswer:
         moved=report.moved,
         unchanged=report.unchanged,
         rejected=[RejectedDocument(id=each.id, reason=each.reason) for each in report.rejected],
+    )
+
+
+def counts(stats: Stats) -> Counts:
+    """How large the store is."""
+    return Counts(
+        documents=stats.documents,
+        fingerprints=stats.fingerprints,
+        index_rows=stats.index_rows,
+        bytes=stats.bytes,
     )
 
 

@@ -81,21 +81,25 @@ def unexpected(error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return invalid(error.errors())
+    return _of_validation(error.errors())
 
 
-def invalid(errors: Sequence[Mapping[str, Any]]) -> Response:
+def _of_validation(errors: Sequence[Mapping[str, Any]]) -> Response:
     """The answer to what pydantic has refused."""
     malformed = any(each["type"] == "json_invalid" for each in errors)
-    details = [Detail(where=_place(each["loc"]), problem=_printable(each["msg"])) for each in errors]
+    details = [Detail(where=_place(each["loc"]), problem=_problem(each["msg"])) for each in errors]
     status = 400 if malformed else 422
-    message = "the body is no JSON" if malformed else "the request is not as the API describes it"
+    message = "the body is no JSON in UTF-8" if malformed else "the request is not as the API describes it"
     first = f": {details[0].where}: {details[0].problem}" if details else ""
     return failure(status, _CODES[status], message + first, details=details[:MOST_DETAILS])
 
 
 def _place(location: Sequence[object]) -> str:
-    return _printable(".".join(map(str, location))) or "body"
+    return _printable(".".join(map(str, location)))
+
+
+def _problem(text: str) -> str:
+    return _printable(text.removeprefix("Value error, "))
 
 
 def _printable(text: str) -> str:

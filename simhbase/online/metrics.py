@@ -64,6 +64,12 @@ class Metrics:
             multiprocess_mode="livesum",
             registry=self._registry,
         )
+        self._waiting = Gauge(
+            "simhbase_lookups_waiting",
+            "Lookups that wait for the next read.",
+            multiprocess_mode="livesum",
+            registry=self._registry,
+        )
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Counts an answer."""
@@ -82,14 +88,15 @@ class Metrics:
         for outcome in outcomes:
             self._claims.labels(outcome).inc()
 
-    def page(self, operations: Callable[[], Mapping[str, int]], pending: int) -> bytes:
+    def page(self, operations: Callable[[], Mapping[str, int]], pending: int, waiting: int) -> bytes:
         """All numbers, as Prometheus reads them. operations: what the store has counted since it was
-        opened; pending: calls under way."""
+        opened; pending: calls under way; waiting: lookups that wait for a read."""
         with self._lock:
             for name, number in operations().items():
                 self._store.labels(name).inc(number - self._last.get(name, 0))
                 self._last[name] = number
             self._pending.set(pending)
+            self._waiting.set(waiting)
         return generate_latest(self._of_all_processes())
 
     def _of_all_processes(self) -> CollectorRegistry:

@@ -1,0 +1,349 @@
+"""What a running service answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+import simhbase
+from tests.command_line import texts
+from tests.service import Service, serving
+
+ONE, OTHER = texts(2)
+NEAR = ONE + " more"
+ODD_IDS = (
+    "a/b",
+    "/leading/and/trailing/",
+    "x/neighbours",
+    "neighbours",
+    "..",
+    "./.",
+    "a//b",
+    "with space, comma; and ?query=1&x#fragment",
+    "100%25",
+    "+",
+    "\x00\x01\x7f",
+    "北京/新闻",
+    "🙂‍🙃",
+    "e\u0301 is not é",
+    "\u202eright to left",
+    "x" * 1024,
+)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("service")
+    simhbase.open(f"rocksdb:{folder}/store", create=simhbase.Profile()).close()
+    with serving("rocksdb:store", folder) as running:
+        yield running
+
+
+def path_of(document: str) -> str:
+    return f"/v1/documents/{quote(document, safe='')}"
+
+
+def add(service: Service, **documents: str) -> None:
+    given = [{"id": name, "text": text} for name, text in documents.items()]
+    answer = service.post("/v1/documents", {"documents": given})
+    assert answer.status == 200, answer.body
+
+
+def matches(service: Service, text: str, **bounds: object) -> list[dict[str, Any]]:
+    answer = service.post("/v1/find", {"text": text, **bounds})
+    assert answer.status == 200, answer.body
+    (lookup,) = answer.json["lookups"]
+    found: list[dict[str, Any]] = lookup["matches"]
+    return found
+
+
+def test_a_document_that_was_added_is_found_with_its_distance_and_drawers(service: Service) -> None:
+    (text,) = texts(1, seed=1)
+    add(service, found=text)
+    (match,) = matches(service, text)
+    drawers = list(range(1, 11))
+    fingerprint = match.pop("fingerprint")
+    assert match == {"id": "found", "distance": 0, "similarity": None, "drawers": drawers}
+    assert len(fingerprint) == 16
+    assert int(fingerprint, 16)
+
+
+def test_several_texts_are_answered_in_their_order_and_those_without_a_fingerprint_say_why(
+    service: Service,
+) -> None:
+    one, other = texts(2, seed=2)
+    add(service, one=one, other=other)
+    answer = service.post("/v1/find", {"texts": [other, "", one]}).json
+    assert len(answer["profile"]) == 16
+    found = [[match["id"] for match in lookup["matches"]] for lookup in answer["lookups"]]
+    assert found == [["other"], [], ["one"]]
+    assert answer["lookups"][1]["fingerprint"] is None
+    assert "empty" in answer["lookups"][1]["reason"]
+
+
+def test_bounds_reach_the_lookup(service: Service) -> None:
+    (text,) = texts(1, seed=3)
+    add(service, bounded=text)
+    assert matches(service, text, k=0, since="2020-01-01T00:00:00Z") != []
+    refused = service.post("/v1/find", {"text": text, "k": 9})
+    assert (refused.status, refused.code) == (422, "invalid")
+    assert "guarantee" in refused.body.decode() or "within 3 bits" in refused.body.decode()
+    assert service.post("/v1/find", {"text": text, "since": "9000-01-01T00:00:00Z"}).status == 422
+    assert service.post("/v1/find", {"text": text, "since": "2020-01-01T00:00:00"}).status == 422
+
+
+def test_documents_come_as_lines_of_json_too(service: Service) -> None:
+    lines = [{"id": f"line{number}", "text": text} for number, text in enumerate(texts(3, seed=4))]
+    body = "\n".join(json.dumps(line) for line in lines).encode() + b"\n\n"
+    kind = {"Content-Type": "application/x-ndjson; charset=utf-8"}
+    answer = service.send("POST", "/v1/documents", body, kind)
+    assert (answer.json["added"], answer.json["rejected"]) == (3, [])
+    broken = service.send("POST", "/v1/documents", body + b'{"id": 1, "text": "x"}', kind)
+    assert (broken.status, broken.json["error"]["details"][0]["where"]) == (422, "line 5.id")
+
+
+def test_an_add_says_what_it_did_and_what_it_rejected(service: Service) -> None:
+    one, other = texts(2, seed=5)
+    add(service, moves=one, stays=other)
+    given = [
+        {"id": "moves", "text": other},
+        {"id": "stays", "text": other},
+        {"id": "short", "text": "x"},
+        {"id": "", "text": one},
+    ]
+    answer = service.post("/v1/documents", {"documents": given}).json
+    assert (answer["added"], answer["moved"], answer["unchanged"]) == (0, 1, 1)
+    assert [each["id"] for each in answer["rejected"]] == ["short", ""]
+    assert all(each["reason"] for each in answer["rejected"])
+
+
+@pytest.mark.parametrize("document", ODD_IDS, ids=ascii)
+def test_any_id_can_be_stored_read_and_deleted(service: Service, document: str) -> None:
+    (text,) = texts(1, seed=100 + ODD_IDS.index(document))
+    stored = service.post("/v1/documents", {"id": document, "text": text})
+    assert stored.json["rejected"] == []
+    path = path_of(document)
+    assert service.get(path).json["id"] == document
+    assert service.get(f"{path}/neighbours").json["id"] == document
+    assert service.send("DELETE", path).json == {**service_profile(service), "id": document, "deleted": True}
+    assert service.get(path).status == 404
+    assert service.send("DELETE", path).status == 404
+
+
+def service_profile(service: Service) -> dict[str, str]:
+    return {"profile": service.get("/v1/status").json["profile"]}
+
+
+def test_slashes_of_an_id_may_be_sent_as_they_are(service: Service) -> None:
+    add(service, **{"deep/er/id": texts(1, seed=6)[0]})
+    assert service.get("/v1/documents/deep/er/id").json["id"] == "deep/er/id"
+    assert service.get("/v1/documents/deep/er/id/neighbours").json["matches"] == []
+
+
+@pytest.mark.parametrize("document", ["", "unknown", "x" * 1025, "/"])
+@pytest.mark.parametrize("what", ["", "/neighbours"])
+def test_an_unknown_id_is_not_found(service: Service, document: str, what: str) -> None:
+    answer = service.get(path_of(document) + what)
+    assert (answer.status, answer.code) == (404, "not_found")
+
+
+def test_an_id_that_is_no_utf8_is_refused(service: Service) -> None:
+    for path in ("/v1/documents/%ff", "/v1/documents/%ed%a0%80", "/v1/documents/%c0%af/neighbours"):
+        assert service.get(path).status == 400
+
+
+def test_neighbours_are_the_others_near_a_document(service: Service) -> None:
+    (text,) = texts(1, seed=7)
+    add(service, first=text, second=text.upper())
+    answer = service.get("/v1/documents/first/neighbours?k=0").json
+    assert [match["id"] for match in answer["matches"]] == ["second"]
+    assert (answer["id"], answer["truncated"]) == ("first", False)
+    for query in ("k=x", "k=-1", "min_similarity=nan", "since=yesterday", "depth=2"):
+        assert service.get(f"/v1/documents/first/neighbours?{query}").status == 422
+
+
+def test_two_texts_are_compared_word_by_word(service: Service) -> None:
+    answer = service.post(
+        "/v1/compare", {"left": "a big brown dog runs", "right": "a big black dog runs"}
+    ).json
+    assert answer["distance"] > 0
+    assert answer["match"] is False
+    segments = [(each["same"], each["left"], each["right"]) for each in answer["segments"]]
+    assert segments == [
+        (True, "a big ", "a big "),
+        (False, "brown", "black"),
+        (True, " dog runs", " dog runs"),
+    ]
+    assert {each["word"] for each in answer["words"]} == {"brown", "black"}
+
+
+def test_an_explanation_has_each_drawer_and_what_became_of_a_document(service: Service) -> None:
+    near, far = texts(2, seed=8)
+    add(service, near=near, far=far)
+    answer = service.post("/v1/explain", {"text": near, "id": "far"}).json
+    assert [drawer["flag"] for drawer in answer["drawers"]] == list(range(1, 11))
+    verdicts = {each["id"]: each["verdict"] for each in answer["candidates"]}
+    assert verdicts == {"near": "match", "far": "too far"}
+    assert service.post("/v1/explain", {"text": "x"}).json["reason"]
+
+
+def test_the_status_says_what_the_store_is(service: Service) -> None:
+    answer = service.get("/v1/status").json
+    assert answer["version"] == simhbase.__version__
+    assert answer["parameters"]["layout"] == "5x2"
+    assert answer["access"] == "write"
+    assert answer["counts"]["documents"] >= 0
+    assert answer["counted_at"].endswith("Z")
+
+
+def test_it_is_alive_and_ready(service: Service) -> None:
+    assert service.get("/healthz").json == {"status": "ok"}
+    assert service.get("/readyz").json == {"status": "ok"}
+
+
+def test_metrics_count_answers_by_route_not_by_path(service: Service) -> None:
+    service.get("/v1/documents/some-id")
+    matches(service, ONE)
+    page = service.get("/metrics")
+    assert page.headers["content-type"].startswith("text/plain")
+    numbers = page.body.decode()
+    assert 'simhbase_requests_total{method="GET",route="/v1/documents/{id:path}",status="404"}' in numbers
+    assert "some-id" not in numbers
+    assert "simhbase_lookup_matches_count" in numbers
+    assert "simhbase_request_seconds_bucket" in numbers
+
+
+def test_a_request_id_comes_back_and_is_in_the_log(service: Service) -> None:
+    answer = service.get("/healthz", **{"X-Request-ID": "batch-7:page/3"})
+    assert answer.headers["x-request-id"] == "batch-7:page/3"
+    (line,) = [line for line in service.logged() if line.get("request_id") == "batch-7:page/3"]
+    assert (line["method"], line["path"], line["status"]) == ("GET", "/healthz", 200)
+    failed = service.get("/v1/documents/nothing", **{"X-Request-ID": "x1"})
+    assert failed.json["error"]["request_id"] == "x1"
+
+
+@pytest.mark.parametrize("given", ["", "a b", 'x"y', "y" * 129, "é"])
+def test_a_request_id_that_would_harm_a_log_is_replaced(service: Service, given: str) -> None:
+    answer = service.get("/healthz", **{"X-Request-ID": given})
+    assert answer.headers["x-request-id"] != given
+    assert len(answer.headers["x-request-id"]) == 32
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"7",
+        b"{",
+        b"[" * 100_000,
+        b'{"text": "\xff\xfe"}',
+        b'{"text": "half of a pair: \\ud800"}',
+        b'{"text": "\xed\xa0\x80"}',
+        b'{"text": 7}',
+        b'{"text": null}',
+        b'{"text": ["a"]}',
+        b'{"texts": "abc"}',
+        b'{"texts": [1]}',
+        b'{"text": "a", "texts": ["b"]}',
+        b"{}",
+        b'{"text": "a b c d", "k": true}',
+        b'{"text": "a b c d", "k": "1"}',
+        b'{"text": "a b c d", "k": -1}',
+        b'{"text": "a b c d", "k": 1.5}',
+        b'{"text": "a b c d", "k": %s}' % (b"9" * 5000),
+        b'{"text": "a b c d", "k": 1e400}',
+        b'{"text": "a b c d", "min_similarity": NaN}',
+        b'{"text": "a b c d", "min_similarity": Infinity}',
+        b'{"text": "a b c d", "min_similarity": 2}',
+        b'{"text": "a b c d", "since": 5}',
+        b'{"text": "a b c d", "since": 1e300}',
+        b'{"text": "a b c d", "since": "9999-12-31T23:59:59-23:59"}',
+        b'{"text": "a b c d", "since": "0001-01-01T00:00:00+23:59"}',
+        b'{"text": "a b c d", "kk": 1}',
+        b"\x1f\x8b\x08\x00 no gzip either",
+    ],
+    ids=lambda body: ascii(body[:40]),
+)
+@pytest.mark.parametrize("path", ["/v1/find", "/v1/documents", "/v1/compare", "/v1/explain"])
+def test_a_body_that_is_not_as_described_is_refused(service: Service, path: str, body: bytes) -> None:
+    answer = service.post(path, body)
+    assert answer.status in (400, 422), answer.body
+    error = answer.json["error"]
+    assert error.keys() == {"code", "message", "request_id", "details"}
+    assert error["code"] in ("malformed", "invalid")
+    assert "Traceback" not in answer.body.decode()
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/xml"])
+@pytest.mark.parametrize("path", ["/v1/find", "/v1/documents"])
+def test_a_body_of_another_type_is_refused_as_pages_of_other_sites_send_such(
+    service: Service, path: str, kind: str
+) -> None:
+    answer = service.send("POST", path, b'{"text": "a b c d"}', {"Content-Type": kind})
+    assert (answer.status, answer.code) == (415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nothing",
+        "//v1/find",
+        "/v1",
+        "/v1/",
+        "/../../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/..%2f..%2fetc%2fpasswd",
+        "/%00",
+        "/page/../settings.py",
+        "/\\..\\settings.py",
+    ],
+)
+def test_paths_lead_nowhere_else(service: Service, path: str) -> None:
+    answer = service.get(path)
+    assert answer.status == 404, answer.body
+    assert answer.code == "not_found"
+
+
+def test_another_method_is_refused_and_says_which_there_are(service: Service) -> None:
+    answer = service.get("/v1/find")
+    assert (answer.status, answer.code, answer.headers["allow"]) == (405, "method_not_allowed", "POST")
+
+
+def test_answers_keep_browsers_in_bounds(service: Service) -> None:
+    headers = service.get("/healthz").headers
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in headers
+
+
+def test_without_tokens_another_host_is_refused(service: Service) -> None:
+    refused = service.get("/v1/status", Host="evil.example:80")
+    assert (refused.status, refused.code) == (421, "unknown_host")
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:7"):
+        assert service.get("/healthz", Host=host).status == 200
+
+
+def test_the_log_has_a_line_of_json_a_request_and_no_text(service: Service) -> None:
+    matches(service, "some words that nobody else may read")
+    lines = [line for line in service.logged() if line.get("route") == "/v1/find"]
+    assert lines
+    assert {"time", "level", "request_id", "status", "seconds", "client"} <= lines[-1].keys()
+    assert "nobody else may read" not in json.dumps(service.logged())
+
+
+def test_what_the_service_stored_is_there_when_it_has_stopped(tmp_path: Path) -> None:
+    url = f"rocksdb:{tmp_path}/store"
+    simhbase.open(url, create=simhbase.Profile()).close()
+    with serving(url, tmp_path) as service:
+        add(service, kept=ONE)
+    with simhbase.open(url) as index:
+        assert [match.id for match in index.find(NEAR, k=3).matches] in (["kept"], [])
+        assert index.fingerprints(["kept"]) != [None]
