@@ -55,6 +55,11 @@ Examples:
 )
 @output_option("--unique", "File for the documents that are kept, and those without a match. " + UNIQUE_LINES)
 @output_option("--duplicates", "File for the others, each with what is kept for it and its group.")
+@output_option(
+    "--evidence",
+    "File for why each of the others was removed: the rule, the similarity of the texts, the words that "
+    "differ.",
+)
 @json_option
 def dedup(
     inputs: Inputs,
@@ -67,6 +72,7 @@ def dedup(
     against: str | None,
     unique: Path | None,
     duplicates: Path | None,
+    evidence: Path | None,
     output: Output,
 ) -> None:
     """Find the near-duplicates within one corpus, without a store.
@@ -100,9 +106,10 @@ def dedup(
         against=against,
         unique=unique,
         duplicates=duplicates,
+        evidence=evidence,
     )
     output.summary(_summary(report, everything=output.is_for_programs))
-    if report.duplicates and not (unique or duplicates):
+    if report.duplicates and not (unique or duplicates or evidence):
         output.hint("to see them: --duplicates FILE lists the duplicates, --unique FILE the other documents")
     end(report.counts)
 

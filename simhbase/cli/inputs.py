@@ -147,11 +147,16 @@ _OPTIONS = [
         show_default="usable cores",
         help="Number of worker processes that parse and fingerprint.",
     ),
-    click.option("--rejects", type=OUTPUT_PATH, help="File to list rejected records in, as JSON lines."),
+    click.option(
+        "--rejects",
+        type=OUTPUT_PATH,
+        help="File to list rejected records in, as JSON lines (--max-rejects N fails after more than N).",
+    ),
     click.option(
         "--max-rejects",
         type=click.IntRange(min=0),
         metavar="N",
+        hidden=True,  # named at --rejects
         help="Fail after more than N rejected records. [default: no limit]",
     ),
 ]

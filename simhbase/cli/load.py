@@ -78,6 +78,7 @@ Examples:
 @output_option(
     "--duplicates", "With --unique-only: file for the others, each with the document it duplicates."
 )
+@output_option("--evidence", "With --unique-only: file for why each of the others was not stored.")
 @json_option
 def load(
     inputs: Inputs,
@@ -92,6 +93,7 @@ def load(
     work_folder: str | None,
     unique: Path | None,
     duplicates: Path | None,
+    evidence: Path | None,
     output: Output,
 ) -> None:
     """Fingerprint documents and store them.
@@ -115,6 +117,7 @@ def load(
         ids_are_unique=ids_are_unique,
         unique=unique,
         duplicates=duplicates,
+        evidence=evidence,
         name=name,
         lock_wait=lock_wait,
         via=via,

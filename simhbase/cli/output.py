@@ -32,6 +32,7 @@ OPTIONS: Mapping[str, str] = {"share": "--boilerplate-share"} | {
         "documents",
         "duplicates",
         "encoding",
+        "evidence",
         "fingerprint_field",
         "format",
         "id_field",

@@ -106,6 +106,10 @@ class Scheme(Protocol):
         """Bounds for what is then compared exactly: those that nearly all texts of this similarity
         keep which the scheme could find at all. Raises UsageError for one outside 0 to 1."""
 
+    def rule(self, min_similarity: float | None) -> str:
+        """The bounds of the profile's k and of a similarity, the profile's for None, in words: `within 3
+        bits, similarity >= 0.8`."""
+
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         """The drawers of n fingerprints: uint8 (n, tables, 5)."""
 
@@ -184,6 +188,12 @@ class SimHashScheme:
         """The bits alone."""
         _ = _similarity(similarity)
         return Bounds(self.k)
+
+    def rule(self, min_similarity: float | None) -> str:
+        """The bits, and the similarity where matches are verified."""
+        least = self.threshold if min_similarity is None else min_similarity
+        bits = f"within {self.k} bits"
+        return bits if least is None else f"{bits}, similarity >= {least:g}"
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         """The drawers of n fingerprints: uint8 (n, tables, 5)."""
@@ -281,6 +291,12 @@ class MinHashScheme:
     def loose_bounds(self, similarity: float) -> Bounds:
         """Four standard errors of the estimate below."""
         return self.bounds(None, max(0.0, _similarity(similarity) - 4 * self.sketching.standard_error))
+
+    def rule(self, min_similarity: float | None) -> str:
+        """The similarity."""
+        if min_similarity is None and self.threshold == AUTO:
+            return f"similarity >= {LEAST_THRESHOLD:g} to {_MOST_THRESHOLD:g} by the number of features"
+        return f"similarity >= {self.threshold if min_similarity is None else min_similarity:g}"
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         """The drawers of n fingerprints: uint8 (n, tables, 5)."""

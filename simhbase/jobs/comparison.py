@@ -17,6 +17,7 @@ from simhbase.corpus.spool import Spool
 from simhbase.drawers.join import default_layout
 from simhbase.drawers.scheme import AUTO, LEAST_THRESHOLD, Bounds, Scheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Exact
 from simhbase.jobs.pipeline import Batch
 from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
@@ -75,6 +76,19 @@ class Comparison:
         k, bits = self.profile.k, self.profile.bits
         return SimHashScheme(default_layout(k, n, bits), k, self.profile.sketching)
 
+    def rule(self, least: float, *, chains: bool) -> Rule:
+        """The same in words. least: similarity as it is counted exactly, 0 where nobody counts; chains:
+        whether groups are joined by matches."""
+        if not least:
+            return Rule(self.chosen.rule(None), chains=chains)
+        by_features = isinstance(
+            self.bounds.mismatches, np.ndarray
+        )  # other sketches only find what is compared
+        found = [self.chosen.rule(None)] if by_features else []
+        if self.profile.scheme == "simhash":
+            found = [f"within {self.profile.k} bits"]
+        return Rule(", ".join([*found, f"Jaccard >= {least:g}"]), chains=chains, compares_texts=True)
+
     @property
     def nothing(self) -> FingerprintBatch:
         """Those of no documents."""
@@ -86,7 +100,7 @@ class Comparison:
 class ComparedTexts(AbstractContextManager["ComparedTexts"]):
     """Counts the shingles that texts share. Keeps every text, on disk, until it is known which ones are near.
 
-    least: the similarity from which they are; folder: where on disk.
+    least: the similarity from which they are, 0 where that is not asked; folder: where on disk.
     """
 
     def __init__(self, profile: Profile, least: float, folder: Path) -> None:
@@ -119,6 +133,10 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
         """What is required of those that were put aside."""
         digests = np.frombuffer(b"".join(self._digests), dtype=np.uint64).reshape(-1, 2)
         return Exact(self.least, digests, self.similarity)
+
+    def read(self, numbers: Sequence[int]) -> list[str]:
+        """Those of these numbers."""
+        return [text.decode(errors="surrogatepass") for text in self._texts.read(numbers)]
 
     def similarity(
         self, left: NDArray[np.int64], right: NDArray[np.int64], more: Sequence[str] = ()
@@ -153,8 +171,7 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
 
     def _read(self, numbers: NDArray[np.int64], more: Sequence[str]) -> list[str]:
         here, others = np.split(numbers, [np.searchsorted(numbers, self.count)])
-        texts = [text.decode(errors="surrogatepass") for text in self._texts.read(here.tolist())]
-        return texts + [more[number] for number in (others - self.count).tolist()]
+        return self.read(here.tolist()) + [more[number] for number in (others - self.count).tolist()]
 
 
 def _encoded(text: str) -> bytes:

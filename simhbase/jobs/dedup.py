@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from tempfile import gettempdir
 from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import OutputFile, duplicate_line, plain_target, unique_line
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Value
-from simhbase.corpus.spool import Spool
 from simhbase.corpus.trim import Measured, text_alone, unique_trim, without_content
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, UsageError
@@ -25,7 +22,16 @@ from simhbase.index import open_index
 from simhbase.index.index import LISTING_GROWTH
 from simhbase.index.reader import IDS_LIMIT
 from simhbase.jobs.comparison import ComparedTexts, Comparison
+from simhbase.jobs.dedup_files import (
+    DedupFile,
+    DuplicatesFile,
+    EvidenceFile,
+    Ids,
+    UniqueFile,
+    folder_of,
+)
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
+from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Compared, Groups, groups, stars
 from simhbase.jobs.lookups import StoredDocuments
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
@@ -33,8 +39,6 @@ from simhbase.jobs.representative import Preference, preference, text_among_numb
 from simhbase.jobs.source_report import warnings_of
 from simhbase.model import Match
 from simhbase.profile import Profile, given_parameters
-
-LINES_AT_ONCE = 4096
 
 
 def dedup(
@@ -48,6 +52,7 @@ def dedup(
     against: str | None = None,
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
+    evidence: str | Path | None = None,
 ) -> DedupReport:
     """Finds the near-duplicates within one corpus, and among what a store holds.
 
@@ -63,14 +68,15 @@ def dedup(
     profile is the store's. It holds no texts: where it keeps sketches they tell the similarity, of which
     `min_similarity` is the least, else its fingerprints alone decide. unique, duplicates: files to write the
     documents that are kept to, and the others with their representatives and groups, as JSON lines: the
-    report has their numbers alone.
+    report has their numbers alone. evidence: a file for why each of the others was removed: the rule, the
+    Jaccard similarity of the texts, and the words that differ.
 
     Fingerprints and values are kept in memory; ids, what is written, and the texts where they are compared,
     on disk until the end, beside the files or else in the folder for temporary ones. Raises UsageError for
     what does not go together, before anything is read; TooManyRejects; what opening the store does.
     """
     inputs = Inputs.of(inputs)
-    inputs.require_outputs(unique, duplicates)
+    inputs.require_outputs(unique, duplicates, evidence)
     start = monotonic()
     with ExitStack() as stack:
         stored = None if against is None else _Stored(stack, against, profile, min_similarity)
@@ -80,19 +86,28 @@ def dedup(
         inputs = _with_fields(inputs, comparison, preferred)
         values = None if preferred is None else _Values(preferred, inputs.options, inputs.watcher)
         rejects = stack.enter_context(inputs.noting_rejects())
-        folder = _folder(unique, duplicates)
-        exact = stack.enter_context(ComparedTexts(comparison.profile, least, folder)) if least else None
-        kept = _Kept(comparison, exact, values)
-        ids, sources = _Ids(stack, folder), SourcesRead(inputs.paths)
-        files = _files(stack, unique, duplicates, ids)
-        work = _work(inputs.options, comparison.profile, values, writes=bool(unique), keeps_texts=bool(exact))
+        folder = folder_of(unique, duplicates, evidence)
+        are_wanted = inputs.options.fingerprint_field is None and (least or evidence)
+        texts = stack.enter_context(ComparedTexts(comparison.profile, least, folder)) if are_wanted else None
+        kept = _Kept(comparison, texts, values)
+        ids, sources = Ids(stack, folder), SourcesRead(inputs.paths)
+        files: list[DedupFile] = []
+        if unique:
+            files.append(UniqueFile(stack, Path(unique)))
+        if duplicates:
+            files.append(DuplicatesFile(stack, Path(duplicates), ids))
+        if evidence:
+            rule = comparison.rule(least, chains=chains)
+            stored_rule = stored.rule if stored else rule
+            files.append(EvidenceFile(stack, Path(evidence), ids, rule, stored_rule, texts))
+        work = _work(inputs.options, comparison.profile, values, writes=bool(unique), keeps_texts=bool(texts))
         batches = stack.enter_context(closing(inputs.each(work)))
         for batch in without_repeats(batches):
             rejects.note(batch)
             sources.put_aside(batch)
             rest = stored.rest(batch, files) if stored else batch
-            for each in (kept, ids, *files):
-                each.put_aside(rest)
+            for each in (kept.put_aside, ids.put_aside, *(file.put_aside for file in files)):
+                each(rest)
         grouped = kept.grouped(groups if chains else stars)
         for file in files:
             if rejects.counts.nothing_read:
@@ -127,10 +142,11 @@ class _Stored:
         _ = index.fingerprinter
         self.profile = index.profile
         least = None if self.profile.sketching is None else min_similarity
+        self.rule = Rule(self.profile.index_scheme.rule(least), stored=True)
         self._documents = StoredDocuments(index, min_similarity=least)
         self._free: list[NDArray[np.bool_]] = []
 
-    def rest(self, batch: Batch, files: Sequence[_UniqueFile | _DuplicatesFile]) -> Batch:
+    def rest(self, batch: Batch, files: Sequence[DedupFile]) -> Batch:
         """The records without those that match, which the files are told."""
         nearest = self._nearest(batch)
         found = [(document, match) for document, match in zip(batch.ids, nearest, strict=True) if match]
@@ -200,18 +216,18 @@ def _work(
 
 
 class _Kept:
-    """What groups are made of: fingerprints, texts where they are compared, values where one is preferred."""
+    """What groups are made of: fingerprints, texts where they are wanted, values where one is preferred."""
 
-    def __init__(self, comparison: Comparison, exact: ComparedTexts | None, values: _Values | None) -> None:
+    def __init__(self, comparison: Comparison, texts: ComparedTexts | None, values: _Values | None) -> None:
         self._comparison = comparison
-        self._exact = exact
+        self._texts = texts
         self._values = values
         self._fingerprints = [comparison.nothing]
 
     def put_aside(self, batch: Batch) -> None:
         """Takes the next records."""
         self._fingerprints.append(batch.fingerprints)
-        for each in (self._exact, self._values):
+        for each in (self._texts, self._values):
             if each:
                 each.put_aside(batch)
 
@@ -222,7 +238,7 @@ class _Kept:
             fingerprints,
             self._comparison.scheme(len(fingerprints)),
             self._comparison.bounds,
-            self._exact.exact() if self._exact else None,
+            self._texts.exact() if self._texts and self._texts.least else None,
         )
         return make(compared, self._values.order() if self._values else None)
 
@@ -257,105 +273,3 @@ class _Values:
                 f"`keep`: {field!r} is compared as text: {text[:40]!r} is no number, others are"
             )
         return self._preferred.order(self._values)
-
-
-class _UniqueFile:
-    """Writes the list of unique documents; keeps every record until it is known which ones are."""
-
-    def __init__(self, stack: ExitStack, path: Path) -> None:
-        self._file = stack.enter_context(OutputFile(path, of_use_in_part=False))
-        self._spool = stack.enter_context(Spool(_folder(path)))
-
-    def put_aside(self, batch: Batch) -> None:
-        """Takes the next records."""
-        self._spool.put_aside(unique_line(record, batch.bits) for record in batch.records)
-
-    def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
-        """Nothing: these are duplicates."""
-
-    def abandon(self) -> None:
-        """Leaves the file that was there before."""
-        self._file.abandon()
-
-    def write(self, grouped: Groups) -> None:
-        """Writes those that stand for themselves."""
-        for chunk in _chunks(grouped.unique):
-            self._file.write(self._spool.read(chunk.tolist()))
-
-
-class _Ids:
-    """Keeps every id until it is known which are asked for: those of duplicates, those that name groups."""
-
-    def __init__(self, stack: ExitStack, folder: Path) -> None:
-        self._spool = stack.enter_context(Spool(folder))
-
-    def put_aside(self, batch: Batch) -> None:
-        """Takes the next records."""
-        self._spool.put_aside(each.encode() for each in batch.ids)
-
-    def of(self, documents: Sequence[int]) -> list[str]:
-        """Those of these documents."""
-        return [each.decode() for each in self._spool.read(documents)]
-
-
-class _DuplicatesFile:
-    """Writes the list of duplicates."""
-
-    def __init__(self, stack: ExitStack, path: Path, ids: _Ids) -> None:
-        self._file = stack.enter_context(OutputFile(path, of_use_in_part=False))
-        self._ids = ids
-
-    def put_aside(self, batch: Batch) -> None:
-        """Nothing: ids are enough."""
-
-    def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
-        """Writes duplicates of stored documents, which name their groups."""
-        self._file.write(
-            duplicate_line(document, match.id, match.distance, match.similarity, match.id)
-            for document, match in found
-        )
-
-    def abandon(self) -> None:
-        """Leaves the file that was there before."""
-        self._file.abandon()
-
-    def write(self, grouped: Groups) -> None:
-        """Writes those that do not stand for themselves, each with the one that does."""
-        first = grouped.first
-        for chunk in _chunks(~grouped.unique):
-            similarity = (
-                [None] * len(chunk) if grouped.similarity is None else grouped.similarity[chunk].tolist()
-            )
-            names = (
-                self._ids.of(documents.tolist())
-                for documents in (chunk, grouped.representative[chunk], first[chunk])
-            )
-            lines = zip(*names, grouped.distance[chunk].tolist(), similarity, strict=True)
-            self._file.write(
-                duplicate_line(each, by, far, similar, group) for each, by, group, far, similar in lines
-            )
-
-
-def _files(
-    stack: ExitStack, unique: str | Path | None, duplicates: str | Path | None, ids: _Ids
-) -> list[_UniqueFile | _DuplicatesFile]:
-    """Those that are asked for."""
-    files: list[_UniqueFile | _DuplicatesFile] = []
-    if unique:
-        files.append(_UniqueFile(stack, Path(unique)))
-    if duplicates:
-        files.append(_DuplicatesFile(stack, Path(duplicates), ids))
-    return files
-
-
-def _folder(*outputs: str | Path | None) -> Path:
-    """That of the first plain file, which has room for it; else that for temporary files."""
-    plain = (Path(path) for path in outputs if path and plain_target(Path(path)))
-    return next((path.parent for path in plain), Path(gettempdir()))
-
-
-def _chunks(chosen: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
-    """The positions of the chosen among n documents, so many at a time as are written together."""
-    positions = np.flatnonzero(chosen)
-    for start in range(0, len(positions), LINES_AT_ONCE):
-        yield positions[start : start + LINES_AT_ONCE]

@@ -23,6 +23,7 @@ from simhbase.index import Index, open_index
 from simhbase.index.manifests import forgetting, require_name
 from simhbase.interrupt import interrupt_put_off
 from simhbase.jobs.checkpoints import Checkpoints, InputsChanged, Task
+from simhbase.jobs.evidence import Rule, evidence_line
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.source_report import SourceCounts, SourceReport, Three, most_repeated, warnings_of
 from simhbase.jobs.unique import Loaded, duplicates_of, load_all, store_kept
@@ -75,6 +76,7 @@ def load(
     ids_are_unique: bool = False,
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
+    evidence: str | Path | None = None,
     name: str | None = None,
     lock_wait: float = 0,
     via: Literal["hfiles"] | None = None,
@@ -87,7 +89,7 @@ def load(
     it, or with those parameters that are given by name. unique_only: store a document only if nothing that is
     stored by then matches it; min_similarity: what is less similar is no duplicate. ids_are_unique: do not
     look for ids that come twice, which takes 23 to 34 bytes an id. unique, duplicates: files to list what was
-    stored with `unique_only`, and what was not, as JSON lines.
+    stored with `unique_only`, and what was not, as JSON lines; evidence: one for why it was not.
 
     A load that was stopped, also by a crash, goes on where it was when it is run again with the same inputs
     and options, and ends with the same rows and files as if it had not been stopped. name: what it is called,
@@ -106,7 +108,7 @@ def load(
     do not exist in HBase.
     """
     inputs = Inputs.of(inputs)
-    files = {"rejects": inputs.rejects, "unique": unique, "duplicates": duplicates}
+    files = {"rejects": inputs.rejects, "unique": unique, "duplicates": duplicates, "evidence": evidence}
     task = Task(
         inputs,
         {option: None if path is None else Path(path) for option, path in files.items()},
@@ -146,14 +148,16 @@ def load(
 
 def _require_fitting(task: Task, name: str | None) -> None:
     """Raises UsageError for what does not go together, OutputFailed for outputs that cannot be written."""
-    unique, duplicates = task.files["unique"], task.files["duplicates"]
-    if (unique or duplicates) and not task.unique_only:
-        raise UsageError("`unique` and `duplicates` say what `unique_only=True` kept: they need it")
+    said_of_unique = [task.files[option] for option in ("unique", "duplicates", "evidence")]
+    if any(said_of_unique) and not task.unique_only:
+        raise UsageError(
+            "`unique`, `duplicates` and `evidence` say what `unique_only=True` kept: they need it"
+        )
     if task.min_similarity is not None and not task.unique_only:
         raise UsageError("`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it")
     if name is not None:
         require_name(name)
-    task.inputs.require_outputs(unique, duplicates)
+    task.inputs.require_outputs(*said_of_unique)
     if name is not None and not task.can_be_resumed:
         raise UsageError(
             "`name` is for loads that can go on after they were stopped: those of a pipe, or into one, "
@@ -263,6 +267,7 @@ class _Load:
         self._patience = patience
         self._route = route
         self._hfiles: HFileLoad | None = None
+        self._rule = Rule(target.profile.index_scheme.rule(task.min_similarity))
         self._seen = None if task.ids_are_unique else SeenIds()
         noted = checkpoints.counts
         self._tally = _Tally(**{each.name: noted.get(each.name, 0) for each in fields(_Tally)})
@@ -326,6 +331,7 @@ class _Load:
                 duplicates = done.duplicate_of
                 _write(files["unique"], _unique_lines(batch.records, done.duplicate_of))
                 _write(files["duplicates"], _duplicate_lines(batch.ids, done.duplicate_of))
+                _write(files["evidence"], _evidence_lines(batch.ids, done.duplicate_of, self._rule))
                 self._tally.add(done)
             self._checkpoints.put_off(read, self._counted(batch, duplicates))
             self._advance(rejects.counts, files)
@@ -357,7 +363,7 @@ class _Load:
 
     def _end(self, counts: Counts, files: Mapping[str, OutputFile | None]) -> None:
         if counts.nothing_read:
-            for file in filter(None, (files["unique"], files["duplicates"])):
+            for file in filter(None, (files["unique"], files["duplicates"], files["evidence"])):
                 file.abandon()
             self._checkpoints.forget()
             return
@@ -484,6 +490,14 @@ def _unique_lines(records: Sequence[Record], found: Sequence[Match | None]) -> I
 def _duplicate_lines(ids: Sequence[str], found: Sequence[Match | None]) -> Iterator[bytes]:
     return (
         duplicate_line(document, near.id, near.distance, near.similarity)
+        for document, near in zip(ids, found, strict=True)
+        if near
+    )
+
+
+def _evidence_lines(ids: Sequence[str], found: Sequence[Match | None], rule: Rule) -> Iterator[bytes]:
+    return (
+        evidence_line(document, near.id, near.distance, near.similarity, rule)
         for document, near in zip(ids, found, strict=True)
         if near
     )

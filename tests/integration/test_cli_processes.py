@@ -302,7 +302,8 @@ def test_any_number_of_processes_gives_the_same(tmp_path):
     def everything(processes: int) -> list[object]:
         folder = tmp_path / str(processes)
         folder.mkdir()
-        files = ("--unique", "u.jsonl", "--duplicates", "d.jsonl", "--rejects", "r.jsonl")
+        options = ("--unique", "--duplicates", "--evidence", "--rejects")
+        files = tuple(each for option in options for each in (option, f"{option[2:]}.jsonl"))
         options = ("../a.jsonl", "--processes", processes)
         load = result("load", "--unique-only", *files, *STORE, *options, cwd=folder, exit_code=3)
         lines = [(folder / name).read_bytes() for name in files[1::2]]

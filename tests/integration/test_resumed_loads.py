@@ -33,7 +33,7 @@ from tests.command_line import COMMAND, environment, result, run, run_alone
 from tests.content import content
 from tests.stopping import Crash, Stopping
 
-FILES = ("unique.jsonl.gz", "duplicates.jsonl", "rejects.jsonl.zst")
+FILES = ("unique.jsonl.gz", "duplicates.jsonl", "rejects.jsonl.zst", "evidence.jsonl")
 
 
 def corpus(path: Path, count: int) -> None:
@@ -58,7 +58,7 @@ def load_into(
 ) -> simhbase.LoadReport:
     """The corpus of a folder into its store, in this process."""
     inputs = Inputs(["a.jsonl"], read or InputOptions(), processes=1, rejects=Path(FILES[2]))
-    files = {"unique": FILES[0], "duplicates": FILES[1]} if unique_only else {}
+    files = {"unique": FILES[0], "duplicates": FILES[1], "evidence": FILES[3]} if unique_only else {}
     with chdir(folder):
         return simhbase.load(inputs, "rocksdb:s.db", unique_only=unique_only, **files, **options)
 
@@ -287,7 +287,7 @@ def test_two_loads_of_one_name_do_not_run_at_once(folders, small_writes):
 def command(folder: Path) -> list[str]:
     return [
         *COMMAND, "load", "--unique-only", "--unique", FILES[0], "--duplicates", FILES[1],
-        "--rejects", FILES[2], "--store", "rocksdb:s.db", "a.jsonl",
+        "--rejects", FILES[2], "--evidence", FILES[3], "--store", "rocksdb:s.db", "a.jsonl",
     ]  # fmt: skip
 
 
@@ -594,7 +594,8 @@ def test_what_another_process_noted_in_a_store_that_it_made_meanwhile_is_not_gon
         return open_index(url)
 
     files = {
-        option: Path(path) for option, path in zip(("unique", "duplicates", "rejects"), FILES, strict=True)
+        option: Path(path)
+        for option, path in zip(("unique", "duplicates", "rejects", "evidence"), FILES, strict=True)
     }
     with chdir(folder):
         inputs = Inputs(["a.jsonl"], processes=1, rejects=Path(FILES[2]))

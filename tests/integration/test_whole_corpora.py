@@ -19,7 +19,7 @@ from tests.content import content
 from tests.reference import DATA
 
 CORPORA = {"xwlb_chinadata": 74_545, "xwlb_duckburn": 19_876, "laws": 3_475, "versioned_docs_en": 6_763}
-FILES = ["unique.jsonl", "duplicates.jsonl", "rejects.jsonl"]
+FILES = ["unique.jsonl", "duplicates.jsonl", "rejects.jsonl", "evidence.jsonl"]
 KILLS = 20
 
 pytestmark = pytest.mark.full
@@ -57,7 +57,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def command(corpora: list[str], url: str) -> list[str]:
     # The ids of one archive are those of the other.
     read = ["--id-prefix", "{file}/", "--rejects", FILES[2]]
-    lists = ["--unique", FILES[0], "--duplicates", FILES[1]]
+    lists = ["--unique", FILES[0], "--duplicates", FILES[1], "--evidence", FILES[3]]
     return [*COMMAND, "load", "--json", "--unique-only", *read, *lists, "--store", url, *corpora]
 
 
@@ -93,7 +93,7 @@ def test_they_are_loaded_in_one_command_and_again_where_it_was_killed(
     assert report["loaded"] + report["duplicates"] + report["rejected"] == report["documents"]
     expected = outcome(undisturbed, url)
     lines = [len(data.splitlines()) for data in expected[1]]
-    assert lines == [report["loaded"], report["duplicates"], report["rejected"]]
+    assert lines == [report[name] for name in ("loaded", "duplicates", "rejected", "duplicates")]
     assert len(expected[0]["documents"]) == report["loaded"]
 
     chance = random.Random(1)

@@ -1,0 +1,92 @@
+"""Why a document was removed: the rule, and how its text differs from that of the one that is kept for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from simhbase.corpus.outputs import json_line, shown_similarity
+from simhbase.text.difference import difference
+
+WORDS = 20  # that differ, listed of each of two texts
+_ALL_WORDS = 1 << 30
+
+
+@dataclass(frozen=True)
+class Rule:
+    """By what documents match, in words.
+
+    near: the bounds, as `within 3 bits`; chains: whether what is kept for a document may match it by others
+    alone; stored: whether it is one of a store; compares_texts: whether texts are compared, too.
+    """
+
+    near: str
+    chains: bool = False
+    stored: bool = False
+    compares_texts: bool = False
+
+    def of(self, distance: int, similarity: float | None, *, same_text: bool) -> str:
+        """What removed a document. similarity: what the rule goes by, None where nothing tells it."""
+        if same_text:
+            return "same text"
+        if distance == 0 and similarity in (None, 1) and not self.compares_texts:
+            rule = "same fingerprint"
+        else:
+            rule = f"a chain of matches {self.near}" if self.chains else self.near
+        return f"{rule}, of a stored document" if self.stored else rule
+
+
+@dataclass(frozen=True)
+class TextsCompared:
+    """How the text of a document that was removed differs from that which is kept for it.
+
+    jaccard: the exact similarity of their shingles; removed_words, kept_words: those that one of the two has
+    more often than the other, the largest difference first, at most WORDS of each; more_words: how many were
+    left out; stretches: at how many places other words stand.
+    """
+
+    same_text: bool
+    jaccard: float
+    removed_words: Sequence[str]
+    kept_words: Sequence[str]
+    more_words: int
+    stretches: int
+
+    @classmethod
+    def of(cls, removed: str, kept: str, jaccard: float) -> Self:
+        """Of two texts whose similarity is known."""
+        found = difference(removed, kept, _ALL_WORDS)
+        of_removed = [each.word for each in found.words if each.left > each.right]
+        of_kept = [each.word for each in found.words if each.left < each.right]
+        listed = of_removed[:WORDS], of_kept[:WORDS]
+        return cls(
+            same_text=removed == kept,
+            jaccard=jaccard,
+            removed_words=listed[0],
+            kept_words=listed[1],
+            more_words=len(found.words) - sum(map(len, listed)),
+            stretches=sum(not segment.same for segment in found.segments),
+        )
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Those of a line of evidence."""
+        words = {"removed": self.removed_words, "kept": self.kept_words, "more": self.more_words}
+        return {"jaccard": shown_similarity(self.jaccard), "words": words, "stretches": self.stretches}
+
+
+def evidence_line(
+    record_id: str,
+    duplicate_of: str,
+    distance: int,
+    similarity: float | None,
+    rule: Rule,
+    texts: TextsCompared | None = None,
+) -> bytes:
+    """A line that says why a document was removed. texts: what they say, None where they are not at hand."""
+    line: dict[str, Any] = {"id": record_id, "duplicate_of": duplicate_of, "distance": distance}
+    if similarity is not None:
+        line["similarity"] = shown_similarity(similarity)
+    line["rule"] = rule.of(distance, similarity, same_text=texts is not None and texts.same_text)
+    return json_line(line | (texts.fields if texts else {}))
