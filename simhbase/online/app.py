@@ -65,8 +65,7 @@ def create_app(index: Index, settings: Settings) -> ASGIApp:
     )
     handle_failures(app)
     _add_routes(app, service)
-    if PAGE.is_dir():
-        app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+    app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
     inner: ASGIApp = WholeBody(EncodedIds(app), settings.limits)
     if settings.token_file is None:
         inner = KnownHosts(inner, settings.hosts)

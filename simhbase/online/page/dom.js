@@ -1,0 +1,28 @@
+// Elements. Whatever comes from a store or a person becomes text, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element with attributes ("on..." are listeners; null and false leave one out) and children. */
+export function make(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+/** The same of SVG. */
+export function draw(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== false));
+  return element;
+}
+
+/** "1 match", "2,000 matches". */
+export function counted(number, one, several = `${one}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : several}`;
+}

@@ -1,0 +1,108 @@
+// What the service and its store are, and how they are.
+
+import { make } from "./dom.js";
+import { filling } from "./parts.js";
+import { call, forgetToken, hasToken, readiness } from "./service.js";
+
+const STATES = {
+  ready: ["ready", "The service and its store answer."],
+  away: ["store away", "The service answers, and its store does not: searching has to wait until it is back."],
+  silent: ["not reachable", "The service does not answer: it may have stopped, or the network is down."],
+};
+
+/** The state of the service in a word and a sentence. */
+export async function state() {
+  const found = await readiness();
+  return [found, ...STATES[found]];
+}
+
+export function storeView() {
+  const found = make("section", { class: "found", "aria-label": "Store" });
+  const view = make(
+    "div",
+    { class: "view store" },
+    make("h1", {}, "The store and its service"),
+    make("div", { class: "actions" }, make("button", { type: "button", onclick: look }, "Look again")),
+    found,
+  );
+
+  function look() {
+    filling(found, async () => {
+      const [ready, status] = [await state(), await call("GET", "v1/status")];
+      return shown(ready, status);
+    });
+  }
+
+  function shown([, , said], { profile, version, parameters, access, counts, counted_at: time, operations }) {
+    const numbers = { documents: "Documents", fingerprints: "Fingerprints", index_rows: "Rows in drawers" };
+    return [
+      make("p", {}, said),
+      make(
+        "dl",
+        { class: "numbers" },
+        Object.entries(numbers).map(([name, label]) =>
+          make("div", {}, make("dt", {}, label), make("dd", {}, about(counts[name]))),
+        ),
+        make("div", {}, make("dt", {}, "Size"), make("dd", {}, size(counts.bytes))),
+      ),
+      make("p", { class: "aside" }, `The store’s own estimates, ${age(time)}. A lookup sees every write that was acknowledged before it.`),
+      facts("Profile", { digest: profile, ...parameters }),
+      facts("Service", { version, access: access === "write" ? "reads and writes" : "reads alone", ...operations }),
+      hasToken() &&
+        make(
+          "div",
+          { class: "actions" },
+          make(
+            "button",
+            {
+              type: "button",
+              class: "quiet",
+              onclick: (event) => {
+                forgetToken();
+                event.target.replaceWith(make("span", { class: "aside", role: "status" }, "The token is forgotten."));
+              },
+            },
+            "Forget the token",
+          ),
+        ),
+    ].filter(Boolean);
+  }
+
+  return { element: view, title: "Store", focus: null, look };
+}
+
+function facts(title, values) {
+  const rows = Object.entries(values).filter(([, value]) => value !== null && value !== undefined);
+  return make(
+    "section",
+    {},
+    make("h2", {}, title),
+    make("dl", { class: "facts" }, rows.map(([name, value]) => make("div", {}, make("dt", {}, name.replaceAll("_", " ")), make("dd", {}, inWords(value))))),
+  );
+}
+
+function inWords(value) {
+  if (Array.isArray(value)) return value.length ? value.join(", ") : "none";
+  if (value !== null && typeof value === "object") return Object.entries(value).map(([name, each]) => `${name} ${each}`).join(", ");
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return String(value);
+}
+
+function about(number) {
+  return number.toLocaleString("en");
+}
+
+function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (bytes >= 1024 && unit < units.length - 1) {
+    bytes /= 1024;
+    unit += 1;
+  }
+  return `${bytes.toFixed(unit && bytes < 100 ? 1 : 0)} ${units[unit]}`;
+}
+
+function age(time) {
+  const seconds = Math.max(0, Math.round((Date.now() - Date.parse(time)) / 1000));
+  return seconds < 2 ? "counted just now" : `counted ${seconds} seconds ago`;
+}

@@ -1,0 +1,71 @@
+// From document to document among near-duplicates, with the way back.
+
+import { counted, make } from "./dom.js";
+import { CUT, documentAddress, filling, fingerprintOf, matchList, notice, store, tablesOf } from "./parts.js";
+import { call } from "./service.js";
+
+export function walkView() {
+  let trail = [];
+  const input = make("input", { id: "document", type: "text", dir: "auto", spellcheck: "false", autocomplete: "off", placeholder: "news/1" });
+  const way = make("nav", { class: "trail", "aria-label": "The way here" });
+  const found = make("section", { class: "found", "aria-label": "Neighbours" });
+  const view = make(
+    "form",
+    {
+      class: "view walk",
+      onsubmit: (event) => {
+        event.preventDefault();
+        if (input.value) location.hash = documentAddress(input.value);
+        else input.focus();
+      },
+    },
+    make("h1", {}, "What is near a stored document?"),
+    make("div", { class: "field" }, make("label", { for: "document" }, "Id of a document"), make("div", { class: "line" }, input, make("button", {}, "Go"))),
+    way,
+    found,
+  );
+
+  /** Goes to a document; one that is on the way already is gone back to. */
+  function go(id) {
+    input.value = id;
+    const passed = trail.indexOf(id);
+    trail = passed < 0 ? [...trail, id] : trail.slice(0, passed + 1);
+    way.replaceChildren(...steps(trail));
+    filling(found, async () => {
+      if (/^\.{1,2}$/.test(id)) return [notice("empty", "No browser can ask for this id", "It takes dots in addresses for folders.")];
+      const path = `v1/documents/${encodeURIComponent(id)}/neighbours`;
+      const [lookup, { parameters }] = await Promise.all([call("GET", path), store()]);
+      return shown(lookup, parameters);
+    });
+  }
+
+  function shown(lookup, parameters) {
+    const number = lookup.matches.length;
+    const seen = new Set(trail);
+    return [
+      make("h2", { dir: "auto" }, lookup.id, " ", fingerprintOf(lookup)),
+      make("p", {}, number ? counted(number, "document is", "documents are") + " near it" : "No other document is near it"),
+      lookup.reason !== null && notice("empty", "Its neighbours are not known", `${lookup.reason}.`),
+      lookup.truncated && CUT.cloneNode(true),
+      number > 0 &&
+        matchList(lookup.fingerprint, lookup.matches, parameters, tablesOf(parameters), (match) =>
+          seen.has(match.id) ? make("span", { class: "aside" }, "on your way") : [],
+        ),
+    ].filter(Boolean);
+  }
+
+  return { element: view, title: "Walk", focus: input, go };
+}
+
+function steps(trail) {
+  if (trail.length < 2) return [];
+  return [
+    make(
+      "ol",
+      {},
+      trail.map((id, place) =>
+        make("li", {}, make("a", { href: documentAddress(id), dir: "auto", "aria-current": place === trail.length - 1 ? "page" : null }, id)),
+      ),
+    ),
+  ];
+}
