@@ -26,7 +26,8 @@ from simhbase.errors import UsageError
 SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects on stderr, without and with a file that lists them
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
 UNIQUE_LINES = (
-    "JSON lines stay as they came, but for the id where --id-prefix or --id-from makes it."  # for its help
+    "JSON lines stay as they came, and rows of CSV and Parquet become some with all columns, but for the id "
+    "where --id-prefix or --id-from makes it."  # for its help
 )
 
 

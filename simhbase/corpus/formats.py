@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
@@ -20,6 +20,7 @@ from simhbase.corpus.record import (
     SourceReject,
     too_long,
 )
+from simhbase.corpus.rows import distinct_names, readable, whole_row
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
 from simhbase.corpus.warc import warc_records
 from simhbase.errors import BadInput
@@ -176,6 +177,7 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
     except BadInput as error:
         yield SourceReject(source.name, header.line, None, f"in the header: {error}")
         return
+    whole = _WholeRows(names, id_column, content_column, value_column, options=options)
     for row in rows:
         if isinstance(row, Reject):
             yield row
@@ -186,7 +188,29 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
             line_id = source.id_of_line(row.line, options)
             row_id = line_id if id_column is None else row.cells[id_column]
             value = None if value_column is None else row.cells[value_column]
-            yield Raw(source.name, row.line, row_id, row.cells[content_column], value)
+            raw = Raw(source.name, row.line, row_id, row.cells[content_column], value)
+            yield whole.of(raw, row.cells) if options.whole_rows else raw
+
+
+class _WholeRows:
+    """Makes objects of rows."""
+
+    def __init__(self, names: Sequence[str], *columns: int | None, options: InputOptions) -> None:
+        self._names = distinct_names(names)
+        self._needed = frozenset(columns) - {None}
+        self._options = options
+
+    def of(self, raw: Raw, cells: Sequence[bytes]) -> Raw:
+        """A row with all its cells. One that cannot be used stays as it is: the parser says why."""
+        try:
+            row_id = self._options.decode(raw.id) if isinstance(raw.id, bytes) else raw.id
+            texts = [
+                self._options.decode(cell) if column in self._needed else readable(cell, self._options)
+                for column, cell in enumerate(cells)
+            ]
+        except BadInput:
+            return raw
+        return whole_row(raw, row_id, dict(zip(self._names, texts, strict=True)))
 
 
 def _column(names: list[str], wanted: str, another: str) -> int:

@@ -319,8 +319,8 @@ def json_line(value: Any) -> bytes:
 
 
 def unique_line(record: Record, fingerprint_bits: int = 64) -> bytes:
-    """A line of a list of unique documents: the record's JSON line if it has one, else one with its id and
-    its text or fingerprint."""
+    """A line of a list of unique documents: the record's JSON line if it has one (rows of tables have, where
+    they were read whole), else one with its id and its text or fingerprint."""
     if record.json is not None:
         return record.json
     if record.fingerprint is not None:

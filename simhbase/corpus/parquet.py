@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from io import RawIOBase
 from typing import Any
 
-from simhbase.corpus.fields import listed
+from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.record import VALUE_HINT, InputOptions, Raw, Reject, Source, SourceReject, too_long
+from simhbase.corpus.rows import distinct_names, whole_row
 from simhbase.errors import BadInput
+from simhbase.text.encoding import decode
 
 MAGIC = b"PAR1"  # what such files begin with
 BATCH_ROWS = 16  # texts held at once, of which each may be large
@@ -32,7 +34,8 @@ def parquet_records(source: Source, file: RawIOBase, options: InputOptions) -> I
     try:
         table = ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
         columns = _Columns.of(table.schema_arrow, options)
-        for batch in _batches(table, columns.names, (ArrowException, OSError)):
+        names = None if options.whole_rows else columns.names
+        for batch in _batches(table, names, (ArrowException, OSError)):
             yield from columns.records(source, row, batch, options)
             row += batch.num_rows
     except BadInput as error:
@@ -47,8 +50,9 @@ def parquet_records(source: Source, file: RawIOBase, options: InputOptions) -> I
             yield SourceReject(source.name, None, None, f"it cannot be read: {said}" if said else reason)
 
 
-def _batches(table: Any, columns: list[str], failures: tuple[type[Exception], ...]) -> Iterator[Any]:
-    """The rows of these columns. Raises one of the failures, behind every row that can be read."""
+def _batches(table: Any, columns: list[str] | None, failures: tuple[type[Exception], ...]) -> Iterator[Any]:
+    """The rows of these columns, of all for None. Raises one of the failures, behind every row that can be
+    read."""
     for group in range(table.num_row_groups):
         rows = 0
         try:
@@ -124,8 +128,9 @@ class _Columns:
         ids = self.id.cells(batch) if self.id else nothing
         values = self.value.cells(batch) if self.value else nothing
         encoding = None if _is_binary(self.content.type) else "utf-8"
-        for line, (given, text, value) in enumerate(
-            zip(ids, self.content.cells(batch), values, strict=True), row + 1
+        objects = _objects(batch) if options.whole_rows else [None] * batch.num_rows
+        for line, (given, text, value, fields) in enumerate(
+            zip(ids, self.content.cells(batch), values, objects, strict=True), row + 1
         ):
             try:
                 row_id = _id(self.id, given) if self.id else source.id_of_line(line, options)
@@ -137,7 +142,66 @@ class _Columns:
             elif len(text) > options.max_record_bytes:
                 yield Reject(source.name, line, row_id, too_long(len(text), options))
             else:
-                yield Raw(source.name, line, row_id, text, value, encoding=encoding)
+                raw = Raw(source.name, line, row_id, text, value, encoding=encoding)
+                yield raw if fields is None else self._whole(raw, row_id, fields, options)
+
+    def _whole(self, raw: Raw, row_id: str | None, fields: dict[str, Any], options: InputOptions) -> Raw:
+        """A row with all its columns. One whose text cannot be read stays as it is: the parser says why."""
+        try:
+            text = decode(raw.data, raw.encoding) if raw.encoding else options.decode(raw.data)
+        except BadInput:
+            return raw
+        return whole_row(raw, row_id, with_field(fields, self.content.name, text))
+
+
+def _objects(batch: Any) -> list[dict[str, Any]]:
+    """The rows of a batch by the names of their columns, of values that JSON has."""
+    columns = [_values(column) for column in batch.columns]
+    names = distinct_names(batch.schema.names)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(array: Any) -> list[Any]:
+    from pyarrow import ArrowInvalid, ArrowNotImplementedError
+
+    try:
+        values = array.cast(_json_type(array.type)).to_pylist()
+    except (ArrowInvalid, ArrowNotImplementedError):  # what Arrow cannot write as text, Python can
+        values = [value.as_py() for value in array]
+    return [_json_value(value) for value in values]
+
+
+def _json_type(kind: Any) -> Any:
+    """What is cast to before Python has it: that has no timestamps of nanoseconds, and refuses texts that are
+    not UTF-8."""
+    import pyarrow as arrow
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _json_type(kind.value_type)
+    if types.is_struct(kind):
+        return arrow.struct([(field.name, _json_type(field.type)) for field in kind.fields])
+    if types.is_map(kind):
+        return arrow.map_(_json_type(kind.key_type), _json_type(kind.item_type))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return arrow.large_list(_json_type(kind.value_type))
+    if types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return kind
+    return arrow.large_binary() if _is_text(kind) else arrow.string()
+
+
+def _json_value(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes():
+            return value.decode(errors="backslashreplace")
+        case dict():
+            return {str(name): _json_value(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_json_value(each) for each in value]
+        case _:
+            return str(value)
 
 
 def _leaves(fields: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, _Column]]:

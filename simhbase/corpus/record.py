@@ -34,7 +34,8 @@ class InputOptions:
     it stands for the name of the document's file, without folder and endings. encoding is one of Python's, or
     auto (UTF-8, UTF-16 with a byte order mark, or else GB18030). delimiter is that of csv, by default a
     comma. A record of more than max_record_bytes is rejected. value_field names one more
-    field or column, that documents are preferred by.
+    field or column, that documents are preferred by. whole_rows: rows of CSV and Parquet are read with all
+    their columns, as JSON objects, for what is written out.
 
     Raises UsageError for options out of their range.
     """
@@ -51,6 +52,7 @@ class InputOptions:
     max_record_bytes: int = MAX_RECORD_BYTES
     value_field: str | None = None
     html: bool = False
+    whole_rows: bool = False
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -156,8 +158,8 @@ class Record:
     """A document of a source, with a text or, where fingerprints are read, a fingerprint.
 
     json: the JSON line it came from, in UTF-8 and without the line break (see WithItsId for
-    one with an id prefix); None in other formats. value: what the document is preferred by, if it has
-    that.
+    one with an id prefix), or that of a whole row; None in other formats. value: what the document is
+    preferred by, if it has that.
     """
 
     source: str

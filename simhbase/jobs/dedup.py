@@ -83,7 +83,7 @@ def dedup(
         profile = profile if stored is None else stored.profile
         comparison, least = _comparison(inputs.options, profile, min_similarity)
         preferred = preference(keep, date_field)
-        inputs = _with_fields(inputs, comparison, preferred)
+        inputs = _with_fields(inputs, comparison, preferred, whole_rows=bool(unique))
         values = None if preferred is None else _Values(preferred, inputs.options, inputs.watcher)
         rejects = stack.enter_context(inputs.noting_rejects())
         folder = folder_of(unique, duplicates, evidence)
@@ -196,12 +196,15 @@ def _comparison(
     return comparison, 0.0
 
 
-def _with_fields(inputs: Inputs, comparison: Comparison, preferred: Preference | None) -> Inputs:
+def _with_fields(
+    inputs: Inputs, comparison: Comparison, preferred: Preference | None, *, whole_rows: bool
+) -> Inputs:
     """The same inputs, read for fingerprints of the profile's length and what documents are preferred by."""
     options = replace(
         inputs.options,
         fingerprint_bits=comparison.profile.fingerprint_bits,
         value_field=None if preferred is None else preferred.field,
+        whole_rows=whole_rows,
     )
     return replace(inputs, options=options)
 

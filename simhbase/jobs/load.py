@@ -108,6 +108,7 @@ def load(
     do not exist in HBase.
     """
     inputs = Inputs.of(inputs)
+    inputs = replace(inputs, options=replace(inputs.options, whole_rows=bool(unique)))
     files = {"rejects": inputs.rejects, "unique": unique, "duplicates": duplicates, "evidence": evidence}
     task = Task(
         inputs,

@@ -598,7 +598,8 @@ def test_what_another_process_noted_in_a_store_that_it_made_meanwhile_is_not_gon
         for option, path in zip(("unique", "duplicates", "rejects", "evidence"), FILES, strict=True)
     }
     with chdir(folder):
-        inputs = Inputs(["a.jsonl"], processes=1, rejects=Path(FILES[2]))
+        read = InputOptions(whole_rows=True)  # as what is unique is listed
+        inputs = Inputs(["a.jsonl"], read, processes=1, rejects=Path(FILES[2]))
         given = Task(inputs, files, unique_only=True, min_similarity=None, ids_are_unique=False)
         name, task = given.usual_name, given.digest
         with patch.object(load_job, "open_index", after_another_one):

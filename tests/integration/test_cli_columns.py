@@ -1,0 +1,135 @@
+"""What of the rows of tables comes out again."""
+
+import datetime
+import decimal
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tests.command_line import read_lines, result, run, texts
+
+FIRST, SECOND = texts(2)
+LOAD = ("load", "--store", "rocksdb:s.db", "--unique-only")
+
+
+def written(tmp_path: Path, *options: object) -> list[dict[str, object]]:
+    """The unique documents of a command, which both that write some agree about."""
+    found = []
+    for command in (("dedup",), LOAD):
+        result(*command, "--unique", "u.jsonl", *options, cwd=tmp_path)
+        found.append(read_lines(tmp_path / "u.jsonl"))
+    assert found[0] == found[1]
+    return found[0]
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("a.tsv.gz", "\t")])
+def test_rows_keep_all_their_columns(tmp_path, name, delimiter):
+    rows = [
+        ("title", "id", "body", "n"),
+        ('"a ""b""\nc"', "1", FIRST, "007"),
+        ("", "2", FIRST, ""),
+        ("标题", "3", SECOND, "x"),
+    ]
+    content = "".join(delimiter.join(row) + "\n" for row in rows).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert written(tmp_path, "--text-field", "body", name) == [
+        {"title": 'a "b"\nc', "id": "1", "body": FIRST, "n": "007"},
+        {"title": "标题", "id": "3", "body": SECOND, "n": "x"},
+    ]
+
+
+def test_the_id_that_other_files_name_is_in_its_column(tmp_path):
+    (tmp_path / "a.csv").write_text(f"n,text\n1,{FIRST}\n")
+    assert written(tmp_path, "--id-field", "n", "--id-prefix", "x/", "a.csv") == [{"n": "x/1", "text": FIRST}]
+    (tmp_path / "a.csv").write_text(f"n,text\n1,{SECOND}\n")
+    line = {"n": "1", "text": SECOND, "id": "a.csv:2"}
+    assert written(tmp_path, "--id-from", "line", "a.csv") == [line]
+
+
+def test_columns_of_one_name_or_none_are_told_apart(tmp_path):
+    (tmp_path / "a.csv").write_text(f"id,text,note,note,,note_4\n1,{FIRST},a,b,c,d\n")
+    (line,) = written(tmp_path, "a.csv")
+    assert line == {"id": "1", "text": FIRST, "note": "a", "note_4": "b", "column_5": "c", "note_4_6": "d"}
+
+
+def test_a_column_that_nobody_asks_for_rejects_no_row(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"id,text,note\n1," + FIRST.encode() + b",caf\xe9\n2," + SECOND.encode() + b"\xe9,\n")
+    for options in ((), ("--unique", "u.jsonl")):
+        report = result("dedup", "a.csv", *options, "--rejects", "r.jsonl", cwd=tmp_path, exit_code=3)
+        assert (report["unique"], report["rejected"]) == (1, 1)
+        (reject,) = read_lines(tmp_path / "r.jsonl")
+        assert (reject["id"], "not utf-8" in reject["reason"]) == ("2", True)
+    assert read_lines(tmp_path / "u.jsonl") == [{"id": "1", "text": FIRST, "note": "caf\\xe9"}]
+
+
+def test_the_preferred_of_a_table_keeps_its_columns(tmp_path):
+    (tmp_path / "a.csv").write_text(f"id,text,day\n1,{FIRST},2020\n2,{FIRST},2022\n3,{FIRST},2021\n")
+    result("dedup", "--keep", "newest", "--date-field", "day", "--unique", "u.jsonl", "a.csv", cwd=tmp_path)
+    assert read_lines(tmp_path / "u.jsonl") == [{"id": "2", "text": FIRST, "day": "2022"}]
+
+
+def test_values_of_parquet_keep_what_json_has_of_their_types(tmp_path):
+    when = datetime.datetime(2020, 1, 2, 3, 4, 5)
+    nested = pa.struct([("url", pa.string()), ("seen", pa.timestamp("ns"))])
+    table = pa.table(
+        {
+            "id": [7, 8],
+            "content": pa.array([{"body": FIRST, "lang": "en"}, {"body": SECOND, "lang": None}]),
+            "when": pa.array([when, None], pa.timestamp("ns")),
+            "price": [decimal.Decimal("1.50"), None],
+            "score": [0.25, float("nan")],
+            "large": [2**62, None],
+            "good": [True, None],
+            "tags": [["a", "b"], []],
+            "links": pa.array([[{"url": "u", "seen": when}], None], pa.list_(nested)),
+            "counts": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())),
+            "bytes": [b"\xff", b"ok"],
+            "kind": pa.array(["x", "x"]).dictionary_encode(),
+        }
+    )
+    parquet.write_table(table, tmp_path / "a.parquet")
+    first, second = written(tmp_path, "--text-field", "content.body", "a.parquet")
+    assert first == {
+        "id": 7,
+        "content": {"body": FIRST, "lang": "en"},
+        "when": "2020-01-02 03:04:05.000000000",
+        "price": "1.50",
+        "score": 0.25,
+        "large": 2**62,
+        "good": True,
+        "tags": ["a", "b"],
+        "links": [{"url": "u", "seen": "2020-01-02 03:04:05.000000000"}],
+        "counts": [["a", 1]],
+        "bytes": "\\xff",
+        "kind": "x",
+    }
+    assert {name: value for name, value in second.items() if value is not None} == {
+        "id": 8,
+        "tags": [],
+        "bytes": "ok",
+        "kind": "x",
+        "content": {"body": SECOND, "lang": None},
+    }
+
+
+def test_a_damaged_text_of_parquet_is_rejected_also_where_rows_are_written(tmp_path):
+    table = pa.table({"id": ["1", "2"], "text": pa.array([b"\xff\xff", SECOND.encode()], pa.binary())})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    done = run("dedup", "--unique", "u.jsonl", "a.parquet", cwd=tmp_path)
+    assert done.returncode == 3
+    assert b"id 1: not utf-8" in done.stderr
+    assert read_lines(tmp_path / "u.jsonl") == [{"id": "2", "text": SECOND}]
+
+
+def test_a_load_that_is_run_again_after_another_column_has_changed_begins_anew(tmp_path):
+    rows = [f"{number},{text},old\n" for number, text in enumerate(texts(30))]
+    (tmp_path / "a.csv").write_text("id,text,note\n" + "".join(rows) + "broken\n")
+    command = (*LOAD, "--unique", "u.jsonl", "--max-rejects", 0, "a.csv")
+    assert run(*command, cwd=tmp_path).returncode == 1
+    (tmp_path / "a.csv").write_text("id,text,note\n" + "".join(rows).replace("old", "new"))
+    result(*command, cwd=tmp_path)
+    assert {line["note"] for line in read_lines(tmp_path / "u.jsonl")} == {"new"}
