@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI, Security
 from pydantic import BaseModel
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -65,11 +65,17 @@ def create_app(index: Index, settings: Settings) -> ASGIApp:
     )
     handle_failures(app)
     _add_routes(app, service)
-    app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+    # Not at the root, where the page's files would answer to whatever else is asked for.
+    app.mount("/page", StaticFiles(directory=PAGE), name="page")
+    app.get("/", include_in_schema=False)(_page)
     inner: ASGIApp = WholeBody(EncodedIds(app), settings.limits)
     if settings.token_file is None:
         inner = KnownHosts(inner, settings.hosts)
     return RequestLog(inner, service.metrics.answered, unexpected)
+
+
+async def _page() -> FileResponse:
+    return FileResponse(PAGE / "index.html")
 
 
 def _add_routes(app: FastAPI, service: Service) -> None:
