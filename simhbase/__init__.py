@@ -20,6 +20,7 @@ A store:
   migrate              Copies the documents of a store to another one, which may have other drawers.
   SharedLookups        Lookups of many threads, or tasks of asyncio, at once, which share reads of the store.
   Metrics              Is told what an index does: counts, times, and spans for tracing.
+  Client               Asks a service (simhbase serve) what an index would be asked.
   tables               create, check, describe, snapshot, restore and drop a store's tables.
 
 Whole corpora:
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from simhbase.corpus.rejects import Counts, TooManyRejects
     from simhbase.corpus.watcher import Watcher
     from simhbase.errors import (
+        AccessDenied,
         BadInput,
         NoFingerprint,
         OutputFailed,
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from simhbase.jobs.match import match
     from simhbase.metrics import Metrics
     from simhbase.model import AddReport, Document, Lookup, Match, Rejected
+    from simhbase.online.client import Client
     from simhbase.online.shared import SharedLookups
     from simhbase.profile import Profile
     from simhbase.quality.calibration import Calibration, calibrate
@@ -95,12 +98,14 @@ if TYPE_CHECKING:
 
 # Without open, so that `from simhbase import *` leaves the builtin alone.
 __all__ = [
+    "AccessDenied",
     "AddReport",
     "Answer",
     "BadInput",
     "BoilerplateReport",
     "Calibration",
     "CheckReport",
+    "Client",
     "Comparison",
     "Counts",
     "DedupReport",
@@ -162,9 +167,9 @@ _NAMES = {
     "corpus.record": "InputOptions",
     "corpus.rejects": "Counts TooManyRejects",
     "corpus.watcher": "Watcher",
-    "errors": "BadInput NoFingerprint OutputFailed Overloaded PermanentError ProfileMismatch ReadOnly "
-    "RetryableError SchemaDiffers SimhbaseError StoreBusy StoreFailed StoreUnreachable TableDisabled "
-    "TablesMissing TimedOut UsageError",
+    "errors": "AccessDenied BadInput NoFingerprint OutputFailed Overloaded PermanentError ProfileMismatch "
+    "ReadOnly RetryableError SchemaDiffers SimhbaseError StoreBusy StoreFailed StoreUnreachable "
+    "TableDisabled TablesMissing TimedOut UsageError",
     "index": "Index",
     "index.check": "CheckReport check",
     "index.explain": "Explanation",
@@ -181,6 +186,7 @@ _NAMES = {
     "jobs.match": "match",
     "metrics": "Metrics",
     "model": "AddReport Document Lookup Match Rejected",
+    "online.client": "Client",
     "online.shared": "SharedLookups",
     "profile": "Profile",
     "quality.calibration": "Calibration calibrate",

@@ -79,6 +79,10 @@ class ReadOnly(PermanentError):
     """A write through an index that was opened for reading."""
 
 
+class AccessDenied(PermanentError):
+    """A service does not let this caller do this: it has no token, or another one is needed."""
+
+
 class BadInput(SimhbaseError, ValueError):
     """The caller's data or options are wrong."""
 

@@ -16,6 +16,7 @@ from simhbase.index import Index
 from simhbase.online import answers
 from simhbase.online.failures import handle_failures, unexpected
 from simhbase.online.limits import KnownHosts, WholeBody
+from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.request_log import RequestLog
 from simhbase.online.service import JSON, JSON_LINES, Service
 from simhbase.online.settings import Settings
@@ -48,10 +49,10 @@ _UNKNOWN = _failures({404: "No document is stored under this id."})
 _NUMBERS: _Responses = {200: {"content": {"text/plain": {}}, "description": "Prometheus's text format."}}
 
 
-def create_app(index: Index, settings: Settings) -> ASGIApp:
-    """The service over an index, which it closes when it stops. Raises UsageError for tokens that cannot be
-    read."""
-    service = Service(index, settings)
+def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASGIApp:
+    """The service over an index, which it closes when it stops; metrics: those that the index tells, too.
+    Raises UsageError for tokens that cannot be read."""
+    service = Service(index, settings, metrics)
     app = FastAPI(
         title="simhbase",
         version=simhbase.__version__,
@@ -71,7 +72,7 @@ def create_app(index: Index, settings: Settings) -> ASGIApp:
     inner: ASGIApp = WholeBody(EncodedIds(app), settings.limits)
     if settings.token_file is None:
         inner = KnownHosts(inner, settings.hosts)
-    return RequestLog(inner, service.metrics.answered, unexpected)
+    return RequestLog(inner, metrics.answered, unexpected)
 
 
 async def _page() -> FileResponse:

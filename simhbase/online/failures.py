@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -13,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from simhbase.errors import BadInput, Overloaded, ReadOnly, RetryableError, SimhbaseError, StoreBusy, TimedOut
+from simhbase.logs import logger
 from simhbase.online.answers import Detail, Failure, FailureAnswer
 from simhbase.online.request_log import request_id
 
@@ -44,7 +44,7 @@ _CODES: Mapping[int, str] = {
     422: "invalid",
 }
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def failure(

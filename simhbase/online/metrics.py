@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: what was asked, how long it took, and what the store has to say.
+"""Numbers for Prometheus: what was asked of the service, and what its index and store did.
 
 Where several processes serve one port they keep their numbers in files of one folder, so that any of them
 tells of all.
@@ -8,49 +8,38 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from simhbase.model import Lookup
+from simhbase.metrics import MEASURES, Measure, Metrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-MATCHES = (0, 1, 2, 5, 10, 100, 1000)
+NUMBERS = (0, 1, 2, 5, 10, 20, 50, 100, 1_000, 10_000, 100_000)
 
 
-class Metrics:
-    """The numbers of one service."""
+class ServiceMetrics(Metrics):
+    """The numbers of one process; see simhbase.metrics.MEASURES for those of its index."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._lock = threading.Lock()
         self._last: dict[str, int] = {}
-        self._requests = Counter(
-            "simhbase_requests",
-            "Answers, by method, route and status.",
-            ("method", "route", "status"),
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
-            "simhbase_request_seconds",
-            "From the first byte of a request to the last of its answer.",
-            ("route",),
-            buckets=SECONDS,
-            registry=self._registry,
-        )
-        self._matches = Histogram(
-            "simhbase_lookup_matches", "Matches of a lookup.", buckets=MATCHES, registry=self._registry
-        )
-        self._truncated = Counter(
-            "simhbase_truncated_lookups",
-            "Lookups that a limit has cut.",
-            registry=self._registry,
-        )
-        self._claims = Counter(
-            "simhbase_claims", "Claims, by outcome.", ("outcome",), registry=self._registry
+        self._counts = {
+            name: Counter(f"simhbase_{name}", each.help, each.labels, registry=self._registry)
+            for name, each in MEASURES.items()
+            if each.kind == "count"
+        }
+        self._observed = {
+            name: self._histogram(name, each) for name, each in MEASURES.items() if each.kind == "observe"
+        }
+        requests = Measure("count", "Answers, by method, route and status.", ("method", "route", "status"))
+        self._requests = Counter("simhbase_requests", requests.help, requests.labels, registry=self._registry)
+        self._seconds = self._histogram(
+            "request_seconds", Measure("observe", "Seconds until a request was answered.", ("route",))
         )
         self._store = Counter(
             "simhbase_store",
@@ -58,45 +47,43 @@ class Metrics:
             ("event",),
             registry=self._registry,
         )
-        self._pending = Gauge(
-            "simhbase_calls_pending",
-            "Calls of the store that run, or wait for a thread.",
-            multiprocess_mode="livesum",
-            registry=self._registry,
+        self._gauges = {
+            name: Gauge(f"simhbase_{name}", text, multiprocess_mode="livesum", registry=self._registry)
+            for name, text in {
+                "calls_pending": "Calls of the store that run, or wait for a thread.",
+                "lookups_waiting": "Lookups that wait for the next read.",
+            }.items()
+        }
+
+    def _histogram(self, name: str, measure: Measure) -> Histogram:
+        buckets = SECONDS if "seconds" in name else NUMBERS
+        return Histogram(
+            f"simhbase_{name}", measure.help, measure.labels, buckets=buckets, registry=self._registry
         )
-        self._waiting = Gauge(
-            "simhbase_lookups_waiting",
-            "Lookups that wait for the next read.",
-            multiprocess_mode="livesum",
-            registry=self._registry,
-        )
+
+    def count(self, name: str, by: int = 1, **labels: str) -> None:
+        """See Metrics."""
+        counter = self._counts[name]
+        (counter.labels(**labels) if labels else counter).inc(by)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        """See Metrics."""
+        histogram = self._observed[name]
+        (histogram.labels(**labels) if labels else histogram).observe(value)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Counts an answer."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def looked_up(self, lookups: Iterable[Lookup]) -> None:
-        """Counts lookups."""
-        for lookup in lookups:
-            self._matches.observe(len(lookup.matches))
-            if lookup.truncated:
-                self._truncated.inc()
-
-    def claimed(self, outcomes: Iterable[str]) -> None:
-        """Counts claims."""
-        for outcome in outcomes:
-            self._claims.labels(outcome).inc()
-
-    def page(self, operations: Callable[[], Mapping[str, int]], pending: int, waiting: int) -> bytes:
-        """All numbers, as Prometheus reads them. operations: what the store has counted since it was
-        opened; pending: calls under way; waiting: lookups that wait for a read."""
+    def page(self, counters: Mapping[str, int], calls_pending: int, lookups_waiting: int) -> bytes:
+        """All numbers, as Prometheus reads them. counters: what the store has counted since it was opened."""
         with self._lock:
-            for name, number in operations().items():
+            for name, number in counters.items():
                 self._store.labels(name).inc(number - self._last.get(name, 0))
                 self._last[name] = number
-            self._pending.set(pending)
-            self._waiting.set(waiting)
+        self._gauges["calls_pending"].set(calls_pending)
+        self._gauges["lookups_waiting"].set(lookups_waiting)
         return generate_latest(self._of_all_processes())
 
     def _of_all_processes(self) -> CollectorRegistry:

@@ -14,6 +14,8 @@ import orjson
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from simhbase.logs import logger
+
 REQUEST_ID = "X-Request-ID"
 _USABLE_ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 
@@ -26,7 +28,7 @@ SECURITY_HEADERS = {
 }
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
-log = logging.getLogger("simhbase.online.requests")
+log = logger("simhbase.online.requests")
 
 Observer = Callable[[str, str, int, float], None]  # method, route, status, seconds
 

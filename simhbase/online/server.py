@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 from collections.abc import Callable
@@ -20,14 +19,12 @@ from simhbase.errors import PermanentError, UsageError
 from simhbase.index import open_index
 from simhbase.online.app import create_app
 from simhbase.online.limits import BoundedProtocol
-from simhbase.online.metrics import FOLDER
+from simhbase.online.metrics import FOLDER, ServiceMetrics
 from simhbase.online.settings import Settings
 from simhbase.stores.base import leaves_hints
 
 BACKLOG = 2048
 SECONDS_MORE = 5  # than a request may take, until a stop cuts off what is still under way
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,13 @@ class Worker:
     def __call__(self) -> ASGIApp:
         """Opens the store. Raises what `simhbase.open` does."""
         settings = self.settings
-        return create_app(open_index(settings.store, access=settings.access), settings)
+        metrics = ServiceMetrics()
+        index = open_index(settings.store, access=settings.access, metrics=metrics)
+        try:
+            return create_app(index, settings, metrics)
+        except BaseException:
+            index.close()
+            raise
 
 
 def listen(host: str, port: int) -> socket.socket:

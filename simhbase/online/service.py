@@ -23,7 +23,7 @@ from simhbase.model import Document
 from simhbase.online import answers
 from simhbase.online.calls import Calls
 from simhbase.online.failures import UNKNOWN_ID
-from simhbase.online.metrics import CONTENT_TYPE, Metrics
+from simhbase.online.metrics import CONTENT_TYPE, ServiceMetrics
 from simhbase.online.settings import Settings
 from simhbase.online.shared import SharedLookups
 from simhbase.online.tokens import Role, Tokens
@@ -48,12 +48,13 @@ class _Counted:
 
 
 class Service:
-    """One index and its routes. Raises UsageError for tokens that cannot be read."""
+    """One index and its routes. metrics: those that the index tells, too. Raises UsageError for tokens that
+    cannot be read."""
 
-    def __init__(self, index: Index, settings: Settings) -> None:
+    def __init__(self, index: Index, settings: Settings, metrics: ServiceMetrics) -> None:
         limits = settings.limits
-        self.metrics = Metrics()
         self._index = index
+        self._metrics = metrics
         self._limits = limits
         self._profile = index.profile.digest
         self._tokens = None if settings.token_file is None else Tokens(settings.token_file)
@@ -98,7 +99,6 @@ class Service:
         texts = given.all()
         self._require_batch(texts)
         lookups = await self._lookups.afind_many(texts, *given.arguments(), self._limits.seconds)
-        self.metrics.looked_up(lookups)
         found = answers.found_lookups(self._index, lookups)
         return _answer(answers.FindAnswer.model_construct(profile=self._profile, lookups=found))
 
@@ -129,11 +129,9 @@ class Service:
     async def neighbours(self, id: str, bounds: Annotated[answers.Bounds, Query()]) -> Response:  # noqa: A002
         """Finds the documents near a stored one. A slash in its id is sent as %2F."""
         document = _decoded(id)
-        lookups = await self._lookups.afind_ids([document], *bounds.arguments(), self._limits.seconds)
-        (found,) = lookups
+        (found,) = await self._lookups.afind_ids([document], *bounds.arguments(), self._limits.seconds)
         if found.fingerprint is None:
             raise HTTPException(404, UNKNOWN_ID)
-        self.metrics.looked_up(lookups)
         return _answer(answers.neighbours(self._index, self._profile, document, found))
 
     async def compare(self, request: Request) -> Response:
@@ -174,7 +172,8 @@ class Service:
 
     async def numbers(self) -> Response:
         """Numbers for Prometheus."""
-        page = self.metrics.page(self._index.counters, self._calls.pending, self._lookups.waiting)
+        counters = self._index.counters()
+        page = self._metrics.page(counters, self._calls.pending, self._lookups.waiting)
         return Response(page, headers={"Content-Type": CONTENT_TYPE})
 
     def _require_batch(self, batch: Sequence[object]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 import stat
 import threading
 import time
@@ -13,12 +12,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from simhbase.errors import UsageError
+from simhbase.logs import logger
 
 Role = Literal["read", "write"]
 SHORTEST = 16  # characters
 LOOKED_AT = 1.0  # seconds after which the file is looked at again
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,210 @@
+"""The client of a service: the answers of an index, whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+import simhbase
+from simhbase.errors import AccessDenied, BadInput, StoreUnreachable, UsageError
+from simhbase.online import Client
+from tests.command_line import texts
+from tests.service import Service, serving
+
+ONE, OTHER, THIRD = texts(3)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("client")
+    simhbase.open(f"rocksdb:{folder}/store", create=simhbase.Profile()).close()
+    with serving("rocksdb:store", folder, "--max-batch", 100, "--max-body", 1) as running:
+        yield running
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    with Client(service.url) as asking:
+        yield asking
+
+
+@contextmanager
+def answering(*statuses: int, retry_after: str = "0") -> Iterator[tuple[str, list[float]]]:
+    """A server of another kind that answers with these statuses, then as if nothing were found; and when it
+    was asked."""
+    asked: list[float] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            asked.append(time.monotonic())
+            status = statuses[len(asked) - 1] if len(asked) <= len(statuses) else 200
+            if not status:  # breaks off
+                self.close_connection = True
+                return
+            lookup = {"fingerprint": None, "matches": [], "truncated": False, "reason": "x"}
+            body = json.dumps({"profile": "x", "lookups": [lookup]}).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            if status == 503:
+                self.send_header("Retry-After", retry_after)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *said: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_answers_are_those_of_an_index(client: Client) -> None:
+    report = client.add([simhbase.Document("one", ONE), simhbase.Document("short", "x")])
+    assert (report.added, report.stored, report.rejected[0].id) == (1, 1, "short")
+    lookup = client.find(ONE)
+    assert lookup.fingerprint == client.get("one")
+    assert lookup.matches == (simhbase.Match(0, "one", lookup.fingerprint or 0),)
+    assert not lookup.truncated
+    found = client.find_many([OTHER, "", ONE], k=0, since=datetime.now(UTC) - timedelta(hours=1))
+    assert [len(each.matches) for each in found] == [0, 0, 1]
+    assert found[1].reason
+
+
+def test_documents_are_read_and_deleted_by_any_id(client: Client) -> None:
+    for document in ("a/b", "x/neighbours", "..", "é?#", "北京"):
+        client.add([simhbase.Document(document, THIRD)])
+        assert client.get(document) is not None
+        assert client.neighbours(document, k=1).fingerprint == client.get(document)
+        assert client.delete([document, "unknown"]) == 1
+        assert client.get(document) is None
+        assert client.neighbours(document).reason
+
+
+def test_texts_are_compared_and_explained(client: Client) -> None:
+    assert client.compare(ONE, ONE)["match"] is True
+    assert len(client.explain(ONE, k=2)["drawers"]) == 10
+    assert client.status()["access"] == "write"
+
+
+def test_what_the_service_refuses_is_said_at_once(client: Client) -> None:
+    with pytest.raises(BadInput, match="within 3 bits"):
+        client.find(ONE, k=9)
+    with pytest.raises(BadInput, match="at most 100"):
+        client.find_many([ONE] * 101)
+    with pytest.raises(BadInput, match="larger than 1,048,576 bytes"):
+        client.find("x" * 3_000_000)
+    with pytest.raises(UsageError, match="cannot be sent"):
+        client.find("half of a pair: \ud800")
+    with pytest.raises(UsageError, match="Unicode"):
+        client.get("\ud800")
+    with pytest.raises(UsageError, match="list"):
+        client.delete("one")
+
+
+def test_many_threads_share_a_client(client: Client) -> None:
+    client.add([simhbase.Document("shared", ONE)])
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda _: client.find(ONE).matches, range(200)))
+    assert len(set(found)) == 1
+
+
+def test_a_child_of_a_fork_opens_connections_of_its_own(client: Client) -> None:
+    client.status()
+    context = multiprocessing.get_context("fork")
+    ended = context.Queue()
+    child = context.Process(target=lambda: ended.put(client.status()["access"]))
+    child.start()
+    assert ended.get(timeout=30) == "write"
+    child.join()
+    assert client.status()["access"] == "write"
+
+
+def test_a_connection_that_was_closed_meanwhile_is_replaced(service: Service) -> None:
+    with Client(service.url) as client:
+        client.status()
+        for _, connection in client._idle._connections:
+            assert connection.sock is not None
+            connection.sock.shutdown(socket.SHUT_RDWR)
+        assert client.status()["access"] == "write"
+
+
+@pytest.mark.parametrize("statuses", [(503,), (503, 503, 503), (0,), (0, 503, 502, 0), (429, 504)])
+def test_a_service_that_is_away_is_asked_again(statuses: tuple[int, ...]) -> None:
+    with answering(*statuses) as (url, asked), Client(url) as client:
+        assert client.find(ONE).reason == "x"
+    assert len(asked) == len(statuses) + 1
+
+
+def test_the_client_waits_as_long_as_the_service_asks_it_to() -> None:
+    with answering(503, retry_after="1") as (url, asked), Client(url) as client:
+        client.find(ONE)
+    assert asked[1] - asked[0] >= 0.5  # with jitter
+
+
+def test_a_call_ends_when_its_time_is_up() -> None:
+    start = time.monotonic()
+    turned_away = pytest.raises(StoreUnreachable)
+    with answering(*[503] * 1000) as (url, _), Client(url, timeout=0.5) as client, turned_away:
+        client.find(ONE)
+    assert time.monotonic() - start < 30  # and not for ever
+    with answering(503, retry_after="3600") as (url, asked), Client(url) as client, turned_away:
+        client.find(ONE)
+    assert len(asked) == 1
+
+
+def test_a_service_that_says_nothing_is_not_waited_for_longer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with Client(url, timeout=0.3) as client, pytest.raises(StoreUnreachable, match="does not answer"):
+            client.find(ONE)
+
+
+def test_no_service_at_all_is_said_with_its_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as once:
+        port = once.getsockname()[1]
+    refused = pytest.raises(StoreUnreachable, match=f"{port} does not answer.*running")
+    with Client(f"http://127.0.0.1:{port}", timeout=0.3) as client, refused:
+        client.find(ONE)
+
+
+@pytest.mark.parametrize("url", ["", "localhost:80", "ftp://host", "http://"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="no address"):
+        Client(url)
+
+
+def test_tokens_are_sent_and_missing_ones_are_said(tmp_path: Path) -> None:
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=simhbase.Profile()).close()
+    (tmp_path / "tokens").write_text(f"read {'r' * 16}\nwrite {'w' * 16}\n")
+    with serving("rocksdb:store", tmp_path, "--token-file", "tokens") as service:
+        with Client(service.url) as client, pytest.raises(AccessDenied, match="token is needed"):
+            client.find(ONE)
+        with Client(service.url, token="r" * 16) as client:
+            assert client.find(ONE).matches == ()
+            with pytest.raises(AccessDenied, match="reading alone"):
+                client.add([simhbase.Document("one", ONE)])
+        with Client(service.url, token="w" * 16) as client:
+            assert client.add([simhbase.Document("one", ONE)]).added == 1
+    with pytest.raises(UsageError, match="cannot be sent"):
+        Client(service.url, token="ü\n")
