@@ -104,7 +104,6 @@ class Index:
         self.clock = clock
         self._stored = stored
         self._looked = monotonic()
-        self.metrics = metrics
         self._reader = Reader(
             store, stored.profile.index_scheme, drawer_limit, ids_limit, clock, metrics=metrics
         )
@@ -116,6 +115,15 @@ class Index:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """What is told what the index does; may be set while nothing is under way."""
+        return self._reader.metrics
+
+    @metrics.setter
+    def metrics(self, metrics: Metrics | None) -> None:
+        self._reader = replace(self._reader, metrics=metrics)
 
     def close(self) -> None:
         """Closes the store; may be called twice."""

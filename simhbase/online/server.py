@@ -124,4 +124,5 @@ def logging_config(level: str) -> dict[str, Any]:
         "formatters": {"lines": {"()": "simhbase.online.request_log.JsonLines"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": level.upper()},
+        "loggers": {"simhbase": {"handlers": []}},  # without that of the command line
     }
