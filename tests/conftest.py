@@ -13,6 +13,7 @@ from tests.cluster import Cluster, started
 from tests.local_spark import local_spark
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
 # A shell starts what it runs in the background with Ctrl-C ignored, and children would inherit that from us.
@@ -23,9 +24,13 @@ if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadlin
     settings.load_profile("simhbase")
 
 # Marks of tests that run only if their option is given.
-MARKS = ("full", "hbase", "hbase_cluster", "spark")
+MARKS = ("full", "hbase", "hbase_cluster", "spark", "browser")
 MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster"}
-TOGETHER = (*MODES, "spark")  # of which each has its own process, which starts what the tests run on
+TOGETHER = (
+    *MODES,
+    "spark",
+    "browser",
+)  # of which each has its own process, which starts what the tests run on
 # For so few rows, Java's better compiler takes as long as all the rest.
 QUICKLY_COMPILED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 # PySpark leaves its connections to Java to the garbage collector, and compares versions by distutils.
@@ -35,6 +40,9 @@ OF_PYSPARK = ("unclosed <socket:ResourceWarning", "(The )?distutils:DeprecationW
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run the tests marked full, which take long")
     parser.addoption("--spark", action="store_true", help="also run the tests marked spark, which need Java")
+    parser.addoption(
+        "--browser", action="store_true", help="also run the tests marked browser, which need Chromium"
+    )
     for mark, mode in MODES.items():
         parser.addoption(
             option(mark),
@@ -57,10 +65,11 @@ def pytest_configure(config: pytest.Config) -> None:
         line = f"{mark}: needs HBase as scripts/hbase starts it with {mode}; runs with {option(mark)} only"
         config.addinivalue_line("markers", line)
     config.addinivalue_line("markers", "spark: needs Java 8, 11 or 17; runs with --spark only")
+    config.addinivalue_line("markers", "browser: needs Chromium; runs with --browser only")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """One process runs all tests on one HBase, or on Spark, and starts it."""
+    """One process runs all tests on one HBase, on Spark or in the browser, and starts it."""
     for mark in TOGETHER:
         if item.get_closest_marker(mark):
             item.add_marker(pytest.mark.xdist_group(mark))
@@ -116,6 +125,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark of two threads for all tests; where there is no Java it does not start, and they fail."""
     with local_spark(tmp_path_factory.mktemp("spark"), **QUICKLY_COMPILED) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests; where there is none they fail."""
+    from tests.browser import chromium
+
+    with chromium() as started:
+        yield started
 
 
 def running(mark: str) -> AbstractContextManager[Cluster]:

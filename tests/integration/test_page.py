@@ -1,0 +1,423 @@
+"""The service's page, in a browser, over a running service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import simhbase
+from simhbase import Document, Profile
+from tests.browser import Tab, tab
+from tests.service import Service, serving
+
+pytestmark = pytest.mark.browser
+
+CHINESE = (
+    "今天上午，北京市气象台发布大风蓝色预警信号，预计今天夜间到明天白天，本市大部分地区有五级左右偏北风，阵风七级左右，"
+    "山区阵风可达八级以上，请注意防范。气象专家提醒，大风天气里行人应当远离广告牌和临时搭建物，驾驶人员应当减速慢行。"
+)
+ENGLISH = (
+    "The council has decided to build a new bridge across the river, the mayor said on Monday. Work on the "
+    "piers will begin in spring, and the bridge is to be open to pedestrians, cyclists and trams by the end "
+    "of next year. The old bridge, which was damaged by the flood last summer, will be closed and taken down."
+)
+EVIL_ID = "<img src=x onerror=\"document.title='hacked'\">"
+EVIL_TEXT = (
+    f"{EVIL_ID} <script>document.title='hacked'</script> said the spokesman of the ministry of silly tests"
+)
+CROWD = "One page of a portal that everybody has copied, with the same words in each of a thousand documents."
+DOCUMENTS = [
+    Document("weather/1", CHINESE),
+    Document("weather/2", CHINESE.replace("；", "，") + "！"),
+    Document("bridge/1", ENGLISH),
+    Document("bridge/2", ENGLISH.replace("Monday", "Tuesday")),
+    Document("bridge/3", ENGLISH.upper()),
+    Document(EVIL_ID, EVIL_TEXT),
+    *(Document(f"crowd/{number}", CROWD) for number in range(1001)),
+]
+TOKENS = "read reader-token-0123456789\nwrite writer-token-0123456789\n"
+CONTRAST = Path(__file__).parents[1].joinpath("contrast.js").read_text("utf-8")
+
+Open = Callable[..., Tab]
+
+
+def stored(folder: Path, documents: list[Document], profile: Profile) -> str:
+    """The URL of a store with documents."""
+    url = f"rocksdb:{folder}/store"
+    with simhbase.open(url, create=profile) as index:
+        index.add(documents)
+    return url
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("page")
+    with serving(stored(folder, DOCUMENTS, Profile()), folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One that asks for tokens, takes 1 MiB at most, and compares by sketches."""
+    folder = tmp_path_factory.mktemp("guarded")
+    tokens = folder / "tokens"
+    tokens.write_text(TOKENS)
+    tokens.chmod(0o600)
+    url = stored(folder, DOCUMENTS[:5], Profile(scheme="minhash"))
+    with serving(url, folder, "--token-file", tokens, "--max-body", 1) as running:
+        yield running
+
+
+@pytest.fixture
+def at(browser: Browser) -> Iterator[Open]:
+    """Opens tabs at a service."""
+    with ExitStack() as tabs:
+        yield lambda service, **options: tabs.enter_context(tab(browser, service.url, **options))
+
+
+def search(page: Page, text: str) -> None:
+    page.get_by_label("Text", exact=True).fill(text)
+    page.keyboard.press("Control+Enter")
+
+
+def heading(page: Page) -> str:
+    found = page.get_by_role("heading", level=2).first
+    found.wait_for()
+    return found.inner_text()
+
+
+def test_a_text_is_found_with_distance_bits_and_drawers(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open()
+    search(page, ENGLISH)
+    assert heading(page).startswith("3 matches")
+    first = page.get_by_role("listitem").first
+    expect(first).to_contain_text("bridge/1")
+    expect(first).to_contain_text("same fingerprint")
+    expect(first).to_contain_text("all 10 drawers")
+    expect(first.get_by_role("img")).to_have_accessible_name("0 bits of 64 differ; 5 of 5 blocks agree")
+    third = page.get_by_role("listitem").nth(2)
+    expect(third).to_contain_text(re.compile(r"\d bits? apart"))
+    expect(third).to_contain_text(re.compile(r"\d+ of 10 drawers: "))
+    opened.keep("find")
+
+
+def test_what_was_read_is_told_when_it_is_asked_for(at: Open, service: Service) -> None:
+    page = at(service).open()
+    search(page, CHINESE)
+    page.get_by_role("main").get_by_text("What was read for this").click()
+    drawers = page.get_by_role("region", name="Drawers")
+    expect(drawers.get_by_role("row")).to_have_count(11)
+    expect(page.get_by_role("region", name="Candidates")).to_contain_text("match")
+
+
+def test_a_text_that_is_not_stored_has_no_match(at: Open, service: Service) -> None:
+    page = at(service).open()
+    search(page, "Something else altogether, of which nobody here has ever heard a single word before today.")
+    assert heading(page).startswith("Nothing near it is stored")
+
+
+def test_a_text_without_features_is_said_to_have_no_fingerprint(at: Open, service: Service) -> None:
+    page = at(service).open()
+    page.get_by_role("button", name="Find").click()
+    expect(page.get_by_role("main").get_by_text("No text yet")).to_be_visible()
+    expect(page.get_by_label("Text", exact=True)).to_be_focused()
+    for text, features in (("？！", 0), ("one", 1)):
+        search(page, text)
+        expect(page.get_by_role("main").get_by_text("This text has no fingerprint")).to_be_visible()
+        expect(page.get_by_role("main").get_by_text(f"the text has {features} distinct")).to_be_visible()
+
+
+def test_a_list_that_a_limit_has_cut_says_so(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open()
+    search(page, CROWD)
+    assert heading(page).startswith("1,000 matches")
+    expect(page.get_by_role("main").get_by_text("There may be more", exact=True)).to_be_visible()
+
+
+def test_two_texts_are_marked_where_their_words_differ(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open("#/compare")
+    page.get_by_label("One text", exact=True).fill(CHINESE)
+    page.get_by_label("Another text", exact=True).fill(CHINESE.replace("蓝色", "黄色") + "（记者 王小明）")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("main").get_by_text("bits apart, Jaccard similarity 0.")).to_be_visible()
+    one, other = (page.get_by_role("region", name=f"{name} text, marked") for name in ("One", "Another"))
+    assert one.locator("del").all_inner_texts() == ["蓝色", ""]
+    assert other.locator("ins").all_inner_texts() == ["黄色", "记者 王小明"]
+    assert one.inner_text() == CHINESE
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    expect(other.locator(".current")).to_have_text("记者 王小明")
+    page.keyboard.press("p")
+    expect(one.locator(".current")).to_have_text("蓝色")
+    opened.keep("compare")
+
+
+def test_a_match_is_compared_with_its_own_file(at: Open, service: Service) -> None:
+    page = at(service).open()
+    search(page, ENGLISH)
+    page.get_by_role("link", name="bridge/2").wait_for()
+    drop(page, "li:nth-child(3)", "bridge.txt", ENGLISH.replace("Monday", "Tuesday"))
+    marked = page.get_by_role("region", name="Text of bridge/2, marked")
+    marked.wait_for()
+    assert marked.locator("ins").all_inner_texts() == ["Tuesday"]
+    page.go_back()
+    expect(page.get_by_role("link", name="bridge/2")).to_be_visible()
+    page.get_by_role("button", name="Compare with the text of bridge/2").click()
+    expect(page.get_by_label("Text of bridge/2", exact=True)).to_be_focused()
+    expect(page.get_by_label("Text that was looked up", exact=True)).to_have_value(ENGLISH)
+
+
+def drop(page: Page, selector: str, name: str, text: str) -> None:
+    """Drops a file on an element."""
+    data = page.evaluate_handle(
+        """([name, text]) => {
+          const data = new DataTransfer();
+          data.items.add(new File([text], name));
+          return data;
+        }""",
+        [name, text],
+    )
+    page.dispatch_event(selector, "drop", {"dataTransfer": data})
+
+
+def test_files_are_read_in_their_encodings_and_pages_without_their_markup(
+    at: Open, service: Service, tmp_path: Path
+) -> None:
+    opened = at(service)
+    page = opened.open()
+    chosen = page.get_by_label("File for: Text")
+    old, html, binary = (tmp_path / name for name in ("old.txt", "page.html", "picture.txt"))
+    old.write_bytes(CHINESE.encode("gb18030"))
+    chosen.set_input_files(old)
+    expect(page.get_by_label("Text", exact=True)).to_have_value(CHINESE)
+    assert heading(page).startswith("2 matches")
+    html.write_text(
+        f"<nav>Home</nav><script>document.title='hacked'</script>{EVIL_ID}"
+        f"<article><h1>Weather</h1><p>{CHINESE}</p></article>"
+    )
+    chosen.set_input_files(html)
+    expect(page.get_by_label("Text", exact=True)).to_have_value(f"Weather\n{CHINESE}")
+    assert page.title() == "Find · simhbase"
+    # Read by a parser that runs nothing, and whose documents have the policy of the page, too.
+    assert all("violates the following Content Security Policy" in error for error in opened.errors)
+    opened.errors.clear()
+    binary.write_bytes(b"\x89PNG\x00\x01\xff")
+    chosen.set_input_files(binary)
+    expect(
+        page.get_by_role("main").get_by_text("picture.txt is no text in UTF-8, UTF-16 or GB18030.")
+    ).to_be_visible()
+
+
+def test_a_person_walks_among_near_duplicates_and_back(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open("#/document")
+    page.get_by_label("Id of a document").fill("bridge/1")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main").get_by_text("2 documents are near it")).to_be_visible()
+    page.get_by_role("link", name="bridge/2").click()
+    expect(page.get_by_role("heading", level=2)).to_contain_text("bridge/2")
+    page.get_by_role("listitem").filter(has_text="apart").get_by_role("link", name="bridge/3").click()
+    way = page.get_by_role("navigation", name="The way here")
+    expect(way.get_by_role("link")).to_have_text(["bridge/1", "bridge/2", "bridge/3"])
+    expect(page.get_by_role("main").get_by_text("on your way").first).to_be_visible()
+    opened.keep("walk")
+    way.get_by_role("link", name="bridge/1").click()
+    expect(way.get_by_role("link")).to_have_count(0)
+    page.go_back()
+    expect(page.get_by_role("heading", level=2)).to_contain_text("bridge/3")
+
+
+def test_an_id_that_is_not_stored_is_said_to_be_so(at: Open, service: Service) -> None:
+    page = at(service).open("#/document/nobody%2Fhere")
+    expect(page.get_by_role("alert")).to_contain_text("No document is stored under this id")
+    page.get_by_label("Id of a document").fill("..")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main").get_by_text("No browser can ask for this id")).to_be_visible()
+
+
+def test_the_store_shows_its_counts_profile_and_state(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open("#/store")
+    expect(page.get_by_role("main").get_by_text("The service and its store answer.")).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("1,007")).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("counted")).to_be_visible()
+    expect(page.get_by_role("main").get_by_text(service.get("/v1/status").json["profile"])).to_be_visible()
+    expect(page.locator("#state")).to_have_text("ready")
+    opened.keep("store")
+
+
+def test_markup_in_texts_and_ids_stays_text(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open()
+    search(page, EVIL_TEXT)
+    page.get_by_role("link", name=EVIL_ID).click()
+    expect(page.get_by_role("heading", level=2)).to_contain_text(EVIL_ID)
+    opened.open("#/compare")
+    page.get_by_label("One text", exact=True).fill(EVIL_TEXT)
+    page.get_by_label("Another text", exact=True).fill(f"{EVIL_TEXT} <svg onload=alert(1)> other")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("region", name="Another text, marked")).to_contain_text(
+        "<svg onload=alert(1)> other"
+    )
+    assert page.locator("main img, main script").count() == 0
+    assert page.title() == "Compare · simhbase"
+
+
+def test_a_service_with_tokens_asks_once_and_refuses_wrong_ones(at: Open, guarded: Service) -> None:
+    opened = at(guarded)
+    page = opened.open()
+    search(page, ENGLISH)
+    expect(page.get_by_text("This service asks for a token.")).to_be_visible()
+    token = page.get_by_label("Token", exact=True)
+    expect(token).to_be_focused()
+    opened.keep("token")
+    token.fill("a wrong one")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("The service refused this token")).to_be_visible()
+    token.fill("reader-token-0123456789")
+    page.keyboard.press("Enter")
+    assert heading(page).startswith("3 matches")
+    expect(page.get_by_role("listitem").nth(2)).to_contain_text(re.compile(r"0\.\d\d similar"))
+    assert page.evaluate("[localStorage.length, document.cookie, sessionStorage.length]") == [0, "", 1]
+    page.reload()
+    search(page, CHINESE)
+    assert heading(page).startswith("2 matches")
+    page.get_by_role("navigation", name="Views").get_by_role("link", name="Store").click()
+    page.get_by_role("button", name="Forget the token").click()
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_who_gives_no_token_is_told_what_that_means(at: Open, guarded: Service) -> None:
+    page = at(guarded).open()
+    search(page, ENGLISH)
+    page.get_by_role("button", name="Not now").click()
+    expect(page.get_by_role("alert")).to_contain_text("No token")
+
+
+def test_a_text_that_is_too_large_is_said_to_be_so(at: Open, guarded: Service) -> None:
+    page = at(guarded).open()
+    page.evaluate("sessionStorage.setItem('simhbase.token', 'reader-token-0123456789')")
+    page.get_by_label("Text", exact=True).evaluate(
+        "(area, text) => { area.value = text; }", f"{ENGLISH}\n" * 4000
+    )
+    page.get_by_role("button", name="Find").click()
+    expect(page.get_by_role("alert")).to_contain_text("Too large")
+
+
+def test_a_service_that_is_gone_is_told_in_words_and_loses_no_text(
+    at: Open, browser: Browser, tmp_path: Path
+) -> None:
+    with serving(stored(tmp_path, DOCUMENTS[:3], Profile()), tmp_path) as service:
+        opened = at(service)
+        page = opened.open()
+        search(page, ENGLISH)
+        heading(page)
+        service.stop()
+        page.get_by_role("button", name="Find").click()
+        expect(page.get_by_role("alert")).to_contain_text("The service does not answer")
+        expect(page.get_by_label("Text", exact=True)).to_have_value(ENGLISH)
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        expect(page.locator("#state")).to_have_text("not reachable")
+        opened.keep("error")
+
+
+def test_everything_is_reached_by_keyboard_with_a_visible_focus(at: Open, service: Service) -> None:
+    page = at(service).open()
+    expect(page.locator("#state")).to_have_text("ready")
+    page.keyboard.press("/")
+    expect(page.get_by_label("Text", exact=True)).to_be_focused()
+    page.keyboard.type("x/y")
+    expect(page.get_by_label("Text", exact=True)).to_have_value("x/y")
+    search(page, ENGLISH)
+    heading(page)
+    page.get_by_role("link", name="Skip to the content").focus()
+    reached = ["Skip to the content"]
+    for _ in range(24):
+        page.keyboard.press("Tab")
+        name, visible = page.evaluate(FOCUSED)
+        reached.append(name)
+        assert visible, name
+        if name == "What was read for this":
+            break
+    assert reached == [
+        "Skip to the content",
+        "simhbase",
+        "Find",
+        "Compare",
+        "Walk",
+        "Store",
+        "ready",
+        "File for: Text",
+        "Text",
+        "Find",
+        *reached[10:-1],
+        "What was read for this",
+    ]
+    assert reached[10:-1] == [
+        each
+        for match in ("bridge/1", *(name for name in reached[12:-1] if name.startswith("bridge")))
+        for each in (match, f"Compare with the text of {match}")
+    ]
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Drawers")).to_be_visible()
+
+
+FOCUSED = """() => {
+  const element = document.activeElement;
+  const name = element.getAttribute("aria-label") || element.labels?.[0]?.innerText || element.innerText;
+  const shown = element.classList.contains("unseen") ? element.nextElementSibling : element;
+  return [name.trim(), getComputedStyle(shown).outlineStyle !== "none"];
+}"""
+
+
+def test_a_phone_shows_everything_without_scrolling_aside(at: Open, service: Service) -> None:
+    opened = at(service, viewport={"width": 360, "height": 740})
+    page = opened.open()
+    for view, name in (
+        ("", "find"),
+        ("#/compare", "compare"),
+        ("#/document/bridge%2F1", "walk"),
+        ("#/store", "store"),
+    ):
+        opened.open(view)
+        if name == "find":
+            search(page, EVIL_TEXT)
+        if name == "compare":
+            page.get_by_label("One text", exact=True).fill("long" * 100)
+            page.get_by_label("Another text", exact=True).fill(CHINESE)
+            page.keyboard.press("Control+Enter")
+        page.locator(".found > *").last.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") == 360, name
+        opened.keep(f"phone-{name}")
+
+
+def test_every_text_stands_out_from_its_ground_in_light_and_dark(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open()
+    search(page, ENGLISH)
+    heading(page)
+    assert_readable(opened, "find")
+    opened.open("#/compare")
+    page.get_by_label("One text", exact=True).fill(ENGLISH)
+    page.get_by_label("Another text", exact=True).fill(ENGLISH.replace("Monday", "Tuesday"))
+    page.keyboard.press("Control+Enter")
+    page.locator(".marked ins").first.wait_for()
+    assert_readable(opened, "compare")
+
+
+def assert_readable(opened: Tab, name: str) -> None:
+    for scheme in ("light", "dark"):
+        opened.page.emulate_media(color_scheme=scheme)
+        assert opened.page.evaluate(CONTRAST) == []
+        ground = opened.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        assert (scheme == "dark") == (sum(map(int, re.findall(r"\d+", ground)[:3])) < 3 * 128)
+        opened.keep(f"{scheme}-{name}")
