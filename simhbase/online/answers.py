@@ -94,7 +94,8 @@ class FindRequest(Bounds):
 
     @model_validator(mode="after")
     def _one_or_several(self) -> Self:
-        if (self.text is None) == (self.texts is None):
+        given = self.model_fields_set & {"text", "texts"}
+        if len(given) != 1 or getattr(self, *given) is None:
             raise ValueError("give either text or texts")
         return self
 
@@ -128,8 +129,8 @@ class DocumentsRequest(BaseModel):
 
     @model_validator(mode="after")
     def _one_or_several(self) -> Self:
-        one = (self.id is not None, self.text is not None)
-        if one not in ((True, True), (False, False)) or any(one) == (self.documents is not None):
+        given = self.model_fields_set & {"id", "text", "documents"}
+        if given not in ({"id", "text"}, {"documents"}) or None in (getattr(self, each) for each in given):
             raise ValueError("give either id and text, or documents")
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Security
+from fastapi import FastAPI
 from pydantic import BaseModel
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
@@ -46,6 +46,14 @@ _FAILURES = _failures(
     }
 )
 _UNKNOWN = _failures({404: "No document is stored under this id."})
+_ADDED: _Responses = {
+    200: {
+        "links": {
+            name: {"operationId": name, "parameters": {"id": "$request.body#/id"}}
+            for name in ("get", "neighbours", "delete")
+        }
+    }
+}
 _NUMBERS: _Responses = {200: {"content": {"text/plain": {}}, "description": "Prometheus's text format."}}
 
 
@@ -80,8 +88,7 @@ async def _page() -> FileResponse:
 
 
 def _add_routes(app: FastAPI, service: Service) -> None:
-    reads = [Security(service.requires("read"))]
-    writes = [Security(service.requires("write"))]
+    reads, writes = service.requirements("read"), service.requirements("write")
 
     app.post(
         "/v1/find",
@@ -93,6 +100,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         DOCUMENTS,
         dependencies=writes,
         response_model=answers.AddAnswer,
+        responses=_ADDED,
         openapi_extra=_body(answers.DocumentsRequest, _LINES),
     )(service.add)
     app.get(

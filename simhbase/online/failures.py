@@ -8,8 +8,10 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from simhbase.errors import BadInput, Overloaded, ReadOnly, RetryableError, SimhbaseError, StoreBusy, TimedOut
 from simhbase.logs import logger
@@ -109,7 +111,18 @@ def _printable(text: str) -> str:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return refused(error.status_code, _printable(str(error.detail)), error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(sorted(_methods(request)))
+    return refused(error.status_code, _printable(str(error.detail)), headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """Those of all routes of the path that was asked for; Starlette names those of the first one alone."""
+    routes = [route for route in request.app.routes if isinstance(route, APIRoute)]
+    asked = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    same = [route for route in asked if route.path == asked[0].path]
+    return {method for route in same for method in route.methods or ()}
 
 
 async def _of_library(request: Request, error: Exception) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from ipaddress import ip_address
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -98,7 +99,9 @@ class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 whose requests come in within a time, with headers of a size: a connection that dawdles is
     closed."""
 
-    limits = Limits()
+    def __init__(self, limits: Limits, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._limits = limits
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Starts the clock for the first request."""
@@ -120,7 +123,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._timer is None:
                 self._start_timer()
         super().data_received(data)
-        if self._in_headers and self._header_bytes > self.limits.header_bytes:
+        if self._in_headers and self._header_bytes > self._limits.header_bytes:
             self.send_400_response("The headers are too large.")
 
     def on_headers_complete(self) -> None:
@@ -136,7 +139,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _start_timer(self) -> None:
-        seconds = self.limits.receive_seconds + LEFT_TO_ANSWER
+        seconds = self._limits.receive_seconds + LEFT_TO_ANSWER
         self._timer = self.loop.call_later(seconds, self._too_slow)
 
     def _stop_timer(self) -> None:

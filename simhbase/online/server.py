@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
@@ -74,7 +75,7 @@ def serve(
         Worker(settings),
         factory=True,
         workers=workers,
-        http=BoundedProtocol,
+        http=partial(BoundedProtocol, settings.limits),  # type: ignore[arg-type]  # is called like a class
         ws="none",
         loop="uvloop",
         lifespan="on",

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from fastapi import Query, Request, Security
+from fastapi import Query, Request, Security, params
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ValidationError
@@ -73,25 +73,9 @@ class Service:
         self._checks.close()
         self._index.close()
 
-    def requires(self, role: Role) -> Callable[[_Given], Awaitable[None]]:
-        """A dependency that lets in whom a token allows so much. Raises HTTPException."""
-
-        async def check(given: _Given) -> None:
-            if self._tokens is None:
-                return
-            if given is None:
-                raise HTTPException(
-                    401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
-                )
-            found = self._tokens.role(given.credentials.encode("latin-1"))  # as it was decoded
-            if found is None:
-                raise HTTPException(
-                    401, "this token is unknown here", {"WWW-Authenticate": 'Bearer error="invalid_token"'}
-                )
-            if role == "write" and found != "write":
-                raise HTTPException(403, "this token allows reading alone: writing needs another")
-
-        return check
+    def requirements(self, role: Role) -> list[params.Depends]:
+        """What a route depends on that asks for so much: a token that allows it, where there are tokens."""
+        return [] if self._tokens is None else [Security(_requirement(self._tokens, role))]
 
     async def find(self, request: Request) -> Response:
         """Finds the stored near-duplicates of texts."""
@@ -190,6 +174,25 @@ class Service:
             counted = _Counted(datetime.now(UTC), time.monotonic(), answers.counts(stats))
             self._counted = counted
         return counted
+
+
+def _requirement(tokens: Tokens, role: Role) -> Callable[[_Given], Awaitable[None]]:
+    """Lets in whom a token allows so much. Raises HTTPException."""
+
+    async def check(given: _Given) -> None:
+        if given is None:
+            raise HTTPException(
+                401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+            )
+        found = tokens.role(given.credentials.encode("latin-1"))  # as it was decoded
+        if found is None:
+            raise HTTPException(
+                401, "this token is unknown here", {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            )
+        if role == "write" and found != "write":
+            raise HTTPException(403, "this token allows reading alone: writing needs another")
+
+    return check
 
 
 def _answer(values: BaseModel) -> Response:

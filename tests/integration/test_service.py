@@ -252,6 +252,9 @@ def test_a_request_id_that_would_harm_a_log_is_replaced(service: Service, given:
         b'{"texts": "abc"}',
         b'{"texts": [1]}',
         b'{"text": "a", "texts": ["b"]}',
+        b'{"text": "a", "texts": null}',
+        b'{"id": "a", "text": "b", "documents": null}',
+        b'{"id": "a"}',
         b"{}",
         b'{"text": "a b c d", "k": true}',
         b'{"text": "a b c d", "k": "1"}',
@@ -314,6 +317,7 @@ def test_paths_lead_nowhere_else(service: Service, path: str) -> None:
 def test_another_method_is_refused_and_says_which_there_are(service: Service) -> None:
     answer = service.get("/v1/find")
     assert (answer.status, answer.code, answer.headers["allow"]) == (405, "method_not_allowed", "POST")
+    assert service.post("/v1/documents/one", {}).headers["allow"] == "DELETE, GET"
 
 
 def test_answers_keep_browsers_in_bounds(service: Service) -> None:

@@ -1,0 +1,413 @@
+"""What a service survives: wrong tokens, too much, too slow, random requests, and its own end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simhbase
+from tests.command_line import environment, run_alone, texts
+from tests.examples import ROOT
+from tests.service import Answer, Service, serving
+
+READ, WRITE = "reading-is-allowed-with-this", "writing-is-allowed-with-this"
+BEARER = {"Authorization": f"Bearer {WRITE}"}
+ONE = texts(1)[0]
+
+
+def store_in(folder: Path, **profile: Any) -> str:
+    url = f"rocksdb:{folder}/store"
+    simhbase.open(url, create=simhbase.Profile(**profile)).close()
+    return url
+
+
+@contextmanager
+def with_tokens(folder: Path, *options: object) -> Iterator[Service]:
+    tokens = folder / "tokens"
+    tokens.write_text(f"# who may ask\n\nread {READ} a reader\nwrite  {WRITE}\n")
+    tokens.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    with serving(store_in(folder), folder, "--token-file", tokens, *options) as service:
+        yield service
+
+
+def document(number: int = 1) -> dict[str, str]:
+    return {"id": f"d{number}", "text": texts(1, seed=number)[0]}
+
+
+def asked(service: Service, token: str | None, path: str = "/v1/find", **value: Any) -> Answer:
+    headers = {} if token is None else {"Authorization": token}
+    return service.post(path, value or {"text": ONE}, **headers)
+
+
+# --- tokens ---
+
+
+def test_tokens_allow_reading_or_writing_and_nothing_else(tmp_path: Path) -> None:
+    with with_tokens(tmp_path) as service:
+        for token in (
+            None,
+            "",
+            "Bearer",
+            f"Basic {READ}",
+            f"Bearer {READ}x",
+            f"Bearer {READ[:-1]}",
+            "Bearer é",
+        ):
+            refused = asked(service, token)
+            assert (refused.status, refused.code) == (401, "unauthorized"), token
+            assert refused.headers["www-authenticate"].startswith("Bearer")
+        assert asked(service, f"Bearer {READ}").status == 200
+        assert asked(service, f"bearer {WRITE}").status == 200
+        assert asked(service, f"Bearer {WRITE}", "/v1/documents", **document()).json["added"] == 1
+        for method, path in (("POST", "/v1/documents"), ("DELETE", "/v1/documents/d1")):
+            body = None if method == "DELETE" else b'{"id": "d2", "text": "a b c d"}'
+            headers = {"Authorization": f"Bearer {READ}", "Content-Type": "application/json"}
+            refused = service.send(method, path, body, headers)
+            assert (refused.status, refused.code) == (403, "forbidden")
+        for path in ("/v1/status", "/metrics", "/v1/documents/d1", "/v1/documents/d1/neighbours"):
+            assert service.get(path).status == 401
+            assert service.get(path, Authorization=f"Bearer {READ}").status == 200
+        for path in ("/healthz", "/readyz", "/openapi.json"):
+            assert service.get(path).status == 200
+        assert service.get("/healthz", Host="any.name.example").status == 200
+        assert READ not in str(service.logged())
+
+
+def test_a_token_file_that_changes_is_read_again_and_a_wrong_one_changes_nothing(tmp_path: Path) -> None:
+    other = "another-token-for-reading"
+    with with_tokens(tmp_path) as service:
+        changed = tmp_path / "changed"
+        changed.write_text(f"read {other}\n")
+        changed.rename(tmp_path / "tokens")
+        await_status(service, other, 200)
+        assert asked(service, f"Bearer {READ}").status == 401
+        (tmp_path / "tokens").write_text("nonsense\n")
+        await_logged(service, "the tokens stay as they were")
+        assert asked(service, f"Bearer {other}").status == 200
+        (tmp_path / "tokens").write_text(f"read {READ}\n")
+        await_status(service, READ, 200)
+        assert asked(service, f"Bearer {other}").status == 401
+
+
+def await_status(service: Service, token: str, status: int) -> None:
+    deadline = time.monotonic() + 30
+    while asked(service, f"Bearer {token}").status != status:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def await_logged(service: Service, text: str) -> None:
+    deadline = time.monotonic() + 30
+    while not any(text in line["message"] for line in service.logged()):
+        assert time.monotonic() < deadline
+        asked(service, "Bearer x")
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "cannot be read"),
+        ("", "has no tokens"),
+        ("# nothing\n", "has no tokens"),
+        ("admin 0123456789abcdef\n", "line 1: 'read TOKEN' or 'write TOKEN'"),
+        ("read\n", "line 1: 'read TOKEN'"),
+        ("write short\n", "line 1: a token has at least 16 characters"),
+    ],
+)
+def test_a_wrong_token_file_is_refused_without_what_it_says(
+    tmp_path: Path, content: str | None, problem: str
+) -> None:
+    if content is not None:
+        (tmp_path / "tokens").write_text(content)
+    done = run_alone("serve", "--store", store_in(tmp_path), "--token-file", "tokens", cwd=tmp_path)
+    assert done.returncode == 2
+    assert problem in done.stderr.decode()
+    assert "0123456789abcdef" not in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+# --- how it starts ---
+
+
+def test_others_are_let_in_with_tokens_only(tmp_path: Path) -> None:
+    done = run_alone("serve", "--store", store_in(tmp_path), "--host", "0.0.0.0", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--token-file" in done.stderr.decode()
+
+
+def test_a_port_that_is_in_use_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_alone("serve", "--store", store_in(tmp_path), "--port", port, cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1, port {port}" in done.stderr.decode()
+
+
+def test_a_store_that_is_not_there_ends_it_with_10(tmp_path: Path) -> None:
+    done = run_alone("serve", "--store", "rocksdb:nothing", "--port", 0, cwd=tmp_path)
+    assert done.returncode == 10
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_store_that_another_process_writes_to_ends_it_with_13(tmp_path: Path) -> None:
+    url = store_in(tmp_path)
+    with simhbase.open(url):
+        assert run_alone("serve", "--store", url, "--port", 0, cwd=tmp_path).returncode == 13
+        with serving(url, tmp_path, "--read-only") as service:
+            refused = service.post("/v1/documents", document())
+            assert (refused.status, refused.code) == (403, "read_only")
+            assert service.get("/v1/status").json["access"] == "read"
+
+
+def test_an_embedded_store_has_one_process_unless_they_only_read(tmp_path: Path) -> None:
+    url = store_in(tmp_path)
+    with simhbase.open(url) as index:
+        index.add([simhbase.Document("one", ONE)])
+    done = run_alone("serve", "--store", url, "--workers", 2, "--port", 0, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--read-only" in done.stderr.decode()
+    with serving(url, tmp_path, "--workers", 2, "--read-only") as service:
+        for _ in range(20):
+            (lookup,) = service.post("/v1/find", {"text": ONE}).json["lookups"]
+            assert [match["id"] for match in lookup["matches"]] == ["one"]
+        numbers = service.get("/metrics").body.decode().splitlines()
+        (line,) = [each for each in numbers if each.startswith("simhbase_lookups_total")]
+        assert float(line.split()[1]) == 20  # of both processes
+
+
+# --- limits ---
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("limited")
+    options = ("--max-body", 1, "--max-batch", 10, "--timeout", 2)
+    with serving(store_in(folder), folder, *options) as service:
+        yield service
+
+
+def opened(service: Service, seconds: float = 60) -> socket.socket:
+    return socket.create_connection((service.address.hostname, service.address.port), seconds)
+
+
+def test_a_body_that_is_too_large_is_refused_by_its_length_and_while_it_comes(limited: Service) -> None:
+    kind = {"Content-Type": "application/json"}
+    large = limited.send("POST", "/v1/find", b" " * (1 << 21), kind)
+    assert (large.status, large.code) == (413, "too_large")
+    chunks = (b" " * (1 << 16) for _ in range(32))
+    endless = limited.send("POST", "/v1/find", chunks, kind)
+    assert (endless.status, endless.code) == (413, "too_large")
+    assert limited.get("/healthz").status == 200
+
+
+def test_a_batch_that_is_too_large_is_refused(limited: Service) -> None:
+    assert limited.post("/v1/find", {"texts": ["x"] * 10}).status == 200
+    refused = limited.post("/v1/find", {"texts": ["x"] * 11})
+    assert (refused.status, refused.code) == (413, "too_large")
+    refused = limited.post("/v1/documents", {"documents": [document(each) for each in range(11)]})
+    assert (refused.status, refused.code) == (413, "too_large")
+    assert limited.get("/v1/documents/d0").status == 404
+
+
+def test_a_body_that_comes_slowly_is_not_waited_for(limited: Service) -> None:
+    def dripping() -> Iterator[bytes]:
+        for _ in range(600):
+            yield b" "
+            time.sleep(0.05)
+
+    try:
+        answer = limited.send("POST", "/v1/find", dripping(), {"Content-Type": "application/json"})
+    except (ConnectionError, HTTPException):
+        return  # the connection was closed while it was written to
+    assert (answer.status, answer.code) == (408, "too_slow")
+
+
+def test_headers_that_come_slowly_end_the_connection(limited: Service) -> None:
+    with closing(opened(limited, 20)) as slow:
+        slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+        assert slow.recv(1000) == b""
+    with closing(opened(limited, 20)) as silent:
+        assert silent.recv(1000) == b""
+
+
+def test_many_slow_connections_keep_nobody_else_out(limited: Service) -> None:
+    with ExitStack() as slow:
+        for _ in range(200):
+            each = slow.enter_context(closing(opened(limited)))
+            each.sendall(b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
+        assert limited.post("/v1/find", {"text": ONE}).status == 200
+
+
+def test_headers_that_are_too_large_are_refused(limited: Service) -> None:
+    with closing(opened(limited)) as large:
+        large.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: ")
+        with suppress(ConnectionError):
+            for _ in range(100):
+                large.sendall(b"x" * 10_000)
+            assert b"200" not in large.recv(1000)
+    assert limited.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS
+        b"GARBAGE\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET \xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET http://[::1/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET //evil.example/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade, close\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+    ids=lambda sent: ascii(sent[:30]),
+)
+def test_what_is_no_request_harms_nobody(limited: Service, sent: bytes) -> None:
+    with closing(opened(limited)) as odd:
+        odd.sendall(sent)
+        answer = odd.recv(100)
+        assert not answer.startswith(b"HTTP/1.1 5")
+    assert limited.get("/healthz").status == 200
+
+
+# --- the OpenAPI document ---
+
+
+def test_examples_of_the_api_document_are_answered(tmp_path: Path) -> None:
+    with serving(store_in(tmp_path), tmp_path) as service:
+        paths = service.get("/openapi.json").json["paths"]
+        tried = 0
+        for path, methods in paths.items():
+            for media, content in methods.get("post", {}).get("requestBody", {}).get("content", {}).items():
+                examples = [content["example"]] if "example" in content else content["schema"]["examples"]
+                assert examples
+                for example in examples:
+                    body = example.encode() if isinstance(example, str) else as_json(example)
+                    answer = service.send("POST", path, body, {"Content-Type": media})
+                    assert answer.status == 200, (path, example, answer.body)
+                    tried += 1
+        assert tried >= 6
+        for schema in service.get("/openapi.json").json["components"]["schemas"].values():
+            assert schema.get("description"), schema["title"]
+
+
+def as_json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def random_requests(folder: Path, service: Service, examples: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{service.url}/openapi.json", "--no-color"]
+    options = {
+        "--max-examples": examples,
+        "--seed": 1,
+        "--header": f"Authorization: Bearer {WRITE}",
+        "--generation-database": "none",
+        # A k above the layout's guarantee, or a similarity where there are no sketches, is as described, too.
+        "--exclude-checks": "positive_data_acceptance",
+        "--suppress-health-check": "all",
+    }
+    return subprocess.run(
+        [*command, *(str(word) for option in options.items() for word in option)],
+        cwd=folder,
+        env=environment(SCHEMATHESIS_HOOKS="tests.ndjson", PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("examples", "least"), [(8, 200), pytest.param(1500, 10_000, marks=pytest.mark.full)]
+)
+def test_random_requests_get_answers_that_the_api_document_describes(
+    tmp_path: Path, examples: int, least: int
+) -> None:
+    with with_tokens(tmp_path) as service:
+        done = random_requests(tmp_path, service, examples)
+        assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-2000:]
+        statuses = [line["status"] for line in service.logged() if "status" in line]
+        assert len(statuses) >= least
+        assert max(statuses) < 500
+        assert service.get("/readyz").status == 200
+
+
+# --- the end ---
+
+
+def test_a_stop_answers_what_was_accepted(tmp_path: Path) -> None:
+    answered: list[str] = []
+    sent: list[str] = []
+    refused = threading.Event()
+    with serving(store_in(tmp_path), tmp_path) as service:
+
+        def work(worker: int) -> None:
+            chance = random.Random(worker)
+            with closing(service.connect()) as connection:
+                connection.connect()
+                for number in range(10_000):
+                    name = f"{worker}/{number}"
+                    text = " ".join(f"{chance.randrange(1 << 32):x}" for _ in range(30))
+                    try:
+                        connection.request(
+                            "POST",
+                            "/v1/documents",
+                            as_json({"id": name, "text": text}),
+                            {"Content-Type": "application/json"},
+                        )
+                        sent.append(name)
+                        answer = connection.getresponse()
+                        body = answer.read()
+                    except (ConnectionError, HTTPException):
+                        refused.set()
+                        return
+                    assert answer.status == 200, body
+                    answered.append(name)
+
+        with ThreadPoolExecutor(8) as pool:
+            workers = [pool.submit(work, worker) for worker in range(8)]
+            while len(answered) < 200:
+                time.sleep(0.01)
+            assert service.stop() == 0
+            for worker in workers:
+                worker.result()
+        assert refused.is_set()
+    with simhbase.open(f"rocksdb:{tmp_path}/store") as index:
+        assert None not in index.fingerprints(answered)
+    lines = [line for line in service.logged() if line.get("route") == "/v1/documents"]
+    assert len(lines) == len(answered)  # none was begun and not answered
+    assert all(line["status"] == 200 for line in lines)
+
+
+def test_a_slow_request_is_answered_before_the_service_ends(tmp_path: Path) -> None:
+    many = [{"id": f"slow{number}", "text": text} for number, text in enumerate(texts(1000, words=300))]
+    with serving(store_in(tmp_path), tmp_path) as service, ThreadPoolExecutor(1) as pool:
+        under_way = pool.submit(service.post, "/v1/documents", {"documents": many})
+        while len(service.logged()) < 4:  # its own start, and a first request
+            time.sleep(0.01)
+        time.sleep(0.3)
+        os.kill(service.process.pid, signal.SIGTERM)
+        assert under_way.result().json["added"] == 1000
+        assert service.process.wait(60) == 0
