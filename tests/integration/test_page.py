@@ -116,6 +116,13 @@ def test_what_was_read_is_told_when_it_is_asked_for(at: Open, service: Service) 
     expect(page.get_by_role("region", name="Candidates")).to_contain_text("match")
 
 
+def test_a_file_is_looked_up_wherever_it_is_dropped(at: Open, service: Service) -> None:
+    page = at(service).open()
+    drop(page, "h1", "bridge.txt", ENGLISH)
+    expect(page.get_by_role("main").get_by_text(f"bridge.txt, {len(ENGLISH)} characters")).to_be_visible()
+    assert heading(page).startswith("3 matches")
+
+
 def test_a_text_that_is_not_stored_has_no_match(at: Open, service: Service) -> None:
     page = at(service).open()
     search(page, "Something else altogether, of which nobody here has ever heard a single word before today.")
@@ -138,6 +145,10 @@ def test_a_list_that_a_limit_has_cut_says_so(at: Open, service: Service) -> None
     page = opened.open()
     search(page, CROWD)
     assert heading(page).startswith("1,000 matches")
+    assert page.locator(".match").count() == 100
+    page.get_by_role("button", name="Show 900 other matches").click()
+    assert page.locator(".match").count() == 1000
+    expect(page.locator(".match:nth-child(101) a")).to_be_focused()
     expect(page.get_by_role("main").get_by_text("There may be more", exact=True)).to_be_visible()
 
 
@@ -239,6 +250,9 @@ def test_a_person_walks_among_near_duplicates_and_back(at: Open, service: Servic
 def test_an_id_that_is_not_stored_is_said_to_be_so(at: Open, service: Service) -> None:
     page = at(service).open("#/document/nobody%2Fhere")
     expect(page.get_by_role("alert")).to_contain_text("No document is stored under this id")
+    page.get_by_role("alert").evaluate("element => element.remove()")
+    page.get_by_role("button", name="Go").click()
+    expect(page.get_by_role("alert")).to_contain_text("No document is stored under this id")
     page.get_by_label("Id of a document").fill("..")
     page.keyboard.press("Enter")
     expect(page.get_by_role("main").get_by_text("No browser can ask for this id")).to_be_visible()
@@ -280,9 +294,11 @@ def test_a_service_with_tokens_asks_once_and_refuses_wrong_ones(at: Open, guarde
     token = page.get_by_label("Token", exact=True)
     expect(token).to_be_focused()
     opened.keep("token")
-    token.fill("a wrong one")
-    page.keyboard.press("Enter")
-    expect(page.get_by_text("The service refused this token")).to_be_visible()
+    for wrong in ("wrong-token-0123456789", "错的"):
+        token.fill(wrong)
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("The service refused this token")).to_be_visible()
+        expect(token).to_have_value("")
     token.fill("reader-token-0123456789")
     page.keyboard.press("Enter")
     assert heading(page).startswith("3 matches")

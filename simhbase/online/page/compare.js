@@ -1,7 +1,7 @@
 // Two texts side by side, with the words marked that differ.
 
 import { counted, make } from "./dom.js";
-import { filling, nearness, notice, picture, store, textField } from "./parts.js";
+import { filling, nearness, notice, parametersOf, picture, textField } from "./parts.js";
 import { call } from "./service.js";
 
 const MOST_STRETCHES = 4000; // marked ones; a browser is slow with more
@@ -40,8 +40,8 @@ export function compareView() {
     const texts = { left: left.text, right: right.text };
     const names = [left.title.textContent, right.title.textContent];
     filling(found, async () => {
-      const [comparison, { parameters }] = await Promise.all([call("POST", "v1/compare", texts), store()]);
-      return shown(comparison, parameters, names);
+      const comparison = await call("POST", "v1/compare", texts);
+      return shown(comparison, await parametersOf(comparison.profile), names);
     });
   }
 

@@ -37,6 +37,11 @@ function pageText(html) {
   return content.textContent.replace(/[^\S\n]+/g, " ").replace(/\s*\n\s*/g, "\n").trim();
 }
 
+/** Whether what is dragged are files, and no text. */
+export function hasFiles(event) {
+  return event.dataTransfer?.types.includes("Files") ?? false;
+}
+
 /** Lets files be dropped on an element; `taken` gets the first one. */
 export function takesFiles(element, taken) {
   let inside = 0;
@@ -44,7 +49,6 @@ export function takesFiles(element, taken) {
     inside = Math.max(0, inside + by);
     element.classList.toggle("dropping", inside > 0);
   };
-  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
   element.addEventListener("dragenter", (event) => hasFiles(event) && mark(1));
   element.addEventListener("dragleave", (event) => hasFiles(event) && mark(-1));
   element.addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());

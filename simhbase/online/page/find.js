@@ -1,7 +1,7 @@
 // A text, and what the store has that is near it.
 
 import { counted, make } from "./dom.js";
-import { CUT, filling, fingerprintOf, matchList, notice, store, tablesOf, textField } from "./parts.js";
+import { CUT, filling, fingerprintOf, matchList, notice, parametersOf, textField } from "./parts.js";
 import { takesFiles } from "./files.js";
 import { call } from "./service.js";
 
@@ -29,6 +29,8 @@ export function findView(compareWith) {
     found,
   );
 
+  takesFiles(view, field.take);
+
   function ask() {
     const text = field.text;
     if (!text.trim()) {
@@ -37,8 +39,8 @@ export function findView(compareWith) {
       return;
     }
     filling(found, async () => {
-      const [{ lookups }, { parameters }] = await Promise.all([call("POST", "v1/find", { text }), store()]);
-      return shown(text, lookups[0], parameters);
+      const { lookups, profile } = await call("POST", "v1/find", { text });
+      return shown(text, lookups[0], await parametersOf(profile));
     });
   }
 
@@ -51,8 +53,7 @@ export function findView(compareWith) {
     return [
       make("h2", {}, title, " ", fingerprintOf(lookup)),
       lookup.truncated && CUT.cloneNode(true),
-      number > 0 &&
-        matchList(lookup.fingerprint, lookup.matches, parameters, tablesOf(parameters), (match) => actions(text, match)),
+      ...(number ? matchList(lookup.fingerprint, lookup.matches, parameters, (match) => actions(text, match)) : []),
       number > 0 &&
         make(
           "p",
@@ -95,7 +96,7 @@ function explanation(text) {
 
 async function explained(text) {
   const found = await call("POST", "v1/explain", { text });
-  const { parameters } = await store();
+  const parameters = await parametersOf(found.profile);
   const named = parameters.scheme === "minhash" ? "Slots" : "Bits";
   const similar = found.candidates.some((each) => each.similarity !== null);
   return [

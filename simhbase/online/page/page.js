@@ -1,6 +1,7 @@
 // The page: which view is shown, the token, the state of the service, keys.
 
 import { compareView, stepThrough } from "./compare.js";
+import { hasFiles } from "./files.js";
 import { findView } from "./find.js";
 import { askForTokensBy } from "./service.js";
 import { state, storeView } from "./store.js";
@@ -91,8 +92,10 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// What is dropped beside a field must not replace the page.
-for (const kind of ["dragover", "drop"]) document.addEventListener(kind, (event) => event.preventDefault());
+// A file that is dropped beside a field must not replace the page.
+for (const kind of ["dragover", "drop"]) {
+  document.addEventListener(kind, (event) => hasFiles(event) && event.preventDefault());
+}
 
 askForTokensBy(askForToken);
 addEventListener("hashchange", route);

@@ -5,6 +5,9 @@ import { counted, make } from "./dom.js";
 import { takesFiles, textOf } from "./files.js";
 import { Failure, call } from "./service.js";
 
+const ASKING = 400; // milliseconds without an answer that nobody has to be told of
+const MOST_SHOWN = 100; // matches, until a person asks for the others
+
 /** A box that says what is wrong, or worth knowing. kind: "error", "note" or "empty". */
 export function notice(kind, title, text) {
   return make(
@@ -27,12 +30,16 @@ export async function filling(place, work) {
   const mine = Symbol("call");
   place.call = mine;
   place.setAttribute("aria-busy", "true");
+  const asking = setTimeout(() => {
+    if (!place.childElementCount) place.append(make("p", { class: "aside" }, "Asking the service …"));
+  }, ASKING);
   let content;
   try {
     content = await work();
   } catch (error) {
     content = [failed(error)];
   }
+  clearTimeout(asking);
   if (place.call !== mine) return;
   place.removeAttribute("aria-busy");
   place.replaceChildren(...content);
@@ -44,15 +51,13 @@ export function fingerprintOf({ fingerprint }) {
   return make("span", { class: "aside" }, "fingerprint ", make("code", {}, fingerprint));
 }
 
-let storeKnown = null;
+let known = null;
 
-/** What the store is: asked for once. */
-export function store() {
-  storeKnown ??= call("GET", "v1/status").catch((error) => {
-    storeKnown = null;
-    throw error;
-  });
-  return storeKnown;
+/** The parameters of the store that gave an answer with this profile: asked for once, and again where the service
+ * has another store meanwhile. */
+export async function parametersOf(profile) {
+  if (known?.profile !== profile) known = await call("GET", "v1/status");
+  return known.parameters;
 }
 
 /** A field for a text with its label, a file button, and what was dropped on it. */
@@ -137,11 +142,10 @@ export function nearness({ distance, similarity }, scheme) {
 }
 
 /** Matches of a fingerprint as a list. actions: what else a person can do with one. */
-export function matchList(fingerprint, matches, parameters, tables, actions = () => []) {
-  return make(
-    "ol",
-    { class: "matches" },
-    matches.map((match) =>
+export function matchList(fingerprint, matches, parameters, actions) {
+  const tables = tablesOf(parameters);
+  const items = (some) =>
+    some.map((match) =>
       make(
         "li",
         { class: "match" },
@@ -150,8 +154,25 @@ export function matchList(fingerprint, matches, parameters, tables, actions = ()
         picture(fingerprint, match, parameters, tables),
         actions(match),
       ),
-    ),
+    );
+  const list = make("ol", { class: "matches" }, items(matches.slice(0, MOST_SHOWN)));
+  const others = matches.slice(MOST_SHOWN);
+  if (!others.length) return [list];
+  const more = make(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      onclick: () => {
+        const added = items(others);
+        list.append(...added);
+        more.remove();
+        added[0].querySelector("a").focus();
+      },
+    },
+    `Show ${counted(others.length, "other match", "other matches")}`,
   );
+  return [list, make("div", { class: "actions" }, more)];
 }
 
 /** Where two fingerprints agree; with sketches, how similar they are. */
@@ -164,7 +185,7 @@ export function picture(fingerprint, match, parameters, tables) {
 }
 
 /** In how many drawers a store of these parameters files a fingerprint. */
-export function tablesOf({ scheme, layout, bands }) {
+function tablesOf({ scheme, layout, bands }) {
   if (scheme === "minhash") return Number(/^\d+/.exec(bands)[0]);
   const [blocks, chosen] = layout.split("x").map(Number);
   if (blocks === 4 && chosen === 4) return 16;

@@ -45,8 +45,10 @@ export function forgetToken() {
 export async function call(method, path, body = null) {
   for (;;) {
     const token = sessionStorage.getItem(TOKEN);
-    const response = await sent(method, path, body, token);
-    if (response.status !== 401) return answer(response);
+    // A header holds no other characters, and so no token does.
+    const possible = token === null || /^[\x21-\x7e]+$/.test(token);
+    const response = possible ? await sent(method, path, body, token) : null;
+    if (response !== null && response.status !== 401) return answer(response);
     // Another call may have got another token meanwhile.
     if (token === sessionStorage.getItem(TOKEN)) await newToken(token !== null);
   }
@@ -105,7 +107,7 @@ function sentence(text) {
 }
 
 async function newToken(refused) {
-  if (refused) forgetToken();
+  forgetToken();
   const why = refused
     ? "The service refused this token: it is unknown there, or is no longer valid."
     : "This service asks for a token.";

@@ -1,7 +1,7 @@
 // From document to document among near-duplicates, with the way back.
 
 import { counted, make } from "./dom.js";
-import { CUT, documentAddress, filling, fingerprintOf, matchList, notice, store, tablesOf } from "./parts.js";
+import { CUT, documentAddress, filling, fingerprintOf, matchList, notice, parametersOf } from "./parts.js";
 import { call } from "./service.js";
 
 export function walkView() {
@@ -15,8 +15,10 @@ export function walkView() {
       class: "view walk",
       onsubmit: (event) => {
         event.preventDefault();
-        if (input.value) location.hash = documentAddress(input.value);
-        else input.focus();
+        const address = documentAddress(input.value);
+        if (!input.value) input.focus();
+        else if (address === location.hash) go(input.value);
+        else location.hash = address;
       },
     },
     make("h1", {}, "What is near a stored document?"),
@@ -34,8 +36,8 @@ export function walkView() {
     filling(found, async () => {
       if (/^\.{1,2}$/.test(id)) return [notice("empty", "No browser can ask for this id", "It takes dots in addresses for folders.")];
       const path = `v1/documents/${encodeURIComponent(id)}/neighbours`;
-      const [lookup, { parameters }] = await Promise.all([call("GET", path), store()]);
-      return shown(lookup, parameters);
+      const lookup = await call("GET", path);
+      return shown(lookup, await parametersOf(lookup.profile));
     });
   }
 
@@ -47,10 +49,11 @@ export function walkView() {
       make("p", {}, number ? counted(number, "document is", "documents are") + " near it" : "No other document is near it"),
       lookup.reason !== null && notice("empty", "Its neighbours are not known", `${lookup.reason}.`),
       lookup.truncated && CUT.cloneNode(true),
-      number > 0 &&
-        matchList(lookup.fingerprint, lookup.matches, parameters, tablesOf(parameters), (match) =>
-          seen.has(match.id) ? make("span", { class: "aside" }, "on your way") : [],
-        ),
+      ...(number
+        ? matchList(lookup.fingerprint, lookup.matches, parameters, (match) =>
+            seen.has(match.id) ? make("span", { class: "aside" }, "on your way") : [],
+          )
+        : []),
     ].filter(Boolean);
   }
 
