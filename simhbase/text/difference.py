@@ -197,31 +197,15 @@ class _Alignment:
         )
 
     def _subsequence(self, left: range, right: range) -> Iterator[tuple[int, int]]:
-        """A longest common subsequence. Row i has a bit for each word of the right: 0 where the words up to
-        it have one more in common with the first i of the left than those before it."""
-        if not left or not right:
-            return
-        places: dict[int, int] = {}
-        for column, j in enumerate(right):
-            places[self._right[j]] = places.get(self._right[j], 0) | 1 << column
-        everything = (1 << len(right)) - 1
-        row = everything
-        rows = []
-        for i in left:
-            found = row & places.get(self._left[i], 0)
-            row = ((row + found) | (row - found)) & everything
-            rows.append(row)
-        pairs = []
-        i, j = len(left), len(right)
-        while i and j:
-            if rows[i - 1] >> (j - 1) & 1:
-                j -= 1
-                continue
-            i -= 1
-            if not i or rows[i - 1] >> (j - 1) & 1:
-                j -= 1
-                pairs.append((left[i], right[j]))
-        yield from reversed(pairs)
+        a, b = (
+            [words[place] for place in stretch]
+            for words, stretch in ((self._left, left), (self._right, right))
+        )
+        if len(a) >= len(b):
+            pairs = _longest_common_subsequence(a, b)
+        else:  # rows as short as can be
+            pairs = [(i, j) for j, i in _longest_common_subsequence(b, a)]
+        return ((left[i], right[j]) for i, j in pairs)
 
     def _anchors(self, left: range, right: range) -> list[tuple[int, int]]:
         """The places of words that are once in each of two stretches: the most that are in one order."""
@@ -241,6 +225,32 @@ class _Alignment:
             chosen.append(pairs[number])
             number = before[number]
         return chosen[::-1]
+
+
+def _longest_common_subsequence(left: Sequence[int], right: Sequence[int]) -> list[tuple[int, int]]:
+    """The places of a longest common subsequence, ascending. Row i has a bit for each word of the right: 0
+    where the words up to it have one more in common with the first i of the left than those before it."""
+    places: dict[int, int] = {}
+    for column, word in enumerate(right):
+        places[word] = places.get(word, 0) | 1 << column
+    everything = (1 << len(right)) - 1
+    row = everything
+    rows = []
+    for word in left:
+        found = row & places.get(word, 0)
+        row = ((row + found) | (row - found)) & everything
+        rows.append(row)
+    pairs = []
+    i, j = len(left), len(right)
+    while i and j:
+        if rows[i - 1] >> (j - 1) & 1:
+            j -= 1
+            continue
+        i -= 1
+        if not i or rows[i - 1] >> (j - 1) & 1:
+            j -= 1
+            pairs.append((i, j))
+    return pairs[::-1]
 
 
 def _once(words: Sequence[int], stretch: range) -> dict[int, int]:
