@@ -6,7 +6,8 @@ that a run may be repeated: it copies what has been written since, and leaves wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -16,11 +17,13 @@ from simhbase.index.index import Index, open_index
 from simhbase.index.reader import listed_sketches
 from simhbase.index.stored_profile import StoredProfile, read_profile
 from simhbase.index.tables import open_like
-from simhbase.index.writer import Copied, Known, alive_since, batch_of, known_in, now
+from simhbase.index.writer import SETTLED, Copied, Known, alive_since, batch_of, known_in, now
 from simhbase.interrupt import interrupt_put_off
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
-from simhbase.stores.base import Row
+from simhbase.stores.base import Row, leaves_hints
+
+COPIED_AT_ONCE = 1 << 16  # documents: so many that an embedded store takes new ones as files
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,10 @@ def migrate(
             _require_fitting(source, stored, target, _chosen(given, wanted))
             with counting(progress, "documents", lambda: documents) as note:
                 done = Migration(source, target, delete_missing, progress=note).run()
+            if done.copied.added + done.copied.updated >= SETTLED:
+                # All is done but this, which whoever has no time for may leave out.
+                with suppress(KeyboardInterrupt):
+                    target.store.settle()
     copied = done.copied
     seen = copied.added + copied.updated + copied.unchanged + copied.later
     return MigrationReport(
@@ -144,7 +151,8 @@ class Done:
 class Migration:
     """Copies documents from one index to another with the same fingerprints.
 
-    progress: called with the number of rows read since the last call.
+    progress: called with the number of rows read since the last call; copied_at_once: rows that are copied
+    in one step where the target changes all its tables in one.
     """
 
     source: Index
@@ -152,11 +160,12 @@ class Migration:
     delete_missing: bool = False
     clock: Callable[[], int] = field(default=now)
     progress: Callable[[int], None] = lambda rows: None
+    copied_at_once: int = COPIED_AT_ONCE
 
     def run(self) -> Done:
         """One run over all documents of the source."""
         done, begun = Done(), self.clock()
-        for batch in self.source.store.records("documents").iterate():
+        for batch in self._batches():
             with interrupt_put_off():
                 self._carry_over(batch, done)
             self.progress(len(batch))
@@ -166,6 +175,12 @@ class Migration:
         for index in (self.source, self.target):
             index.require_own_tables()
         return done
+
+    def _batches(self) -> Iterator[list[Row]]:
+        """All rows of the source, as many at a time as the target takes well: one that leaves hints takes no
+        files."""
+        batches = self.source.store.records("documents").iterate()
+        return batches if leaves_hints(self.target.store) else _joined(batches, self.copied_at_once)
 
     def _carry_over(self, batch: Sequence[Row], done: Done) -> None:
         found = known_in(batch)
@@ -220,3 +235,15 @@ class Migration:
             done.too_young += len(missing) - len(old)
             with interrupt_put_off():
                 done.deleted += self.target.writer.delete_seen(old)
+
+
+def _joined(batches: Iterable[list[Row]], size: int) -> Iterator[list[Row]]:
+    """The same rows in batches of so many and more, but for the last."""
+    some: list[Row] = []
+    for batch in batches:
+        some += batch
+        if len(some) >= size:
+            yield some
+            some = []
+    if some:
+        yield some

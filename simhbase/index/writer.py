@@ -37,6 +37,7 @@ from simhbase.model import AddReport, Rejected
 from simhbase.stores.base import AtomicStore, Changes, Row, Store, leaves_hints
 
 DOCUMENTS_AT_ONCE = 1 << 17  # new ones of one step of an atomic store, which takes many as files
+SETTLED = 100_000  # documents that were written, from which on a store is settled
 CHANGED_AT_ONCE = 8192  # those of which something is left behind, in one step, which is held in memory
 REFRESHED = 4  # an unchanged document is written anew when this part of its time to live has passed
 # Of two writes with one version the last to arrive wins, so that a late copy would change something after

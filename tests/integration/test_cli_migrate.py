@@ -15,10 +15,13 @@ import pytest
 import simhbase
 from simhbase import Profile
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import migrate as migration
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile
 from simhbase.index.writer import AtomicWriter, now
 from simhbase.stores import open_store
+from simhbase.stores.rocksdb import store as store_module
+from simhbase.stores.rocksdb.database import Database
 from simhbase.stores.rocksdb.store import BATCH_ROWS
 from tests.command_line import (
     COMMAND,
@@ -232,6 +235,24 @@ def test_a_run_that_was_killed_is_run_again(tmp_path):
         0,
         0,
     )
+
+
+def test_many_documents_come_to_an_embedded_store_as_files_which_is_then_settled(tmp_path, monkeypatch):
+    count = BATCH_ROWS + 2000
+    load(tmp_path, spread(count))
+    taken, settled = [], []
+    add_files, settle = Database.add_files, Database.settle
+    one_read = 10 * BATCH_ROWS
+    monkeypatch.setattr(store_module, "FILE_ROWS", one_read + 1)
+    monkeypatch.setattr(migration, "SETTLED", count)
+    monkeypatch.setattr(Database, "add_files", lambda *given: taken.append(given) or add_files(*given))
+    monkeypatch.setattr(Database, "settle", lambda self: settled.append(self) or settle(self))
+    for added, files in ((count, 1), (0, 1)):
+        report = migrate(tmp_path)
+        assert (report["documents"], report["added"]) == (count, added)
+        assert (len(taken), len(settled)) == (files, files)
+    there, other = (content(store) for store in both_stores(tmp_path))
+    assert {**there, "meta": None} == {**other, "meta": None}
 
 
 def test_python_returns_the_report(tmp_path):
