@@ -22,7 +22,14 @@ from simhbase.index import rows
 from simhbase.index.explain import Explanation, explain
 from simhbase.index.manifests import LoadState, Manifests
 from simhbase.index.moment import Moment, milliseconds
-from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Reader, expired_before, listed_sketches
+from simhbase.index.reader import (
+    DRAWER_LIMIT,
+    IDS_LIMIT,
+    LISTING_GROWTH,
+    Reader,
+    expired_before,
+    listed_sketches,
+)
 from simhbase.index.rows import Entry
 from simhbase.index.stats import Stats, measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
@@ -41,7 +48,6 @@ MOST_SHOWN = 80  # characters of a value in a message
 UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch to compare by"
 UNKNOWN_ID = "no document is stored under this id"
 LOST_SKETCH = "the document's sketch is lost: simhbase check says more"
-LISTING_GROWTH = 8
 LOOKED_AT = 5.0  # seconds after which an open index makes sure that its tables are still the same
 
 

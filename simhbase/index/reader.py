@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints
 
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
+LISTING_GROWTH = 8
+MOST_LISTED = 64  # times the limit: so much is read where all that was read has expired, or is too old
 CHUNK_ROWS = 1 << 20  # rows compared at once
 FEW = 64  # rows compared one by one: as quick as the calls of NumPy that would compare all of them
 TOLD_AT_ONCE = 1 << 14  # fingerprints whose sketches are read at once
@@ -69,8 +71,8 @@ class Reader:
     """Looks fingerprints up in one store.
 
     drawer_limit: rows read of one drawer at most, None for all; ids_limit: documents listed of one
-    fingerprint at most. A lookup that met either says `truncated`. with_claims: whether to look for claims that
-    are pending, too.
+    fingerprint at most, MOST_LISTED times as many where `find` would find none among them. A lookup that met
+    either says `truncated`. with_claims: whether to look for claims that are pending, too.
     """
 
     store: Store
@@ -91,7 +93,9 @@ class Reader:
         """The documents near each of n texts; the bounds are the profile's where they are not given. since:
         milliseconds since 1970; only documents that were last written then or later. Raises UsageError for
         bounds that the scheme cannot keep or does not know."""
-        near = self.near(fingerprints, self.scheme.bounds(k, min_similarity), since)
+        bounds = self.scheme.bounds(k, min_similarity)
+        near = self.near(fingerprints, bounds, since)
+        self._look_behind(near, fingerprints, bounds, since)
         lookups = [
             Lookup(fingerprint, tuple(sorted(matches)), truncated or cut)
             for fingerprint, matches, truncated, cut in zip(
@@ -103,6 +107,22 @@ class Reader:
             if truncated := sum(lookup.truncated for lookup in lookups):
                 self.metrics.count("truncated_lookups", truncated)
         return lookups
+
+    def _look_behind(
+        self, near: Near, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None
+    ) -> None:
+        """Adds matches to queries that have none, as what was listed at first has all expired, or is too old,
+        and more was left unread."""
+        limit = self.ids_limit
+        while limit < MOST_LISTED * self.ids_limit:
+            hidden = [query for query, cut in enumerate(near.cut) if cut and not near.matches[query]]
+            if not hidden:
+                return
+            limit *= LISTING_GROWTH
+            more = replace(self, ids_limit=limit, metrics=None).near(fingerprints[hidden], bounds, since)
+            for query, matches, cut in zip(hidden, more.matches, more.cut, strict=True):
+                near.matches[query] = sorted(matches)[: self.ids_limit]
+                near.cut[query] = cut or len(matches) > self.ids_limit
 
     def near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None = None) -> Near:
         """The documents near each of n texts."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from time import monotonic
 
 import numpy as np
@@ -106,7 +107,8 @@ class Vacuum:
 
     def __post_init__(self) -> None:
         """Raises UsageError for a grace time that calls and clocks may exceed, and for what is none."""
-        if isinstance(self.grace, bool) or not isinstance(self.grace, int | float):
+        is_number = isinstance(self.grace, int) or (isinstance(self.grace, float) and isfinite(self.grace))
+        if isinstance(self.grace, bool) or not is_number:
             raise UsageError(f"older_than = {self.grace!r}: a number of seconds is needed")
         if self.grace < LEAST_GRACE:
             raise UsageError(

@@ -19,8 +19,7 @@ from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
-from simhbase.index.index import LISTING_GROWTH
-from simhbase.index.reader import IDS_LIMIT
+from simhbase.index.reader import IDS_LIMIT, LISTING_GROWTH
 from simhbase.jobs.comparison import ComparedTexts, Comparison
 from simhbase.jobs.dedup_files import (
     DedupFile,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import Index
+from simhbase.index import Index, reader
 from simhbase.index.check import Checker
 from simhbase.index.migrate import Migration
 from simhbase.index.stored_profile import read_profile, write_profile
@@ -95,6 +95,30 @@ def test_a_fingerprint_is_found_whose_first_documents_have_expired(index, clock)
     (fingerprint,) = index.fingerprints(["b"])
     (lookup,) = index.find_fingerprints([fingerprint])
     assert ([match.id for match in lookup.matches], lookup.reason) == (["b"], None)
+
+
+def test_a_crowd_that_has_expired_hides_nothing_from_a_lookup(index, clock, monkeypatch):
+    index.add([Document(f"a{number}", TEXT) for number in range(50)])
+    clock.ahead = TTL + 5
+    for document in ("b", "c"):
+        add(index, document)
+    with_limit = index.listing(2)
+    (lookup,) = with_limit.find_many([TEXT])
+    assert ([match.id for match in lookup.matches], lookup.truncated) == (["b", "c"], False)
+    monkeypatch.setattr(reader, "MOST_LISTED", 1)
+    (lookup,) = with_limit.find_many([TEXT])
+    assert (lookup.matches, lookup.truncated) == ((), True)
+
+
+def test_no_more_matches_are_found_behind_a_crowd_than_are_listed_otherwise(index, clock):
+    index.add([Document(f"a{number}", TEXT) for number in range(20)])
+    clock.ahead = TTL + 5
+    index.add([Document(f"b{number}", TEXT) for number in range(20)])
+    (lookup,) = index.listing(5).find_many([TEXT])
+    assert ([match.id for match in lookup.matches], lookup.truncated) == (
+        ["b0", "b1", "b10", "b11", "b12"],
+        True,
+    )
 
 
 def test_what_has_expired_takes_nothing_s_place(index, clock):

@@ -136,6 +136,23 @@ def test_regions_that_split_meanwhile_cost_no_rows(store, hbase):
     assert len(store.drawers._filtered._regions) == len(regions) + 1
 
 
+def test_regions_that_cannot_be_told_cost_no_rows(hbase, relay):
+    with Relay(parsed(hbase.description["gateways"][0])) as gateway:
+        url = f"hbase://{LOCALHOST}:{gateway.port}/{PREFIX}?thrift2={LOCALHOST}:{relay.port}&timeout=8"
+        with closing(open_store(url, "read")) as store:
+            gateway.lose_request_for("getTableRegions")
+            assert_right(store)
+            assert store.drawers._filtered._regions.tolist() == [b""]
+            store.drawers._filtered._regions_until = 0.0
+            assert_right(store)
+            assert len(store.drawers._filtered._regions) > 1
+
+
+def parsed(gateway: str) -> tuple[str, int]:
+    host, _, port = gateway.rpartition(":")
+    return host, int(port)
+
+
 @pytest.mark.parametrize("old", ["field", "filter"])
 def test_a_gateway_that_does_not_know_the_filter_is_noticed_once(store, relay, monkeypatch, caplog, old):
     if old == "field":

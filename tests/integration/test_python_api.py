@@ -159,9 +159,10 @@ def test_what_is_of_a_wrong_type_is_a_usage_error(tmp_path):
             copy(path, "kept")
     with pytest.raises(simhbase.UsageError, match="profile = '6x3': a Profile is needed"):
         simhbase.migrate(url, f"{url}2", "6x3")
-    for given in ("1d", True, None):
+    for given in ("1d", True, None, float("inf"), float("nan")):
         with pytest.raises(simhbase.UsageError, match=f"older_than = {given!r}: a number of seconds"):
             simhbase.vacuum(url, older_than=given)
+    simhbase.vacuum(url, older_than=10**400)  # nothing is so old
 
 
 def test_match_writes_over_no_input(tmp_path):

@@ -85,12 +85,21 @@ class FilteredScans:
         return answers
 
     def _region_starts(self, operation: Operation) -> NDArray[np.bytes_]:
-        """The first keys of the regions, sorted. They may have changed meanwhile: then a scan goes through
-        two regions one after the other, which takes longer."""
-        if time.monotonic() >= self._regions_until:
-            found = self._client.call(
-                operation, lambda connection: connection.table(self._table.name).regions()
-            )
-            self._regions = np.array(sorted(region["start_key"] for region in found) or [b""])
-            self._regions_until = time.monotonic() + REGIONS_SECONDS
+        """The first keys of the regions, sorted. They may have changed meanwhile, or nobody may tell them
+        while some split: then a scan goes through several of them in turn, which takes longer."""
+        now = time.monotonic()
+        if now >= self._regions_until:
+            try:
+                found = self._client.attempt(
+                    lambda connection: connection.table(self._table.name).regions(),
+                    now + (operation.end - now) * SHARE,
+                )
+            except CallFailed as problem:
+                self._regions_until = time.monotonic() + FIRST_REST
+                log.warning(
+                    "%s: the regions of %s are unknown: %s", operation.doing, self._table.name, problem
+                )
+            else:
+                self._regions = np.array(sorted(region["start_key"] for region in found) or [b""])
+                self._regions_until = time.monotonic() + REGIONS_SECONDS
         return self._regions
