@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from simhbase.cli.inputs import UNIQUE_LINES, end, input_options_with_fingerprints, or_stdin, output_option
 from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options_with_bits
-from simhbase.cli.output import Output, json_option, values_of
+from simhbase.cli.output import Output, json_option
 from simhbase.corpus.inputs import Inputs
 from simhbase.jobs.dedup import dedup as dedup_documents
-from simhbase.jobs.dedup_report import DedupReport
 
 
 @click.command(
@@ -108,21 +106,7 @@ def dedup(
         duplicates=duplicates,
         evidence=evidence,
     )
-    output.summary(_summary(report, everything=output.is_for_programs))
+    output.report(report)
     if report.duplicates and not (unique or duplicates or evidence):
         output.hint("to see them: --duplicates FILE lists the duplicates, --unique FILE the other documents")
     end(report.counts)
-
-
-def _summary(report: DedupReport, *, everything: bool) -> dict[str, Any]:
-    """The report by name; for people groups in a line, and sources where there are several."""
-    summary = values_of(report)
-    if everything:
-        return summary
-    if not report.duplicates_of_stored:
-        del summary["duplicates_of_stored"]
-    sources, largest = summary.pop("sources"), summary.pop("largest")
-    if largest:
-        sizes = ", ".join(f"{each['documents']:,}" for each in largest)
-        summary["largest groups"] = f"{sizes}: the largest is that of {largest[0]['group']}"
-    return summary | ({"sources": sources} if len(sources) > 1 else {})

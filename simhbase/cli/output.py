@@ -168,8 +168,14 @@ class ConsoleOutput:
             _write(_encoded(_aligned(shown)))
 
     def report(self, report: Report) -> None:
-        """The summary of a report, without what there is rarely, and with sources where there are several."""
+        """The summary of a report, without what there is rarely, with groups in a line, and with sources
+        where there are several."""
         values = values_of(report)
+        if largest := values.pop("largest", ()):
+            sizes = ", ".join(f"{each['documents']:,}" for each in largest)
+            values["largest groups"] = f"{sizes}: the largest is that of {largest[0]['group']}"
+        if "sources" in values:  # behind the line
+            values["sources"] = values.pop("sources")
         if len(values.get("sources", ())) < 2:
             values.pop("sources", None)
         self.summary({name: value for name, value in values.items() if value or name not in RARE})
@@ -204,7 +210,7 @@ class ConsoleOutput:
         _write([text.encode()])
 
 
-RARE = ("unreadable_sources", "lost_sketches", "unreadable_rows")
+RARE = ("duplicates_of_stored", "unreadable_sources", "lost_sketches", "unreadable_rows")
 
 
 class Report(Protocol):

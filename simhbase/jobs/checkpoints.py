@@ -33,6 +33,7 @@ from simhbase.corpus.sources import STDIN, Sources
 from simhbase.errors import BadInput, SimhbaseError
 from simhbase.index import Index
 from simhbase.index.manifests import Manifest, Manifests
+from simhbase.jobs.kept_out import KeptOut
 from simhbase.jobs.pipeline import Batch
 from simhbase.jobs.source_report import SourceCounts, Three
 from simhbase.model import Match
@@ -106,6 +107,7 @@ class Checkpoints:
         self._digests: deque[str] = deque()  # after each chunk that was given out
         self._waiting: list[dict[str, Any]] = []  # parts that are not noted yet
         self.sources = SourceCounts(task.inputs.paths)
+        self.kept_out = KeptOut()
 
     def begin(self, index: Index) -> None:
         """Takes the load in a store. Raises as `Manifests.claim`."""
@@ -126,6 +128,7 @@ class Checkpoints:
         self._digests.clear()
         self._waiting.clear()
         self.sources = SourceCounts(self._task.inputs.paths)
+        self.kept_out = KeptOut()
         if self._manifest is not None:
             self._manifest.begin_anew()
 
@@ -165,6 +168,7 @@ class Checkpoints:
         for part in self._manifest.parts() if self._manifest else ():
             self._pass_over(part, islice(chunks, part["chunks"]), seen)
             self.sources.add(part.get("sources", {}))  # older versions noted none
+            self.kept_out.add(part.get("kept_out", {}))
             self.live()
         for chunk in chunks:
             self._digests.append(self._noted(chunk))
@@ -228,15 +232,23 @@ class Checkpoints:
             ]
             self._manifest.note_pending({"digest": self._digests[chunks - 1], "duplicates": noted})
 
-    def put_off(self, read: Batch, sources: Mapping[str, Three]) -> None:
+    def put_off(self, read: Batch, sources: Mapping[str, Three], kept_out: Mapping[str, int]) -> None:
         """Takes a batch that counts from the next `advance` on. read: it as it was read, with the repeats
-        among its records; sources: what became of it, by source."""
+        among its records; sources: what became of it, by source; kept_out: how many of it each document keeps
+        out of the store."""
         self.sources.add(sources)
+        self.kept_out.add(kept_out)
         if self._task.can_be_resumed:
             digests = [self._digests.popleft() for _ in range(read.chunks)]
             rejects = [number for number, item in enumerate(read.items) if isinstance(item, Reject)]
             self._waiting.append(
-                {"chunks": read.chunks, "digest": digests[-1], "rejects": rejects, "sources": dict(sources)}
+                {
+                    "chunks": read.chunks,
+                    "digest": digests[-1],
+                    "rejects": rejects,
+                    "sources": dict(sources),
+                    "kept_out": dict(kept_out),
+                }
             )
 
     def advance(self, counts: Mapping[str, int], files: Mapping[str, OutputFile | None]) -> None:

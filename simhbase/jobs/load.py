@@ -21,11 +21,14 @@ from simhbase.errors import ProfileMismatch, StoreBusy, TableDisabled, TablesMis
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index, open_index
 from simhbase.index.manifests import forgetting, require_name
+from simhbase.index.writer import SETTLED
 from simhbase.interrupt import interrupt_put_off
 from simhbase.jobs.checkpoints import Checkpoints, InputsChanged, Task
+from simhbase.jobs.dedup_report import GroupSize
 from simhbase.jobs.evidence import Rule, evidence_line
+from simhbase.jobs.kept_out import kept_out_by
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
-from simhbase.jobs.source_report import SourceCounts, SourceReport, Three, most_repeated, warnings_of
+from simhbase.jobs.source_report import SourceReport, Three, most_repeated, warnings_of
 from simhbase.jobs.unique import Loaded, duplicates_of, load_all, store_kept
 from simhbase.model import Match
 from simhbase.profile import Profile, given_parameters, make_profile
@@ -38,7 +41,6 @@ _LOOKED_AT = 1.0  # seconds between tries to get what another process has
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
 # The same where nothing has to be made of texts: so many that an embedded store takes them as files.
 PREPARED_CHUNKS_AT_ONCE = 128
-SETTLED = 100_000  # documents that were written, from which on a store is settled
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,10 @@ class LoadReport:
     of these, added are new, moved had another fingerprint before, unchanged are as they were. duplicates:
     were not stored, with `unique_only`. unreadable_sources: files and folders that could not be read, of
     which nothing is known. sources: files, or folders that were given, in input order; of more than 100 those
-    with the most duplicates. counts: what could not be read, by kind; where nothing at all could
-    (`counts.nothing_read`), the command ends with an error.
+    with the most duplicates. largest: the five stored documents that kept out the most, each with what it
+    kept out (where more than 100,000 do, that may be too low by a 100,000th of all duplicates). counts: what
+    could not be read, by kind; where nothing at all could (`counts.nothing_read`), the command ends with an
+    error.
     """
 
     documents: int
@@ -63,6 +67,7 @@ class LoadReport:
     unreadable_sources: int
     seconds: float
     sources: tuple[SourceReport, ...]
+    largest: tuple[GroupSize, ...]
     counts: Counts
 
 
@@ -197,7 +202,7 @@ class _Route:
         return HFileLoad(target.make(), self.work_folder, checkpoints.place, checkpoints.live, watcher.note)
 
 
-def _report(tally: _Tally, counts: Counts, sources: SourceCounts) -> LoadReport:
+def _report(tally: _Tally, counts: Counts, noted: Checkpoints) -> LoadReport:
     return LoadReport(
         documents=tally.loaded + tally.duplicates + counts.rejected,
         loaded=tally.loaded,
@@ -208,7 +213,8 @@ def _report(tally: _Tally, counts: Counts, sources: SourceCounts) -> LoadReport:
         rejected=counts.rejected,
         unreadable_sources=counts.unreadable_sources,
         seconds=0.0,
-        sources=most_repeated(sources.reports()),
+        sources=most_repeated(noted.sources.reports()),
+        largest=noted.kept_out.largest(),
         counts=counts,
     )
 
@@ -279,7 +285,7 @@ class _Load:
         watcher = self._task.inputs.watcher
         if self._checkpoints.has_all:
             self._checkpoints.name_files()
-            return _report(self._tally, self._counts, self._checkpoints.sources)
+            return _report(self._tally, self._counts, self._checkpoints)
         if said := self._checkpoints.going_on:
             watcher.note(said)
         with ExitStack() as stack:
@@ -292,7 +298,7 @@ class _Load:
             for batch in joined(batches, self._chunks_at_once):
                 self._take(batch, rejects, files)
             self._end(rejects.counts, files)
-        return _report(self._tally, rejects.counts, self._checkpoints.sources)
+        return _report(self._tally, rejects.counts, self._checkpoints)
 
     @property
     def _chunks_at_once(self) -> int:
@@ -321,7 +327,7 @@ class _Load:
             self._patience.wait_for(lambda: self._checkpoints.begin_late(index))
         if self._hfiles is not None:
             self._hfiles.put_aside(batch.ids, batch.fingerprints)
-            self._checkpoints.put_off(read, self._counted(batch, [None] * len(batch.ids)))
+            self._checkpoints.put_off(read, self._counted(batch, [None] * len(batch.ids)), {})
             if self._hfiles.is_full:
                 self._hand_over(self._hfiles, rejects.counts, files)
             return
@@ -334,7 +340,7 @@ class _Load:
                 _write(files["duplicates"], _duplicate_lines(batch.ids, done.duplicate_of))
                 _write(files["evidence"], _evidence_lines(batch.ids, done.duplicate_of, self._rule))
                 self._tally.add(done)
-            self._checkpoints.put_off(read, self._counted(batch, duplicates))
+            self._checkpoints.put_off(read, self._counted(batch, duplicates), kept_out_by(duplicates))
             self._advance(rejects.counts, files)
 
     def _counted(self, batch: Batch, duplicates: Sequence[Match | None]) -> Mapping[str, Three]:

@@ -51,7 +51,7 @@ def test_what_was_loaded_is_found_by_text_id_and_fingerprint(tmp_path):
     stored = {"loaded": 4, "added": 4, "moved": 0, "unchanged": 0}
     others = {"duplicates": 0, "rejected": 0, "unreadable_sources": 0}
     source = {"source": "a.jsonl", "documents": 4, "duplicates": 0, "removed": 0.0, "rejected": 0}
-    assert report == {"documents": 4, **stored, **others, "sources": [source]}
+    assert report == {"documents": 4, **stored, **others, "sources": [source], "largest": []}
 
     by_text = result("find", "--text", NEWS.replace("，", " "), *STORE, cwd=tmp_path)
     assert by_text["id"] is None

@@ -141,7 +141,8 @@ def test_a_load_that_was_stopped_at_any_step_ends_as_an_undisturbed_one(
     folders, small_writes, unique_only, torn
 ):
     undisturbed = folders()
-    sources = load_into(undisturbed, unique_only).sources
+    whole = load_into(undisturbed, unique_only)
+    assert bool(whole.largest) == unique_only
     expected = outcome(undisturbed)
     assert all(expected[1]) == unique_only
     stops = 0
@@ -152,7 +153,7 @@ def test_a_load_that_was_stopped_at_any_step_ends_as_an_undisturbed_one(
             break
         report = load_into(folder, unique_only)
         assert outcome(folder) == expected, calls
-        assert (report.documents, report.sources) == (60, sources)
+        assert (report.documents, report.sources, report.largest) == (60, whole.sources, whole.largest)
         stops += 1
         calls += 1 if calls < 40 else 7  # all of the first writes, and some of the others
     assert stops > 40

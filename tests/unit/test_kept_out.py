@@ -1,0 +1,31 @@
+"""What keeps out the most, in bounded memory."""
+
+import random
+from collections import Counter
+
+from simhbase.jobs import kept_out
+from simhbase.jobs.dedup_report import GroupSize
+from simhbase.jobs.kept_out import KeptOut
+
+
+def test_counts_are_exact_where_few_keep_others_out():
+    found = KeptOut()
+    found.add({"a": 2, "b": 1})
+    found.add({"b": 1, "c": 7})
+    assert found.largest() == (GroupSize("c", 8), GroupSize("a", 3), GroupSize("b", 3))
+
+
+def test_where_many_do_memory_is_bounded_and_so_is_what_counts_miss(monkeypatch):
+    monkeypatch.setattr(kept_out, "MOST_COUNTED", 50)
+    chance = random.Random(1)
+    exact: Counter[str] = Counter()
+    found = KeptOut()
+    for _ in range(200):
+        batch = Counter(f"d{int(chance.paretovariate(0.6))}" for _ in range(20))
+        exact += batch
+        found.add(batch)
+        assert len(found._counts) <= 50
+    assert len(exact) > 300
+    missed = [exact[each.group] + 1 - each.documents for each in found.largest()]
+    assert all(0 <= each <= exact.total() / 50 for each in missed)
+    assert [each.group for each in found.largest()][:2] == [each for each, _ in exact.most_common(2)]
