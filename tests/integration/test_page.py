@@ -172,6 +172,15 @@ def test_two_texts_are_marked_where_their_words_differ(at: Open, service: Servic
     opened.keep("compare")
 
 
+def test_texts_that_differ_in_punctuation_alone_have_the_same_words(at: Open, service: Service) -> None:
+    page = at(service).open("#/compare")
+    page.get_by_label("One text", exact=True).fill(ENGLISH)
+    page.get_by_label("Another text", exact=True).fill(ENGLISH.replace(",", ";"))
+    page.keyboard.press("Control+Enter")
+    assert heading(page) == "The same words in the same order, and other punctuation"
+    expect(page.get_by_role("button", name="Next")).to_have_count(0)
+
+
 def test_a_match_is_compared_with_its_own_file(at: Open, service: Service) -> None:
     page = at(service).open()
     search(page, ENGLISH)

@@ -79,10 +79,11 @@ function shown(comparison, parameters, names) {
   return parts;
 }
 
-function verdict({ match, fingerprints, segments }) {
+function verdict({ match, fingerprints, segments, jaccard }) {
   const same = segments.every((stretch) => stretch.same);
   if (fingerprints.includes(null)) return same ? "The same words" : "They cannot be matched";
-  if (same) return "The same words in the same order";
+  // Shingles have punctuation, words have none.
+  if (same) return jaccard < 1 ? "The same words in the same order, and other punctuation" : "The same words in the same order";
   return match ? "One would be found by the other" : "Neither would be found by the other";
 }
 
