@@ -63,13 +63,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One that asks for tokens, takes 1 MiB at most, and compares by sketches."""
+    """One that asks for tokens, and compares by sketches."""
     folder = tmp_path_factory.mktemp("guarded")
     tokens = folder / "tokens"
     tokens.write_text(TOKENS)
     tokens.chmod(0o600)
     url = stored(folder, DOCUMENTS[:5], Profile(scheme="minhash"))
-    with serving(url, folder, "--token-file", tokens, "--max-body", 1) as running:
+    with serving(url, folder, "--token-file", tokens) as running:
         yield running
 
 
@@ -227,6 +227,8 @@ def test_files_are_read_in_their_encodings_and_pages_without_their_markup(
     chosen.set_input_files(html)
     expect(page.get_by_label("Text", exact=True)).to_have_value(f"Weather\n{CHINESE}")
     assert page.title() == "Find · simhbase"
+    chosen.set_input_files({"name": "book.txt", "mimeType": "text/plain", "buffer": b"x" * (5 << 20)})
+    expect(page.get_by_role("main").get_by_text("book.txt has 5.0 MiB: at most 4 fit here.")).to_be_visible()
     # Read by a parser that runs nothing, and whose documents have the policy of the page, too.
     assert all("violates the following Content Security Policy" in error for error in opened.errors)
     opened.errors.clear()
@@ -326,16 +328,6 @@ def test_who_gives_no_token_is_told_what_that_means(at: Open, guarded: Service) 
     search(page, ENGLISH)
     page.get_by_role("button", name="Not now").click()
     expect(page.get_by_role("alert")).to_contain_text("No token")
-
-
-def test_a_text_that_is_too_large_is_said_to_be_so(at: Open, guarded: Service) -> None:
-    page = at(guarded).open()
-    page.evaluate("sessionStorage.setItem('simhbase.token', 'reader-token-0123456789')")
-    page.get_by_label("Text", exact=True).evaluate(
-        "(area, text) => { area.value = text; }", f"{ENGLISH}\n" * 4000
-    )
-    page.get_by_role("button", name="Find").click()
-    expect(page.get_by_role("alert")).to_contain_text("Too large")
 
 
 def test_a_service_that_is_gone_is_told_in_words_and_loses_no_text(
