@@ -11,7 +11,7 @@ A store:
   open                 Opens the index at a URL.
   Index                Adds, finds and deletes documents. Use it as a context manager, or close it.
   Profile              Parameters of an index; see FeatureOptions for those of the features.
-  Document, Match, Lookup, Rejected, AddReport
+  Document, Match, Lookup, Claim, Rejected, AddReport
                        What an index takes and answers.
   compare              Compares two texts, and says where they differ.
   check                Compares the rows of a store's tables with each other.
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from simhbase.errors import (
         AccessDenied,
         BadInput,
+        Conflict,
         NoFingerprint,
         OutputFailed,
         Overloaded,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
         TableDisabled,
         TablesMissing,
         TimedOut,
+        Undecided,
         UsageError,
     )
     from simhbase.index import Index, tables
@@ -88,7 +90,7 @@ if TYPE_CHECKING:
     from simhbase.jobs.lookups import Answer
     from simhbase.jobs.match import match
     from simhbase.metrics import Metrics
-    from simhbase.model import AddReport, Document, Lookup, Match, Rejected
+    from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected
     from simhbase.online.client import Client
     from simhbase.online.shared import SharedLookups
     from simhbase.profile import Profile
@@ -105,8 +107,10 @@ __all__ = [
     "BoilerplateReport",
     "Calibration",
     "CheckReport",
+    "Claim",
     "Client",
     "Comparison",
+    "Conflict",
     "Counts",
     "DedupReport",
     "Document",
@@ -143,6 +147,7 @@ __all__ = [
     "TablesMissing",
     "TimedOut",
     "TooManyRejects",
+    "Undecided",
     "UsageError",
     "VacuumReport",
     "Watcher",
@@ -167,9 +172,9 @@ _NAMES = {
     "corpus.record": "InputOptions",
     "corpus.rejects": "Counts TooManyRejects",
     "corpus.watcher": "Watcher",
-    "errors": "AccessDenied BadInput NoFingerprint OutputFailed Overloaded PermanentError ProfileMismatch "
-    "ReadOnly RetryableError SchemaDiffers SimhbaseError StoreBusy StoreFailed StoreUnreachable "
-    "TableDisabled TablesMissing TimedOut UsageError",
+    "errors": "AccessDenied BadInput Conflict NoFingerprint OutputFailed Overloaded PermanentError "
+    "ProfileMismatch ReadOnly RetryableError SchemaDiffers SimhbaseError StoreBusy StoreFailed "
+    "StoreUnreachable TableDisabled TablesMissing TimedOut Undecided UsageError",
     "index": "Index",
     "index.check": "CheckReport check",
     "index.explain": "Explanation",
@@ -185,7 +190,7 @@ _NAMES = {
     "jobs.lookups": "Answer",
     "jobs.match": "match",
     "metrics": "Metrics",
-    "model": "AddReport Document Lookup Match Rejected",
+    "model": "AddReport Claim Document Lookup Match Rejected",
     "online.client": "Client",
     "online.shared": "SharedLookups",
     "profile": "Profile",

@@ -72,6 +72,8 @@ MEASURES: Mapping[str, Measure] = {
     ),
     "deleted": Measure("count", "Documents that were deleted."),
     "claims": Measure("count", "Claims: accepted, duplicate, rejected, conflict or undecided.", ("outcome",)),
+    "claim_waits": Measure("count", "Waits of claims for others that are near them."),
+    "leases_broken": Measure("count", "Claims of others that were ended, as nobody went on with them."),
     "shared_lookups": Measure("observe", "Lookups that one read of SharedLookups has served."),
     "queue_seconds": Measure("observe", "Seconds that a lookup has waited for a read of SharedLookups."),
     "overloaded": Measure("count", "Calls of SharedLookups that were refused, as too many waited."),

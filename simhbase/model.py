@@ -44,9 +44,9 @@ class Lookup:
 class Claim:
     """The answer to "accept this text unless a near one is already accepted".
 
-    outcome: "accepted", it is stored now, or was by an earlier claim; "duplicate" of the stored document
-    `match`; "rejected", the text has too few features, or the id cannot be stored; "conflict", the id is stored
-    with another text; "undecided", the time was up: nothing is stored, and the same claim may be made again.
+    outcome: "accepted", it is stored now, or was before; "duplicate" of the stored document `match`;
+    "rejected", the text has too few features, or the id cannot be stored; "conflict", the id is stored with
+    another text; "undecided", the time was up: nothing is stored, and the same claim may be made again.
     `reason` says more of the last three. `fingerprint` is None where the text had too few features.
     """
 

@@ -20,7 +20,17 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.stores.arrays import counted_up, parts_of, to_bytes
-from simhbase.stores.base import RECORD_TABLES, Cell, DrawerRows, IndexRows, RecordTable, Row, Size, Version
+from simhbase.stores.base import (
+    RECORD_TABLES,
+    Cell,
+    CompareAndSet,
+    DrawerRows,
+    IndexRows,
+    RecordTable,
+    Row,
+    Size,
+    Version,
+)
 
 T = TypeVar("T")
 TABLES = ("index", *RECORD_TABLES)
@@ -304,6 +314,9 @@ class SimulatedRecords:
         values = (value,) if expected is None else (expected, value)
         (done,) = self._table.ask(Call(self._table.table, "compare_and_set", (key,), values))
         return bool(done)
+
+    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
+        return [self.compare_and_set(*change) for change in changes]
 
     def increment(self, key: bytes, by: int = 1) -> int:
         (count,) = self._table.ask(Call(self._table.table, "increment", (key,), number=by))

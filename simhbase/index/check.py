@@ -20,10 +20,11 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
+from simhbase.index.claim import take_back
 from simhbase.index.index import open_index
 from simhbase.index.stats import sizes
 from simhbase.index.vacuum import GRACE, Removed, Vacuum, last_written
-from simhbase.index.writer import Known, batch_of, known, now
+from simhbase.index.writer import HintingWriter, Known, batch_of, known, now
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import IndexRows, RecordTable, Row, Store, leaves_hints
 
@@ -34,7 +35,10 @@ STRAY_LISTING = "listed documents that are not stored or have another fingerprin
 STRAY_ROW = "index rows of fingerprints without documents"
 WRONG_ROW = "index rows that are no row of their fingerprint"
 UNREADABLE = "rows that cannot be read"
-GARBAGE = frozenset([STRAY_LISTING, STRAY_ROW])  # where many processes write: costs room, and nothing else
+ABANDONED = "claims that nobody goes on with"
+GARBAGE = frozenset(
+    [STRAY_LISTING, STRAY_ROW, ABANDONED]
+)  # where many processes write: costs room, and nothing else
 EXAMPLES = 5
 MOST_PASSES = 5  # a repair that needs more is not getting anywhere
 # Milliseconds before the end of its time in which other rows of its document may be gone.
@@ -205,15 +209,20 @@ class Checker:
     def _documents(self, batch: Sequence[Row], report: Findings) -> None:
         report.documents += len(batch)
         stored: dict[str, Known] = {}
-        unreadable = []
+        unreadable, abandoned = [], []
         sketched = self.scheme.sketching is not None and self.scheme.listed_sketching is None
         for key, cell in batch:
             parsed = rows.parse_document(key, cell.value)
+            if parsed and parsed[1].claim and cell.version < self._before:
+                abandoned.append((key, cell.value, parsed[1]))
             if parsed is None or (parsed[1].sketch and not sketched):
                 unreadable.append((key, cell.version))
             elif parsed[1].stored and not self._expires(cell.version):
                 stored[parsed[0]] = Known(parsed[1], cell.version)
         self._remove_unreadable("documents", unreadable, report)
+        self._note(report, ABANDONED, [rows.document_id(key) for key, _, _ in abandoned])
+        if self.repair and abandoned:
+            take_back(self.store, HintingWriter(self.store, self.scheme, self.clock), abandoned)
         wrong = self._damaged(stored)
         # Read again: what has moved meanwhile has left its hints to vacuum.
         names = [document for document in stored if any(document in damaged for damaged in wrong.values())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -15,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.comparison import Comparison, compare_by
-from simhbase.errors import PermanentError, ReadOnly, UsageError
+from simhbase.errors import Conflict, PermanentError, ReadOnly, Undecided, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinted, Fingerprinter
 from simhbase.index import rows
+from simhbase.index.claim import TIMEOUT, Claimed, Claimer, claimer_for
 from simhbase.index.explain import Explanation, explain
 from simhbase.index.manifests import LoadState, Manifests
 from simhbase.index.moment import Moment, milliseconds
@@ -35,7 +37,7 @@ from simhbase.index.stats import Stats, measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.writer import Writer, batch_of, known, now, remove_older, writer_for
 from simhbase.metrics import Metrics, count_by_outcome, timed
-from simhbase.model import AddReport, Document, Lookup, Match, Rejected
+from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected
 from simhbase.profile import Profile
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import create_store, open_store
@@ -203,6 +205,69 @@ class Index:
             rejected=len(report.rejected),
         )
         return report
+
+    @cached_property
+    def claimer(self) -> Claimer:
+        """What claims go through. Raises ReadOnly."""
+        _ = self.writer
+
+        def count(what: str) -> None:
+            if self.metrics is not None:
+                self.metrics.count(what)
+
+        return claimer_for(self.store, self.profile.index_scheme, self.clock, count)
+
+    def claim(self, document_id: str, text: str, timeout: float = TIMEOUT) -> Claim:
+        """Stores a text unless one near it is stored already; of any number of workers that claim near texts
+        at once, in any processes, at most one is accepted. Durable when it returns.
+
+        The answer is "accepted", "duplicate" or "rejected"; the same claim again gets the same one. timeout:
+        seconds to wait for others who claim texts near this one; nobody waits for a worker that died for more
+        than ten seconds. `add` does not wait for claims, nor they for it. Raises Undecided when the time is
+        up: nothing is stored then; Conflict where another text is stored under this id, which `add` replaces.
+        """
+        (claim,) = self.claim_many([Document(document_id, text)], timeout)
+        if claim.outcome == "undecided":
+            raise Undecided(f"the claim of {_shown(document_id)}: {claim.reason}")
+        if claim.outcome == "conflict":
+            raise Conflict(f"the claim of {_shown(document_id)}: {claim.reason}")
+        return claim
+
+    def claim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:
+        """The same for n documents, as if they came one after the other: an answer to each, in order."""
+        batch = _documents(documents)
+        found = self._fingerprinted([document.text for document in batch])
+        accepted = found.accepted
+        ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
+        count_by_outcome(self.metrics, "claims", rejected=len(batch) - len(ids))
+        claims = iter(self.claim_batch(ids, found.fingerprints[accepted], timeout).claims)
+        return [
+            next(claims) if reason is None else Claim(document.id, "rejected", reason=reason)
+            for document, reason in zip(batch, found.reasons, strict=True)
+        ]
+
+    def claim_batch(
+        self,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        timeout: float = TIMEOUT,
+        min_similarity: float | None = None,
+        *,
+        replacing: bool = False,
+    ) -> Claimed:
+        """The same for what a fingerprinter of this profile made of n texts. replacing: a document that is
+        stored with another text is replaced if nothing is near the new one."""
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+            raise UsageError(f"timeout = {timeout!r}: a number of seconds is needed")
+        bounds = self.profile.index_scheme.bounds(None, min_similarity)
+        claimed = self._measured(
+            "claim",
+            len(ids),
+            lambda: self.claimer.claim(ids, fingerprints, bounds, timeout, replacing),
+        )
+        outcomes = Counter[str](claim.outcome for claim in claimed.claims)
+        count_by_outcome(self.metrics, "claims", **outcomes)
+        return claimed
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""

@@ -72,7 +72,7 @@ class Reader:
 
     drawer_limit: rows read of one drawer at most, None for all; ids_limit: documents listed of one
     fingerprint at most, MOST_LISTED times as many where `find` would find none among them. A lookup that met
-    either says `truncated`. with_claims: whether to look for claims that are pending, too.
+    either says `truncated`. with_claims: whether to look for pending claims, too.
     """
 
     store: Store

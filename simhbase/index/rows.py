@@ -92,6 +92,15 @@ class Entry:
             ) from error
 
 
+def entry(value: bytes) -> Entry:
+    """The same, of a row that was read; one that cannot be read is no document, and the next write replaces
+    it."""
+    try:
+        return Entry.decode(value)
+    except StoreFailed:
+        return Entry(0, State.DELETED)
+
+
 def _encoded(claim: PendingClaim) -> bytes:
     head = _CLAIM.pack(
         claim.token, claim.ticket, claim.lease, claim.beat, claim.fingerprint, len(claim.sketch)

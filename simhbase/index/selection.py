@@ -31,12 +31,12 @@ def duplicates_of(
     clock: Callable[[], int],
     ids: Sequence[str],
     fingerprints: FingerprintBatch,
-    min_similarity: float | None = None,
+    bounds: Bounds,
 ) -> list[Match | None]:
     """For each of n documents, stored one after the other, the nearest stored one that it is a duplicate of,
     None for those to be stored, which is left to the caller.
 
-    ids: valid and different; min_similarity: see Index.find. A document that is a duplicate leaves the store
+    ids: valid and different; bounds: what is a duplicate. A document that is a duplicate leaves the store
     as it was. A document that is stored already is replaced, and neither the old nor the new one is a
     duplicate of the other; once replaced, it counts with its new fingerprint alone. So the outcome is that of
     n calls with a document each, whatever other threads store meanwhile where `Store.exclusive` keeps them
@@ -48,7 +48,7 @@ def duplicates_of(
     Drawers longer than the reader's usual limit are read to their end for a document that has
     nothing near so far. (Its duplicates may then be said to be of another than the nearest one.)
     """
-    return _Selection(store, scheme, clock, ids, fingerprints, min_similarity).run()
+    return _Selection(store, scheme, clock, ids, fingerprints, bounds).run()
 
 
 class _Selection:
@@ -61,11 +61,11 @@ class _Selection:
         clock: Callable[[], int],
         ids: Sequence[str],
         fingerprints: FingerprintBatch,
-        min_similarity: float | None,
+        bounds: Bounds,
     ) -> None:
         self._store, self._clock = store, clock
         self._scheme = scheme
-        self._bounds = self._scheme.bounds(None, min_similarity)
+        self._bounds = bounds
         self._ids = ids
         self._prints = fingerprints
         self._batch = frozenset(ids)
@@ -74,7 +74,7 @@ class _Selection:
     def run(self) -> list[Match | None]:
         """For each document the nearest one that it is a duplicate of, or None to keep it."""
         stored = self._stored(self._prints, DRAWER_LIMIT)
-        others = _OthersOfBatch(self._prints, self._scheme, self._bounds)
+        others = OthersOfBatch(self._prints, self._scheme, self._bounds)
         to_the_end: dict[int, list[Match]] = {}
         duplicates: list[Match | None] = []
         for number, document in enumerate(self._ids):
@@ -90,7 +90,7 @@ class _Selection:
             duplicates.append(min(found, default=None))
         return duplicates
 
-    def _open(self, first: int, stored: _Stored, others: _OthersOfBatch) -> Iterator[int]:
+    def _open(self, first: int, stored: _Stored, others: OthersOfBatch) -> Iterator[int]:
         """The documents from `first` on that have nothing near so far and were cut: they are read
         to their end together. One that is near another of them waits for its outcome."""
         waiting: set[int] = set()
@@ -149,7 +149,7 @@ class _Stored:
     truncated: list[bool]
 
 
-class _OthersOfBatch:
+class OthersOfBatch:
     """The documents of a batch that are near each other, and which of them have been kept.
 
     Different fingerprints only are joined, so that many copies of a page cost no more than one; at most one

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.scheme import Scheme
-from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
@@ -251,10 +250,14 @@ class HintingWriter:
 
     def put(self, step: Step) -> None:
         """Carries out a step of a plan. Each line waits until the one before is acknowledged."""
-        self._note_obsolete(step.version, step.left)
-        self.store.records("fingerprints").put(step.batch.listings(self.scheme), step.version)
-        self.store.drawers.add(step.batch.index_keys(self.scheme))
+        self.note_obsolete(step.version, step.left)
+        self.put_hints(step.batch, step.version)
         self.store.records("documents").put(step.batch.commits(self.scheme), step.version)
+
+    def put_hints(self, batch: Batch, version: int) -> None:
+        """What leads to documents. Each line waits until the one before is acknowledged."""
+        self.store.records("fingerprints").put(batch.listings(self.scheme), version)
+        self.store.drawers.add(batch.index_keys(self.scheme))
 
     def version(self) -> int:
         """That of an operation which begins now."""
@@ -268,7 +271,7 @@ class HintingWriter:
         stored = [number for number, each in enumerate(found) if each and each.stored]
         for version, numbers in self._by_version(self.version(), stored, found):
             gone = _stored([storable[number] for number in numbers], [found[number] for number in numbers])
-            self._note_obsolete(version, [(document, each.entry) for document, each in gone])
+            self.note_obsolete(version, [(document, each.entry) for document, each in gone])
             tombstones = [_tombstone(document, each) for document, each in gone]
             self.store.records("documents").put(tombstones, version)
         return len(stored)
@@ -279,7 +282,7 @@ class HintingWriter:
         way has ended when vacuum comes to it."""
         ids = list(seen)
         gone = _stored_as_seen(seen, ids, known(self.store, ids))
-        self._note_obsolete(self.version(), [(document, each.entry) for document, each in gone])
+        self.note_obsolete(self.version(), [(document, each.entry) for document, each in gone])
         self.store.records("documents").put(
             [_tombstone(document, each) for document, each in gone],
             [each.version + 1 + self.chance(SMALL_CHANCE) for _, each in gone],
@@ -296,9 +299,8 @@ class HintingWriter:
             return _copied(found, versions)
         batch = Batch(list(ids), fingerprints)[older]
         time = self.version()
-        self._note_obsolete(time, _left_behind(batch, [found[number] for number in older]))
-        self.store.records("fingerprints").put(batch.listings(self.scheme), time)
-        self.store.drawers.add(batch.index_keys(self.scheme))
+        self.note_obsolete(time, _left_behind(batch, [found[number] for number in older]))
+        self.put_hints(batch, time)
         at = [versions[number] for number in older]
         self.store.records("documents").put(batch.commits(self.scheme), at)
         return _copied(found, versions)
@@ -317,7 +319,8 @@ class HintingWriter:
             seen = max(each.version for number in ahead if (each := found[number]))
             yield seen + 1 + self.chance(SMALL_CHANCE), ahead
 
-    def _note_obsolete(self, version: int, left: Sequence[tuple[str, Entry]]) -> None:
+    def note_obsolete(self, version: int, left: Sequence[tuple[str, Entry]]) -> None:
+        """Notes for vacuum what documents leave behind."""
         if left:
             self.store.records("obsolete").put(_obsolete_rows(version, left), version)
 
@@ -405,7 +408,7 @@ def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
     """What the documents table holds of each id, None where that is nothing. A row that cannot be read is
     no document, and the next write replaces it."""
     cells = store.records("documents").get(list(map(rows.document_key, ids)))
-    return [None if cell is None else Known(_entry(cell.value), cell.version) for cell in cells]
+    return [None if cell is None else Known(rows.entry(cell.value), cell.version) for cell in cells]
 
 
 def alive_since(store: Store, time: int) -> int:
@@ -431,13 +434,6 @@ def known_in(batch: Sequence[Row]) -> dict[str, Known]:
     """What rows of the documents table hold, by id, without those that cannot be read."""
     parsed = [(rows.parse_document(key, cell.value), cell.version) for key, cell in batch]
     return {each[0]: Known(each[1], version) for each, version in parsed if each}
-
-
-def _entry(value: bytes) -> Entry:
-    try:
-        return Entry.decode(value)
-    except StoreFailed:
-        return Entry(0, State.DELETED)
 
 
 def alone(store: Store, leaving: Mapping[int, set[str]]) -> list[tuple[int, bytes]]:

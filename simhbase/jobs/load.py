@@ -29,9 +29,10 @@ from simhbase.jobs.evidence import Rule, evidence_line
 from simhbase.jobs.kept_out import kept_out_by
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.source_report import SourceReport, Three, most_repeated, warnings_of
-from simhbase.jobs.unique import Loaded, duplicates_of, load_all, store_kept
+from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, store_kept
 from simhbase.model import Match
 from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.stores.base import leaves_hints
 
 if TYPE_CHECKING:
     from simhbase.jobs.hfiles import HFileLoad
@@ -360,6 +361,8 @@ class _Load:
         index = self._target.make()
         if not self._task.unique_only:
             return load_all(index, batch.ids, batch.fingerprints)
+        if leaves_hints(index.store):
+            return claim_all(index, batch.ids, batch.fingerprints, self._task.min_similarity)
         with index.store.exclusive():
             duplicates = self._checkpoints.decided(chunks, len(batch.ids))
             if duplicates is None:

@@ -1,7 +1,6 @@
 """A batch of fingerprints into an index: all of them, or only those that nothing is near.
 
-Both write a batch with one durable call, and both may be repeated: what a stopped load has stored
-already costs a read.
+All may be repeated: what a stopped load has stored already costs a read.
 """
 
 from __future__ import annotations
@@ -9,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simhbase.errors import Undecided
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.selection import duplicates_of as selected
 from simhbase.model import AddReport, Match
+
+PATIENCE = 600.0  # seconds: what others have pending is decided within a few, or ends with its lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ def duplicates_of(
 ) -> list[Match | None]:
     """What `simhbase.index.selection.duplicates_of` says of n documents; `store_kept` stores the others."""
     scheme = index.profile.index_scheme
-    return selected(index.store, scheme, index.clock, ids, fingerprints, min_similarity)
+    bounds = scheme.bounds(None, min_similarity)
+    return selected(index.store, scheme, index.clock, ids, fingerprints, bounds)
 
 
 def store_kept(
@@ -52,3 +55,21 @@ def store_kept(
     """Stores those of n documents that are no duplicates."""
     kept = [number for number, near in enumerate(duplicates) if near is None]
     return Loaded(duplicates, index.add_batch([ids[number] for number in kept], fingerprints[kept]))
+
+
+def claim_all(
+    index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, min_similarity: float | None = None
+) -> Loaded:
+    """Stores those of n documents that nothing is near, beside others who do the same: of near ones that are
+    claimed at once one is kept.
+
+    The same documents are kept as by `duplicates_of` and `store_kept` where nobody else writes. Raises
+    Undecided where somebody else has not decided about near ones for a long time.
+    """
+    claimed = index.claim_batch(ids, fingerprints, PATIENCE, min_similarity, replacing=True)
+    undecided = [claim for claim in claimed.claims if claim.outcome == "undecided"]
+    if undecided:
+        raise Undecided(
+            f"{len(undecided)} documents, {undecided[0].id!r} the first, are {undecided[0].reason}"
+        )
+    return Loaded([claim.match for claim in claimed.claims], claimed.report)

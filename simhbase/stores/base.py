@@ -65,6 +65,14 @@ class Cell(NamedTuple):
     version: int
 
 
+class CompareAndSet(NamedTuple):
+    """Sets a key to `value` if it holds `expected` (None: is absent)."""
+
+    key: bytes
+    expected: bytes | None
+    value: bytes
+
+
 Row = tuple[bytes, Cell]
 Version = int | Sequence[int]  # of all rows, or of each
 
@@ -126,6 +134,9 @@ class Records(Protocol):
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         """Sets `value` if the key holds `expected` (None: is absent), atomically; true if it did. The new
         version is not lower than the old one."""
+
+    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
+        """The same for keys that are all different, each by itself."""
 
     def increment(self, key: bytes, by: int = 1) -> int:
         """Adds to an int64 big-endian counter (absent: 0), atomically; returns the new value."""

@@ -20,6 +20,7 @@ from simhbase.stores.base import (
     Access,
     Cell,
     Changes,
+    CompareAndSet,
     DrawerRows,
     IndexRows,
     RecordTable,
@@ -233,6 +234,10 @@ class MemoryRecords:
                 return False
             self.put([(key, value)], found.version + 1 if found else 0)
             return True
+
+    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
+        """The same for many keys."""
+        return [self.compare_and_set(*change) for change in changes]
 
     def increment(self, key: bytes, by: int = 1) -> int:
         """Adds to a counter."""

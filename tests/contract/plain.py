@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
-from simhbase.stores.base import Records, Size, Store
+from simhbase.stores.base import CompareAndSet, Records, Size, Store
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ class Values:
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         return self.cells.compare_and_set(key, expected, value)
+
+    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
+        return self.cells.compare_and_set_many(changes)
 
     def increment(self, key: bytes, by: int = 1) -> int:
         return self.cells.increment(key, by)

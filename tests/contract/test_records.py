@@ -5,7 +5,7 @@ from time import time_ns
 
 import pytest
 
-from simhbase.stores.base import ATOMIC_TABLES, Cell, Records, RecordTable, Store
+from simhbase.stores.base import ATOMIC_TABLES, Cell, CompareAndSet, Records, RecordTable, Store
 from tests.contract.conftest import Backend
 from tests.contract.plain import Values
 
@@ -164,6 +164,23 @@ def test_compare_and_set_after_a_delete_finds_the_key_absent(records: Values) ->
     records.delete([b"a"])
     assert not records.compare_and_set(b"a", b"1", b"2")
     assert records.compare_and_set(b"a", None, b"2")
+
+
+def test_compare_and_set_of_many_keys_decides_about_each_by_itself(records: Values) -> None:
+    keys = [b"%03d" % number for number in range(300)]
+    records.put([(key, b"1") for key in keys[:100]])
+    records.put([(key, b"") for key in keys[100:200]])
+    expected = [b"1", b"", None] * 100
+    done = records.compare_and_set_many(
+        [CompareAndSet(key, value, b"2") for key, value in zip(keys, expected, strict=True)]
+    )
+    held = [b"1"] * 100 + [b""] * 100 + [None] * 100
+    fits = [before == wanted for before, wanted in zip(held, expected, strict=True)]
+    assert done == fits
+    assert records.get(keys) == [
+        b"2" if is_set else before for is_set, before in zip(fits, held, strict=True)
+    ]
+    assert records.compare_and_set_many([]) == []
 
 
 def test_increment_counts_from_zero_in_64_bits_big_endian(records: Values) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters, fingerprints
 from simhbase.index import rows
 from simhbase.index.manifests import Manifests
-from simhbase.index.rows import Entry, Obsolete, State
+from simhbase.index.rows import Entry, Obsolete, PendingClaim, State
 from simhbase.index.stored_profile import write_profile
 from simhbase.profile import Profile
 from simhbase.stores import create_store
@@ -87,9 +88,23 @@ def test_the_worked_segments():
 
 def test_the_rows_of_documents():
     key = rows.document_key("a1")
-    stored = [row(key, Entry(A1, state).encode()) for state in State]
+    stored = [row(key, Entry(A1, state).encode()) for state in (State.STORED, State.DELETED)]
     assert examples("documents") == [*stored, row(key, Entry(A1, State.STORED, SKETCH).encode())]
-    assert [state.name for state in State] == ["STORED", "DELETED"], "as the page's table says"
+
+
+def test_the_rows_of_claims():
+    claim = PendingClaim(bytes(range(16)), A1, b"", 10_000)
+    other = PendingClaim(bytes(range(16)), OTHER, b"\xd4\xe5\xf6", 10_000, 7, 1)
+    entries = [
+        Entry(A1, State.PENDING, claim=claim),
+        Entry(A1, State.PENDING, claim=replace(claim, ticket=7)),
+        Entry(A1, State.REPLACING, SKETCH, other),
+    ]
+    key = rows.document_key("a1")
+    assert examples("documents claimed") == [row(key, entry.encode()) for entry in entries]
+    assert [state.name for state in State] == ["STORED", "DELETED", "PENDING", "REPLACING"], (
+        "as the page's table says"
+    )
 
 
 def test_the_rows_of_fingerprints():

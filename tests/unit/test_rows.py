@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from simhbase.errors import StoreFailed
 from simhbase.index import rows
-from simhbase.index.rows import Entry, Obsolete, State
+from simhbase.index.rows import Entry, Obsolete, PendingClaim, State
 
 F = 0x0123456789ABCDEF
 VERSION = 0x0192_0000_0001
@@ -34,6 +34,31 @@ def test_a_document_key_is_a_hash_and_the_id():
 def test_an_entry_is_fingerprint_state_and_sketch(entry, expected):
     assert entry.encode().hex() == expected.replace(" ", "")
     assert Entry.decode(entry.encode()) == entry
+
+
+TOKEN = bytes(range(16))
+CLAIM = "000102030405060708090a0b0c0d0e0f 0000000000000007 00002710 00000001 8000000000000001"
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (
+            Entry(F, State.PENDING, claim=PendingClaim(TOKEN, 1 << 63 | 1, b"", 10_000, 7, 1)),
+            f"0123456789abcdef 03 {CLAIM} 0000",
+        ),
+        (
+            Entry(F, State.REPLACING, b"\xa1", PendingClaim(TOKEN, 1 << 63 | 1, b"\xb2\xc3", 10_000, 7, 1)),
+            f"0123456789abcdef 04 {CLAIM} 0002 b2c3 a1",
+        ),
+    ],
+)
+def test_a_claim_is_between_state_and_sketch(entry, expected):
+    assert entry.encode().hex() == expected.replace(" ", "")
+    assert Entry.decode(entry.encode()) == entry
+    for size in range(9, len(entry.encode()) - len(entry.sketch)):
+        with pytest.raises(StoreFailed, match="check --repair"):
+            Entry.decode(entry.encode()[:size])
 
 
 def test_what_is_no_entry_is_refused_with_what_to_do():
@@ -98,9 +123,17 @@ def test_the_range_before_a_time_that_no_clock_shows_is_empty():
     assert stop.startswith(start)
 
 
-@given(UINT64, st.sampled_from(State), st.binary(max_size=300))
-def test_entries_come_back_as_they_were(fingerprint, state, sketch):
-    entry = Entry(fingerprint, state, sketch)
+UINT32 = st.integers(0, 2**32 - 1)
+SKETCHES = st.binary(max_size=300)
+CLAIMS = st.builds(
+    PendingClaim, st.binary(min_size=16, max_size=16), UINT64, SKETCHES, UINT32, UINT64, UINT32
+)
+
+
+@given(UINT64, st.sampled_from(State), SKETCHES, CLAIMS)
+def test_entries_come_back_as_they_were(fingerprint, state, sketch, claim):
+    is_claimed = state in (State.PENDING, State.REPLACING)
+    entry = Entry(fingerprint, state, sketch, claim if is_claimed else None)
     assert Entry.decode(entry.encode()) == entry
 
 

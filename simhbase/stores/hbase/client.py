@@ -274,6 +274,14 @@ class Client:
         """
         return self._run(operation, tasks, 1)
 
+    def write_once(
+        self, operation: Operation, tasks: Sequence[Task[T]]
+    ) -> tuple[dict[int, T], CallFailed | None]:
+        """One attempt at tasks that write and may not be repeated blindly: their results by number, and why
+        others have none, which may have been carried out nevertheless, or may be yet."""
+        attempt = self._attempt(tasks, range(len(tasks)), operation.end)
+        return attempt.results, attempt.problem
+
     def call(self, operation: Operation, function: Callable[[Connection], T]) -> T:
         """What a function of a connection returns, which may be called again. Raises what `read` does."""
         while True:

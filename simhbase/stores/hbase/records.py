@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from simhbase.stores.base import Cell, RecordTable, Row, Size, Version
+from simhbase.stores.base import Cell, CompareAndSet, RecordTable, Row, Size, Version
 from simhbase.stores.hbase import filters
 from simhbase.stores.hbase.client import Client, Operation, tasks
-from simhbase.stores.hbase.connection import CallFailed, Connection
 from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
 from simhbase.stores.hbase.filtered import FilteredScans
-from simhbase.stores.hbase.interface import Mutation
 from simhbase.stores.hbase.requests import DELETE_PAUSE, Request, Table
 from simhbase.stores.hbase.scans import Kind, Page, Scans, behind
 
@@ -92,42 +90,44 @@ class HBaseRecords:
         return self._scans.iterate(start, stop)
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        """Sets `value` if the key holds `expected`, at the server's time, or that of the cell which it
-        replaces where that is later.
+        """Sets `value` if the key holds `expected`; see compare_and_set_many."""
+        return self.compare_and_set_many([CompareAndSet(key, expected, value)])[0]
 
-        Where the answer was lost the cell tells: true if it holds `value`, which is right where no
+    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
+        """Sets values where keys hold what is expected, at the server's time, or that of the cell which is
+        replaced where that is later.
+
+        Where the answer was lost the cell tells: true if it holds the value, which is right where no
         two callers set the same value. HBase takes an absent cell and an empty value for the same, so
         these are told apart by a look that comes before.
         """
-
-        def setting(connection: Connection) -> bool:
-            put = Mutation(column=self._table.column, value=value)
-            done: bool = connection.client.checkAndPut(
-                self._table.bytes_name, key, self._table.column, expected, put, {}
-            )
-            return done
-
-        def held() -> bytes | None:
-            cell = self._get(operation, [key]).get(key)
-            return None if cell is None else cell.value
-
+        done = dict[int, bool]()
+        doubtful = set[int]()
         with self._client.writing(self._table) as operation:
-            if not expected and held() != expected:
-                return False
-            doubtful = False
-            while True:
-                try:
-                    done = self._client.attempt(setting, operation.end)
-                    if done or not doubtful:
-                        return done
-                except CallFailed as problem:
+
+            def held(numbers: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
+                asked = {number: changes[number].key for number in numbers}
+                cells = self._get(operation, list(asked.values()))
+                return ((number, getattr(cells.get(key), "value", None)) for number, key in asked.items())
+
+            unclear = [number for number, change in enumerate(changes) if not change.expected]
+            done |= {number: False for number, value in held(unclear) if value != changes[number].expected}
+            while left := [number for number in range(len(changes)) if number not in done]:
+                requests = [self._table.compare_and_set(*changes[number]) for number in left]
+                results, problem = self._client.write_once(operation, tasks(requests))
+                for place, is_set in results.items():
+                    if is_set or left[place] not in doubtful:
+                        done[left[place]] = is_set
+                if problem is not None:
                     self._client.failed(operation, problem)
-                    doubtful = True
-                now = held()
-                if now == value:
-                    return True
-                if now != expected:
-                    return False
+                # An earlier attempt may have done what this one could not.
+                doubtful.update(number for number in left if number not in done)
+                for number, value in held(doubtful - done.keys()):
+                    if value == changes[number].value:
+                        done[number] = True
+                    elif value != changes[number].expected:
+                        done[number] = False
+        return [done[number] for number in range(len(changes))]
 
     def increment(self, key: bytes, by: int = 1) -> int:
         """Adds to a counter. After a lost answer it is done again: numbers may be skipped, but none

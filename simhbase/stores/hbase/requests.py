@@ -110,6 +110,14 @@ class Table:
         """The same for keys (n, 13) uint8."""
         return self._mutate([_repeated(self._delete_key, keys)], time, len(keys))
 
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> Request:
+        """Puts a row at the server's time if it holds what is expected; None: if it is absent."""
+        put = Mutation(column=self.column, value=value)
+        size = SMALL_BYTES + len(key) + len(expected or b"") + len(value)
+        return self._request(
+            "checkAndPut", size, row=key, column=self.column, value=expected, mput=put, attributes={}
+        )
+
     def _mutate(self, batches: Sequence[bytes], version: int | None, count: int | None = None) -> Request:
         """A call whose list of batches is `batches`, together `count`, by default one each."""
         method, more = ("mutateRows", {}) if version is None else ("mutateRowsTs", {"timestamp": version})
