@@ -7,6 +7,7 @@ import pytest
 
 from simhbase.index import Index
 from simhbase.index.explain import Candidate, Explanation
+from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.model import Document
 from simhbase.profile import Profile
@@ -108,3 +109,21 @@ def test_what_fingerprints_share_is_what_both_are_filed_in(index):
         )
     )
     assert told["near"] == (None if index.profile.scheme == "minhash" else shared)
+
+
+@pytest.mark.parametrize("index", PROFILES[2:], ids=["minhash"], indirect=True)
+def test_a_document_that_no_drawer_led_to_was_not_met(index):
+    found = candidate(index.explain(TEXT, id="b", min_similarity=0.0), "b")  # all are near enough
+    assert (found.verdict, found.drawers) == ("not met", ())
+
+
+@pytest.mark.parametrize("index", PROFILES[1:], ids=["verified", "minhash"], indirect=True)
+def test_a_lost_sketch_is_told(index):
+    (value,) = index.fingerprints(["b"])
+    if index.profile.scheme == "minhash":
+        table, key, empty = "fingerprints", listing_key(value, "b"), b""
+    else:
+        table, key, empty = "documents", document_key("b"), Entry(value).encode()
+    (cell,) = index.store.records(table).get([key])
+    index.store.records(table).put([(key, empty)], cell.version)
+    assert candidate(index.explain(OTHER, min_similarity=0.5), "b").verdict == "lost sketch"
