@@ -7,7 +7,7 @@ import pytest
 
 from simhbase.index import Index
 from simhbase.index.explain import Candidate, Explanation
-from simhbase.index.rows import Entry, document_key, listing_key
+from simhbase.index.rows import Entry, PendingClaim, State, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.model import Document
 from simhbase.profile import Profile
@@ -127,3 +127,12 @@ def test_a_lost_sketch_is_told(index):
     (cell,) = index.store.records(table).get([key])
     index.store.records(table).put([(key, empty)], cell.version)
     assert candidate(index.explain(OTHER, min_similarity=0.5), "b").verdict == "lost sketch"
+
+
+def test_a_claim_that_is_not_decided_is_no_match(index):
+    (value,) = index.fingerprints(["b"])
+    claim = PendingClaim(bytes(16), value, b"", lease=1000)
+    (cell,) = index.store.records("documents").get([document_key("b")])
+    pending = Entry(value, State.PENDING, claim=claim).encode()
+    index.store.records("documents").put([(document_key("b"), pending)], cell.version + 1)
+    assert candidate(index.explain(OTHER), "b").verdict == "pending claim"
