@@ -10,7 +10,7 @@ from tests.bench.report import Table, render, to_json
 
 PARTS = ("fingerprints", "minhash", "store", "migrate", "load", "dedup", "stored", "quality")
 WITHIN = ("short",)  # its tables are among those of quality
-WITH_SERVERS = ("hbase", "shared", "spark")
+WITH_SERVERS = ("hbase", "shared", "fleet", "spark")
 HELP = (
     f"of {', '.join(PARTS)}, which is all without any; {', '.join(WITHIN)}, a part of quality; and "
     f"{', '.join(WITH_SERVERS)}, which start servers"

@@ -1,0 +1,139 @@
+"""The fleet of examples/worker.py: every document gets its answer, and no two near ones are accepted, also
+where workers are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+
+import simhbase
+from simhbase import Profile
+from simhbase.fingerprint.hamming import distance
+from tests.cluster import Cluster
+from tests.command_line import environment
+from tests.examples import ROOT
+from tests.near import versions
+
+WORKER = ROOT / "examples" / "worker.py"
+DOCUMENTS = [{"id": f"d{number}", "text": text} for number, text in enumerate(versions(100))]
+REJECTED = {"id": "empty", "text": ""}
+LATER = 200  # documents that come when a worker has been killed
+WORKERS, KILLED = 3, 2
+K = 3
+TIMEOUT = 120  # seconds: what takes so long hangs
+
+
+class Fleet:
+    """A fleet that is running."""
+
+    def __init__(self, url: str, workers: int, folder: Path) -> None:
+        command = [sys.executable, str(WORKER), "--store", url, "--workers", str(workers)]
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.lines: list[dict[str, Any]] = []
+        self.answered = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.lines.append(json.loads(line))
+            self.answered.set()
+
+    def give(self, documents: Sequence[dict[str, str]]) -> None:
+        assert self.process.stdin
+        self.process.stdin.writelines(json.dumps(document) + "\n" for document in documents)
+        self.process.stdin.flush()
+
+    def workers(self) -> list[int]:
+        """The ids of its processes."""
+        command = ["ps", "-A", "-ww", "-o", "pid=", "-o", "ppid=", "-o", "args="]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        rows = [line.split(None, 2) for line in listed.splitlines()]
+        ours = str(self.process.pid)
+        return [int(row[0]) for row in rows if row[1] == ours and "spawn_main" in row[2]]
+
+    def end(self) -> list[dict[str, Any]]:
+        """Everything that it said."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        assert self.process.wait(TIMEOUT) == 0
+        self._reader.join()
+        return self.lines
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.kill()
+        with self.process, suppress(BrokenPipeError):
+            self._reader.join()
+
+
+def check(index: simhbase.Index, answers: list[dict[str, Any]]) -> None:
+    """Each document has one answer; of what is near, one was accepted, and is stored."""
+    assert sorted(answer["id"] for answer in answers) == sorted(each["id"] for each in (*DOCUMENTS, REJECTED))
+    assert [answer["id"] for answer in answers if answer["outcome"] == "rejected"] == ["empty"]
+    accepted = [answer["id"] for answer in answers if answer["outcome"] == "accepted"]
+    duplicates = {answer["id"]: answer["duplicate_of"] for answer in answers if "duplicate_of" in answer}
+    assert len(accepted) + len(duplicates) == len(DOCUMENTS)
+    assert set(duplicates.values()) <= set(accepted)
+    assert 100 <= len(accepted) < 0.8 * len(DOCUMENTS)
+    stored = index.fingerprints([each["id"] for each in DOCUMENTS])
+    assert {each["id"] for each, value in zip(DOCUMENTS, stored, strict=True) if value is not None} == set(
+        accepted
+    )
+    values = np.array([value for value in stored if value is not None], dtype=np.uint64)
+    apart = distance(values[:, None], values[None, :]) + np.eye(len(values), dtype=np.int64) * (K + 1)
+    assert apart.min() > K
+
+
+def run_fleet(url: str, folder: Path) -> list[dict[str, Any]]:
+    with Fleet(url, WORKERS, folder) as fleet:
+        fleet.give(DOCUMENTS[:-LATER])
+        assert fleet.answered.wait(TIMEOUT)
+        workers = fleet.workers()
+        assert len(workers) == WORKERS
+        for worker in workers[:KILLED]:
+            os.kill(worker, signal.SIGKILL)
+        fleet.give([*DOCUMENTS[-LATER:], REJECTED])
+        return fleet.end()
+
+
+def test_a_fleet_of_an_embedded_store_fingerprints_for_one_that_claims(tmp_path: Path) -> None:
+    url = f"rocksdb:{tmp_path}/store"
+    simhbase.open(url, create=Profile()).close()
+    answers = run_fleet(url, tmp_path)
+    with simhbase.open(url, access="read") as index:
+        check(index, answers)
+
+
+@pytest.mark.hbase
+def test_a_fleet_of_a_store_in_hbase_claims_in_every_process(hbase: Cluster, tmp_path: Path) -> None:
+    url = hbase.empty_store("fleet")
+    simhbase.open(url, create=Profile()).close()
+    answers = run_fleet(url, tmp_path)
+    with simhbase.open(url, access="read") as index:
+        check(index, answers)
+
+
+def test_a_fleet_says_why_it_cannot_begin(tmp_path: Path) -> None:
+    command = [sys.executable, str(WORKER), "--store", "rocksdb:nothing"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "rocksdb:nothing" in done.stderr.splitlines()[-1]
