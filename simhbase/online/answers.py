@@ -21,7 +21,7 @@ from simhbase.comparison import Comparison
 from simhbase.index import Index
 from simhbase.index.explain import Explanation, Verdict
 from simhbase.index.stats import Stats
-from simhbase.model import AddReport, Document, Lookup, Match
+from simhbase.model import AddReport, Claim, Document, Lookup, Match, Outcome
 
 Fingerprint = Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$")]
 Distance = Annotated[int, Field(ge=0, le=1 << 16)]
@@ -142,6 +142,13 @@ class DocumentsRequest(BaseModel):
         return [Document(each.id, each.text) for each in given]
 
 
+class ClaimRequest(DocumentsRequest):
+    """One document, or several; timeout: seconds to wait for others who claim near texts, at most as long as
+    the service waits for any answer."""
+
+    timeout: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] = 30.0
+
+
 class CompareRequest(BaseModel):
     """Two texts."""
 
@@ -240,6 +247,38 @@ class AddAnswer(Answer):
     moved: int
     unchanged: int
     rejected: list[RejectedDocument]
+
+
+class DecidedClaim(BaseModel):
+    """The answer to one claim; see simhbase.model.Claim. match: of a duplicate; reason: of what else is not
+    accepted."""
+
+    id: str
+    outcome: Outcome
+    fingerprint: Fingerprint | None
+    match: FoundMatch | None
+    reason: str | None
+
+
+class ClaimAnswer(Answer):
+    """A claim for each document, in their order."""
+
+    model_config = _example(
+        {
+            "profile": PROFILE,
+            "claims": [
+                {
+                    "id": "news/2",
+                    "outcome": "duplicate",
+                    "fingerprint": FINGERPRINT,
+                    "match": _MATCH,
+                    "reason": None,
+                }
+            ],
+        }
+    )
+
+    claims: list[DecidedClaim]
 
 
 class DocumentAnswer(Answer):
@@ -459,6 +498,25 @@ def neighbours(index: Index, profile: str, document: str, found: Lookup) -> Neig
         matches=found_matches(index, found.fingerprint, others),
         truncated=found.truncated,
         reason=found.reason,
+    )
+
+
+def claimed(index: Index, profile: str, claims: Iterable[Claim]) -> ClaimAnswer:
+    """What became of claims."""
+    return ClaimAnswer(
+        profile=profile,
+        claims=[
+            DecidedClaim(
+                id=each.id,
+                outcome=each.outcome,
+                fingerprint=digits(each.fingerprint),
+                match=next(iter(found_matches(index, each.fingerprint, [each.match])), None)
+                if each.match
+                else None,
+                reason=each.reason,
+            )
+            for each in claims
+        ],
     )
 
 

@@ -97,6 +97,12 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         openapi_extra=_body(answers.FindRequest),
     )(service.find)
     app.post(
+        "/v1/claim",
+        dependencies=writes,
+        response_model=answers.ClaimAnswer,
+        openapi_extra=_body(answers.ClaimRequest),
+    )(service.claim)
+    app.post(
         DOCUMENTS,
         dependencies=writes,
         response_model=answers.AddAnswer,

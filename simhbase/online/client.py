@@ -144,9 +144,9 @@ class Client:
         """See Index.claim. Raises Undecided, Conflict."""
         (claim,) = self.claim_many([Document(id, text)], timeout)
         if claim.outcome == "undecided":
-            raise Undecided(claim.reason or f"the claim of {id!r} is undecided: make it again")
+            raise Undecided(f"the claim of {id!r}: {claim.reason}")
         if claim.outcome == "conflict":
-            raise Conflict(claim.reason or f"{id!r} is stored with another text")
+            raise Conflict(f"the claim of {id!r}: {claim.reason}")
         return claim
 
     def claim_many(self, documents: Iterable[Document], timeout: float = 30.0) -> list[Claim]:

@@ -24,7 +24,7 @@ _RETRY_SOON, _RETRY_LATER = 1, 5  # seconds
 
 # The first that an error is one of decides. Nothing but 503 says that the fault is here: a store that is
 # away, too much to do, or tables that somebody has to mend.
-_STATUSES: Sequence[tuple[type[SimhbaseError], HTTPStatus, str, int | None]] = (
+STATUSES: Sequence[tuple[type[SimhbaseError], HTTPStatus, str, int | None]] = (
     (BadInput, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", None),
     (ReadOnly, HTTPStatus.FORBIDDEN, "read_only", None),
     (Overloaded, HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", _RETRY_SOON),
@@ -33,7 +33,7 @@ _STATUSES: Sequence[tuple[type[SimhbaseError], HTTPStatus, str, int | None]] = (
     (RetryableError, HTTPStatus.SERVICE_UNAVAILABLE, "store_unreachable", _RETRY_LATER),
     (SimhbaseError, HTTPStatus.SERVICE_UNAVAILABLE, "store_failed", _RETRY_LATER),
 )
-_CODES: Mapping[int, str] = {
+CODES: Mapping[int, str] = {
     400: "malformed",
     401: "unauthorized",
     403: "forbidden",
@@ -64,7 +64,7 @@ def failure(
 
 def refused(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """The same, with the code that belongs to the status."""
-    return failure(status, _CODES.get(status, "refused"), message, headers)
+    return failure(status, CODES.get(status, "refused"), message, headers)
 
 
 def handle_failures(app: FastAPI) -> None:
@@ -72,6 +72,7 @@ def handle_failures(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(SimhbaseError, _of_library)
+    app.add_exception_handler(Exception, _unexpected)
 
 
 def unexpected(error: Exception) -> Response:
@@ -79,6 +80,10 @@ def unexpected(error: Exception) -> Response:
     log.error("unexpected %s: %s", type(error).__name__, error, exc_info=error)
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     return failure(status, "internal", "an error of the service: its log has more under this request id")
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    return unexpected(error)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -93,7 +98,7 @@ def _of_validation(errors: Sequence[Mapping[str, Any]]) -> Response:
     status = 400 if malformed else 422
     message = "the body is no JSON in UTF-8" if malformed else "the request is not as the API describes it"
     first = f": {details[0].where}: {details[0].problem}" if details else ""
-    return failure(status, _CODES[status], message + first, details=details[:MOST_DETAILS])
+    return failure(status, CODES[status], message + first, details=details[:MOST_DETAILS])
 
 
 def _place(location: Sequence[object]) -> str:
@@ -133,7 +138,7 @@ async def _of_library(request: Request, error: Exception) -> Response:
 def of_library(error: SimhbaseError) -> Response:
     """The answer to an error of simhbase."""
     status, code, wait = next(
-        (status, code, wait) for kind, status, code, wait in _STATUSES if isinstance(error, kind)
+        (status, code, wait) for kind, status, code, wait in STATUSES if isinstance(error, kind)
     )
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         log.warning("%s: %s", code, error)

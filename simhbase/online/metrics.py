@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -19,6 +20,13 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 NUMBERS = (0, 1, 2, 5, 10, 20, 50, 100, 1_000, 10_000, 100_000)
+
+# By name: how those of several processes become one, and what they are.
+GAUGES: Mapping[str, tuple[Literal["livesum", "livemax"], str]] = {
+    "calls_pending": ("livesum", "Calls of the store that run, or wait for a thread."),
+    "lookups_waiting": ("livesum", "Lookups that wait for the next read."),
+    "oldest_claim_seconds": ("livemax", "Seconds that the oldest claim under way has taken so far."),
+}
 
 
 class ServiceMetrics(Metrics):
@@ -48,11 +56,8 @@ class ServiceMetrics(Metrics):
             registry=self._registry,
         )
         self._gauges = {
-            name: Gauge(f"simhbase_{name}", text, multiprocess_mode="livesum", registry=self._registry)
-            for name, text in {
-                "calls_pending": "Calls of the store that run, or wait for a thread.",
-                "lookups_waiting": "Lookups that wait for the next read.",
-            }.items()
+            name: Gauge(f"simhbase_{name}", text, multiprocess_mode=mode, registry=self._registry)
+            for name, (mode, text) in GAUGES.items()
         }
 
     def _histogram(self, name: str, measure: Measure) -> Histogram:
@@ -76,14 +81,15 @@ class ServiceMetrics(Metrics):
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def page(self, counters: Mapping[str, int], calls_pending: int, lookups_waiting: int) -> bytes:
-        """All numbers, as Prometheus reads them. counters: what the store has counted since it was opened."""
+    def page(self, counters: Mapping[str, int], gauges: Mapping[str, float]) -> bytes:
+        """All numbers, as Prometheus reads them. counters: what the store has counted since it was opened;
+        gauges: what is under way, by the names of GAUGES."""
         with self._lock:
             for name, number in counters.items():
                 self._store.labels(name).inc(number - self._last.get(name, 0))
                 self._last[name] = number
-        self._gauges["calls_pending"].set(calls_pending)
-        self._gauges["lookups_waiting"].set(lookups_waiting)
+        for name, value in gauges.items():
+            self._gauges[name].set(value)
         return generate_latest(self._of_all_processes())
 
     def _of_all_processes(self) -> CollectorRegistry:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
@@ -31,6 +31,7 @@ from simhbase.online.tokens import Role, Tokens
 JSON, JSON_LINES = "application/json", "application/x-ndjson"
 COUNTS_KEPT = 10.0  # seconds
 READY_SECONDS, READY_WAITING = 5.0, 16
+SHARE_OF_CLAIM = 0.9  # of a request's seconds that a claim may wait for others
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -60,15 +61,19 @@ class Service:
         self._tokens = None if settings.token_file is None else Tokens(settings.token_file)
         self._lookups = SharedLookups(index, queue=limits.waiting)
         self._calls = Calls(limits.threads, limits.waiting, limits.seconds)
-        # Of their own, so that the store is asked however many requests wait; few, as they may hang.
+        # Of their own, as they wait for each other, and others need not.
+        self._claims = Calls(limits.threads, limits.waiting, limits.seconds)
+        # So, too, that the store is asked however many requests wait; few, as they may hang.
         self._checks = Calls(1, READY_WAITING, READY_SECONDS)
         self._counted: _Counted | None = None
+        self._claims_since: dict[object, float] = {}
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
         """From the first request to the last; then closes the index."""
         yield
         self._lookups.close()
+        self._claims.close()
         self._calls.close()
         self._checks.close()
         self._index.close()
@@ -85,6 +90,17 @@ class Service:
         lookups = await self._lookups.afind_many(texts, *given.arguments(), self._limits.seconds)
         found = answers.found_lookups(self._index, lookups)
         return _answer(answers.FindAnswer.model_construct(profile=self._profile, lookups=found))
+
+    async def claim(self, request: Request) -> Response:
+        """Stores texts unless one near them is stored: of all who claim near texts at once, at most one is
+        accepted."""
+        given = await _body(request, answers.ClaimRequest)
+        documents = given.all()
+        self._require_batch(documents)
+        timeout = min(given.timeout, SHARE_OF_CLAIM * self._limits.seconds)
+        with self._claiming():
+            claims = await self._claims.run(self._index.claim_many, documents, timeout)
+        return _answer(answers.claimed(self._index, self._profile, claims))
 
     async def add(self, request: Request) -> Response:
         """Stores documents, replacing those with the same id; durable when it answers. JSON, or a document a
@@ -157,8 +173,26 @@ class Service:
     async def numbers(self) -> Response:
         """Numbers for Prometheus."""
         counters = self._index.counters()
-        page = self._metrics.page(counters, self._calls.pending, self._lookups.waiting)
+        gauges = {
+            "calls_pending": self._calls.pending + self._claims.pending,
+            "lookups_waiting": self._lookups.waiting,
+            "oldest_claim_seconds": self._oldest_claim(),
+        }
+        page = self._metrics.page(counters, gauges)
         return Response(page, headers={"Content-Type": CONTENT_TYPE})
+
+    @contextmanager
+    def _claiming(self) -> Iterator[None]:
+        """Around a claim that is under way."""
+        claim = object()
+        self._claims_since[claim] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self._claims_since[claim]
+
+    def _oldest_claim(self) -> float:
+        return time.monotonic() - min(self._claims_since.values()) if self._claims_since else 0.0
 
     def _require_batch(self, batch: Sequence[object]) -> None:
         """Raises HTTPException for more than a request may hold."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -122,6 +123,41 @@ def test_an_add_says_what_it_did_and_what_it_rejected(service: Service) -> None:
     assert all(each["reason"] for each in answer["rejected"])
 
 
+def test_of_near_texts_that_are_claimed_one_is_accepted(service: Service) -> None:
+    (text,) = texts(1, seed=9)
+    claims = [{"id": f"claim{number}", "text": text} for number in range(3)]
+    first = service.post("/v1/claim", claims[0]).json["claims"]
+    assert [(each["id"], each["outcome"], each["match"]) for each in first] == [("claim0", "accepted", None)]
+    assert service.post("/v1/claim", claims[0]).json["claims"] == first
+    answer = service.post("/v1/claim", {"documents": [*claims, {"id": "none", "text": "x"}], "timeout": 5})
+    outcomes = [each["outcome"] for each in answer.json["claims"]]
+    assert outcomes == ["accepted", "duplicate", "duplicate", "rejected"]
+    match = answer.json["claims"][1]["match"]
+    assert (match["id"], match["distance"], match["drawers"]) == ("claim0", 0, list(range(1, 11)))
+    assert answer.json["claims"][3]["reason"]
+    assert service.get("/v1/documents/claim1").status == 404
+
+
+def test_a_claim_of_an_id_with_another_text_is_a_conflict(service: Service) -> None:
+    one, other = texts(2, seed=10)
+    add(service, taken=one)
+    (claim,) = service.post("/v1/claim", {"id": "taken", "text": other}).json["claims"]
+    assert claim["outcome"] == "conflict"
+    assert claim["reason"]
+    for timeout in (-1, "5", None, 1e9):
+        assert service.post("/v1/claim", {"id": "a", "text": one, "timeout": timeout}).status == 422
+
+
+def test_of_many_that_claim_one_text_at_once_one_is_accepted(service: Service) -> None:
+    (text,) = texts(1, seed=11)
+    claims = [{"id": f"race{number}", "text": text} for number in range(16)]
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda claim: service.post("/v1/claim", claim).json["claims"][0], claims))
+    accepted = [answer["id"] for answer in answers if answer["outcome"] == "accepted"]
+    assert len(accepted) == 1
+    assert {answer["match"]["id"] for answer in answers if answer["match"]} == set(accepted)
+
+
 @pytest.mark.parametrize("document", ODD_IDS, ids=ascii)
 def test_any_id_can_be_stored_read_and_deleted(service: Service, document: str) -> None:
     (text,) = texts(1, seed=100 + ODD_IDS.index(document))
@@ -231,7 +267,7 @@ def test_a_request_id_comes_back_and_is_in_the_log(service: Service) -> None:
 def test_a_request_id_that_would_harm_a_log_is_replaced(service: Service, given: str) -> None:
     answer = service.get("/healthz", **{"X-Request-ID": given})
     assert answer.headers["x-request-id"] != given
-    assert len(answer.headers["x-request-id"]) == 32
+    assert len(answer.headers["x-request-id"]) == 24
 
 
 @pytest.mark.parametrize(
@@ -274,7 +310,7 @@ def test_a_request_id_that_would_harm_a_log_is_replaced(service: Service, given:
     ],
     ids=lambda body: ascii(body[:40]),
 )
-@pytest.mark.parametrize("path", ["/v1/find", "/v1/documents", "/v1/compare", "/v1/explain"])
+@pytest.mark.parametrize("path", ["/v1/find", "/v1/claim", "/v1/documents", "/v1/compare", "/v1/explain"])
 def test_a_body_that_is_not_as_described_is_refused(service: Service, path: str, body: bytes) -> None:
     answer = service.post(path, body)
     assert answer.status in (400, 422), answer.body

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import simhbase
-from simhbase.errors import AccessDenied, BadInput, StoreUnreachable, UsageError
+from simhbase.errors import AccessDenied, BadInput, Conflict, StoreUnreachable, UsageError
 from simhbase.online import Client
 from tests.command_line import texts
 from tests.service import Service, serving
@@ -99,6 +99,18 @@ def test_documents_are_read_and_deleted_by_any_id(client: Client) -> None:
         assert client.delete([document, "unknown"]) == 1
         assert client.get(document) is None
         assert client.neighbours(document).reason
+
+
+def test_claims_are_answered_as_an_index_does(client: Client) -> None:
+    one, other = texts(2, seed=5)
+    assert client.claim("claimed", one).accepted
+    assert client.claim("claimed", one).accepted
+    duplicate = client.claim("late", one)
+    assert (duplicate.outcome, duplicate.match and duplicate.match.id) == ("duplicate", "claimed")
+    with pytest.raises(Conflict, match="claimed"):
+        client.claim("claimed", other)
+    several = client.claim_many([simhbase.Document("claimed", one), simhbase.Document("short", "x")])
+    assert [each.outcome for each in several] == ["accepted", "rejected"]
 
 
 def test_texts_are_compared_and_explained(client: Client) -> None:
