@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.bench.report import Table, render, to_json
 
-PARTS = ("fingerprints", "minhash", "store", "migrate", "load", "dedup", "stored", "quality")
+PARTS = ("fingerprints", "minhash", "store", "migrate", "load", "serve", "dedup", "stored", "quality")
 WITHIN = ("short",)  # its tables are among those of quality
 WITH_SERVERS = ("hbase", "shared", "fleet", "spark")
 HELP = (

@@ -1,0 +1,208 @@
+"""The service against direct calls of the library, by as many clients at once, in turn, over one store.
+
+Direct: threads of one process that call one open index, each text by itself, and through SharedLookups, as
+the service does. The service: `simhbase serve` in a process of its own, and clients in others, which speak
+plain HTTP over connections that stay open; they send what they have prepared and read answers without looking
+into them, so that the time is the service's. All share the machine's cores.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+from typing import NamedTuple
+
+import orjson
+
+import simhbase
+from tests.bench.report import Cell, Table
+from tests.service import Service, serving
+
+STORED, QUERIES = 20_000, 2_000
+CLIENTS = (1, 4, 16, 32)
+BATCHES = (1, 10, 100)
+CLIENT_PROCESSES = 2
+TURNS = 3
+GOAL = 0.7
+LENGTHS = ("news", "short")
+SHORT = 140  # characters
+
+
+class Spent(NamedTuple):
+    """Seconds by the clock, and of processors: of this process, or of the service."""
+
+    wall: float
+    processor: float
+
+
+def measure(scale: float = 1.0) -> list[Table]:
+    """The tables: by the number of clients, and by texts in a request."""
+    articles = _articles()
+    stored = articles * (1 + round(STORED * scale) // len(articles))
+    documents = [
+        simhbase.Document(str(number), f"{text} {number}")
+        for number, text in enumerate(stored[: round(STORED * scale)])
+    ]
+    queries = {"news": articles[:QUERIES], "short": [text[:SHORT] for text in articles[:QUERIES]]}
+    with TemporaryDirectory() as folder:
+        url = f"rocksdb:{folder}/store"
+        with simhbase.open(url, create=simhbase.Profile()) as index:
+            index.add(documents)
+        by_clients = [row for kind in LENGTHS for row in _by_clients(Path(folder), kind, queries[kind])]
+        by_batch = _by_batch(Path(folder), queries["news"])
+    note = (
+        f"{len(documents):,} documents; news are articles of {_median(queries['news'])} characters in the "
+        f"median, short ones their first {SHORT}. Medians of {TURNS} turns. Goal: {GOAL}. The clients of the "
+        "service take their share of the cores, which is in its rate and not in its processor time; direct "
+        "calls need none."
+    )
+    columns = [
+        "texts",
+        "clients",
+        *("direct/s", "direct, shared/s", "service/s", "service / direct"),
+        *("direct, processor ms a text", "service, processor ms a text", "direct / service"),
+    ]
+    return [
+        Table("Lookups by the service and by direct calls", columns, by_clients, [note]),
+        Table(
+            "The same by texts in a request, 16 clients",
+            ["texts a request", "direct/s", "service/s", "service / direct"],
+            by_batch,
+        ),
+    ]
+
+
+def _articles() -> list[str]:
+    done = subprocess.run([sys.executable, "scripts/articles.py"], check=True, capture_output=True)
+    return [orjson.loads(line)["text"] for line in done.stdout.splitlines()]
+
+
+def _median(texts: Sequence[str]) -> int:
+    return round(statistics.median(map(len, texts)))
+
+
+def _by_clients(folder: Path, kind: str, texts: Sequence[str]) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    bodies = [orjson.dumps({"text": text}) for text in texts]
+    for clients in CLIENTS:
+        direct, shared, service = _in_turn(
+            lambda clients=clients: _direct(folder, texts, clients),
+            lambda clients=clients: _shared(folder, texts, clients),
+            lambda clients=clients: _service(folder, bodies, clients),
+        )
+        rates = [len(texts) / spent.wall for spent in (direct, shared, service)]
+        processors = [1000 * spent.processor / len(texts) for spent in (direct, service)]
+        rows.append([kind, clients, *rates, rates[2] / rates[0], *processors, processors[0] / processors[1]])
+    return rows
+
+
+def _by_batch(folder: Path, texts: Sequence[str]) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    for batch in BATCHES:
+        batches = [texts[start : start + batch] for start in range(0, len(texts), batch)]
+        bodies = [orjson.dumps({"texts": each}) for each in batches]
+        direct, service = _in_turn(
+            lambda batches=batches: _direct_batches(folder, batches, 16),
+            lambda bodies=bodies: _service(folder, bodies, 16),
+        )
+        rows.append([batch, len(texts) / direct.wall, len(texts) / service.wall, direct.wall / service.wall])
+    return rows
+
+
+def _in_turn(*ways: Callable[[], Spent]) -> list[Spent]:
+    """Medians of each way, all in turn, so that a drifting machine hits all alike."""
+    turns = [[way() for way in ways] for _ in range(TURNS)]
+    return [
+        Spent(*(statistics.median(column) for column in zip(*way, strict=True)))
+        for way in zip(*turns, strict=True)
+    ]
+
+
+def _direct(folder: Path, texts: Sequence[str], clients: int) -> Spent:
+    with simhbase.open(f"rocksdb:{folder}/store") as index, ThreadPoolExecutor(clients) as pool:
+        index.find(texts[0])
+        return _timed(lambda: list(pool.map(index.find, texts)))
+
+
+def _shared(folder: Path, texts: Sequence[str], clients: int) -> Spent:
+    with (
+        simhbase.open(f"rocksdb:{folder}/store") as index,
+        simhbase.SharedLookups(index) as shared,
+        ThreadPoolExecutor(clients) as pool,
+    ):
+        shared.find(texts[0])
+        return _timed(lambda: list(pool.map(shared.find, texts)))
+
+
+def _direct_batches(folder: Path, batches: Sequence[Sequence[str]], clients: int) -> Spent:
+    with simhbase.open(f"rocksdb:{folder}/store") as index, ThreadPoolExecutor(clients) as pool:
+        index.find_many(batches[0])
+        return _timed(lambda: list(pool.map(index.find_many, batches)))
+
+
+def _service(folder: Path, bodies: Sequence[bytes], clients: int) -> Spent:
+    with serving(f"rocksdb:{folder}/store", folder, "--log-level", "warning") as service:
+        _ask(service, bodies[:1])
+        processes = min(clients, CLIENT_PROCESSES)
+        barrier = multiprocessing.Barrier(processes + 1)
+        workers = [
+            multiprocessing.Process(
+                target=_clients, args=(service, bodies[number::processes], clients // processes, barrier)
+            )
+            for number in range(processes)
+        ]
+        for worker in workers:
+            worker.start()
+        barrier.wait()
+        start, processor = perf_counter(), _processor_seconds(service.process.pid)
+        barrier.wait()
+        spent = Spent(perf_counter() - start, _processor_seconds(service.process.pid) - processor)
+        for worker in workers:
+            worker.join()
+        return spent
+
+
+def _processor_seconds(process: int) -> float:
+    """What a process has spent so far, as Linux counts it."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def _clients(service: Service, bodies: Sequence[bytes], clients: int, barrier: Barrier) -> None:
+    """So many threads that ask, each over a connection of its own."""
+    parts = [bodies[number::clients] for number in range(clients)]
+    with ThreadPoolExecutor(clients) as pool:
+        barrier.wait()
+        list(pool.map(lambda part: _ask(service, part), parts))
+        barrier.wait()
+
+
+def _ask(service: Service, bodies: Sequence[bytes]) -> None:
+    with closing(service.connect()) as connection:
+        for body in bodies:
+            _post(connection, body)
+
+
+def _post(connection: HTTPConnection, body: bytes) -> None:
+    connection.request("POST", "/v1/find", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    content = answer.read()
+    if answer.status != 200:
+        raise AssertionError(content)
+
+
+def _timed(action: Callable[[], object]) -> Spent:
+    start, processor = perf_counter(), process_time()
+    action()
+    return Spent(perf_counter() - start, process_time() - processor)
