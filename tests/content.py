@@ -16,6 +16,6 @@ def content(store: Store) -> dict[str, object]:
             (key, cell.value)
             for batch in store.records("meta").iterate()
             for key, cell in batch
-            if not key.startswith(b"load")  # when, and by which process
+            if not key.startswith((b"load", b"claim"))  # when, and by which process
         ],
     }

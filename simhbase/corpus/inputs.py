@@ -51,6 +51,10 @@ class Inputs:
     max_rejects: int | None = None
     watcher: Watcher = NOBODY
 
+    def __post_init__(self) -> None:
+        """Takes a Path for what it names: whoever goes without types gives them."""
+        object.__setattr__(self, "paths", list(map(str, self.paths)))
+
     @classmethod
     def of(cls, given: Inputs | str | Path | Iterable[str | Path]) -> Self | Inputs:
         """What was given, or one or several paths with the default options. Raises UsageError."""

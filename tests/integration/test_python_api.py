@@ -179,3 +179,8 @@ def test_texts_are_no_inputs_and_paths_may_be_strings(tmp_path):
     documents(tmp_path / "a.jsonl", texts(2) * 2)
     report = simhbase.dedup(str(tmp_path / "a.jsonl"), unique=str(tmp_path / "u.jsonl"))
     assert (report.unique, len(read_lines(tmp_path / "u.jsonl"))) == (2, 2)
+
+
+def test_inputs_take_paths(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(2) * 2)
+    assert simhbase.dedup(simhbase.Inputs([tmp_path / "a.jsonl"])).unique == 2

@@ -1,0 +1,78 @@
+"""What is left of a claim whose worker died, and nobody has waited for."""
+
+import numpy as np
+import pytest
+
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index.check import ABANDONED, STRAY_LISTING, Checker
+from simhbase.index.claim import HintingClaimer
+from simhbase.index.vacuum import DAY, Vacuum
+from simhbase.index.writer import HintingWriter
+from tests.claiming import FAR, SCHEME, A, stored_in
+from tests.simulated import Call, Server, SimulatedStore
+
+NOW = 10 * DAY * 1000  # milliseconds
+LATER = NOW + 3 * DAY * 1000
+
+
+class Died(Exception):
+    pass
+
+
+def batch(value: int) -> FingerprintBatch:
+    return FingerprintBatch.bare(np.array([value], dtype=np.uint64))
+
+
+@pytest.fixture(params=["new", "stored with another text"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """Of a worker that died when its claim had a ticket."""
+    server = Server()
+    server.least_time = NOW
+    if request.param != "new":
+        HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW - 5).add(["a"], batch(FAR))
+    left = [2]
+
+    def ask(call: Call) -> object:
+        if call.method == "compare_and_set":
+            if not left[0]:
+                raise Died
+            left[0] -= 1
+        return server.ask(call)
+
+    with pytest.raises(Died):
+        HintingClaimer(SimulatedStore(ask), SCHEME, lambda: NOW).claim(
+            ["a"], batch(A), SCHEME.bounds(None, None), replacing=True
+        )
+    return server
+
+
+def checked(server: Server, time: int, repair: bool = False) -> dict[str, int]:
+    found = Checker(SimulatedStore(server.ask), SCHEME, repair, DAY, lambda: time).check()
+    assert found.is_clean
+    return dict(found.garbage)
+
+
+def test_a_check_leaves_a_young_claim_alone_and_ends_an_old_one(server):
+    before = stored_in(server.state)
+    assert checked(server, NOW + 1000, repair=True) == {}
+    found = checked(server, LATER, repair=True)
+    assert found[ABANDONED] == 1
+    assert ABANDONED not in checked(server, LATER)
+    assert stored_in(server.state) == before
+
+
+def test_a_vacuum_removes_what_an_ended_claim_has_left(server):
+    before = stored_in(server.state)
+    checked(server, LATER, repair=True)
+    server.least_time = LATER
+    Vacuum(SimulatedStore(server.ask), SCHEME, DAY, lambda: LATER + 2 * DAY * 1000).run()
+    assert checked(server, LATER + 3 * DAY * 1000) == {}
+    assert stored_in(server.state) == before
+
+
+def test_a_vacuum_leaves_the_hints_of_a_claim_that_is_pending(server):
+    Vacuum(SimulatedStore(server.ask), SCHEME, DAY, lambda: NOW + 1000).run()
+    claimer = HintingClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, lease=0.01)
+    (claim,) = claimer.claim(["b"], batch(A ^ 1), SCHEME.bounds(None, None)).claims
+    assert claim.accepted
+    assert STRAY_LISTING not in checked(server, NOW + 2000)
