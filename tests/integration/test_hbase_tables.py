@@ -11,14 +11,17 @@ from pathlib import Path
 
 import happybase
 import pytest
+from thriftpy2.rpc import client_context
 
 from simhbase.errors import SchemaDiffers, StoreFailed, StoreUnreachable, TablesMissing, UsageError
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.hbase import check_tables, create_tables, specification
 from simhbase.stores.hbase import schema as ddl
+from simhbase.stores.hbase.administration import idl
 from simhbase.stores.hbase.schema import Options
 from tests.cluster import Cluster
 from tests.command_line import result, run, run_alone
+from tests.relay import LOCALHOST
 
 pytestmark = pytest.mark.hbase
 
@@ -102,22 +105,20 @@ def test_a_namespace_goes_with_the_last_tables_of_those_that_create_made(hbase, 
     name = f"namespace{time.time_ns()}"
     one, other = hbase.url(f"{name}:one"), hbase.url(f"{name}:other")
     given = hbase.url(f"given{name}:one")
-    hbase.shell(f"create_namespace 'given{name}'\nexit\n")
-
-    def namespaces() -> str:
-        return hbase.shell("list_namespace\nexit\n")
-
-    for url in (one, other, given):
-        create_tables(url, Options(regions=1))
-    drop_store(one)
-    drop_store(given)
-    there = namespaces()
-    assert f"\n{name}\n" in there
-    drop_store(other)
-    there = namespaces()
-    assert f"\n{name}\n" not in there
-    assert f"given{name}\n" in there  # somebody else made it
-    hbase.shell(f"drop_namespace 'given{name}'\nexit\n")
+    port = hbase.description["ports"]["thrift2"]
+    with client_context(idl.Administration, LOCALHOST, port, socket_timeout=60_000) as gateway:
+        # Somebody else made it.
+        gateway.createNamespace(idl.TNamespaceDescriptor(name=f"given{name}", configuration={}))
+        for url in (one, other, given):
+            create_tables(url, Options(regions=1))
+        drop_store(one)
+        drop_store(given)
+        assert name.encode() in gateway.listNamespaces()
+        drop_store(other)
+        there = gateway.listNamespaces()
+        assert name.encode() not in there
+        assert f"given{name}".encode() in there
+        gateway.deleteNamespace(f"given{name}")
 
 
 def test_a_compression_that_the_cluster_has_not_is_refused_with_its_words(url, tmp_path):

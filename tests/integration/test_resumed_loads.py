@@ -155,8 +155,10 @@ def test_a_load_that_was_stopped_at_any_step_ends_as_an_undisturbed_one(
         assert outcome(folder) == expected, calls
         assert (report.documents, report.sources, report.largest) == (60, whole.sources, whole.largest)
         stops += 1
-        calls += 1 if calls < 40 else 7  # all of the first writes, and some of the others
-    assert stops > 40
+        # All of the first writes in one form, and some of the others; in the other forms one of three.
+        first = 1 if unique_only and torn else 3
+        calls += first if calls < 40 else 7
+    assert stops > 20
 
 
 def test_a_load_that_is_stopped_again_and_again_ends_as_an_undisturbed_one(folders, small_writes):
@@ -398,7 +400,7 @@ def test_a_load_that_was_stopped_before_and_after_it_made_the_store_ends_as_an_u
     undisturbed = new()
     load_into(undisturbed)
     expected = outcome(undisturbed)
-    for calls in range(0, 60, 1 if torn else 2):
+    for calls in range(0, 60, 2 if torn else 6):
         folder = new()
         assert not Steps(calls, torn).load(folder, unique_only=True)
         load_into(folder)
