@@ -58,7 +58,7 @@ export function findView(compareWith) {
         make(
           "p",
           { class: "aside" },
-          "The store keeps no texts. To see which words differ, drop a match’s own file on it, or compare it with a text.",
+          "The store keeps no texts. To see which words differ, drop a match’s own file on it, or choose Compare and paste its text.",
         ),
       explanation(text),
     ].filter(Boolean);
