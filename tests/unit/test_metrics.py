@@ -90,6 +90,22 @@ def test_lookups_are_counted_with_what_they_read(metrics):
     assert [span for span in metrics.spans if span[0] == "find"] == [("find", 1), ("find", 3), ("find", 1)]
 
 
+def test_claims_are_counted_by_their_outcome(index, metrics):
+    claims = index.claim_many(
+        [Document("a", TEXTS[0]), Document("b", TEXTS[0]), Document("c", ""), Document("d", TEXTS[4])]
+    )
+    assert [claim.outcome for claim in claims] == ["accepted", "duplicate", "rejected", "accepted"]
+    with pytest.raises(simhbase.Conflict):
+        index.claim("a", TEXTS[4])
+    assert metrics.counts == {
+        "claims accepted": 2,
+        "claims duplicate": 1,
+        "claims rejected": 1,
+        "claims conflict": 1,
+    }
+    assert [span for span in metrics.spans if span[0] == "claim"] == [("claim", 3), ("claim", 1)]
+
+
 def test_errors_are_counted_and_leave_the_span(index, metrics):
     with pytest.raises(UsageError):
         index.find(TEXTS[0], k=9)
@@ -141,6 +157,7 @@ def test_metrics_that_fail_leave_nobody_waiting():
 
 def test_what_is_told_is_what_the_table_of_measures_says(index, metrics):
     test_errors_are_counted_and_leave_the_span(index, metrics)
+    index.claim("c", TEXTS[8])
     index.add([Document("a", TEXTS[0]), Document("b", "")])
     index.delete(["a"])
     test_shared_reads_tell_how_many_they_served_and_how_long_these_waited(index, metrics)
