@@ -77,14 +77,16 @@ class _Request:
 
 class _Queue:
     """What waits to be read in one process. Requests of one kind leave in the order in which they came, and
-    kinds take turns."""
+    kinds take turns. readers: threads that serve the queue, from the first request on."""
 
-    def __init__(self) -> None:
+    def __init__(self, readers: int, serve: Callable[[_Queue], None]) -> None:
+        self._readers = readers
+        self._serve = serve
         self._changed = threading.Condition()
         self._waiting: dict[_Kind, deque[_Request]] = {}
         self._closed = False
+        self._threads: list[threading.Thread] = []
         self.records = 0
-        self.threads: list[threading.Thread] = []
 
     def put(self, request: _Request, most: int) -> bool:
         """Adds a request; false where more than `most` records would wait. One that is alone may be longer.
@@ -94,6 +96,8 @@ class _Queue:
                 raise StoreFailed("these shared lookups were closed: make new ones")
             if self.records and self.records + len(request.records) > most:
                 return False
+            if not self._threads:
+                self._start()
             self.records += len(request.records)
             self._waiting.setdefault(request.kind, deque()).append(request)
             self._changed.notify()
@@ -126,25 +130,19 @@ class _Queue:
                 records += len(request.records)
         return taken
 
-    def start(self, readers: int, work: Callable[[], None]) -> None:
-        """Starts the threads that read, once."""
-        if self.threads:
-            return
-        with self._changed:
-            if not self.threads and not self._closed:
-                self.threads = [
-                    threading.Thread(target=work, name=f"simhbase-reader-{number}", daemon=True)
-                    for number in range(readers)
-                ]
-                for thread in self.threads:
-                    thread.start()
+    def _start(self) -> None:
+        for number in range(self._readers):
+            name = f"simhbase-reader-{number}"
+            thread = threading.Thread(target=self._serve, args=(self,), name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def close(self) -> None:
         """Takes nothing more, and returns when all that was taken has its answer."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        for thread in self.threads:
+        for thread in self._threads:
             thread.join()
 
 
@@ -178,7 +176,7 @@ class SharedLookups:
         _SHARING.add(self)
 
     def _begin(self) -> None:
-        self._queue = _Queue()
+        self._queue = _Queue(self._readers, self._read_all)
 
     def __enter__(self) -> Self:
         return self
@@ -306,7 +304,6 @@ class SharedLookups:
                 f"{queue.records:,} lookups in {self.index.store.url} wait already, and {self.queue:,} may: "
                 "try again later, or ask for fewer at once"
             )
-        queue.start(self._readers, lambda: self._read_all(queue))
         return request.future
 
     def _wait(self, future: Future[Answers], timeout: float | None) -> Answers:

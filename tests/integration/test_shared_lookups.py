@@ -24,7 +24,7 @@ from tests.cluster import Cluster
 from tests.command_line import environment
 from tests.near import versions
 
-LONG = 30.0  # seconds: what takes so long hangs
+LONG = 20.0  # seconds: what takes so long hangs
 TEXTS = list(versions(30, words=40))
 STORED = [Document(f"d{number}", text) for number, text in enumerate(TEXTS)]
 OTHERS = ["", "word", *versions(4, seed=1)]
@@ -346,6 +346,20 @@ def test_closing_finishes_what_was_accepted_and_takes_nothing_more():
         closing.result(LONG)
         shared.close()
         assert gate.index.find(TEXTS[0]).matches, "the index stays open"
+
+
+def test_what_was_accepted_is_answered_by_a_close_that_comes_at_once(monkeypatch):
+    with in_memory(*STORED) as index:
+        shared = SharedLookups(index)
+        accept = shared._queue.put
+
+        def accept_and_close(*arguments: Any) -> bool:
+            accepted = accept(*arguments)
+            shared.close()
+            return accepted
+
+        monkeypatch.setattr(shared._queue, "put", accept_and_close)
+        assert shared.find(TEXTS[0], timeout=LONG).matches
 
 
 # The parent's reader is in the middle of a read when it forks.
