@@ -24,6 +24,7 @@ from tests.cluster import Cluster
 from tests.command_line import environment
 from tests.examples import ROOT
 from tests.near import versions
+from tests.service import serving
 
 WORKER = ROOT / "examples" / "worker.py"
 DOCUMENTS = [{"id": f"d{number}", "text": text} for number, text in enumerate(versions(100))]
@@ -118,6 +119,14 @@ def test_a_fleet_of_an_embedded_store_fingerprints_for_one_that_claims(tmp_path:
     simhbase.open(url, create=Profile()).close()
     answers = run_fleet(url, tmp_path)
     with simhbase.open(url, access="read") as index:
+        check(index, answers)
+
+
+def test_a_fleet_asks_a_service(tmp_path: Path) -> None:
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()).close()
+    with serving("rocksdb:store", tmp_path) as service:
+        answers = run_fleet(service.url, tmp_path)
+    with simhbase.open(f"rocksdb:{tmp_path}/store", access="read") as index:
         check(index, answers)
 
 
