@@ -35,7 +35,7 @@ SHARE_OF_CLAIM = 0.9  # of a request's seconds that a claim may wait for others
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_bearer = HTTPBearer(auto_error=False, description="A token of the service's --token-file.")
+_bearer = HTTPBearer(auto_error=False, description="A token of the service's file of tokens.")
 _Given = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 
 
