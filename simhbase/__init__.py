@@ -15,6 +15,7 @@ A store:
                        What an index takes and answers.
   compare              Compares two texts, and says where they differ.
   check                Compares the rows of a store's tables with each other.
+  Muted                An entry of the mute list: what is on it is no match.
   vacuum               Removes what moved and deleted documents have left behind in a store in HBase, and
                        documents of an embedded store that have expired.
   migrate              Copies the documents of a store to another one, which may have other drawers.
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from simhbase.index.explain import Explanation
     from simhbase.index.manifests import LoadState
     from simhbase.index.migrate import MigrationReport, migrate
+    from simhbase.index.mute import Muted
     from simhbase.index.stats import Stats
     from simhbase.index.vacuum import VacuumReport, vacuum
     from simhbase.jobs.dedup import dedup
@@ -127,6 +129,7 @@ __all__ = [
     "Match",
     "Metrics",
     "MigrationReport",
+    "Muted",
     "NoFingerprint",
     "OutputFailed",
     "Overloaded",
@@ -180,6 +183,7 @@ _NAMES = {
     "index.explain": "Explanation",
     "index.manifests": "LoadState",
     "index.migrate": "MigrationReport migrate",
+    "index.mute": "Muted",
     "index.stats": "Stats",
     "index.vacuum": "VacuumReport vacuum",
     "jobs.dedup": "dedup",

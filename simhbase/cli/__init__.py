@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "dedup": "Find the near-duplicates within one corpus, without a store.",
     "fingerprint": "Print the fingerprint of each document, in input order.",
     "delete": "Remove documents from a store.",
+    "mute": "Keep documents from being matches for a time, and list which.",
     "loads": "List the loads into a store, by name the last run of each.",
     "stats": "Count documents, index rows and bytes of a store.",
     "check": "Compare the rows of a store's tables with each other, and repair them.",

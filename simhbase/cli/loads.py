@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import click
 from click.core import ParameterSource
 
 from simhbase.cli.options import store_option
-from simhbase.cli.output import Output, json_option
+from simhbase.cli.output import Output, json_option, shown_moment
 from simhbase.errors import UsageError
 from simhbase.index import open_index
 from simhbase.index.manifests import LoadState
@@ -66,8 +64,8 @@ def _values(state: LoadState) -> dict[str, object]:
     return {
         "name": state.name,
         "state": "killed" if state.was_killed else state.progress,
-        "begun": _moment(state.begun),
-        "changed": _moment(state.changed),
+        "begun": shown_moment(state.begun),
+        "changed": shown_moment(state.changed),
         "loaded": loaded,
         "duplicates": counts.get("duplicates", 0),
         "rejected": counts.get("rejected", 0),
@@ -75,7 +73,3 @@ def _values(state: LoadState) -> dict[str, object]:
         "process": str(state.owner.pid),
         "reason": state.reason or None,
     }
-
-
-def _moment(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(" ", "seconds")

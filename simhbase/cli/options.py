@@ -66,18 +66,31 @@ def seconds(text: str) -> int:
 def moment(text: str) -> datetime:
     """A time of the past as people write it: so long ago, or a date. Raises UsageError."""
     now = datetime.now().astimezone()
-    try:
-        if re.fullmatch(r"\d+[smhdw]", text):
-            return now - timedelta(seconds=seconds(text))
-        found = datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError) as error:
-        raise UsageError(
-            f"{text!r} is no time: use a number with s, m, h, d or w for so long ago, as 90d, or a date as "
-            "2026-01-31 or 2026-01-31T18:00"
-        ) from error
+    found = _time(text, lambda span: now - span, "so long ago")
     if found > now:
         raise UsageError(f"{text!r} is still to come: a time of the past is needed")
     return found
+
+
+def moment_to_come(text: str) -> datetime:
+    """The same of a time to come: so long from now, or a date. Raises UsageError."""
+    now = datetime.now().astimezone()
+    found = _time(text, lambda span: now + span, "so long from now")
+    if found <= now:
+        raise UsageError(f"{text!r} is past: a time to come is needed")
+    return found
+
+
+def _time(text: str, after: Callable[[timedelta], datetime], means: str) -> datetime:
+    try:
+        if re.fullmatch(r"\d+[smhdw]", text):
+            return after(timedelta(seconds=seconds(text)))
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{text!r} is no time: use a number with s, m, h, d or w for {means}, as 90d, or a date as "
+            "2026-01-31 or 2026-01-31T18:00"
+        ) from error
 
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}

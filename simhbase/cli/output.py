@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
+from datetime import datetime
 from functools import wraps
 from typing import Any, ClassVar, Protocol
 
@@ -240,6 +241,11 @@ def naming_options(text: str) -> str:
 def printable(text: str) -> str:
     """A text without what a terminal would obey: control characters as \\x1b and the like."""
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def shown_moment(milliseconds: int) -> str:
+    """A moment in milliseconds since 1970 by the clock on the wall."""
+    return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(" ", "seconds")
 
 
 def results_option(command: Callable[..., None]) -> Callable[..., None]:

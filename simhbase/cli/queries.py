@@ -22,7 +22,8 @@ from simhbase.model import Lookup
 _STORED = "--id"  # where queries come from that are stored documents
 
 
-def _fingerprints(values: Sequence[str]) -> list[int]:
+def fingerprints_of(values: Sequence[str]) -> list[int]:
+    """Fingerprints as they are typed. Raises UsageError."""
     for value in values:
         if not re.fullmatch("[0-9a-fA-F]{16}", value):
             raise UsageError(f"{value!r} is no fingerprint: 16 hexadecimal digits are needed")
@@ -33,7 +34,7 @@ text_option = click.option("--text", "texts", multiple=True, help="Look this tex
 fingerprint_option = click.option(
     "--fingerprint",
     "fingerprints",
-    callback=converted(_fingerprints),
+    callback=converted(fingerprints_of),
     multiple=True,
     metavar="HEX",
     help="Look this fingerprint up; may be repeated.",

@@ -15,6 +15,9 @@ Of two near claims the later ticket was taken after the hints of the other could
 sees the other; and as who waits does so for earlier tickets, nobody waits in a circle. A row that has not
 changed for its lease is taken back by who waits for it: its owner, should there still be one, fails at its
 next step and begins again. The argument does not depend on any clock.
+
+Documents that are muted make nothing a duplicate, and nobody waits for claims that would be: so of near texts
+that are not muted at most one is accepted, and of muted ones as many as come.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from typing import Protocol, cast
 from simhbase.drawers.scheme import Bounds, Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
+from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Reader
 from simhbase.index.rows import Entry, PendingClaim, State
 from simhbase.index.selection import OthersOfBatch, duplicates_of
@@ -59,6 +63,7 @@ TIME_IS_UP = (
 )
 
 Count = Callable[[str], None]
+WhatIsHidden = Callable[[], Hidden]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +93,17 @@ class Claimer(Protocol):
 
 
 def claimer_for(
-    store: Store, scheme: Scheme, clock: Callable[[], int] = now, count: Count = lambda what: None
+    store: Store,
+    scheme: Scheme,
+    clock: Callable[[], int] = now,
+    count: Count = lambda what: None,
+    hidden: WhatIsHidden = lambda: NOTHING_HIDDEN,
 ) -> Claimer:
-    """The claimer for a kind of store. count: is told of waits and broken leases by their measures."""
+    """The claimer for a kind of store. count: is told of waits and broken leases by their measures; hidden:
+    says what is muted."""
     if leaves_hints(store):
-        return HintingClaimer(store, scheme, clock, count)
-    return AtomicClaimer(cast(AtomicStore, store), scheme, clock)
+        return HintingClaimer(store, scheme, clock, count, hidden=hidden)
+    return AtomicClaimer(cast(AtomicStore, store), scheme, clock, hidden)
 
 
 @dataclass(frozen=True)
@@ -103,6 +113,7 @@ class AtomicClaimer:
     store: AtomicStore
     scheme: Scheme
     clock: Callable[[], int] = field(default=now)
+    hidden: WhatIsHidden = field(default=lambda: NOTHING_HIDDEN)
 
     def claim(
         self,
@@ -119,7 +130,13 @@ class AtomicClaimer:
             open_ = [number for number in range(len(batch.ids)) if number not in settled]
             chosen = batch[open_]
             found = duplicates_of(
-                self.store, self.scheme, self.clock, chosen.ids, chosen.fingerprints, bounds
+                self.store,
+                self.scheme,
+                self.clock,
+                chosen.ids,
+                chosen.fingerprints,
+                bounds,
+                self.hidden(),
             )
             kept = chosen[[number for number, near in enumerate(found) if near is None]]
             report = AtomicWriter(self.store, self.scheme, self.clock).add(kept.ids, kept.fingerprints)
@@ -162,6 +179,7 @@ class HintingClaimer:
     lease: float = LEASE
     waiting: Callable[[], Waiting] = Waiting
     token: Callable[[], bytes] = field(default=lambda: token_bytes(TOKEN_BYTES))
+    hidden: WhatIsHidden = field(default=lambda: NOTHING_HIDDEN)
 
     def claim(
         self,
@@ -447,6 +465,7 @@ class Attempts:
                 ids_limit,
                 self._claimer.clock,
                 with_claims=with_claims,
+                hidden=self._claimer.hidden(),
             )
             near = reader.near(self._batch.fingerprints[left], self._bounds)
             cut = []

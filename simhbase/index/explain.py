@@ -19,7 +19,9 @@ from simhbase.index.writer import known
 
 MOST_CANDIDATES = 100
 
-Verdict = Literal["match", "too far", "not met", "stale hint", "pending claim", "lost sketch", "not stored"]
+Verdict = Literal[
+    "match", "too far", "not met", "stale hint", "pending claim", "lost sketch", "not stored", "muted"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Candidate:
     verdict: "match"; "too far" (by bits or by sketches); "not met" (near, but in no drawer that was read);
     "stale hint" (the row leads to no document, or to one that has moved away since); "pending claim" (it is
     not decided whether it will be stored); "lost sketch"; "not stored" (it was asked for, and is no document,
-    or has expired).
+    or has expired); "muted" (it would be a match, but for the mute list).
     """
 
     id: str | None
@@ -213,7 +215,8 @@ class _Lookup:
         elif near and self._bounds.mismatches is not None:
             return Candidate(hint.id, entry.fingerprint, None, None, drawers, "lost sketch")
         if near:
-            verdict = "match" if drawers else "not met"
+            muted = self._reader.hidden.hides(hint.id or "", entry.fingerprint)
+            verdict = "not met" if not drawers else "muted" if muted else "match"
         else:
             verdict = "too far" if entry.fingerprint == hint.fingerprint else "stale hint"
         return Candidate(hint.id, entry.fingerprint, distance, similarity, drawers, verdict)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from operator import index
 from time import monotonic
 from types import TracebackType
@@ -23,7 +23,8 @@ from simhbase.index import rows
 from simhbase.index.claim import TIMEOUT, Claimed, Claimer, claimer_for
 from simhbase.index.explain import Explanation, explain
 from simhbase.index.manifests import LoadState, Manifests
-from simhbase.index.moment import Moment, milliseconds
+from simhbase.index.moment import Moment, milliseconds, milliseconds_to_come
+from simhbase.index.mute import Hidden, Muted, MuteList, Name, require_ids, require_note
 from simhbase.index.reader import (
     DRAWER_LIMIT,
     IDS_LIMIT,
@@ -112,6 +113,7 @@ class Index:
         self.clock = clock
         self._stored = stored
         self._looked = monotonic()
+        self._mute_list = MuteList(store, clock)
         self._reader = Reader(
             store, stored.profile.index_scheme, drawer_limit, ids_limit, clock, metrics=metrics
         )
@@ -156,9 +158,12 @@ class Index:
     @cached_property
     def writer(self) -> Writer:
         """What add and delete go through. Raises ReadOnly."""
+        self._require_writable()
+        return writer_for(self.store, self.profile.index_scheme, self.clock)
+
+    def _require_writable(self) -> None:
         if self.access == "read":
             raise ReadOnly(f"{self.store.url} was opened for reading: open it with access='write'")
-        return writer_for(self.store, self.profile.index_scheme, self.clock)
 
     def add(self, documents: Iterable[Document]) -> AddReport:
         """Stores documents, replacing those with the same id; durable when it returns.
@@ -215,7 +220,7 @@ class Index:
             if self.metrics is not None:
                 self.metrics.count(what)
 
-        return claimer_for(self.store, self.profile.index_scheme, self.clock, count)
+        return claimer_for(self.store, self.profile.index_scheme, self.clock, count, self.hidden)
 
     def claim(self, document_id: str, text: str, timeout: float = TIMEOUT) -> Claim:
         """Stores a text unless one near it is stored already; of any number of workers that claim near texts
@@ -310,6 +315,59 @@ class Index:
         there is none of this name. Raises StoreBusy where it is running."""
         return Manifests(self.store).forget(name)
 
+    def mute(
+        self,
+        ids: Iterable[str] = (),
+        fingerprints: NDArray[np.uint64] | Iterable[int] = (),
+        until: Moment | None = None,
+        note: str = "",
+    ) -> int:
+        """Makes documents no matches: those with these ids, and all that have one of these fingerprints,
+        stored now or later. Returns how many entries are new to the mute list; the others are replaced.
+
+        until: when that ends, a datetime, or a timedelta for so long from now; None: never. note: for those
+        who read the list, one line. A muted document stays stored, and nothing is a duplicate of it: of texts
+        that are muted by their fingerprint any number can be claimed. This index knows it at once, other
+        processes within five seconds. Documents that are muted by their ids count for the limits of a lookup.
+        Raises ReadOnly, and UsageError for what can be no entry, and for a list of more than 1 MiB, some ten
+        thousand entries.
+        """
+        self._require_writable()
+        names, values = _several(ids, "ids"), _fingerprints(fingerprints).tolist()
+        require_ids(names)
+        require_note(note)
+        since = self.clock()
+        end = None if until is None else milliseconds_to_come(until, since)
+        entries = [
+            *(Muted(since, end, note, id=document) for document in names),
+            *(Muted(since, end, note, fingerprint=value) for value in values),
+        ]
+        return self._watched(lambda: self._mute_list.mute(entries)) if entries else 0
+
+    def unmute(self, ids: Iterable[str] = (), fingerprints: NDArray[np.uint64] | Iterable[int] = ()) -> int:
+        """Takes ids and fingerprints out of the mute list; returns how many were there."""
+        self._require_writable()
+        names: list[Name] = [
+            *((document, None) for document in _several(ids, "ids")),
+            *((None, value) for value in _fingerprints(fingerprints).tolist()),
+        ]
+        return self._watched(lambda: self._mute_list.unmute(names)) if names else 0
+
+    def muted(self) -> list[Muted]:
+        """The mute list, without what has ended, the oldest entries first."""
+        self.store.refresh()
+        return self._watched(self._mute_list.entries)
+
+    def hidden(self) -> Hidden:
+        """What the mute list hides from lookups, as it was at most five seconds ago."""
+        return self._mute_list.hidden()
+
+    @property
+    def _hiding_reader(self) -> Reader:
+        """The reader, which leaves out what is muted now."""
+        hidden = self.hidden()
+        return self._reader if hidden is self._reader.hidden else replace(self._reader, hidden=hidden)
+
     def require_own_tables(self) -> None:
         """Raises ProfileMismatch where the tables were dropped and made anew since they were opened, and
         TablesMissing where they were dropped. Every operation looks now and then, and after an error."""
@@ -374,7 +432,10 @@ class Index:
         """The same for what a fingerprinter of this profile made of n texts."""
         self.store.refresh()
         earliest = None if since is None else milliseconds(since, self.clock())
-        find = partial(self._reader.find, fingerprints, k, min_similarity, earliest)
+
+        def find() -> list[Lookup]:
+            return self._hiding_reader.find(fingerprints, k, min_similarity, earliest)
+
         return self._measured("find", len(fingerprints), find)
 
     def find_fingerprints(
@@ -504,7 +565,7 @@ class Index:
     ) -> Explanation:
         bounds = self.profile.index_scheme.bounds(k, min_similarity)
         self.store.refresh()
-        return self._watched(lambda: explain(self._reader, query, bounds, document))
+        return self._watched(lambda: explain(self._hiding_reader, query, bounds, document))
 
     def fingerprints(self, ids: Sequence[str]) -> list[int | None]:
         """The fingerprints of stored documents, None for ids that are not stored."""

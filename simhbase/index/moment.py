@@ -1,8 +1,9 @@
-"""Moments by which documents are chosen: a document's version is when it was last written, by the clock of
-the process that wrote it."""
+"""Moments of the past by which documents are chosen (a document's version is when it was last written, by the
+clock of the process that wrote it), and moments to come at which something ends."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from simhbase.errors import UsageError
@@ -10,21 +11,33 @@ from simhbase.errors import UsageError
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
-Moment = datetime | timedelta  # at this time (without a zone: that of this machine), or so long ago
+# At this time (without a zone: that of this machine), or so long ago; of a moment to come, so long from now.
+Moment = datetime | timedelta
 
 
 def milliseconds(moment: Moment, now: int) -> int:
     """A moment in milliseconds since 1970, as `now` is. Raises UsageError for what is none, or is to come."""
-    if not isinstance(moment, Moment):
-        raise UsageError(f"{moment!r} is no moment: a datetime is needed, or a timedelta for so long ago")
-    try:
-        if isinstance(moment, datetime):
-            # Rounded down as clocks are, so that what is now is not to come.
-            found = (moment.astimezone(UTC) - EPOCH) // MILLISECOND
-        else:
-            found = now - moment // MILLISECOND
-    except (OverflowError, ValueError, OSError) as error:
-        raise UsageError(f"{moment!r} is outside what clocks show") from error
+    found = _at(moment, lambda span: now - span, "so long ago")
     if found > now:
         raise UsageError(f"{moment} is still to come: a moment of the past is needed")
     return found
+
+
+def milliseconds_to_come(moment: Moment, now: int) -> int:
+    """The same of a moment to come. Raises UsageError for what is none, or is past."""
+    found = _at(moment, lambda span: now + span, "so long from now")
+    if found <= now:
+        raise UsageError(f"{moment} is past: a moment to come is needed")
+    return found
+
+
+def _at(moment: Moment, after: Callable[[int], int], means: str) -> int:
+    if not isinstance(moment, Moment):
+        raise UsageError(f"{moment!r} is no moment: a datetime is needed, or a timedelta for {means}")
+    try:
+        if isinstance(moment, datetime):
+            # Rounded down as clocks are, so that what is now is not to come.
+            return (moment.astimezone(UTC) - EPOCH) // MILLISECOND
+        return after(moment // MILLISECOND)
+    except (OverflowError, ValueError, OSError) as error:
+        raise UsageError(f"{moment!r} is outside what clocks show") from error

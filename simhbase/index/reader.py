@@ -17,6 +17,7 @@ from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.drawers.scheme import Bounds, Distances, Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
+from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.rows import Entry
 from simhbase.index.writer import Known, alive_since, batch_of, known, now
 from simhbase.metrics import Metrics
@@ -72,7 +73,9 @@ class Reader:
 
     drawer_limit: rows read of one drawer at most, None for all; ids_limit: documents listed of one
     fingerprint at most, MOST_LISTED times as many where `find` would find none among them. A lookup that met
-    either says `truncated`. with_claims: whether to look for pending claims, too.
+    either says `truncated`. with_claims: whether to look for pending claims, too. hidden: which documents are
+    muted, and left out; what a muted fingerprint lists is not even read, while documents that are muted by
+    their ids count for the limits.
     """
 
     store: Store
@@ -82,6 +85,7 @@ class Reader:
     clock: Callable[[], int] = field(default=now)
     with_claims: bool = False
     metrics: Metrics | None = None
+    hidden: Hidden = NOTHING_HIDDEN
 
     def find(
         self,
@@ -132,6 +136,10 @@ class Reader:
         candidates = self.candidates(fingerprints, bounds)
         if self.metrics is not None:
             _tell(self.metrics, candidates)
+        if muted := self.hidden.fingerprints:
+            # A document that leaves one of these has its new hints before, and is found by them.
+            hits = [hit for hit in candidates.hits if hit[1] not in muted]
+            candidates = replace(candidates, hits=hits)
         n = len(fingerprints)
         near = Near([[] for _ in range(n)], candidates.truncated, [False] * n, [[] for _ in range(n)])
         if not candidates.hits:
@@ -151,7 +159,14 @@ class Reader:
         self._match(fingerprints, candidates, hints, now, bounds, near.matches)
         if self.with_claims and found is not None and (claimed := _claimed(found)):
             self._match(fingerprints, candidates, hints, claimed, bounds, near.claimed)
+        if self.hidden:
+            for found_near in (near.matches, near.claimed):
+                found_near[:] = map(self._heard, found_near)
         return near
+
+    def _heard(self, matches: Sequence[Match]) -> list[Match]:
+        """Those that are not muted."""
+        return [match for match in matches if not self.hidden.hides(match.id, match.fingerprint)]
 
     def candidates(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Candidates:
         """The fingerprints in the index near each of n texts by their bits, and by their sketches where these

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.join import Pairs, concatenated, distinct
 from simhbase.drawers.scheme import Bounds, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.reader import DRAWER_LIMIT, Reader
 from simhbase.model import Match
 from simhbase.stores.base import Store
@@ -32,11 +33,13 @@ def duplicates_of(
     ids: Sequence[str],
     fingerprints: FingerprintBatch,
     bounds: Bounds,
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> list[Match | None]:
     """For each of n documents, stored one after the other, the nearest stored one that it is a duplicate of,
     None for those to be stored, which is left to the caller.
 
-    ids: valid and different; bounds: what is a duplicate. A document that is a duplicate leaves the store
+    ids: valid and different; bounds: what is a duplicate; hidden: what is muted, which makes nothing a
+    duplicate, stored or earlier in the batch. A document that is a duplicate leaves the store
     as it was. A document that is stored already is replaced, and neither the old nor the new one is a
     duplicate of the other; once replaced, it counts with its new fingerprint alone. So the outcome is that of
     n calls with a document each, whatever other threads store meanwhile where `Store.exclusive` keeps them
@@ -48,7 +51,7 @@ def duplicates_of(
     Drawers longer than the reader's usual limit are read to their end for a document that has
     nothing near so far. (Its duplicates may then be said to be of another than the nearest one.)
     """
-    return _Selection(store, scheme, clock, ids, fingerprints, bounds).run()
+    return _Selection(store, scheme, clock, ids, fingerprints, bounds, hidden).run()
 
 
 class _Selection:
@@ -62,8 +65,10 @@ class _Selection:
         ids: Sequence[str],
         fingerprints: FingerprintBatch,
         bounds: Bounds,
+        hidden: Hidden,
     ) -> None:
         self._store, self._clock = store, clock
+        self._hidden = hidden
         self._scheme = scheme
         self._bounds = bounds
         self._ids = ids
@@ -78,7 +83,7 @@ class _Selection:
         to_the_end: dict[int, list[Match]] = {}
         duplicates: list[Match | None] = []
         for number, document in enumerate(self._ids):
-            found = [*self._standing(document, stored.of[number]), *others.kept_near(number)]
+            found = [*self._standing(document, stored.of[number]), *self._kept_near(number, others)]
             if not found and stored.truncated[number]:
                 if number not in to_the_end:
                     cut = (each for each in self._open(number, stored, others) if each not in to_the_end)
@@ -99,7 +104,7 @@ class _Selection:
                 stored.truncated[number]
                 and others.value_of(number) not in waiting
                 and not any(self._standing(self._ids[number], stored.of[number]))
-                and not any(others.kept_near(number))
+                and not any(self._kept_near(number, others))
             ):
                 yield number
                 waiting.update(others.values_near(number))
@@ -113,6 +118,11 @@ class _Selection:
         itself."""
         return (each for each in stored if each.id != document and each.id not in self._kept)
 
+    def _kept_near(self, number: int, others: OthersOfBatch) -> Iterator[Match]:
+        """The documents of the batch that a document is near, which are kept and not muted."""
+        kept = others.kept_near(number)
+        return (each for each in kept if not self._hidden.hides(each.id, each.fingerprint))
+
     def _stored(self, fingerprints: FingerprintBatch, drawer_limit: int | None) -> _Stored:
         """What is stored near n texts. Of each near fingerprint so many documents are read that one of them
         is not of this batch, which may replace all of its own."""
@@ -120,7 +130,7 @@ class _Selection:
         truncated = [False] * len(fingerprints)
         numbers, limit = list(range(len(fingerprints))), _FIRST_LISTING
         while numbers:
-            reader = Reader(self._store, self._scheme, drawer_limit, limit, self._clock)
+            reader = Reader(self._store, self._scheme, drawer_limit, limit, self._clock, hidden=self._hidden)
             near = reader.near(fingerprints[numbers], self._bounds)
             for number, matches, cut in zip(numbers, near.matches, near.truncated, strict=True):
                 of[number] = matches

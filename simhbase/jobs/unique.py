@@ -43,7 +43,7 @@ def duplicates_of(
     """What `simhbase.index.selection.duplicates_of` says of n documents; `store_kept` stores the others."""
     scheme = index.profile.index_scheme
     bounds = scheme.bounds(None, min_similarity)
-    return selected(index.store, scheme, index.clock, ids, fingerprints, bounds)
+    return selected(index.store, scheme, index.clock, ids, fingerprints, bounds, index.hidden())
 
 
 def store_kept(

@@ -17,6 +17,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters, fingerprints
 from simhbase.index import rows
 from simhbase.index.manifests import Manifests
+from simhbase.index.mute import Muted, MuteList
 from simhbase.index.rows import Entry, Obsolete, PendingClaim, State
 from simhbase.index.stored_profile import write_profile
 from simhbase.profile import Profile
@@ -162,6 +163,21 @@ def test_what_is_noted_of_a_load():
         *found[b"load-pending/nightly"],
     ]:
         assert f"`{name}`" in PAGE
+
+
+def test_the_mute_list():
+    since = 1_767_225_600_000
+    entries = [
+        Muted(since, note="a form that everybody sends", id="a1"),
+        Muted(since, since + 86_400_000, fingerprint=A1),
+    ]
+    with closing(create_store("memory:")) as store:
+        muted = MuteList(store, clock=lambda: since)
+        muted.mute(entries)
+        (cell,) = store.records("meta").get([b"muted"])
+        assert muted.entries() == entries
+    (example,) = (body for title, body in BLOCKS if title == "muted")
+    assert cell.value.decode() == example.replace("\n", "")
 
 
 def test_a_boilerplate_file():
