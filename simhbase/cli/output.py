@@ -46,6 +46,7 @@ OPTIONS: Mapping[str, str] = {"share": "--boilerplate-share"} | {
         "max_rejects",
         "min_similarity",
         "name",
+        "read_only",
         "regions",
         "sample",
         "text_field",
@@ -55,6 +56,7 @@ OPTIONS: Mapping[str, str] = {"share": "--boilerplate-share"} | {
         "verify",
         "via",
         "work_folder",
+        "workers",
     )
 }
 _PARAMETER = re.compile(rf"`({'|'.join(OPTIONS)})(?:=(?:True|'([^'`]*)'))?`")

@@ -112,8 +112,8 @@ def _require_shareable(settings: Settings) -> None:
     with open_index(settings.store, access="read") as index:
         if settings.access == "write" and not leaves_hints(index.store):
             raise UsageError(
-                f"{settings.store} is an embedded store, to which one process alone writes: serve it by one "
-                "(--workers 1), whose threads share its reads, or by several with --read-only"
+                f"{settings.store} is an embedded store, to which one process alone writes: leave `workers` "
+                "out, as the threads of one process share its reads, or serve lookups alone with `read_only`"
             )
 
 
