@@ -1,0 +1,168 @@
+"""What workers were answered who have claimed near texts at once, and whether that can be right."""
+
+import gzip
+import json
+import multiprocessing
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simhbase.drawers.join import pairs_within
+from simhbase.errors import RetryableError
+from simhbase.index import open_index
+from simhbase.index.check import Checker
+from simhbase.model import Claim
+from simhbase.profile import make_profile
+from tests.reference import DATA
+
+K = 3
+PATIENCE = 900.0  # seconds
+AT_ONCE = 20  # documents of a claim at most
+
+Given = tuple[str, object]  # an id, and a fingerprint or a text
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker was answered about a document, and when: seconds of one clock. outcome None: it was never
+    answered, as the worker was killed, or the store failed."""
+
+    id: str
+    outcome: str | None
+    match: str | None
+    begin: float
+    end: float
+
+
+def claim_by(
+    ask: Callable[[list[Given]], list[Claim]], worker: int, given: Sequence[Given], path: Path
+) -> None:
+    """Claims documents in an order of its own, and notes when it begins and what it is answered."""
+    chance = random.Random(worker)
+    left = list(given)
+    chance.shuffle(left)
+    with path.open("a") as file:
+
+        def note(kind: str, what: object) -> None:
+            print(json.dumps([kind, what, time.monotonic()]), file=file, flush=True)
+
+        while left:
+            some, left = left[: (size := chance.randint(1, AT_ONCE))], left[size:]
+            note("begin", [document for document, _ in some])
+            try:
+                claims = ask(some)
+            except RetryableError:
+                left += some  # the same claims again
+                continue
+            undecided = {each.id for each in claims if each.outcome == "undecided"}
+            left += [each for each in some if each[0] in undecided]
+            note("end", [(each.id, each.outcome, each.match and each.match.id) for each in claims])
+
+
+def answers_in(path: Path) -> list[Answer]:
+    """What a worker has noted; a line that was cut by its end does not count."""
+    found, begin, asked = [], 0.0, list[str]()
+    *lines, _ = path.read_text().split("\n") if path.exists() else [""]
+    for kind, what, when in map(json.loads, lines):
+        if kind == "begin":
+            found += [Answer(document, None, None, begin, float("inf")) for document in asked]
+            asked, begin = what, when
+        else:
+            found += [Answer(document, outcome, match, begin, when) for document, outcome, match in what]
+            asked = []
+    return found + [Answer(document, None, None, begin, float("inf")) for document in asked]
+
+
+@dataclass
+class Fleet:
+    """Workers that claim a part of the documents each: work(where, worker, its part, where to note)."""
+
+    work: Callable[[str, int, Sequence[Given], Path], None]
+    where: str
+    documents: Sequence[Given]
+    folder: Path
+    workers: int
+
+    def __post_init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.folder.mkdir(exist_ok=True)
+        share = -(-len(self.documents) // self.workers)
+        parts = [self.documents[start : start + share] for start in range(0, len(self.documents), share)]
+        self.paths = [self.folder / str(number) for number in range(len(parts))]
+        self.processes: list[BaseProcess] = [
+            context.Process(target=self.work, args=(self.where, number, part, path), daemon=True)
+            for number, (part, path) in enumerate(zip(parts, self.paths, strict=True))
+        ]
+
+    def start(self) -> None:
+        for process in self.processes:
+            process.start()
+
+    def wait_for(self, share: float) -> None:
+        """Until so many of the documents have been answered."""
+        end = time.monotonic() + PATIENCE
+        while sum(answer.outcome is not None for answer in self.answers()) < share * len(self.documents):
+            assert time.monotonic() < end, "they do not get on"
+            assert any(process.is_alive() for process in self.processes), "all have ended"
+            time.sleep(0.2)
+
+    def join(self) -> list[int | None]:
+        for process in self.processes:
+            process.join(PATIENCE)
+        return [process.exitcode for process in self.processes]
+
+    def answers(self) -> list[Answer]:
+        return [answer for path in self.paths for answer in answers_in(path)]
+
+
+def assert_no_near_pair(url: str, documents: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """Compares all that is stored with each other, and returns it."""
+    ids = [document for document, _ in documents]
+    with open_index(url, access="read") as index:
+        found = zip(ids, index.fingerprints(ids), strict=True)
+        stored = {document: value for document, value in found if value is not None}
+        assert Checker(index.store, index.profile.index_scheme).check().is_clean
+    assert len(pairs_within(np.array(list(stored.values()), dtype=np.uint64), K).left) == 0
+    return stored
+
+
+def assert_right(url: str, documents: Sequence[tuple[str, int]], answers: Sequence[Answer]) -> int:
+    """Checks a history against what is stored; returns how many documents are."""
+    fingerprints = dict(documents)
+    stored = assert_no_near_pair(url, documents)
+    accepted = {answer.id for answer in answers if answer.outcome == "accepted"}
+    unanswered = {answer.id for answer in answers if answer.outcome is None}
+    assert accepted <= stored.keys() <= accepted | unanswered
+    assert {document: fingerprints[document] for document in stored} == stored
+    begun = {answer.id: answer.begin for answer in sorted(answers, key=lambda each: -each.begin)}
+    for answer in answers:
+        assert answer.outcome in ("accepted", "duplicate", "undecided", None), answer
+        if answer.outcome == "duplicate":
+            assert answer.match in stored, answer
+            assert answer.id not in stored, answer
+            assert (fingerprints[answer.id] ^ stored[answer.match]).bit_count() <= K, answer
+            assert begun[answer.match] <= answer.end, f"{answer}: of what nobody had claimed"
+    return len(stored)
+
+
+def texts_of(corpus: str, most: int) -> Iterator[tuple[str, str]]:
+    path = DATA / f"{corpus}.jsonl.gz"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not in {DATA}")
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for record in map(json.loads, islice(lines, most)):
+            yield f"{corpus}/{record['id']}", record["text"]
+
+
+def fingerprinted(texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """The fingerprints of texts by their ids, without those that have none."""
+    found = make_profile({}).fingerprinter().fingerprint_many([text for _, text in texts])
+    columns = texts, found.fingerprints.values.tolist(), found.accepted.tolist()
+    return {document: value for (document, _), value, fits in zip(*columns, strict=True) if fits}
