@@ -1,5 +1,5 @@
-"""Workers claim near texts of a service, and add others, while it, its servers and they themselves are killed:
-what was acknowledged is there and found, and no two near texts were accepted."""
+"""Workers claim near texts of a service, and add others, while it, its servers and they themselves are
+killed: what was acknowledged is there and found, and no two near texts were accepted."""
 
 import random
 import socket
