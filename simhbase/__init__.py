@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from simhbase.index import open_index as open  # noqa: A004, F401  # read as simhbase.open
     from simhbase.index.check import CheckReport, check
     from simhbase.index.explain import Explanation
+    from simhbase.index.hot import Hot
     from simhbase.index.manifests import LoadState
     from simhbase.index.migrate import MigrationReport, migrate
     from simhbase.index.mute import Muted
@@ -119,6 +120,7 @@ __all__ = [
     "Evaluation",
     "Explanation",
     "FeatureOptions",
+    "Hot",
     "IdfReport",
     "Index",
     "InputOptions",
@@ -181,6 +183,7 @@ _NAMES = {
     "index": "Index",
     "index.check": "CheckReport check",
     "index.explain": "Explanation",
+    "index.hot": "Hot",
     "index.manifests": "LoadState",
     "index.migrate": "MigrationReport migrate",
     "index.mute": "Muted",

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
-from simhbase.cli.options import converted, store_option
+from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option, message
+from simhbase.cli.parts import part_option
 from simhbase.cli.progress import progress
-from simhbase.errors import UsageError
-from simhbase.index.check import WHOLE, Part
 from simhbase.index.check import check as check_rows
-
-
-def _part(text: str) -> Part:
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise UsageError(f"{text!r} is no part such as 1/100, the first of a hundred")
-    return Part(int(found[1]), int(found[2]))
+from simhbase.index.part import WHOLE, Part
 
 
 @click.command()
 @store_option
 @click.option("--repair", is_flag=True, help="Mend what is found, until a pass finds nothing.")
-@click.option(
-    "--part",
-    metavar="I/N",
-    callback=converted(_part),
-    help="Check the I-th of N equal parts of each table, as a sample or to go on later.",
-)
+@part_option("Check the I-th of N equal parts of each table, as a sample or to go on later.")
 @json_option
 def check(url: str, repair: bool, part: Part | None, output: Output) -> None:
     """Compare the rows of a store's tables with each other, and repair them.

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import decode
 from simhbase.drawers.scheme import Scheme
-from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.claim import take_back
 from simhbase.index.index import open_index
+from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.stats import sizes
 from simhbase.index.vacuum import GRACE, Removed, Vacuum, last_written
 from simhbase.index.writer import HintingWriter, Known, batch_of, known, now
@@ -64,25 +64,6 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One of `of` equal ranges of keys, from 1 on; every table's keys begin with bits of a hash."""
-
-    number: int = 1
-    of: int = 1
-
-    def keys(self) -> tuple[bytes, bytes]:
-        """The first key, and the key behind the last; empty for the end."""
-        return _position(self.number - 1, self.of), _position(self.number, self.of)
-
-
-def _position(number: int, of: int) -> bytes:
-    return b"" if number in (0, of) else ((number << 64) // of).to_bytes(8)
-
-
-WHOLE = Part()
-
-
-@dataclass(frozen=True)
 class CheckReport:
     """What a check has found.
 
@@ -113,7 +94,7 @@ def check(
 
     `simhbase.tables.check` says whether the tables are what they should be.
     """
-    part = _part(part)
+    part = part_of(part)
     with open_index(url, access="write" if repair else "read") as index:
 
         def one_pass() -> Findings:
@@ -135,17 +116,6 @@ def check(
         passes=len(passes),
         clean=last.is_clean,
     )
-
-
-def _part(given: Part | tuple[int, int]) -> Part:
-    """The part that was given. Raises UsageError."""
-    try:
-        part = given if isinstance(given, Part) else Part(*given)
-        if 1 <= part.number <= part.of:
-            return part
-    except TypeError:
-        pass
-    raise UsageError(f"part = {given!r}: (1, 100) is the first of a hundred parts")
 
 
 def _repeated(check: Callable[[], Findings], most: int) -> Iterator[Findings]:

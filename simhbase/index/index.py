@@ -22,9 +22,11 @@ from simhbase.fingerprint.pipeline import Fingerprinted, Fingerprinter
 from simhbase.index import rows
 from simhbase.index.claim import TIMEOUT, Claimed, Claimer, claimer_for
 from simhbase.index.explain import Explanation, explain
+from simhbase.index.hot import Hot, hottest
 from simhbase.index.manifests import LoadState, Manifests
 from simhbase.index.moment import Moment, milliseconds, milliseconds_to_come
 from simhbase.index.mute import Hidden, Muted, MuteList, Name, require_ids, require_note
+from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.reader import (
     DRAWER_LIMIT,
     IDS_LIMIT,
@@ -298,6 +300,18 @@ class Index:
         """How large the index is: by the store's estimates, or exact, which reads every row."""
         self.store.refresh()
         return self._watched(lambda: measure(self.store, self.profile.index_scheme, exact, self.clock()))
+
+    def hot(
+        self, most: int = 10, *, part: Part | tuple[int, int] = WHOLE, progress: Progress = no_progress
+    ) -> Hot:
+        """The fingerprints with the most documents, and the drawers with the most rows; at most so many of
+        each. Reads every row of two tables: part (1, 100) reads the first of a hundred equal parts of them,
+        no fingerprint or drawer of which is in another. progress: is told how far it is."""
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise UsageError(f"most = {most!r}: a whole number from 1 on is needed")
+        chosen = part_of(part)
+        self.store.refresh()
+        return self._watched(lambda: hottest(self.store, most, chosen, progress))
 
     def counters(self) -> Mapping[str, int]:
         """What has happened since the index was opened, by name: operations, retries, truncated drawers and

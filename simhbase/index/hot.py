@@ -1,0 +1,129 @@
+"""The hot fingerprints and drawers: those with the most documents, and with the most rows.
+
+The tables are in key order, so that what is counted together is together: one pass over each, in which a
+batch of rows becomes runs of equal numbers, and the longest are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.rowkeys import PREFIX_BYTES
+from simhbase.index.part import Part
+from simhbase.index.stats import sizes
+from simhbase.progress import Progress, counting
+from simhbase.stores.base import Store
+
+_WORD_BYTES = 8
+_NONE = np.empty(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class HotFingerprint:
+    """A fingerprint, and how many documents are listed under it."""
+
+    fingerprint: int
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class HotDrawer:
+    """A drawer. prefix: how its row keys begin, 5 bytes; flag: of its table, from 1 on; rows: how many
+    fingerprints it holds."""
+
+    prefix: bytes
+    flag: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Hot:
+    """The fingerprints with the most documents and the drawers with the most rows, the hottest first.
+
+    Counted are the rows of the tables, and so what `vacuum` has not removed yet, too: of documents that have
+    moved or were deleted in HBase, or have expired in an embedded store.
+    """
+
+    fingerprints: tuple[HotFingerprint, ...]
+    drawers: tuple[HotDrawer, ...]
+
+
+def hottest(store: Store, most: int, part: Part, progress: Progress) -> Hot:
+    """At most so many fingerprints and drawers of a part of an index."""
+
+    def rows() -> int:
+        of_tables = sizes(store)
+        return (of_tables["fingerprints"].rows + of_tables["index"].rows) // part.of
+
+    fingerprints, drawers = Hottest(most), Hottest(most)
+    with counting(progress, "rows", rows) as note:
+        for batch in store.records("fingerprints").iterate(*part.keys()):
+            fingerprints.add(_words(key[:_WORD_BYTES] for key, _ in batch))
+            note(len(batch))
+        for found in store.drawers.iterate(*part.keys(PREFIX_BYTES)):
+            drawers.add(_padded(found.keys[:, :PREFIX_BYTES]))
+            note(len(found.keys))
+    return Hot(
+        tuple(HotFingerprint(*each) for each in fingerprints.result()),
+        tuple(_drawer(word, rows) for word, rows in drawers.result()),
+    )
+
+
+class Hottest:
+    """The numbers that come most often in an ascending sequence, which is given batch by batch."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._numbers, self._counts = _NONE, _NONE.astype(np.int64)
+        # The last run may go on in the next batch.
+        self._last, self._last_count = _NONE, _NONE.astype(np.int64)
+
+    def add(self, numbers: NDArray[np.uint64]) -> None:
+        """Counts the next of them: uint64 (n,)."""
+        starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])[: len(numbers)]
+        runs, counts = numbers[starts], np.diff(starts, append=len(numbers))
+        if len(runs) == 0:
+            return
+        if len(self._last) and runs[0] == self._last[0]:
+            counts[0] += self._last_count[0]
+        else:
+            runs, counts = np.r_[self._last, runs], np.r_[self._last_count, counts]
+        self._keep(runs[:-1], counts[:-1])
+        self._last, self._last_count = runs[-1:], counts[-1:]
+
+    def result(self) -> list[tuple[int, int]]:
+        """Each with how often it came, the most frequent first, of equal ones the smaller number."""
+        self._keep(self._last, self._last_count)
+        self._last, self._last_count = _NONE, _NONE.astype(np.int64)
+        return list(zip(self._numbers.tolist(), self._counts.tolist(), strict=True))
+
+    def _keep(self, runs: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+        if len(self._counts) == self._most:
+            # Equal ones came later, and are larger.
+            more = counts > self._counts[-1]
+            runs, counts = runs[more], counts[more]
+        numbers, counts = np.r_[self._numbers, runs], np.r_[self._counts, counts]
+        order = np.lexsort((numbers, -counts))[: self._most]
+        self._numbers, self._counts = numbers[order], counts[order]
+
+
+def _words(starts: Iterable[bytes]) -> NDArray[np.uint64]:
+    """Beginnings of keys, of 8 bytes, as numbers; what is shorter is no row of the table."""
+    content = b"".join(start for start in starts if len(start) == _WORD_BYTES)
+    return np.frombuffer(content, dtype=">u8").astype(np.uint64)
+
+
+def _padded(prefixes: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Prefixes (n, 5) as numbers in the same order."""
+    words = np.zeros((len(prefixes), _WORD_BYTES), dtype=np.uint8)
+    words[:, :PREFIX_BYTES] = prefixes
+    return words.view(">u8")[:, 0].astype(np.uint64)
+
+
+def _drawer(word: int, rows: int) -> HotDrawer:
+    prefix = word.to_bytes(_WORD_BYTES)[:PREFIX_BYTES]
+    return HotDrawer(prefix, prefix[-1], rows)
