@@ -286,8 +286,9 @@ def _exchange(
     if connection.sock is None:
         connection.timeout = min(CONNECT_SECONDS, _left(deadline))
         connection.connect()
-    assert connection.sock is not None
-    connection.sock.settimeout(_left(deadline))
+    sock = connection.sock  # of which the connection lets go where the service says that it will close
+    assert sock is not None
+    sock.settimeout(_left(deadline))
     kind = {} if body is None else {"Content-Type": _JSON}
     with suppress(BrokenPipeError, ConnectionResetError):  # what is too large may be answered before its end
         connection.request(method, path, body, {**headers, **kind})
@@ -295,7 +296,7 @@ def _exchange(
     parts = []
     while part := response.read1(_READ):
         parts.append(part)
-        connection.sock.settimeout(_left(deadline))
+        sock.settimeout(_left(deadline))
     response.close()  # the connection is free for the next one, if it stays open
     if response.will_close:
         connection.close()

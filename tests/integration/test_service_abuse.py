@@ -339,7 +339,9 @@ def random_requests(folder: Path, service: Service, examples: int) -> subprocess
     )
 
 
-@pytest.mark.parametrize(("examples", "least"), [(8, 200), pytest.param(500, 10_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("examples", "least"), [(8, 200), pytest.param(1300, 10_000, marks=pytest.mark.full)]
+)
 def test_random_requests_get_answers_that_the_api_document_describes(
     tmp_path: Path, examples: int, least: int
 ) -> None:

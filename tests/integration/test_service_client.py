@@ -7,8 +7,8 @@ import multiprocessing
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -220,3 +220,39 @@ def test_tokens_are_sent_and_missing_ones_are_said(tmp_path: Path) -> None:
             assert client.add([simhbase.Document("one", ONE)]).added == 1
     with pytest.raises(UsageError, match="cannot be sent"):
         Client(service.url, token="ü\n")
+
+
+def test_callers_do_not_notice_that_the_service_is_restarted(tmp_path: Path) -> None:
+    url = f"rocksdb:{tmp_path}/store"
+    simhbase.open(url, create=simhbase.Profile()).close()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    going_on, added = threading.Event(), list[str]()
+    going_on.set()
+
+    def work(client: Client, worker: int) -> None:
+        number = 0
+        while going_on.is_set():
+            name = f"{worker}/{number}"
+            assert client.add([simhbase.Document(name, f"{ONE} {name}")]).stored == 1
+            added.append(name)
+            number += 1
+
+    def await_more(workers: Sequence[Future[None]]) -> None:
+        enough = len(added) + 20
+        while len(added) < enough:
+            for worker in workers:
+                assert not worker.done(), worker.exception()
+            time.sleep(0.01)
+
+    with Client(f"http://127.0.0.1:{port}", timeout=120) as client, ThreadPoolExecutor(4) as pool:
+        with serving(url, tmp_path, "--port", port):
+            workers = [pool.submit(work, client, worker) for worker in range(4)]
+            await_more(workers)
+        with serving(url, tmp_path, "--port", port):
+            await_more(workers)
+            going_on.clear()
+            for worker in workers:
+                worker.result()
+    with simhbase.open(url) as index:
+        assert None not in index.fingerprints(added)
