@@ -10,6 +10,7 @@ from simhbase.errors import UsageError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
+LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // MILLISECOND  # later ones are none in some zones
 
 # At this time (without a zone: that of this machine), or so long ago; of a moment to come, so long from now.
 Moment = datetime | timedelta
@@ -28,6 +29,8 @@ def milliseconds_to_come(moment: Moment, now: int) -> int:
     found = _at(moment, lambda span: now + span, "so long from now")
     if found <= now:
         raise UsageError(f"{moment} is past: a moment to come is needed")
+    if found > LATEST:
+        raise UsageError(f"{moment!r} is outside what clocks show: leave it out for what never ends")
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -20,6 +20,7 @@ from pydantic.json_schema import SkipJsonSchema
 from simhbase.comparison import Comparison
 from simhbase.index import Index
 from simhbase.index.explain import Explanation, Verdict
+from simhbase.index.mute import MOST_IN_NOTE, Muted
 from simhbase.index.stats import Stats
 from simhbase.model import AddReport, Claim, Document, Lookup, Match, Outcome
 
@@ -38,6 +39,13 @@ _MATCH = {
     "fingerprint": FINGERPRINT,
     "drawers": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
 }
+_MUTED = {
+    "id": "news/1",
+    "fingerprint": None,
+    "since": "2026-01-31T18:00:00Z",
+    "until": "2099-01-31T18:00:00Z",
+    "note": "asked for by the editors",
+}
 _LOOKUP = {"fingerprint": FINGERPRINT, "matches": [_MATCH], "truncated": False, "reason": None}
 
 
@@ -54,6 +62,13 @@ def _either(one: str, many: str, *examples: Mapping[str, Any]) -> ConfigDict:
     """Of a request that is about one thing or several."""
     required = [{"required": one.split()}, {"required": [many]}]
     return _asked(examples=list(map(dict, examples)), oneOf=required)
+
+
+def _no_number(value: object) -> object:
+    """A time as it was given. Raises ValueError for a number, which pydantic takes for one."""
+    if isinstance(value, (int, float)):
+        raise ValueError("a time with its zone is needed, as 2026-01-31T18:00:00Z")
+    return value
 
 
 # --- requests ---
@@ -75,9 +90,7 @@ class Bounds(BaseModel):
     @field_validator("since", mode="before")
     @classmethod
     def _as_text(cls, value: object) -> object:
-        if isinstance(value, (int, float)):
-            raise ValueError("a time with its zone is needed, as 2026-01-31T18:00:00Z")
-        return value
+        return _no_number(value)
 
     def arguments(self) -> tuple[int | None, float | None, datetime | None]:
         """Those of Index.find."""
@@ -167,6 +180,38 @@ class ExplainRequest(BaseModel):
     id: str | None = None
     k: Distance | None = Field(None, description="As of /v1/find.")
     min_similarity: Similarity | None = Field(None, description="As of /v1/find.")
+
+
+class MuteRequest(BaseModel):
+    """Documents that are to be no matches: by their ids, or all of a fingerprint."""
+
+    model_config = _asked(
+        examples=[
+            {"ids": ["news/1"], "until": "2099-01-31T18:00:00Z", "note": "asked for by the editors"},
+            {"fingerprints": [FINGERPRINT]},
+        ]
+    )
+
+    ids: list[str] = []
+    fingerprints: list[Fingerprint] = []
+    until: AwareDatetime | None = Field(
+        None, strict=False, description="When it ends: a time to come with its zone (RFC 3339); null: never."
+    )
+    note: str = Field("", max_length=MOST_IN_NOTE, description="Why, in one line.")
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        return _no_number(value)
+
+
+class UnmuteRequest(BaseModel):
+    """Ids and fingerprints, each as often as there are any."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: list[str] = []
+    fingerprint: list[Fingerprint] = []
 
 
 # --- answers ---
@@ -297,6 +342,40 @@ class DeleteAnswer(Answer):
 
     id: str
     deleted: Literal[True] = True
+
+
+class MutedEntry(BaseModel):
+    """A document that is no match, by its id, or all of a fingerprint; until: null for ever."""
+
+    id: str | None
+    fingerprint: Fingerprint | None
+    since: AwareDatetime
+    until: AwareDatetime | None
+    note: str
+
+
+class MutedAnswer(Answer):
+    """What is muted, the oldest entries first."""
+
+    model_config = _example({"profile": PROFILE, "muted": [_MUTED]})
+
+    muted: list[MutedEntry]
+
+
+class MuteAnswer(Answer):
+    """How many were muted that were not before."""
+
+    model_config = _example({"profile": PROFILE, "added": 1})
+
+    added: int
+
+
+class UnmuteAnswer(Answer):
+    """How many were muted before, and are no more."""
+
+    model_config = _example({"profile": PROFILE, "removed": 1})
+
+    removed: int
 
 
 class Stretch(BaseModel):
@@ -529,6 +608,27 @@ def added(profile: str, report: AddReport) -> AddAnswer:
         unchanged=report.unchanged,
         rejected=[RejectedDocument(id=each.id, reason=each.reason) for each in report.rejected],
     )
+
+
+def muted(profile: str, entries: Iterable[Muted]) -> MutedAnswer:
+    """What is muted."""
+    return MutedAnswer(
+        profile=profile,
+        muted=[
+            MutedEntry(
+                id=each.id,
+                fingerprint=digits(each.fingerprint),
+                since=_time(each.since),
+                until=None if each.until is None else _time(each.until),
+                note=each.note,
+            )
+            for each in entries
+        ],
+    )
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def counts(stats: Stats) -> Counts:

@@ -23,6 +23,7 @@ from simhbase.online.settings import Settings
 
 PAGE = Path(__file__).parent / "page"
 DOCUMENTS = "/v1/documents"
+MUTED = "/v1/muted"
 DOCUMENT = f"{DOCUMENTS}/{{id:path}}"
 
 _Responses = dict[int | str, dict[str, Any]]
@@ -133,6 +134,14 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         response_model=answers.ExplainAnswer,
         openapi_extra=_body(answers.ExplainRequest),
     )(service.explain)
+    app.get(MUTED, dependencies=reads, response_model=answers.MutedAnswer)(service.muted)
+    app.post(
+        MUTED,
+        dependencies=writes,
+        response_model=answers.MuteAnswer,
+        openapi_extra=_body(answers.MuteRequest),
+    )(service.mute)
+    app.delete(MUTED, dependencies=writes, response_model=answers.UnmuteAnswer)(service.unmute)
     app.get("/v1/status", dependencies=reads, response_model=answers.StatusAnswer)(service.status)
     app.get("/healthz", response_model=answers.Alive)(service.healthz)
     app.get("/readyz", response_model=answers.Alive)(service.readyz)

@@ -134,6 +134,24 @@ class Service:
             raise HTTPException(404, UNKNOWN_ID)
         return _answer(answers.neighbours(self._index, self._profile, document, found))
 
+    async def muted(self) -> Response:
+        """The mute list: documents and fingerprints that are no matches for a time."""
+        return _answer(answers.muted(self._profile, await self._calls.run(self._index.muted)))
+
+    async def mute(self, request: Request) -> Response:
+        """Puts documents and fingerprints on the mute list, or replaces their entries there."""
+        given = await _body(request, answers.MuteRequest)
+        self._require_batch([*given.ids, *given.fingerprints])
+        values = [int(digits, 16) for digits in given.fingerprints]
+        added = await self._calls.run(self._index.mute, given.ids, values, given.until, given.note)
+        return _answer(answers.MuteAnswer(profile=self._profile, added=added))
+
+    async def unmute(self, named: Annotated[answers.UnmuteRequest, Query()]) -> Response:
+        """Takes ids and fingerprints off the mute list; what is not on it does no harm."""
+        values = [int(digits, 16) for digits in named.fingerprint]
+        removed = await self._calls.run(self._index.unmute, named.id, values)
+        return _answer(answers.UnmuteAnswer(profile=self._profile, removed=removed))
+
     async def compare(self, request: Request) -> Response:
         """Compares two texts as the store would, and says where they differ. Reads nothing of it."""
         given = await _body(request, answers.CompareRequest)

@@ -195,6 +195,8 @@ def test_what_can_be_no_entry_is_refused_and_changes_nothing(index):
         {"ids": ["a"], "until": -HOUR},
         {"ids": ["a"], "until": datetime(2020, 1, 1, tzinfo=UTC)},
         {"ids": ["a"], "until": 3600},
+        {"ids": ["a"], "until": timedelta.max},
+        {"ids": ["a"], "until": datetime.max},
         {"ids": ["a"], "note": "two\nlines"},
         {"ids": ["a"], "note": "x" * 501},
         {"ids": [f"{number:01000}" for number in range(2000)]},

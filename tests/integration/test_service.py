@@ -203,6 +203,60 @@ def test_neighbours_are_the_others_near_a_document(service: Service) -> None:
         assert service.get(f"/v1/documents/first/neighbours?{query}").status == 422
 
 
+def test_what_is_muted_is_no_match_until_it_is_unmuted(service: Service) -> None:
+    (text,) = texts(1, seed=40)
+    add(service, **{"muted/1": text, "muted 2": text})
+    until = "2999-01-31T18:00:00+02:00"
+    added = service.post("/v1/muted", {"ids": ["muted/1"], "until": until, "note": "asked for"})
+    assert (added.status, added.json["added"]) == (200, 1), added.body
+    (match,) = matches(service, text)
+    assert match["id"] == "muted 2"
+    assert service.post("/v1/muted", {"fingerprints": [match["fingerprint"]]}).json["added"] == 1
+    assert matches(service, text) == []
+    of_id, of_fingerprint = service.get("/v1/muted").json["muted"]
+    assert of_id.pop("since").startswith("20")
+    assert of_fingerprint.pop("since").startswith("20")
+    assert of_id == {
+        "id": "muted/1",
+        "fingerprint": None,
+        "until": "2999-01-31T16:00:00Z",
+        "note": "asked for",
+    }
+    assert of_fingerprint == {
+        "id": None,
+        "fingerprint": match["fingerprint"],
+        "until": None,
+        "note": "",
+    }
+    query = f"id=muted%2F1&id=nobody&fingerprint={match['fingerprint']}"
+    removed = service.send("DELETE", f"/v1/muted?{query}")
+    assert (removed.status, removed.json["removed"]) == (200, 2), removed.body
+    assert [each["id"] for each in matches(service, text)] == ["muted 2", "muted/1"]
+    assert service.get("/v1/muted").json["muted"] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"ids": [""]},
+        {"ids": "muted"},
+        {"ids": ["x" * 1025]},
+        {"fingerprints": ["12"]},
+        {"ids": ["a"], "until": "2020-01-31T18:00:00Z"},
+        {"ids": ["a"], "until": "2999-01-31T18:00:00"},
+        {"ids": ["a"], "until": "9999-12-31T23:59:59Z"},
+        {"ids": ["a"], "until": 5},
+        {"ids": ["a"], "note": "two\nlines"},
+        {"ids": ["a"], "note": "x" * 501},
+        {"id": "a"},
+    ],
+)
+def test_what_can_be_no_entry_of_the_mute_list_is_refused(service: Service, body: dict[str, Any]) -> None:
+    answer = service.post("/v1/muted", body)
+    assert answer.status in (400, 422), answer.body
+    assert service.get("/v1/muted").json["muted"] == []
+
+
 def test_two_texts_are_compared_word_by_word(service: Service) -> None:
     answer = service.post(
         "/v1/compare", {"left": "a big brown dog runs", "right": "a big black dog runs"}

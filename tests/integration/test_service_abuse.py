@@ -75,12 +75,23 @@ def test_tokens_allow_reading_or_writing_and_nothing_else(tmp_path: Path) -> Non
         assert asked(service, f"Bearer {READ}").status == 200
         assert asked(service, f"bearer {WRITE}").status == 200
         assert asked(service, f"Bearer {WRITE}", "/v1/documents", **document()).json["added"] == 1
-        for method, path in (("POST", "/v1/documents"), ("DELETE", "/v1/documents/d1")):
+        for method, path in (
+            ("POST", "/v1/documents"),
+            ("DELETE", "/v1/documents/d1"),
+            ("POST", "/v1/muted"),
+            ("DELETE", "/v1/muted?id=d1"),
+        ):
             body = None if method == "DELETE" else b'{"id": "d2", "text": "a b c d"}'
             headers = {"Authorization": f"Bearer {READ}", "Content-Type": "application/json"}
             refused = service.send(method, path, body, headers)
             assert (refused.status, refused.code) == (403, "forbidden")
-        for path in ("/v1/status", "/metrics", "/v1/documents/d1", "/v1/documents/d1/neighbours"):
+        for path in (
+            "/v1/status",
+            "/v1/muted",
+            "/metrics",
+            "/v1/documents/d1",
+            "/v1/documents/d1/neighbours",
+        ):
             assert service.get(path).status == 401
             assert service.get(path, Authorization=f"Bearer {READ}").status == 200
         for path in ("/healthz", "/readyz", "/openapi.json"):
