@@ -212,6 +212,37 @@ class Client:
         answer: dict[str, Any] = self._call("POST", "/v1/explain", asked)
         return answer
 
+    def mute(
+        self,
+        ids: Iterable[str] = (),
+        fingerprints: Iterable[int] = (),
+        until: datetime | None = None,
+        note: str = "",
+    ) -> int:
+        """See Index.mute. Where a connection broke, what is new may not be counted."""
+        asked = {
+            "ids": list(ids),
+            "fingerprints": [f"{value:016x}" for value in fingerprints],
+            "until": None if until is None else until.astimezone().isoformat(),
+            "note": note,
+        }
+        added: int = self._call("POST", "/v1/muted", asked)["added"]
+        return added
+
+    def unmute(self, ids: Iterable[str] = (), fingerprints: Iterable[int] = ()) -> int:
+        """See Index.unmute; a request an id or a fingerprint. Where a connection broke, one that is taken off
+        the list may not be counted."""
+        named = [
+            *(f"id={_quoted(document)}" for document in ids),
+            *(f"fingerprint={value:016x}" for value in fingerprints),
+        ]
+        return sum(self._call("DELETE", f"/v1/muted?{each}")["removed"] for each in named)
+
+    def muted(self) -> list[dict[str, Any]]:
+        """What is muted, as GET /v1/muted answers."""
+        entries: list[dict[str, Any]] = self._call("GET", "/v1/muted")["muted"]
+        return entries
+
     def status(self) -> dict[str, Any]:
         """What the store is, and how large, as GET /v1/status answers."""
         answer: dict[str, Any] = self._call("GET", "/v1/status")
@@ -356,8 +387,12 @@ class _Idle:
 
 
 def _path(document: str) -> str:
+    return f"/v1/documents/{_quoted(document)}"
+
+
+def _quoted(document: str) -> str:
     try:
-        return f"/v1/documents/{quote(document, safe='')}"
+        return quote(document, safe="")
     except UnicodeEncodeError as error:
         raise UsageError(f"the id {document!r} is no valid Unicode text") from error
 

@@ -113,6 +113,21 @@ def test_claims_are_answered_as_an_index_does(client: Client) -> None:
     assert [each.outcome for each in several] == ["accepted", "rejected"]
 
 
+def test_documents_are_muted_and_unmuted(client: Client) -> None:
+    (text,) = texts(1, seed=50)
+    client.add([simhbase.Document(each, text) for each in ("muted/1?&", "muted 2")])
+    (fingerprint,) = {match.fingerprint for match in client.find(text).matches}
+    assert client.mute(["muted/1?&"], until=datetime.now(UTC) + timedelta(days=1), note="asked for") == 1
+    assert [match.id for match in client.find(text).matches] == ["muted 2"]
+    assert client.mute(["muted/1?&"], [fingerprint]) == 1
+    assert client.find(text).matches == ()
+    assert [(entry["id"], entry["until"]) for entry in client.muted()] == [("muted/1?&", None), (None, None)]
+    assert client.unmute(["muted/1?&", "nobody"], [fingerprint]) == 2
+    assert client.muted() == []
+    with pytest.raises(BadInput, match="the id is empty"):
+        client.mute([""])
+
+
 def test_texts_are_compared_and_explained(client: Client) -> None:
     assert client.compare(ONE, ONE)["match"] is True
     assert len(client.explain(ONE, k=2)["drawers"]) == 10
