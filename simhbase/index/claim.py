@@ -44,14 +44,16 @@ from simhbase.index.writer import (
     alive_since,
     known,
     now,
+    refreshed_before,
 )
 from simhbase.model import AddReport, Claim, Match, Outcome, Rejected
-from simhbase.stores.base import AtomicStore, CompareAndSet, Store, leaves_hints
+from simhbase.stores.base import AtomicStore, Cell, CompareAndSet, Store, leaves_hints
 
 TIMEOUT = 30.0  # seconds until a claim is undecided
 LEASE = 10.0  # seconds for which a row of somebody who may be dead is waited for
 CLAIMED_AT_ONCE = 512  # far fewer than can be claimed within a lease
 BEATS = 3  # in a lease, while its owner waits
+MOST_SEEN = 100_000  # rows that are waited for: some megabytes
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
 TICKETS = b"claim tickets"  # the counter in meta
 TOKEN_BYTES = 16
@@ -64,6 +66,8 @@ TIME_IS_UP = (
 
 Count = Callable[[str], None]
 WhatIsHidden = Callable[[], Hidden]
+Seen = dict[bytes, tuple[bytes, float]]  # by key the values of rows of others, and since when each stands
+_Found = tuple[Cell | None, Entry | None]  # a documents row as it was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,8 @@ class Waiting:
 
 @dataclass(frozen=True)
 class HintingClaimer:
-    """Claims in a store that many processes write. lease: seconds."""
+    """Claims in a store that many processes write. lease: seconds; seen: what its calls have waited for, so
+    that calls which take less time than a lease end the claims of the dead, too."""
 
     store: Store
     scheme: Scheme
@@ -180,6 +185,7 @@ class HintingClaimer:
     waiting: Callable[[], Waiting] = Waiting
     token: Callable[[], bytes] = field(default=lambda: token_bytes(TOKEN_BYTES))
     hidden: WhatIsHidden = field(default=lambda: NOTHING_HIDDEN)
+    seen: Seen = field(default_factory=dict)
 
     def claim(
         self,
@@ -233,9 +239,8 @@ class Attempts:
         self._replacing = replacing
         self._others = OthersOfBatch(batch.fingerprints, claimer.scheme, bounds)
         self._waiting = claimer.waiting()
-        self._seen: dict[
-            bytes, tuple[bytes, float]
-        ] = {}  # rows of others that are waited for, and since when
+        self._numbers = {document: number for number, document in enumerate(batch.ids)}
+        self._seen = claimer.seen
         self._held: dict[int, _Held] = {}
         self.answers: dict[int, Claim] = {}
         self.report = AddReport()
@@ -252,11 +257,11 @@ class Attempts:
             if self._waiting.time() >= end:
                 self._give_up(timeout)
                 return
+            self._renew()
             if has_moved:
                 pause = FIRST_PAUSE
                 continue
             self._claimer.count("claim_waits")
-            self._renew()
             self._waiting.pause(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -267,15 +272,15 @@ class Attempts:
         numbers = list(self._next())
         before = len(self.answers) + len(self._held)
         free = self._free(numbers)
-        duplicates = dict(self._duplicates(list(free), with_claims=False)[0])
+        duplicates, _ = self._duplicates(list(free), with_claims=False)
         for number, match in duplicates.items():
-            self._answer(number, "duplicate", match)
-        unchanged = [
-            number for number in free if number not in duplicates and self._is_same(number, free[number])
-        ]
+            if not self._is_open_before(number, match.id):
+                self._answer(number, "duplicate", match)
+        new = {number: found for number, found in free.items() if number not in duplicates}
+        unchanged = [number for number, found in new.items() if self._is_same(number, found)]
         for number in unchanged:
             self._accept(number, AddReport(unchanged=1))
-        self._enter({number: free[number] for number in free if number not in self.answers})
+        self._enter({number: found for number, found in new.items() if number not in self.answers})
         return len(self.answers) + len(self._held) > before
 
     def _next(self) -> Iterator[int]:
@@ -294,10 +299,16 @@ class Attempts:
                 yield number
             undecided.add(self._others.value_of(number))
 
-    def _free(self, numbers: Sequence[int]) -> dict[int, tuple[bytes | None, Entry | None]]:
-        """Those whose documents row nobody holds, with its value; the others are answered, or wait."""
+    def _is_open_before(self, number: int, document: str) -> bool:
+        """Whether an earlier claim of this call may replace what is stored of a document: a later one waits
+        for its answer."""
+        earlier = self._numbers.get(document, number)
+        return earlier < number and earlier not in self.answers
+
+    def _free(self, numbers: Sequence[int]) -> dict[int, _Found]:
+        """Those whose documents row nobody holds, with what it is; the others are answered, or wait."""
         keys = [rows.document_key(self._batch.ids[number]) for number in numbers]
-        free: dict[int, tuple[bytes | None, Entry | None]] = {}
+        free: dict[int, _Found] = {}
         for number, key, cell in zip(numbers, keys, self._documents.get(keys), strict=True):
             entry = None if cell is None else rows.entry(cell.value)
             if entry and entry.stored and not self._replacing:
@@ -307,17 +318,24 @@ class Attempts:
             elif cell and entry and entry.claim:
                 self._wait_for(key, cell.value, entry)
             else:
-                free[number] = (None if cell is None else cell.value, entry)
+                free[number] = (cell, entry)
         return free
 
-    def _is_same(self, number: int, found: tuple[bytes | None, Entry | None]) -> bool:
-        entry = found[1]
-        return bool(entry and entry.stored and _is_same(self._batch, number, entry, self._scheme))
+    def _is_same(self, number: int, found: _Found) -> bool:
+        """Whether nothing has to be written: as `add`, a claim writes anew what would expire."""
+        cell, entry = found
+        if cell is None or entry is None or not entry.stored:
+            return False
+        fresh_since = refreshed_before(self._store, self._claimer.clock()) or 0
+        return cell.version >= fresh_since and _is_same(self._batch, number, entry, self._scheme)
 
-    def _enter(self, free: dict[int, tuple[bytes | None, Entry | None]]) -> None:
+    def _enter(self, free: dict[int, _Found]) -> None:
         """Steps 2 to 5."""
         entered = self._set(
-            {number: (value, self._pending(number, entry), entry) for number, (value, entry) in free.items()}
+            {
+                number: (None if cell is None else cell.value, self._pending(number, entry), entry)
+                for number, (cell, entry) in free.items()
+            }
         )
         if not entered:
             return
@@ -419,9 +437,11 @@ class Attempts:
         time = self._waiting.time()
         seen, since = self._seen.get(key, (None, time))
         if seen != value:
+            if len(self._seen) >= MOST_SEEN:
+                self._seen.clear()
             self._seen[key] = (value, time)
         elif (time - since) * 1000 >= entry.claim.lease:
-            del self._seen[key]
+            self._seen.pop(key, None)  # another thread may have been as quick
             self._claimer.count("leases_broken")
             take_back(self._store, self._writer, [(key, value, entry)])
 

@@ -125,7 +125,7 @@ class AtomicWriter:
             with self.store.exclusive():
                 time, found = self.clock(), known(self.store, chunk.ids)
                 before = _alive(found, alive_since(self.store, time))
-                changed = _changed(self.store, self.scheme, chunk, found, _refreshed_before(self.store, time))
+                changed = _changed(self.store, self.scheme, chunk, found, refreshed_before(self.store, time))
                 for some in _steps(changed, found):
                     self._commit(chunk[some], [found[number] for number in some], [])
             report += _report(chunk, before)
@@ -241,7 +241,7 @@ class HintingWriter:
         """
         found = known(self.store, batch.ids) if has_documents else [None] * len(batch.ids)
         version = self.version() if version is None else version
-        changed = _changed(self.store, self.scheme, batch, found, _refreshed_before(self.store, version))
+        changed = _changed(self.store, self.scheme, batch, found, refreshed_before(self.store, version))
         steps = [
             Step(at, chosen := batch[numbers], _left_behind(chosen, [found[number] for number in numbers]))
             for at, numbers in self._by_version(version, changed, found)
@@ -511,7 +511,7 @@ def _left_behind(batch: Batch, found: Sequence[Known | None]) -> list[tuple[str,
     ]
 
 
-def _refreshed_before(store: Store, time: int) -> int | None:
+def refreshed_before(store: Store, time: int) -> int | None:
     """What was put before that is written anew, though it is unchanged; None: nothing."""
     ttl = store.ttl()
     return None if ttl is None else time - ttl * 1000 // REFRESHED

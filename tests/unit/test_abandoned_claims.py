@@ -40,7 +40,7 @@ def server(request: pytest.FixtureRequest) -> Server:
         return server.ask(call)
 
     with pytest.raises(Died):
-        HintingClaimer(SimulatedStore(ask), SCHEME, lambda: NOW).claim(
+        HintingClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, lease=0.01).claim(
             ["a"], batch(A), SCHEME.bounds(None, None), replacing=True
         )
     return server

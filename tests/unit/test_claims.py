@@ -1,0 +1,122 @@
+"""Claims of one process, in a store that many may write; tests/property/test_claims.py has interleavings."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import claim
+from simhbase.index.claim import HintingClaimer, Waiting
+from simhbase.index.rows import Entry, PendingClaim, State, document_key, entry
+from simhbase.index.writer import HintingWriter
+from simhbase.model import Claim
+from tests.claiming import FAR, SCHEME, A, fingerprints_of, stored_in
+from tests.simulated import Answer, Call, Server, SimulatedStore
+
+LEASE = 10.0
+NEAR = A ^ 1
+DEAD = document_key("dead")
+
+
+class Steps(Waiting):
+    """A clock that only moves when somebody waits, or is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def pause(self, seconds: float) -> None:
+        self.now += 1.0
+
+
+def claimed(claimer: HintingClaimer, given: dict[str, int], timeout: float = 1e9) -> Sequence[Claim]:
+    bounds = SCHEME.bounds(None, None)
+    values = fingerprints_of(list(given.values()))
+    return claimer.claim(list(given), values, bounds, timeout, replacing=True).claims
+
+
+def leave_a_dead_claim(server: Server, ticket: int) -> None:
+    """Of a worker that died before the texts near A are claimed."""
+    store = SimulatedStore(server.ask)
+    pending = PendingClaim(bytes(16), A, b"", int(LEASE * 1000), ticket)
+    store.records("documents").compare_and_set(DEAD, None, Entry(A, State.PENDING, claim=pending).encode())
+    HintingWriter(store, SCHEME, lambda: 1).put_hints(_batch("dead", A), 1)
+    store.records("meta").increment(claim.TICKETS, ticket)
+
+
+def _batch(document: str, value: int) -> claim.Batch:
+    return claim.Batch([document], FingerprintBatch.bare(np.array([value], dtype=np.uint64)))
+
+
+@pytest.mark.parametrize("ids", [["moved", "new"], ["new", "moved"]])
+def test_a_text_near_one_that_the_same_call_has_replaced_is_no_duplicate(ids):
+    server = Server()
+    store = SimulatedStore(server.ask)
+    HintingWriter(store, SCHEME, lambda: 1).add(["moved"], fingerprints_of([A]))
+    wanted = {"moved": FAR, "new": NEAR}
+    answers = claimed(
+        HintingClaimer(store, SCHEME, lambda: 1), {document: wanted[document] for document in ids}
+    )
+    # As if they came one after the other: who comes first meets the text that is replaced later.
+    assert [answer.accepted for answer in answers] == [
+        ids == ["moved", "new"] or answer.id == "moved" for answer in answers
+    ]
+    assert stored_in(server.state) == {answer.id: wanted[answer.id] for answer in answers if answer.accepted}
+
+
+def test_calls_that_wait_for_less_than_a_lease_end_a_dead_claim_together():
+    server, steps = Server(), Steps()
+    leave_a_dead_claim(server, ticket=1)
+    claimer = HintingClaimer(SimulatedStore(server.ask), SCHEME, lease=LEASE, waiting=lambda: steps)
+    outcomes = [claimed(claimer, {"b": NEAR}, timeout=LEASE / 2 - 1)[0].outcome for _ in range(4)]
+    assert outcomes == ["undecided"] * 2 + ["accepted"] * 2
+    assert stored_in(server.state) == {"b": NEAR}
+
+
+def test_what_waits_is_renewed_while_other_claims_of_its_call_go_on(monkeypatch):
+    monkeypatch.setattr(claim, "CLAIMED_AT_ONCE", 1)
+    server, steps = Server(), Steps()
+    leave_a_dead_claim(server, ticket=1)
+    beats = {0: 0.0}
+
+    def ask(call: Call) -> Answer:
+        steps.now += 4.0 if call.method == "increment" else 0.0
+        if call.method == "compare_and_set" and call.keys == (document_key("b"),):
+            pending = entry(call.values[-1]).claim
+            if pending:
+                beats.setdefault(pending.beat, steps.now)
+        return server.ask(call)
+
+    claimer = HintingClaimer(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=lambda: steps)
+    others = {f"far {number}": FAR ^ 0xFF << 8 * number for number in range(6)}
+    assert all(answer.accepted for answer in claimed(claimer, {"b": NEAR, **others}))
+    times = sorted(beats.values())
+    assert len(times) > 2
+    assert all(after - before < LEASE for before, after in pairwise(times))
+
+
+class Expiring(SimulatedStore):
+    def ttl(self) -> int:
+        return 100
+
+
+def test_a_claim_of_what_is_stored_writes_it_anew_before_it_expires():
+    server = Server()
+    time = [1_000_000]
+    claimer = HintingClaimer(Expiring(server.ask), SCHEME, lambda: time[0], chance=lambda most: 0)
+
+    def version() -> int:
+        server.least_time = time[0]
+        claimed(claimer, {"a": A})
+        ((cell,),) = [SimulatedStore(server.ask).records("documents").get([document_key("a")])]
+        return cell.version
+
+    first = version()
+    time[0] += 10_000
+    assert version() == first
+    time[0] += 30_000
+    assert version() >= time[0]
