@@ -202,6 +202,17 @@ def test_a_compare_and_set_whose_answer_is_lost_tells_the_truth(relay, lose):
         assert relay.has_lost_all
 
 
+def test_a_compare_and_set_that_a_gateway_carries_out_twice_tells_the_truth(relay, other):
+    """The gateway answers what came of the second time."""
+    with opened(relay) as store, opened(other) as first:
+        meta, same = values(store, "meta"), values(first, "meta")
+        relay.before("checkAndPut", lambda: same.compare_and_set(b"k", None, b"1"))
+        assert meta.compare_and_set(b"k", None, b"1")
+        relay.before("checkAndPut", lambda: same.compare_and_set(b"k", b"1", b"2"))
+        assert not meta.compare_and_set(b"k", b"1", b"3")
+        assert meta.get([b"k"]) == [b"2"]
+
+
 @pytest.mark.parametrize("lose", [Relay.lose_answer_to, Relay.lose_request_for])
 def test_no_number_is_given_twice_where_an_answer_is_lost(relay, lose):
     with opened(relay) as store:

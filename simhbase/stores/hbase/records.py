@@ -97,12 +97,12 @@ class HBaseRecords:
         """Sets values where keys hold what is expected, at the server's time, or that of the cell which is
         replaced where that is later.
 
-        Where the answer was lost the cell tells: true if it holds the value, which is right where no
-        two callers set the same value. HBase takes an absent cell and an empty value for the same, so
-        these are told apart by a look that comes before.
+        Where it was not set, or the answer was lost, the cell tells: true if it holds the value, as a
+        gateway may carry a call out twice, and answer what came of the second time. That is right where no
+        two callers set the same value. HBase takes an absent cell and an empty value for the same, so these
+        are told apart by a look that comes before.
         """
         done = dict[int, bool]()
-        doubtful = set[int]()
         with self._client.writing(self._table) as operation:
 
             def held(numbers: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
@@ -115,14 +115,10 @@ class HBaseRecords:
             while left := [number for number in range(len(changes)) if number not in done]:
                 requests = [self._table.compare_and_set(*changes[number]) for number in left]
                 results, problem = self._client.write_once(operation, tasks(requests))
-                for place, is_set in results.items():
-                    if is_set or left[place] not in doubtful:
-                        done[left[place]] = is_set
+                done |= {left[place]: True for place, is_set in results.items() if is_set}
                 if problem is not None:
                     self._client.failed(operation, problem)
-                # An earlier attempt may have done what this one could not.
-                doubtful.update(number for number in left if number not in done)
-                for number, value in held(doubtful - done.keys()):
+                for number, value in held([number for number in left if number not in done]):
                     if value == changes[number].value:
                         done[number] = True
                     elif value != changes[number].expected:
