@@ -184,11 +184,16 @@ class Exploration:
 
     def _history(self, worker: int, answers: tuple[Answer, ...]) -> int:
         left = iter(answers)
+        set_so_far: list[Answer] = []  # of compare_and_set_many, which is a call a row
 
         def ask(call: Call) -> Answer:
+            if call.method != "compare_and_set":
+                set_so_far.clear()
             for answer in left:
+                if call.method == "compare_and_set":
+                    set_so_far.append(answer)
                 return answer
-            raise _Unanswered(call, _local_state(call, sys._getframe(1)))
+            raise _Unanswered(call, _local_state(call, set_so_far, sys._getframe(1)))
 
         call, result, local = None, None, None
         try:
@@ -293,12 +298,13 @@ def _claim(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool) -
     return claimer.claim(ids, values, SCHEME.bounds(None, None), work.timeout, work.replacing).claims
 
 
-def _local_state(call: Call, frame: FrameType | None) -> str | None:
+def _local_state(call: Call, set_so_far: Sequence[Answer], frame: FrameType | None) -> str | None:
     """Where a worker is in the code of claims, and all that it knows there, before it writes or waits: two
-    that agree in that do the same from there on, whatever they have read before."""
+    that agree in that do the same from there on, whatever they have read before. set_so_far: what the store
+    knows on its behalf in the middle of setting several rows."""
     if call != WAIT and call.method not in ("put", "compare_and_set", "increment"):
         return None
-    known = [repr(call)]
+    known = [repr(call), repr(set_so_far)]
     while frame is not None:
         if frame.f_code.co_filename == claim.__file__:
             values = {name: value for name, value in frame.f_locals.items() if name not in UNSEEN}
