@@ -1,7 +1,7 @@
 """Claims of one process, in a store that many may write; tests/property/test_claims.py has interleavings."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -12,12 +12,18 @@ from simhbase.index.claim import HintingClaimer, Waiting
 from simhbase.index.rows import Entry, PendingClaim, State, document_key, entry
 from simhbase.index.writer import HintingWriter
 from simhbase.model import Claim
+from simhbase.profile import Profile
 from tests.claiming import FAR, SCHEME, A, fingerprints_of, stored_in
-from tests.simulated import Answer, Call, Server, SimulatedStore
+from tests.near import versions
+from tests.simulated import Answer, Ask, Call, Server, SimulatedStore
 
 LEASE = 10.0
 NEAR = A ^ 1
 DEAD = document_key("dead")
+
+
+class Died(Exception):
+    pass
 
 
 class Steps(Waiting):
@@ -120,3 +126,48 @@ def test_a_claim_of_what_is_stored_writes_it_anew_before_it_expires():
     assert version() == first
     time[0] += 30_000
     assert version() >= time[0]
+
+
+SKETCHED = {"verified": Profile(verify=True, threshold=0.8), "minhash": Profile(scheme="minhash")}
+
+
+@pytest.mark.parametrize("before", ["new", "stored with another text"])
+@pytest.mark.parametrize("name", SKETCHED)
+def test_pending_claims_are_compared_by_their_sketches(name, before):
+    scheme = SKETCHED[name].index_scheme
+    prints = _sketched(SKETCHED[name])
+    server, steps = Server(), Steps()
+    if before != "new":
+        HintingWriter(SimulatedStore(server.ask), scheme, lambda: 1).add(["dead"], prints[[3]])
+    left = [2]
+
+    def ask(call: Call) -> Answer:
+        if call.method == "compare_and_set":
+            if not left[0]:
+                raise Died
+            left[0] -= 1
+        return server.ask(call)
+
+    def claim_one(ask: Ask, document: str, number: int, timeout: float) -> str:
+        claimer = HintingClaimer(SimulatedStore(ask), scheme, lease=LEASE, waiting=lambda: steps)
+        bounds = scheme.bounds(None, None)
+        (answer,) = claimer.claim([document], prints[[number]], bounds, timeout, replacing=True).claims
+        return answer.outcome
+
+    with pytest.raises(Died):
+        claim_one(ask, "dead", 0, LEASE)
+    assert claim_one(server.ask, "other", 2, 0) == "accepted"
+    assert claim_one(server.ask, "similar", 1, 0) == "undecided"
+    assert claim_one(server.ask, "similar", 1, 2 * LEASE) == "accepted"
+    assert claim_one(server.ask, "dead", 0, 0) == "duplicate"
+    assert stored_in(server.state).keys() == {"other", "similar"} | ({"dead"} if before != "new" else set())
+
+
+def _sketched(profile: Profile) -> FingerprintBatch:
+    """A text, one near it, and two others; where sketches verify, the first of these has the same bits."""
+    text, similar = islice(versions(1), 2)
+    other, another = islice(versions(2, seed=1), 0, 8, 4)
+    found = profile.fingerprinter().fingerprint_many([text, similar, other, another]).fingerprints
+    if profile.verify:
+        found.values[1:3] = found.values[0]
+    return found
