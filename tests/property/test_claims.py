@@ -34,7 +34,12 @@ CASES = {
         (Work((("a", A),), replacing=True), OTHER), stored=(("a", FAR),), crashes=1
     ),
 }
-CROSSING = Case((Work((("a", A), ("b", FAR))), Work((("c", FAR ^ 1), ("d", B)))))
+BATCHES = {
+    "batches that cross": Case((Work((("a", A), ("b", FAR))), Work((("c", FAR ^ 1), ("d", B))))),
+    "a text near one that its batch replaces": Case(
+        (Work((("a", FAR), ("b", B)), replacing=True), Work((("c", FAR ^ 1),))), stored=(("a", A),)
+    ),
+}
 # Three workers, of which one is near two that are not near each other.
 THREE = {
     "one between two": Case((OTHER, ONE, Work((("c", C),)))),
@@ -56,8 +61,9 @@ def test_of_near_texts_at_most_one_is_accepted_and_nobody_waits_for_ever(name):
 
 
 @pytest.mark.full
-def test_batches_that_cross():
-    assert right(CROSSING)
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches(name):
+    assert right(BATCHES[name])
 
 
 @pytest.mark.full
