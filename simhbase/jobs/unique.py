@@ -63,8 +63,10 @@ def claim_all(
     """Stores those of n documents that nothing is near, beside others who do the same: of near ones that are
     claimed at once one is kept.
 
-    The same documents are kept as by `duplicates_of` and `store_kept` where nobody else writes. Raises
-    Undecided where somebody else has not decided about near ones for a long time.
+    The same documents are kept as by `duplicates_of` and `store_kept` where nobody else writes, with one
+    exception: a text that had to wait for an earlier one of the n does not meet the old text of a document
+    that a later one of them has replaced meanwhile. Raises Undecided where somebody else has not decided
+    about near ones for a long time.
     """
     claimed = index.claim_batch(ids, fingerprints, PATIENCE, min_similarity, replacing=True)
     undecided = [claim for claim in claimed.claims if claim.outcome == "undecided"]
