@@ -98,10 +98,11 @@ def load(
     stored with `unique_only`, and what was not, as JSON lines; evidence: one for why it was not.
 
     A load that was stopped, also by a crash, goes on where it was when it is run again with the same inputs
-    and options, and ends with the same rows and files as if it had not been stopped. name: what it is called,
-    by default after these, its host and its folder; `Index.loads()` lists those of a store. Where the input
-    cannot be read again (standard input) or an output not be cut (a pipe), it begins anew. lock_wait: seconds
-    to wait while another process writes to an embedded store, or runs this load.
+    and options, and ends with the same rows and files as if it had not been stopped (in HBase with
+    `unique_only` the files may name another one of several matches). name: what it is called, by default
+    after these, its host and its folder; `Index.loads()` lists those of a store. Where the input cannot be
+    read again (standard input) or an output not be cut (a pipe), it begins anew. lock_wait: seconds to wait
+    while another process writes to an embedded store, or runs this load.
 
     via: "hfiles" loads into HBase by files that HBase's own tools make and load, past its gateways and
     write-ahead logs: for millions of documents, and not with `unique_only`; docs/hbase.md says more.
