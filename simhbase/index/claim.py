@@ -60,8 +60,8 @@ TOKEN_BYTES = 16
 LISTING_GROWTH = 8
 OTHER_TEXT = "another text is stored under this id: a change is made by add"
 TIME_IS_UP = (
-    "not decided within {seconds:g} s, for much was claimed at once, or others have not decided about texts near "
-    "it. Nothing is stored: make the same claim again"
+    "not decided within {seconds:g} s, as others have not decided about texts near it, or much was claimed "
+    "at once. Nothing is stored: make the same claim again"
 )
 
 Count = Callable[[str], None]
