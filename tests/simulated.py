@@ -114,7 +114,7 @@ def _written(table: Table, call: Call, time: int) -> tuple[Table, Answer]:
             ((key, there),) = ((key, kept(table, key)) for key in call.keys)
             expected, value = call.values if len(call.values) == 2 else (None, *call.values)
             if there.value != expected:
-                return table, (False,)
+                return table, (there.value == value,)
             return _put(table, key, value, max(time, there.version + 1)), (True,)
         case "increment":
             (key,) = call.keys

@@ -132,8 +132,9 @@ class Records(Protocol):
         bounded size."""
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        """Sets `value` if the key holds `expected` (None: is absent), atomically; true if it did. The new
-        version is not lower than the old one."""
+        """Sets `value` if the key holds `expected` (None: is absent), atomically. True if the key holds
+        `value` now, also if it did before: a call may be carried out twice, and two callers who must not both
+        succeed set different values. The new version is not lower than the old one."""
 
     def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
         """The same for keys that are all different, each by itself."""

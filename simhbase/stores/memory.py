@@ -231,7 +231,7 @@ class MemoryRecords:
         with self._store.exclusive():
             found = self._cells.get(key)
             if (found and found.value) != expected:
-                return False
+                return found is not None and found.value == value
             self.put([(key, value)], found.version + 1 if found else 0)
             return True
 

@@ -159,6 +159,13 @@ def test_compare_and_set_tells_an_empty_value_from_an_absent_one(records: Values
     assert records.compare_and_set(b"a", b"", b"1")
 
 
+def test_a_repeated_compare_and_set_has_succeeded(records: Values) -> None:
+    records.put([(b"a", b"1")])
+    assert [records.compare_and_set(b"a", b"1", b"2") for _ in range(2)] == [True, True]
+    assert [records.compare_and_set(b"b", None, b"1") for _ in range(2)] == [True, True]
+    assert not records.compare_and_set(b"a", b"1", b"3")
+
+
 def test_compare_and_set_after_a_delete_finds_the_key_absent(records: Values) -> None:
     records.put([(b"a", b"1")])
     records.delete([b"a"])

@@ -98,9 +98,8 @@ class HBaseRecords:
         replaced where that is later.
 
         Where it was not set, or the answer was lost, the cell tells: true if it holds the value, as a
-        gateway may carry a call out twice, and answer what came of the second time. That is right where no
-        two callers set the same value. HBase takes an absent cell and an empty value for the same, so these
-        are told apart by a look that comes before.
+        gateway may carry a call out twice, and answer what came of the second time. HBase takes an absent
+        cell and an empty value for the same, so these are told apart by a look that comes before.
         """
         done = dict[int, bool]()
         with self._client.writing(self._table) as operation:
@@ -111,7 +110,11 @@ class HBaseRecords:
                 return ((number, getattr(cells.get(key), "value", None)) for number, key in asked.items())
 
             unclear = [number for number, change in enumerate(changes) if not change.expected]
-            done |= {number: False for number, value in held(unclear) if value != changes[number].expected}
+            done |= {
+                number: value == changes[number].value
+                for number, value in held(unclear)
+                if value != changes[number].expected
+            }
             while left := [number for number in range(len(changes)) if number not in done]:
                 requests = [self._table.compare_and_set(*changes[number]) for number in left]
                 results, problem = self._client.write_once(operation, tasks(requests))

@@ -316,7 +316,7 @@ class RocksRecords:
         with self._store.exclusive():
             (found,) = self.get([key])
             if (found and found.value) != expected:
-                return False
+                return found is not None and found.value == value
             self.put([(key, value)], found.version + 1 if found else 0)
             return True
 
