@@ -61,7 +61,8 @@ def test_unpacking_does_not_depend_on_where_blocks_and_members_end(pack, members
 @pytest.mark.parametrize("pack", PACKS)
 @given(data=st.data())
 def test_a_packed_file_cut_anywhere_gives_a_beginning_and_says_so(pack, data):
-    content = data.draw(st.binary(min_size=1, max_size=300))
+    # Parquet that is packed is refused by another message.
+    content = data.draw(st.binary(min_size=1, max_size=300).filter(lambda drawn: drawn[:4] != b"PAR1"))
     packed = pack(content)
     kept = packed[: data.draw(st.integers(min(SIGNATURE_BYTES, len(packed) - 1), len(packed) - 1))]
     received = b""
