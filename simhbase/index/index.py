@@ -224,7 +224,7 @@ class Index:
 
         return claimer_for(self.store, self.profile.index_scheme, self.clock, count, self.hidden)
 
-    def claim(self, document_id: str, text: str, timeout: float = TIMEOUT) -> Claim:
+    def claim(self, id: str, text: str, timeout: float = TIMEOUT) -> Claim:  # noqa: A002  # as in Document
         """Stores a text unless one near it is stored already; of any number of workers that claim near texts
         at once, in any processes, at most one is accepted. Durable when it returns.
 
@@ -233,11 +233,11 @@ class Index:
         than ten seconds. `add` does not wait for claims, nor they for it. Raises Undecided when the time is
         up: nothing is stored then; Conflict where another text is stored under this id, which `add` replaces.
         """
-        (claim,) = self.claim_many([Document(document_id, text)], timeout)
+        (claim,) = self.claim_many([Document(id, text)], timeout)
         if claim.outcome == "undecided":
-            raise Undecided(f"the claim of {_shown(document_id)}: {claim.reason}")
+            raise Undecided(f"the claim of {_shown(id)}: {claim.reason}")
         if claim.outcome == "conflict":
-            raise Conflict(f"the claim of {_shown(document_id)}: {claim.reason}")
+            raise Conflict(f"the claim of {_shown(id)}: {claim.reason}")
         return claim
 
     def claim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:

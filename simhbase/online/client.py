@@ -178,14 +178,14 @@ class Client:
             raise UsageError(f"one string was given for ids: put it into a list, [{ids[:40]!r}]")
         return sum(self._call("DELETE", _path(each)) is not None for each in ids)
 
-    def get(self, id: str) -> int | None:  # noqa: A002
+    def get(self, id: str) -> int | None:  # noqa: A002  # as everywhere else
         """The fingerprint of a stored document, None for an id that is not stored."""
         answer = self._call("GET", _path(id))
         return None if answer is None else _number(answer["fingerprint"])
 
     def neighbours(
         self,
-        id: str,  # noqa: A002
+        id: str,  # noqa: A002  # as everywhere else
         k: int | None = None,
         min_similarity: float | None = None,
         since: datetime | None = None,
@@ -203,7 +203,7 @@ class Client:
     def explain(
         self,
         text: str,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,  # noqa: A002  # as everywhere else
         k: int | None = None,
         min_similarity: float | None = None,
     ) -> dict[str, Any]:

@@ -119,14 +119,14 @@ class Service:
         digits = f"{fingerprint:016x}"
         return _answer(answers.DocumentAnswer(profile=self._profile, id=document, fingerprint=digits))
 
-    async def delete(self, id: str) -> Response:  # noqa: A002
+    async def delete(self, id: str) -> Response:  # noqa: A002  # as above
         """Removes a document."""
         document = _decoded(id)
         if not await self._calls.run(self._index.delete, [document]):
             raise HTTPException(404, UNKNOWN_ID)
         return _answer(answers.DeleteAnswer(profile=self._profile, id=document))
 
-    async def neighbours(self, id: str, bounds: Annotated[answers.Bounds, Query()]) -> Response:  # noqa: A002
+    async def neighbours(self, id: str, bounds: Annotated[answers.Bounds, Query()]) -> Response:  # noqa: A002  # as above
         """Finds the documents near a stored one. A slash in its id is sent as %2F."""
         document = _decoded(id)
         (found,) = await self._lookups.afind_ids([document], *bounds.arguments(), self._limits.seconds)

@@ -11,7 +11,7 @@ from simhbase import Document, Index, Profile
 from simhbase.errors import Conflict, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.rows import Entry, PendingClaim, State, document_key
-from simhbase.stores.base import CompareAndSet, leaves_hints
+from simhbase.stores.base import CompareAndSet
 from tests.contract.conftest import Backend
 
 BRIDGE = "The council has decided to build a new bridge across the river."
@@ -129,9 +129,8 @@ def test_threads_that_claim_near_texts_never_both_keep_them(index):
     assert all(lookup.matches for lookup in index.find_fingerprints(centres))
 
 
-def test_a_claim_whose_worker_died_is_ended_by_who_waits_for_it(index):
-    if not leaves_hints(index.store):
-        return  # There a claim is one step.
+def test_a_claim_whose_worker_died_is_ended_by_who_waits_for_it(shared: Backend):
+    index = simhbase.open(shared.url(0), create=Profile())
     claimer = index.claimer
     value, lease = 0x0123456789ABCDEF, 100
     dead = Entry(value, State.PENDING, claim=PendingClaim(bytes(16), value, b"", lease))
