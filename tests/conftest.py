@@ -127,9 +127,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests; where there is none they fail."""
+    """One Chromium for the tests of a file; where there is none they fail. It is gone after them: as long as
+    it is there its thread counts as one that runs an event loop, and nothing else can run one in it."""
     from tests.browser import chromium
 
     with chromium() as started:
