@@ -14,12 +14,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import simhbase
 from simhbase.index import Index
 from simhbase.online import answers
+from simhbase.online.direct import DirectRoute, DirectRoutes, Handler
 from simhbase.online.failures import handle_failures, unexpected
 from simhbase.online.limits import KnownHosts, WholeBody
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.request_log import RequestLog
 from simhbase.online.service import JSON, JSON_LINES, Service
 from simhbase.online.settings import Settings
+from simhbase.online.tokens import Role
 
 PAGE = Path(__file__).parent / "page"
 DOCUMENTS = "/v1/documents"
@@ -74,11 +76,12 @@ def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASG
         generate_unique_id_function=lambda route: route.name,
     )
     handle_failures(app)
+    direct = _add_direct_routes(app, service)
     _add_routes(app, service)
     # Not at the root, where the page's files would answer to whatever else is asked for.
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
     app.get("/", include_in_schema=False)(_page)
-    inner: ASGIApp = WholeBody(EncodedIds(app), settings.limits)
+    inner: ASGIApp = WholeBody(DirectRoutes(EncodedIds(app), direct), settings.limits)
     if settings.token_file is None:
         inner = KnownHosts(inner, settings.hosts)
     return RequestLog(inner, metrics.answered, unexpected)
@@ -89,27 +92,9 @@ async def _page() -> FileResponse:
 
 
 def _add_routes(app: FastAPI, service: Service) -> None:
+    """Those without a body."""
     reads, writes = service.requirements("read"), service.requirements("write")
 
-    app.post(
-        "/v1/find",
-        dependencies=reads,
-        response_model=answers.FindAnswer,
-        openapi_extra=_body(answers.FindRequest),
-    )(service.find)
-    app.post(
-        "/v1/claim",
-        dependencies=writes,
-        response_model=answers.ClaimAnswer,
-        openapi_extra=_body(answers.ClaimRequest),
-    )(service.claim)
-    app.post(
-        DOCUMENTS,
-        dependencies=writes,
-        response_model=answers.AddAnswer,
-        responses=_ADDED,
-        openapi_extra=_body(answers.DocumentsRequest, _LINES),
-    )(service.add)
     app.get(
         f"{DOCUMENT}/neighbours",
         dependencies=reads,
@@ -122,30 +107,43 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     app.delete(DOCUMENT, dependencies=writes, response_model=answers.DeleteAnswer, responses=_UNKNOWN)(
         service.delete
     )
-    app.post(
-        "/v1/compare",
-        dependencies=reads,
-        response_model=answers.CompareAnswer,
-        openapi_extra=_body(answers.CompareRequest),
-    )(service.compare)
-    app.post(
-        "/v1/explain",
-        dependencies=reads,
-        response_model=answers.ExplainAnswer,
-        openapi_extra=_body(answers.ExplainRequest),
-    )(service.explain)
     app.get(MUTED, dependencies=reads, response_model=answers.MutedAnswer)(service.muted)
-    app.post(
-        MUTED,
-        dependencies=writes,
-        response_model=answers.MuteAnswer,
-        openapi_extra=_body(answers.MuteRequest),
-    )(service.mute)
     app.delete(MUTED, dependencies=writes, response_model=answers.UnmuteAnswer)(service.unmute)
     app.get("/v1/status", dependencies=reads, response_model=answers.StatusAnswer)(service.status)
     app.get("/healthz", response_model=answers.Alive)(service.healthz)
     app.get("/readyz", response_model=answers.Alive)(service.readyz)
     app.get("/metrics", dependencies=reads, response_class=Response, responses=_NUMBERS)(service.numbers)
+
+
+def _add_direct_routes(app: FastAPI, service: Service) -> list[DirectRoute]:
+    """Those whose handlers read a body by themselves: the app describes them."""
+    routes: list[DirectRoute] = []
+
+    def post(
+        path: str,
+        handler: Handler,
+        role: Role,
+        asked: type[BaseModel],
+        answer: type[BaseModel],
+        others: dict[str, Any] | None = None,
+        responses: _Responses | None = None,
+    ) -> None:
+        app.post(
+            path,
+            dependencies=service.requirements(role),
+            response_model=answer,
+            responses=responses,
+            openapi_extra=_body(asked, others),
+        )(handler)
+        routes.append(DirectRoute(path, service.guarded(role, handler)))
+
+    post("/v1/find", service.find, "read", answers.FindRequest, answers.FindAnswer)
+    post("/v1/claim", service.claim, "write", answers.ClaimRequest, answers.ClaimAnswer)
+    post(DOCUMENTS, service.add, "write", answers.DocumentsRequest, answers.AddAnswer, _LINES, _ADDED)
+    post("/v1/compare", service.compare, "read", answers.CompareRequest, answers.CompareAnswer)
+    post("/v1/explain", service.explain, "read", answers.ExplainRequest, answers.ExplainAnswer)
+    post(MUTED, service.mute, "write", answers.MuteRequest, answers.MuteAnswer)
+    return routes
 
 
 _LINES: dict[str, Any] = {

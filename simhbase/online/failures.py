@@ -69,10 +69,22 @@ def refused(status: int, message: str, headers: Mapping[str, str] | None = None)
 
 def handle_failures(app: FastAPI) -> None:
     """Lets an app answer its errors so."""
-    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(RequestValidationError, _answer_to)
     app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(SimhbaseError, _of_library)
+    app.add_exception_handler(SimhbaseError, _answer_to)
     app.add_exception_handler(Exception, _unexpected)
+
+
+def answer_to(error: Exception) -> Response:
+    """The answer to what a handler has raised. Raises what nobody has thought of."""
+    match error:
+        case RequestValidationError():
+            return _of_validation(error.errors())
+        case HTTPException():
+            return _of_refusal(error)
+        case SimhbaseError():
+            return of_library(error)
+    raise error
 
 
 def unexpected(error: Exception) -> Response:
@@ -84,11 +96,6 @@ def unexpected(error: Exception) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     return unexpected(error)
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    return _of_validation(error.errors())
 
 
 def _of_validation(errors: Sequence[Mapping[str, Any]]) -> Response:
@@ -114,12 +121,20 @@ def _printable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+async def _answer_to(request: Request, error: Exception) -> Response:
+    return answer_to(error)
+
+
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    headers = dict(error.headers or {})
+    answer = _of_refusal(error)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers["Allow"] = ", ".join(sorted(_methods(request)))
-    return refused(error.status_code, _printable(str(error.detail)), headers)
+        answer.headers["Allow"] = ", ".join(sorted(_methods(request)))
+    return answer
+
+
+def _of_refusal(error: HTTPException) -> Response:
+    return refused(error.status_code, _printable(str(error.detail)), error.headers)
 
 
 def _methods(request: Request) -> set[str]:
@@ -128,11 +143,6 @@ def _methods(request: Request) -> set[str]:
     asked = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     same = [route for route in asked if route.path == asked[0].path]
     return {method for route in same for method in route.methods or ()}
-
-
-async def _of_library(request: Request, error: Exception) -> Response:
-    assert isinstance(error, SimhbaseError)
-    return of_library(error)
 
 
 def of_library(error: SimhbaseError) -> Response:

@@ -22,6 +22,7 @@ from simhbase.index import Index
 from simhbase.model import Document
 from simhbase.online import answers
 from simhbase.online.calls import Calls
+from simhbase.online.direct import Handler
 from simhbase.online.failures import UNKNOWN_ID
 from simhbase.online.metrics import CONTENT_TYPE, ServiceMetrics
 from simhbase.online.settings import Settings
@@ -81,6 +82,18 @@ class Service:
     def requirements(self, role: Role) -> list[params.Depends]:
         """What a route depends on that asks for so much: a token that allows it, where there are tokens."""
         return [] if self._tokens is None else [Security(_requirement(self._tokens, role))]
+
+    def guarded(self, role: Role, handler: Handler) -> Handler:
+        """A handler that first asks for a token that allows so much, where there are tokens."""
+        if self._tokens is None:
+            return handler
+        check = _requirement(self._tokens, role)
+
+        async def checked(request: Request) -> Response:
+            await check(await _bearer(request))
+            return await handler(request)
+
+        return checked
 
     async def find(self, request: Request) -> Response:
         """Finds the stored near-duplicates of texts."""
