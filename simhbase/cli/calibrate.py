@@ -55,7 +55,7 @@ Examples:
     "--right",
     type=_SHARE,
     help="Least Jaccard similarity of a found pair that counts as right. "
-    f"[default: {Goal.right}; 0.5 of short texts]",
+    f"[default: five sixths of --jaccard, at most {Goal.right}]",
 )
 @click.option(
     "--max-candidates",

@@ -41,6 +41,8 @@ LEAST_TEXTS = 100
 LEAST_GROUPS = 20  # pairs of one group are found all or none
 SAMPLE = 20_000  # texts to measure on at most
 WIDER = range(4, MOST_BITS + 1)
+_OF_SHORT_TEXTS = 0.6  # pairs to be found there: of two sentences of 17 characters two differ
+_RIGHT_SHARE = 5 / 6  # of the similarity to be found: what is a little less alike is no error
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,6 @@ class Goal:
                 f"a pair found is right from {self.right} on, which is more than the {self.jaccard} that "
                 "are to be found: take a smaller similarity for what is right"
             )
-
-    def of_short_texts(self) -> Goal:
-        """The same for texts that are near where two characters of 17 differ."""
-        return replace(self, jaccard=0.6, right=0.5)
 
     def among(self, documents: int) -> Goal:
         """The same with another number of documents."""
@@ -156,7 +154,8 @@ def calibrate(
 
     documents: how many the store will hold (as many as the corpus has). jaccard: pairs to be found are so
     similar or more (0.8, of short texts 0.6); recall: the share of them to be found; right: a pair found is
-    right if so similar or more (0.65, of short texts 0.5); precision: the share of what is found to be right.
+    right if so similar or more (five sixths of `jaccard`, and 0.65 at most); precision: the share of what is
+    found to be right.
     max_candidates: rows that a lookup may read. sample: texts to measure on at most; another seed draws
     another one. labels: a file of the pairs to be found, as for `evaluate`, instead of all that are similar
     enough. plots: a folder to draw plots into, which takes the extra `plots`.
@@ -166,8 +165,7 @@ def calibrate(
     """
     inputs = Inputs.of(inputs)
     inputs.require_outputs()
-    least = {"jaccard": jaccard or Goal.jaccard, "right": right or Goal.right}
-    goal = Goal(documents or 1, recall, precision, candidates=max_candidates, **least)
+    goal = Goal(documents or 1, recall, precision, *least_similarities(jaccard, right), candidates=max_candidates)
     pairs = read_labels(Path(labels)) if labels else None
     if plots:  # refuses where matplotlib is missing, before anything is read
         from simhbase.quality.plots import draw
@@ -175,13 +173,23 @@ def calibrate(
         drawn = read_sample(inputs, sample, seed, rejects)
     if pairs:
         _require_whole(drawn, pairs)
-    if drawn.is_short and jaccard is right is None:
-        goal = goal.of_short_texts()
+    if drawn.is_short:
+        wanted, accepted = least_similarities(jaccard, right, _OF_SHORT_TEXTS)
+        goal = replace(goal, jaccard=wanted, right=accepted)
     goal = goal.among(documents or drawn.read)
     found = recommend(drawn, goal, inputs.processes, pairs, inputs.watcher)
     if plots:
         draw(found, plots)
     return replace(found, counts=rejects.counts)
+
+
+def least_similarities(
+    jaccard: float | None, right: float | None, default: float = Goal.jaccard
+) -> tuple[float, float]:
+    """Of pairs to be found, and of found ones that are right: what was given, and for None what goes with
+    the other one."""
+    least = max(default, right or 0.0) if jaccard is None else jaccard
+    return least, min(Goal.right, round(_RIGHT_SHARE * least, 3)) if right is None else right
 
 
 def _require_whole(sample: Sample, labels: Labels) -> None:

@@ -1,11 +1,15 @@
 """`simhbase calibrate` and `simhbase evaluate`, from files to a recommendation that holds."""
 
+import bz2
+import gzip
 import json
+import lzma
 import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.report import options_of
@@ -261,6 +265,32 @@ def test_a_store_without_the_ids_of_the_labels_is_named(halves, tmp_path):
 )
 def test_options_that_make_no_sense_are_refused_before_anything_is_read(tmp_path, options):
     assert run("calibrate", *options, "missing.jsonl", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("options", [["--jaccard", 0.6], ["--jaccard", 0.1], ["--right", 0.9]])
+def test_one_of_two_similarities_can_be_given_alone(tmp_path, options):
+    # The message about too few pairs advises a lower --jaccard.
+    path = documents(tmp_path / "corpus.jsonl", texts(20))
+    done = run("calibrate", *options, "--processes", 1, path, cwd=tmp_path)
+    assert "20 different texts are too few" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress, bz2.compress, lzma.compress])
+def test_pairs_are_read_compressed_and_a_damaged_file_is_named(tmp_path, compress):
+    corpus = documents(tmp_path / "corpus.jsonl", list(versions(5)), prefix="")
+    pairs = b"0\t1\n4\t5\n"
+    (tmp_path / "plain.tsv").write_bytes(pairs)
+    (tmp_path / "packed.tsv").write_bytes(compress(pairs))
+    (tmp_path / "damaged.tsv").write_bytes(compress(pairs)[:-3])
+    plain, packed = (
+        result("evaluate", "--processes", 1, "--pairs", f"{name}.tsv", corpus, cwd=tmp_path)
+        for name in ("plain", "packed")
+    )
+    assert plain == packed
+    for option in (["evaluate", "--pairs"], ["calibrate", "--labels"]):
+        done = run(*option, "damaged.tsv", corpus, cwd=tmp_path)
+        assert done.returncode == 1
+        assert "the file of pairs damaged.tsv cannot be read" in done.stderr.decode()
 
 
 def test_short_texts_get_a_store_that_finds_them(tmp_path):
