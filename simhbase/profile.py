@@ -13,7 +13,13 @@ import orjson
 
 from simhbase.drawers.bands import Bands, bands, bands_for
 from simhbase.drawers.layout import Layout, layout, require_within_guarantee
-from simhbase.drawers.scheme import AUTO, LEAST_THRESHOLD, MinHashScheme, Scheme, SimHashScheme
+from simhbase.drawers.scheme import (
+    AUTO,
+    MinHashScheme,
+    RisingThreshold,
+    Scheme,
+    SimHashScheme,
+)
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import (
@@ -34,7 +40,14 @@ TABLE_BITS = 64
 NORMALISATION = "nfkc-lower-space"
 TOKENIZER = "rjieba"
 # What threshold auto is made for: 32 bands of 4 slots find what it keeps of short texts (docs/quality.md).
-ALL_LENGTHS: Mapping[str, object] = {"features": "chars:auto", "bands": "32x4"}
+ALL_LENGTHS: Mapping[str, object] = {"features": "chars:1-3", "bands": "32x4"}
+# What threshold auto is, by the features, of which a sentence of 17 characters has 48 or 16. Two of them that
+# differ in two characters have a similarity of 0.6, from which estimates stray by 0.04 where there are 128
+# slots; texts of one template and more than 140 characters are not parted from near-duplicates below 0.7.
+RISING: Mapping[str, RisingThreshold] = {
+    "chars:1-3": RisingThreshold(least=0.52, most=0.7, least_to=48),
+    "chars:auto": RisingThreshold(least=0.5, most=0.7, least_to=16),
+}
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "default": {},
     "classic": {"weights": "tfidf", "top": 64},
@@ -74,8 +87,8 @@ class Profile:
 
     k: the distance that lookups use unless told otherwise, at most the layout's guarantee;
     threshold: the similarity that they ask for unless told otherwise, with verification None for any,
-    with minhash AUTO for what `threshold_of` says; min_features: a text with fewer distinct features has
-    no fingerprint; boilerplate: is left out of texts; idf: a user's table, or None for jieba's where the
+    with minhash AUTO for the rising one of its features; min_features: a text with fewer distinct features
+    has no fingerprint; boilerplate: is left out of texts; idf: a user's table, or None for jieba's where the
     weights need one; tokenizer: what cuts text into words, with its version.
     That is a note about this machine or the store's creator: profiles that differ in nothing else are
     the same, and the fixed texts tell whether two versions cut alike.
@@ -424,9 +437,9 @@ class MinHashDefinition:
         sketching = _sketching(profile)
         if profile.threshold != AUTO:
             _require_similarity(profile.threshold)
-        elif profile.features != ALL_LENGTHS["features"]:
+        elif profile.features not in RISING:
             raise UsageError(
-                f"threshold {AUTO} goes with features {ALL_LENGTHS['features']}, not {profile.features}: it "
+                f"threshold {AUTO} goes with features {' or '.join(RISING)}, not {profile.features}: it "
                 "says how similar texts are near by how many of those they have"
             )
         if profile.bands == AUTO:
@@ -444,7 +457,9 @@ class MinHashDefinition:
 
     def scheme(self, profile: Profile) -> Scheme:
         """By bands of the sketch."""
-        return MinHashScheme(bands(profile.bands), _sketching(profile), profile.threshold)
+        threshold = profile.threshold
+        rising_or_fixed = RISING[profile.features] if isinstance(threshold, str) else threshold
+        return MinHashScheme(bands(profile.bands), _sketching(profile), rising_or_fixed)
 
     def hashing(self, profile: Profile) -> Hashing:
         """A sketch and its hash."""
@@ -464,7 +479,7 @@ def _sketching(profile: Profile) -> SketchParameters:
 
 def _bands_for(profile: Profile) -> Bands:
     """The bands that find what is near by the threshold, by its least value where there are several."""
-    least = LEAST_THRESHOLD if isinstance(profile.threshold, str) else profile.threshold
+    least = RISING[profile.features].least if isinstance(profile.threshold, str) else profile.threshold
     return bands_for(least, profile.slots)
 
 

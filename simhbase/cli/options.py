@@ -164,8 +164,8 @@ _PROFILE = {
         click.option,
         "--features",
         callback=converted(lambda kind: FeatureOptions(kind=kind).kind),
-        help="Features of a text: words; words:N, chars:N: N-grams; chars:auto: pairs of characters of short "
-        "texts, triples of long ones. [default: words, of minhash chars:3]",
+        help="Features of a text: words; words:N, chars:N: N-grams; chars:1-3: pairs and triples of "
+        "characters, of short texts single ones, too. [default: words, of minhash chars:3]",
     ),
     "weights": partial(
         click.option,

@@ -25,22 +25,24 @@ from simhbase.fingerprint.pipeline import to_int
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 
 AUTO = "auto"
-LEAST_THRESHOLD = 0.5
-_MOST_THRESHOLD = 0.7
-_LEAST_FROM = 16  # features
 
 
-def threshold_of(features: int) -> float:
-    """The similarity from which texts are near of which the shorter has so many features (`chars:auto`):
-    0.5 up to 16, 0.7 from COUNTED on, and between the two a fifteenth more for twice as many.
+@dataclass(frozen=True, slots=True)
+class RisingThreshold:
+    """The similarity from which texts are near, by the number of features of the text that has fewer: `least`
+    up to `least_to` of them, `most` from COUNTED on, and between the two more by the same for twice as many.
 
-    Sentences of 17 characters that differ in two of them have a similarity of 0.6, from which estimates
-    stray by 0.1 where there are 128 slots; texts of one template and more than 140 characters are not
-    parted from near-duplicates below 0.7. As it rises slowly, no length parts near texts. docs/quality.md
-    has it beside fixed thresholds.
+    As it rises slowly, no length parts near texts. docs/quality.md has it beside fixed thresholds.
     """
-    doublings = log2(max(features, _LEAST_FROM) / _LEAST_FROM) / log2(COUNTED / _LEAST_FROM)
-    return LEAST_THRESHOLD + (_MOST_THRESHOLD - LEAST_THRESHOLD) * min(doublings, 1.0)
+
+    least: float
+    most: float
+    least_to: int
+
+    def of(self, features: int) -> float:
+        """That of so many features."""
+        doublings = log2(max(features, self.least_to) / self.least_to) / log2(COUNTED / self.least_to)
+        return self.least + (self.most - self.least) * min(doublings, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +264,12 @@ class SimHashScheme:
 class MinHashScheme:
     """Bands of the sketch name the drawers; near ones have similar sketches.
 
-    threshold: how similar, or AUTO for what `threshold_of` says, where sketches tell the features.
+    threshold: how similar, or a rising one where sketches tell the features.
     """
 
     bands: Bands
     sketching: SketchParameters
-    threshold: float | str
+    threshold: float | RisingThreshold
 
     @property
     def tables(self) -> int:
@@ -284,8 +286,8 @@ class MinHashScheme:
         if k is not None:
             raise UsageError(f"k = {k}: scheme minhash compares by similarity, give min_similarity instead")
         wanted = self.threshold if min_similarity is None else min_similarity
-        if min_similarity is None and self.threshold == AUTO:
-            return Bounds(0, _most_mismatches_by_features(self.sketching))
+        if isinstance(wanted, RisingThreshold):
+            return Bounds(0, _most_mismatches_by_features(self.sketching, wanted))
         return Bounds(0, self.sketching.most_mismatches(_similarity(wanted)))
 
     def loose_bounds(self, similarity: float) -> Bounds:
@@ -294,9 +296,10 @@ class MinHashScheme:
 
     def rule(self, min_similarity: float | None) -> str:
         """The similarity."""
-        if min_similarity is None and self.threshold == AUTO:
-            return f"similarity >= {LEAST_THRESHOLD:g} to {_MOST_THRESHOLD:g} by the number of features"
-        return f"similarity >= {self.threshold if min_similarity is None else min_similarity:g}"
+        wanted = self.threshold if min_similarity is None else min_similarity
+        if isinstance(wanted, RisingThreshold):
+            return f"similarity >= {wanted.least:g} to {wanted.most:g} by the number of features"
+        return f"similarity >= {wanted:g}"
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         """The drawers of n fingerprints: uint8 (n, tables, 5)."""
@@ -360,11 +363,13 @@ class MinHashScheme:
 
 
 @lru_cache
-def _most_mismatches_by_features(sketching: SketchParameters) -> NDArray[np.int64]:
-    return np.array([sketching.most_mismatches(threshold_of(features)) for features in range(COUNTED + 1)])
+def _most_mismatches_by_features(
+    sketching: SketchParameters, threshold: RisingThreshold
+) -> NDArray[np.int64]:
+    return np.array([sketching.most_mismatches(threshold.of(features)) for features in range(COUNTED + 1)])
 
 
-def _similarity(value: float | str) -> float:
-    if isinstance(value, str) or not isinstance(value, Real) or not 0 <= value <= 1:
+def _similarity(value: float) -> float:
+    if not isinstance(value, Real) or not 0 <= value <= 1:
         raise UsageError(f"a similarity of {value!r}: use 0 to 1")
     return value

@@ -51,6 +51,20 @@ _SHARES_OF_PAIRS = np.array(
     ],
     dtype=np.uint64,
 )
+# With single characters sentences of 17 that differ in two of them have a similarity of 0.6, by pairs and
+# triples alone 0.5; of long texts they tell nothing. They are added to what all texts have, and fade out over
+# two doublings of the length: where one text is 1.3 times as long, a sixteenth of the features differ for it.
+_SINGLES_UP_TO = 16  # characters
+_NO_SINGLES_FROM = 64
+_SHARES_OF_SINGLES = np.array(
+    [
+        round(
+            256 * min(1.0, log2(_NO_SINGLES_FROM / max(length, 1)) / log2(_NO_SINGLES_FROM / _SINGLES_UP_TO))
+        )
+        for length in range(_NO_SINGLES_FROM + 1)
+    ],
+    dtype=np.uint64,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +97,12 @@ class FeatureOptions:
     """Which features a text has, and what each weighs.
 
     kind: "words", "words:N" (N-grams of words), "chars:N" (N-grams of characters, white space
-    left out) or "chars:auto" (pairs of characters of short texts, triples of long ones); weights:
-    "count" (occurrences), "tfidf" (count x IDF) or "levels" (TF-IDF as five integers, 5 for the
-    heaviest fifth of the scale); top: only the N heaviest, ties by the token's bytes; min_length:
-    shorter words (in characters) do not count; stop_words: neither do these; boilerplate: is left out
-    before anything else.
+    left out), "chars:1-3" (pairs and triples of characters, of short texts single ones, too) or
+    "chars:auto" (pairs of short texts, triples of long ones, which parts texts of unequal length: for the
+    stores that have it); weights: "count" (occurrences), "tfidf" (count x IDF) or "levels" (TF-IDF as
+    five integers, 5 for the heaviest fifth of the scale); top: only the N heaviest, ties by the token's
+    bytes; min_length: shorter words (in characters) do not count; stop_words: neither do these;
+    boilerplate: is left out before anything else.
     """
 
     kind: str = "words"
@@ -100,9 +115,10 @@ class FeatureOptions:
 
     def __post_init__(self) -> None:
         """Raises UsageError for options that do not go together."""
-        if not re.fullmatch(r"words|(words|chars):[1-9]|chars:auto", self.kind):
+        if not re.fullmatch(r"words|(words|chars):[1-9]|chars:1-3|chars:auto", self.kind):
             raise UsageError(
-                f"no features {self.kind!r}: use words, words:N or chars:N with N from 1 to 9, or chars:auto"
+                f"no features {self.kind!r}: use words, words:N or chars:N with N from 1 to 9, chars:1-3 or "
+                "chars:auto"
             )
         if self.weights not in WEIGHTS:
             raise UsageError(f"no weights {self.weights!r}: use {', '.join(WEIGHTS)}")
@@ -172,6 +188,8 @@ class Extractor:
         kind, _, size = self.options.kind.partition(":")
         if size == "auto":
             return lambda texts: _pairs_and_triples(texts, self._bytes // 8)
+        if size == "1-3":
+            return lambda texts: _up_to_triples(texts, self._bytes // 8)
         if kind == "chars":
             return lambda texts: _character_ngrams(texts, int(size), self._bytes // 8)
         if size:
@@ -256,6 +274,26 @@ class _DigestCache(dict[str, bytes]):
 def _character_ngrams(texts: Sequence[str], size: int, words: int) -> FeatureBatch:
     """N-grams of the characters of normalised texts without white space."""
     return _ngrams_of_bare([_bare(text) for text in texts], size, words)
+
+
+def _up_to_triples(texts: Sequence[str], words: int) -> FeatureBatch:
+    """Pairs and triples of characters, and of short texts a share of the single ones, by their digests (see
+    `_pairs_and_triples`)."""
+    bare = [_bare(text) for text in texts]
+    singles, pairs, triples = (_ngrams_of_bare(bare, size, words) for size in (1, 2, 3))
+    lengths = np.minimum([len(text) for text in bare], _NO_SINGLES_FROM).astype(np.int64)
+    owners = np.repeat(np.arange(len(bare)), singles.counts)
+    taken = _draws(singles.digests.view(np.uint64)[:, 0]) < _SHARES_OF_SINGLES[lengths][owners]
+    counts = np.bincount(owners[taken], minlength=len(bare)).astype(np.int64)
+    return _side_by_side([FeatureBatch(singles.digests[taken], counts), pairs, triples])
+
+
+def _side_by_side(batches: Sequence[FeatureBatch]) -> FeatureBatch:
+    """Of each text the features that it has in any of these batches of the same texts."""
+    owners = np.concatenate([np.repeat(np.arange(len(batch.counts)), batch.counts) for batch in batches])
+    digests = np.concatenate([batch.digests for batch in batches])
+    counts: NDArray[np.int64] = np.sum([batch.counts for batch in batches], axis=0)
+    return FeatureBatch(digests[np.argsort(owners, kind="stable")], counts)
 
 
 def _bare(text: str) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 from tests.bench.report import Table, render, to_json
 
 PARTS = ("fingerprints", "minhash", "store", "migrate", "load", "serve", "dedup", "stored", "quality")
-WITHIN = ("short",)  # its tables are among those of quality
+WITHIN = ("short", "lengths")  # their tables are among those of quality
 WITH_SERVERS = ("hbase", "shared", "fleet", "spark")
 HELP = (
-    f"of {', '.join(PARTS)}, which is all without any; {', '.join(WITHIN)}, a part of quality; and "
+    f"of {', '.join(PARTS)}, which is all without any; {', '.join(WITHIN)}, parts of quality; and "
     f"{', '.join(WITH_SERVERS)}, which start servers"
 )
 

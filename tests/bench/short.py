@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from simhbase.drawers.scheme import AUTO
-from simhbase.profile import Profile
+from simhbase.profile import RISING, Profile
 from simhbase.quality import truth as bins
 from simhbase.quality.calibration import Goal, measured
 from simhbase.quality.exact_join import SimilarPairs, similar_pairs
@@ -57,11 +57,13 @@ LONG: tuple[tuple[Sequence[str], Sequence[float | str]], ...] = (
     (("20x6",), (0.7,)),
     (("32x4",), (0.7, 0.75)),
     (("32x4",), (0.7, AUTO)),
+    (("32x4",), (0.7, AUTO)),
 )
 MINHASH: Mapping[str, tuple[Sequence[str], Sequence[float | str]]] = {
     "chars:1": (("32x4",), (0.7, 0.8)),
     "chars:2": (("20x6", "32x4", "42x3"), (0.5, 0.6, 0.7)),
     "chars:3": (("20x6", "42x3"), (0.4, 0.5, 0.7, 0.8)),
+    "chars:auto": (("32x4",), (0.5, AUTO)),
 }
 _FIRST_SENTENCE = re.compile(r"[^。！？!?\n]*[。！？!?\n]?")
 
@@ -156,13 +158,16 @@ def recommended(titles: Table, sentences: Table, longer: Table) -> Table:
             f"triples fewer ({of_titles('chars:3', 'similarity >= 0.5', '42x3')}). Where texts are longer "
             "than 140 characters, pairs do not tell templates apart "
             f"({of_long('chars:2', 'similarity >= 0.7', '32x4')}), triples do "
-            f"({of_long('chars:3', 'similarity >= 0.7', '20x6')}). So texts have pairs up to 32 characters, "
-            f"triples from 128, and between them a share of both: {of_long('chars:auto', auto, '32x4')}",
+            f"({of_long('chars:3', 'similarity >= 0.7', '20x6')}). So all texts have both, and short ones "
+            "the single characters, too, which fade out from 16 to 64 characters: "
+            f"{of_long(BY_LENGTH.features, auto, '32x4')}. chars:auto, which was the preset, took pairs up "
+            "to 32 characters, triples from 128, and a share of both between them; of two texts of unequal "
+            "length one then had pairs where the other had triples of the same words (below, by length)",
         ],
         [
             "threshold",
             AUTO,
-            "0.5 up to 16 features, 0.7 from 128: "
+            "0.52 up to 48 features, 0.7 from 128: "
             + "; ".join(
                 of_both(BY_LENGTH.features, f"similarity >= {each}") for each in (0.5, 0.6, 0.7, AUTO)
             ),
@@ -234,10 +239,15 @@ def short_texts(
     return ShortTexts(title, texts, Truth(near, near.and_also(same), sample), Truth(same, same, sample))
 
 
+def minhash_of(features: str) -> Profile:
+    """MinHash of these features, with a threshold that rises where there is one for them."""
+    return Profile(scheme="minhash", features=features, threshold=AUTO if features in RISING else None)  # type: ignore[arg-type]  # None is the scheme's
+
+
 def compared(short: ShortTexts) -> Table:
     start = perf_counter()
     simhash = [Profile(**parameters) for parameters in SIMHASH]  # type: ignore[arg-type]  # it checks
-    minhash = [Profile(scheme="minhash", features=features) for features in MINHASH]
+    minhash = [minhash_of(features) for features in MINHASH]
     profiles = [*simhash, *minhash, BY_LENGTH]
     printed = fingerprint_texts(short.texts, profiles, len(os.sched_getaffinity(0)))
     near = short.near.pairs
@@ -313,6 +323,7 @@ def long_texts(items: Iterable[Item], similar: Mapping[tuple[str, str], float]) 
     profiles = [
         Profile(scheme="minhash", threshold=0.7),
         Profile(scheme="minhash", features="chars:2"),
+        minhash_of("chars:auto"),
         BY_LENGTH,
     ]
     printed = fingerprint_texts(texts, profiles, len(os.sched_getaffinity(0)))

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 import simhbase
 from simhbase import Document, Profile
 from simhbase.drawers.memory_index import MemoryIndex
-from simhbase.drawers.scheme import threshold_of
 from tests.selection import load_unique
 
 PROFILE = Profile(scheme="minhash", threshold="auto")
@@ -45,7 +44,7 @@ def near_pairs(texts: list[str]) -> set[tuple[int, int]]:
         for right in range(len(texts)):
             mismatches = sketching.mismatches(fingerprints.sketches[[left]], fingerprints.sketches[[right]])
             features = min(len(distinct(texts[left])), len(distinct(texts[right])))
-            similar = sketching.similarity(mismatches)[0] >= threshold_of(features)
+            similar = sketching.similarity(mismatches)[0] >= PROFILE.index_scheme.threshold.of(features)
             if similar and (met[left] == met[right]).all(axis=1).any():
                 near.add((left, right))
     return near

@@ -92,7 +92,7 @@ def test_options_that_do_not_go_together_are_refused():
 
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize(
-    "kind", ["words", "words:2", "chars:1", "chars:3", "chars:4", "chars:7", "chars:auto"]
+    "kind", ["words", "words:2", "chars:1", "chars:3", "chars:4", "chars:7", "chars:auto", "chars:1-3"]
 )
 def test_features_of_a_text_do_not_depend_on_its_neighbours_in_the_batch(kind, bits):
     texts = [
@@ -153,6 +153,29 @@ def test_between_short_and_long_texts_have_ever_fewer_pairs_and_ever_more_triple
     assert all(after < before + 0.05 for before, after in pairwise(pairs))
     assert min(kept) > 0.8, "one character more changes little"
     assert sum(kept) / len(kept) > 0.95
+
+
+def test_pairs_and_triples_go_together_at_every_length_and_single_characters_with_them_in_short_texts():
+    shares = []
+    for length in range(3, 100):
+        text = of_length(length)
+        found, singles = digests(text, "chars:1-3"), digests(text, "chars:1")
+        assert found - singles == digests(text, "chars:2") | digests(text, "chars:3")
+        shares.append(len(found & singles) / length)
+    assert set(shares[:14]) == {1}
+    assert shares[32 - 3] == pytest.approx(0.5, abs=0.2)
+    assert set(shares[64 - 3 :]) == {0}
+
+
+@pytest.mark.parametrize("length", [20, 40, 77, 100])
+def test_a_text_a_quarter_longer_is_not_parted_from_the_shorter_by_its_length(length):
+    shorter, longer = of_length(length), of_length(length + length // 4)
+
+    def similarity(kind: str) -> float:
+        one, other = digests(shorter, kind), digests(longer, kind)
+        return len(one & other) / len(one | other)
+
+    assert similarity("chars:1-3") > min(similarity("chars:2"), similarity("chars:3")) - 0.05
 
 
 def test_features_are_counted_up_to_what_is_enough():

@@ -28,6 +28,7 @@ PROFILES = {
     "chars:3, 128 bits": Profile(features="chars:3", bits=128),
     "chars:5": Profile(features="chars:5"),
     "chars:auto, 128 bits": Profile(features="chars:auto", bits=128),
+    "chars:1-3, 128 bits": Profile(features="chars:1-3", bits=128),
     "short": make_profile({}, "short"),
 }
 

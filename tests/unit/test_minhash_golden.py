@@ -16,7 +16,7 @@ from simhbase.index.stored_profile import probes
 from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "minhash.json"
-FEATURES = ("chars:3", "words:2", "chars:auto")
+FEATURES = ("chars:3", "words:2", "chars:auto", "chars:1-3")
 BITS = (1, 8)
 BANDS = ("20x6", "16x8")
 
