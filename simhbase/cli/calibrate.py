@@ -114,13 +114,14 @@ def calibrate(
 ) -> None:
     """Measure schemes on a corpus, and recommend one.
 
-    Finds all near-duplicates in a sample by their exact Jaccard similarity (of character 3-shingles),
-    which needs no labels, then measures how many of them each scheme finds, how much of what it finds
-    is right, and what it costs. In the output, verified is SimHash with matches verified by sketches. Ends
-    with the line to type next. Shares are per cent, with their 95 % intervals.
+    Finds all near-duplicates in a sample by their exact Jaccard similarity (of the triples of their
+    characters), which needs no labels, then measures how many of them each scheme finds, how much of what it
+    finds is right, and what it costs. In the output, verified is SimHash with matches verified by sketches.
+    Ends with the line to type next. Shares are per cent, with their 95 % intervals.
 
     Where half of the texts have 140 characters and fewer, what is meant for short texts is compared,
-    too, and similarities are those of pairs of characters (of triples in longer texts).
+    too, and the similarity is that of the pairs of their characters. It is the same for all schemes, whatever
+    they compare. Where no threshold of the grid reaches the goal, hundredths between two of them are tried.
     """
     inputs = or_stdin(inputs)
     if profile_file:

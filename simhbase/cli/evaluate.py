@@ -56,7 +56,8 @@ def evaluate(
     """Measure recall and precision against given pairs.
 
     With files: takes the documents in them, under the profile that the options say. A found pair is
-    right if its exact Jaccard similarity (of character 3-shingles) is at least --right.
+    right if its exact Jaccard similarity is at least --right: of the triples of their characters, or of the
+    pairs where half of the texts have 140 characters and fewer.
 
     Without files: looks the documents of the pairs up in a store, which has no texts. A found pair is right
     if it is one of those given (of at least --right, where the file tells similarities); others that are

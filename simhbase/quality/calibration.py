@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, pairwise
+from math import ceil, floor
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ from simhbase.quality.schemes import (
     verified_settings,
 )
 from simhbase.quality.truth import BINS, Truth
-from simhbase.text.jaccard import SHINGLES, ShingleSets, shingle_sets
+from simhbase.text.jaccard import ShingleSets, shingle_sets
 
 LEAST_TEXTS = 100
 LEAST_GROUPS = 20  # pairs of one group are found all or none
@@ -165,7 +166,9 @@ def calibrate(
     """
     inputs = Inputs.of(inputs)
     inputs.require_outputs()
-    goal = Goal(documents or 1, recall, precision, *least_similarities(jaccard, right), candidates=max_candidates)
+    goal = Goal(
+        documents or 1, recall, precision, *least_similarities(jaccard, right), candidates=max_candidates
+    )
     pairs = read_labels(Path(labels)) if labels else None
     if plots:  # refuses where matplotlib is missing, before anything is read
         from simhbase.quality.plots import draw
@@ -209,12 +212,15 @@ def recommend(
     labels: the pairs to find; without them all pairs that are similar enough. Raises BadInput where the
     sample is too small, has no near-duplicates or too few to tell, and for labels of unknown ids.
     """
-    sets = shingle_sets(sample.texts, BY_LENGTH.features if sample.is_short else SHINGLES)
+    sets = shingle_sets(sample.texts, sample.shingles)
     truth = find_truth(sample, sets, goal, labelled_pairs(labels, sample, sets) if labels else None)
     figures = []
     with watcher.progress("settings measured", lambda: None) as advance:
         for setting in settings(truth, processes):
             figures.append(measured(setting, truth, goal))
+            advance(1, len(figures))
+        for between in refined(figures, truth, goal):
+            figures.append(between)
             advance(1, len(figures))
     recommended = min(figures, key=lambda each: _rank(each, goal))
     return Calibration(sample, goal, truth, figures, recommended, _reaches(recommended, goal))
@@ -287,6 +293,41 @@ def settings(truth: Truth, processes: int) -> list[Setting]:
             fingerprinted, truth.pairs, BY_LENGTH, BY_LENGTH_BANDS, BY_LENGTH_THRESHOLDS
         )
     return compared
+
+
+def refined(figures: Sequence[Figures], truth: Truth, goal: Goal) -> list[Figures]:
+    """Of settings that differ in their threshold alone, where none of the grid reaches the goal, but one
+    finds enough and the next is right often enough: what comes nearest to the goal between the two."""
+    by_threshold: dict[tuple[object, ...], list[Figures]] = {}
+    for each in figures:
+        if each.setting.threshold is not None:
+            others = {**each.setting.parameters, "threshold": None, "drawers": each.cost.layout}
+            by_threshold.setdefault(tuple(others.items()), []).append(each)
+    return [
+        min(between, key=lambda each: _rank(each, goal))
+        for grid in by_threshold.values()
+        if not any(_reaches(each, goal) for each in grid)
+        for lower, upper in pairwise(grid)
+        if _finds_enough(lower, goal) and _is_right_enough(upper, goal)
+        if (between := [measured(step, truth, goal) for step in _steps(lower.setting, upper.setting)])
+    ]
+
+
+def _steps(lower: Setting, upper: Setting) -> Iterator[Setting]:
+    """The settings with the hundredths between two thresholds."""
+    assert lower.threshold is not None
+    assert upper.threshold is not None
+    assert lower.at is not None
+    for hundredths in range(floor(100 * lower.threshold) + 1, ceil(100 * upper.threshold)):
+        yield lower.at(hundredths / 100)
+
+
+def _finds_enough(figures: Figures, goal: Goal) -> bool:
+    return figures.recall is not None and figures.recall.value >= goal.recall
+
+
+def _is_right_enough(figures: Figures, goal: Goal) -> bool:
+    return figures.precision is None or figures.precision.value >= goal.precision
 
 
 def measured(setting: Setting, truth: Truth, goal: Goal) -> Figures:

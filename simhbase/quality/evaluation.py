@@ -18,7 +18,7 @@ from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.intervals import Estimate
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
-from simhbase.quality.report import bin_name, share
+from simhbase.quality.report import TRUTHS, bin_name, share
 from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import fingerprint_texts, near_under
 from simhbase.quality.truth import Found, Truth
@@ -36,7 +36,8 @@ class Evaluation:
     pairs: how many were given, found: how many of any kind were found; by_bin: recall of the given
     pairs by their Jaccard similarity, empty where that is not known; recall: of all of them; precision:
     the share of what was found that is right; truncated: lookups that a limit has cut. Of files: copies:
-    documents with the text of another one, whose pairs are left out; counts: what could not be read, by kind.
+    documents with the text of another one, whose pairs are left out; truth: which similarity is meant;
+    counts: what could not be read, by kind.
     """
 
     pairs: int
@@ -46,6 +47,7 @@ class Evaluation:
     precision: Estimate | None
     truncated: int = 0
     copies: int = 0
+    truth: str | None = None
     counts: Counts = field(default_factory=Counts)
 
     def by_name(self) -> dict[str, Any]:
@@ -57,6 +59,7 @@ class Evaluation:
             | {"all": share(self.recall)},
             "precision": share(self.precision),
             "truncated": self.truncated,
+            **({"truth": self.truth} if self.truth else {}),
         }
 
 
@@ -74,9 +77,10 @@ def evaluate(
     pairs: a file of two ids a line with a tab between them, or of their Jaccard similarity and the ids, or
     with a first line that names the columns id_a, id_b and jaccard. inputs: documents to compare with each
     other under a profile, or some of its parameters by name; what is found is right if its exact Jaccard
-    similarity (of character 3-shingles) is `right` or more. store: the URL of a store to look the documents
-    of the pairs up in instead; there only what is found of the given pairs can be judged, and of a profile k
-    alone can be given. min_similarity: count only what is so similar, as sketches estimate it.
+    similarity is `right` or more (of character triples; of pairs where half of the texts have 140 characters
+    and fewer). store: the URL of a store to look the documents of the pairs up in instead; there only what is
+    found of the given pairs can be judged, and of a profile k alone can be given. min_similarity: count only
+    what is so similar, as sketches estimate it.
 
     Raises UsageError for what does not go together, before anything is read; BadInput for ids that are not
     there; TooManyRejects; and for a store what `simhbase.open` raises.
@@ -137,12 +141,13 @@ def evaluate_corpus(
     """Compares the texts of a corpus with each other. What is found is right if its exact Jaccard
     similarity says so. Raises BadInput for ids that the corpus does not have."""
     labels.places(sample)
-    sets = shingle_sets(sample.texts)
+    sets = shingle_sets(sample.texts, sample.shingles)
     (fingerprinted,) = fingerprint_texts(sample.texts, [profile], processes)
     found = near_under(profile, fingerprinted, min_similarity)
     exact = SimilarPairs(found.left, found.right, jaccard(sets, found.left, found.right))
     truth = Truth(labelled_pairs(labels, sample, sets), exact.of_at_least(right), sample)
-    return _evaluation(truth, found, found, has_similarity=True)
+    figures = _evaluation(truth, found, found, has_similarity=True)
+    return replace(figures, truth=TRUTHS[sample.shingles])
 
 
 def _evaluation(

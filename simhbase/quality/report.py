@@ -10,10 +10,15 @@ from simhbase.quality.calibration import Calibration, Figures, candidates_at, pa
 from simhbase.quality.intervals import Estimate
 from simhbase.quality.schemes import Parameters
 from simhbase.quality.truth import BINS
+from simhbase.text.jaccard import PAIRS, SHINGLES
 
 _PER = 1_000_000
 _OPTIONS = {"k": "-k"}
 FEW = 10  # settings that people are shown
+TRUTHS = {
+    SHINGLES: "Jaccard of the triples of characters",
+    PAIRS: "Jaccard of the pairs of characters",
+}
 
 
 def share(estimate: Estimate | None) -> dict[str, float] | None:
@@ -83,6 +88,7 @@ def calibration_by_name(calibration: Calibration, *, everything: bool = True) ->
         "documents": sample.read,
         "sample": len(sample.texts),
         "copies": sample.copies,
+        "truth": TRUTHS[sample.shingles],
         "pairs": {
             bin_name(low, high): int(
                 ((truth.pairs.jaccard >= low) & ((truth.pairs.jaccard < high) | (high == 1.0))).sum()

@@ -32,7 +32,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters, fingerprints
 from simhbase.jobs.pipeline import Batch, without_repeats
 from simhbase.text.features import Extractor, FeatureBatch
-from simhbase.text.jaccard import shingle_extractor
+from simhbase.text.jaccard import PAIRS, SHINGLES, shingle_extractor
 
 KEYS = 8
 SHORT = 140
@@ -65,6 +65,12 @@ class Sample:
     def is_short(self) -> bool:
         """Whether half of the texts have SHORT characters and fewer."""
         return bool(self.texts) and median(map(len, self.texts)) <= SHORT
+
+    @property
+    def shingles(self) -> str:
+        """The features whose Jaccard similarity is the truth about the texts, whatever schemes compare:
+        triples of characters, of short texts pairs, as two characters of 17 are in half of the triples."""
+        return PAIRS if self.is_short else SHINGLES
 
     @property
     def is_whole(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import islice
 from math import comb
 
@@ -60,7 +60,8 @@ class Cost:
 @dataclass(frozen=True)
 class Setting:
     """One scheme with all its parameters but the layout: `layouts` names those that serve, fewest rows
-    first, and `cost` measures one (and remembers it).
+    first, and `cost` measures one (and remembers it); where a similarity decides that can be any number,
+    `threshold` is it, and `at` makes the same setting with another one, no lower than any of its grid.
 
     scheme: as in a profile, and verified for simhash with matches verified by their sketches;
     features and decision say in words what is compared and what counts as near; parameters are those
@@ -74,6 +75,8 @@ class Setting:
     found: Found
     layouts: Sequence[str]
     cost: Callable[[str], Cost]
+    threshold: float | None = None
+    at: Callable[[float], Setting] | None = None
 
 
 @dataclass(frozen=True)
@@ -170,14 +173,28 @@ def verified_settings(fingerprinted: CorpusFingerprints, simhash: Sequence[Setti
     widest = simhash[-1].found
     similarity = fingerprinted.similarity(widest, SketchParameters(_VERIFIED.slots, _VERIFIED.sketch_bits))
     for k, each in islice(enumerate(simhash), VERIFIED_FROM, None):
+        at = partial(_verified, each, widest, widest.score <= k, similarity)
         for threshold in VERIFIED_THRESHOLDS:
-            yield replace(
-                each,
-                scheme="verified",
-                decision=f"{each.decision}, similarity >= {threshold}",
-                parameters={**each.parameters, "verify": True, "threshold": threshold},
-                found=widest.where((widest.score <= k) & (similarity >= threshold)),
-            )
+            yield at(threshold)
+
+
+def _verified(
+    plain: Setting,
+    widest: Found,
+    within: NDArray[np.bool_],
+    similarity: NDArray[np.float64],
+    threshold: float,
+) -> Setting:
+    """A setting with what it finds, those of `widest` that are `within`, verified from a similarity on."""
+    return replace(
+        plain,
+        scheme="verified",
+        decision=f"{plain.decision}, similarity >= {threshold}",
+        parameters={**plain.parameters, "verify": True, "threshold": threshold},
+        found=widest.where(within & (similarity >= threshold)),
+        threshold=threshold,
+        at=partial(_verified, plain, widest, within, similarity),
+    )
 
 
 def minhash_settings(
@@ -198,18 +215,36 @@ def minhash_settings(
             _similarity,
         )
         cost = _cost(fingerprinted, banded.index_scheme, name, near)
+        common = Setting(
+            "minhash",
+            profile.features,
+            "",
+            {"scheme": "minhash", **features},
+            found,
+            [name],
+            {name: cost}.__getitem__,
+        )
         for threshold in thresholds:
-            yield Setting(
-                "minhash",
-                profile.features,
-                f"similarity >= {threshold}",
-                {"scheme": "minhash", **features, "threshold": threshold},
-                near_under(banded, fingerprinted, None)
-                if isinstance(threshold, str)
-                else found.where(found.score >= threshold),
-                [name],
-                {name: cost}.__getitem__,
-            )
+            if isinstance(threshold, str):
+                yield _decided(common, near_under(banded, fingerprinted, None), threshold)
+            else:
+                yield _from_similarity(common, threshold)
+
+
+def _decided(setting: Setting, found: Found, threshold: float | str) -> Setting:
+    """What a setting is with a threshold, by which it finds these pairs."""
+    return replace(
+        setting,
+        decision=f"similarity >= {threshold}",
+        parameters={**setting.parameters, "threshold": threshold},
+        found=found,
+    )
+
+
+def _from_similarity(common: Setting, threshold: float) -> Setting:
+    """The setting that takes of what `common` finds all that is so similar."""
+    decided = _decided(common, common.found.where(common.found.score >= threshold), threshold)
+    return replace(decided, threshold=threshold, at=partial(_from_similarity, common))
 
 
 def near_under(profile: Profile, fingerprinted: CorpusFingerprints, min_similarity: float | None) -> Found:

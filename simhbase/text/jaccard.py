@@ -12,6 +12,7 @@ from simhbase.slices import bounded_slices, ranges
 from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
 
 SHINGLES = "chars:3"
+PAIRS = "chars:2"  # for short texts
 _CHUNK_SHINGLES = 1 << 22  # shingles compared at once
 _LOW_WORD = np.uint64(0xFFFFFFFF)
 _WORD_BITS = np.uint64(32)

@@ -99,6 +99,7 @@ def test_what_is_measured_can_be_created_with_the_options_that_are_printed(tmp_p
 
 
 def test_minhash_reaches_what_simhash_does_not(calibration):
+    assert calibration["truth"] == "Jaccard of the triples of characters"
     assert calibration["recommended"]["scheme"] == "minhash"
     assert calibration["recommended"]["reaches_goal"]
 
@@ -300,9 +301,11 @@ def test_short_texts_get_a_store_that_finds_them(tmp_path):
         documents(tmp_path / f"{name}.jsonl", [text for pair in half for text in pair], prefix=name)
         for name, half in (("a", pairs[::2]), ("b", pairs[1::2]))
     ]
-    recommended = result("calibrate", "--processes", 1, halves[0], cwd=tmp_path)["recommended"]
+    calibrated = result("calibrate", "--processes", 1, halves[0], cwd=tmp_path)
+    recommended = calibrated["recommended"]
     assert recommended["reaches_goal"]
-    assert "--features chars:auto" in recommended["command"]
+    assert calibrated["truth"] == "Jaccard of the pairs of characters"
+    assert "--features chars:1-3" in recommended["command"]
     result(*shlex.split(recommended["command"])[1:], cwd=tmp_path)
     result("load", halves[1], cwd=tmp_path)
     labels = tmp_path / "pairs.tsv"

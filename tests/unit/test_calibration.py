@@ -1,6 +1,19 @@
+from dataclasses import replace
+
 import pytest
 
-from simhbase.quality.calibration import Goal, least_similarities
+from simhbase.quality.calibration import (
+    Figures,
+    Goal,
+    find_truth,
+    least_similarities,
+    measured,
+    refined,
+)
+from simhbase.quality.sample import Sample
+from simhbase.quality.schemes import MINHASH, fingerprint_texts, minhash_settings
+from simhbase.text.jaccard import shingle_sets
+from tests.near import versions
 
 
 @pytest.mark.parametrize(
@@ -18,3 +31,33 @@ from simhbase.quality.calibration import Goal, least_similarities
 def test_what_is_right_is_by_default_less_alike_than_what_is_to_be_found(jaccard, right, both):
     assert least_similarities(jaccard, right) == both
     assert Goal(1, jaccard=both[0], right=both[1])
+
+
+def figures_between(least: float, most: float, goal: Goal) -> tuple[list[Figures], list[Figures]]:
+    """Those of MinHash at two thresholds, and of what was tried between the two."""
+    texts = list(versions(100))
+    sample = replace(Sample.of_all([str(number) for number in range(len(texts))]), texts=texts)
+    truth = find_truth(sample, shingle_sets(texts, sample.shingles), goal)
+    (fingerprinted,) = fingerprint_texts(texts, [MINHASH], 1)
+    grid = [
+        measured(setting, truth, goal)
+        for setting in minhash_settings(fingerprinted, truth.pairs, names=("32x4",), thresholds=(least, most))
+    ]
+    return grid, refined(grid, truth, goal)
+
+
+def test_a_threshold_between_two_of_the_grid_is_found_where_neither_reaches_the_goal():
+    goal = Goal(400, recall=0.95, precision=0.98, jaccard=0.8, right=0.7)
+    (lower, upper), (between,) = figures_between(0.5, 0.9, goal)
+    assert lower.recall.value >= goal.recall > upper.recall.value
+    assert lower.precision.value < goal.precision <= upper.precision.value
+    assert between.recall.value >= goal.recall
+    assert between.precision.value >= goal.precision
+    assert 0.5 < between.setting.parameters["threshold"] < 0.9
+    assert between.setting.decision == f"similarity >= {between.setting.threshold}"
+    assert round(between.setting.threshold, 2) == between.setting.threshold
+
+
+def test_nothing_is_refined_where_the_grid_reaches_the_goal_or_no_threshold_could():
+    assert not figures_between(0.5, 0.7, Goal(400, precision=0.9))[1]
+    assert not figures_between(0.85, 0.9, Goal(400))[1]
