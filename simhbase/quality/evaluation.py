@@ -122,7 +122,7 @@ def evaluate_store(
     """
     sample = Sample.of_all(labels.ids)
     pairs = _given_pairs(labels, sample)
-    found, truncated = _looked_up(index, sample, k, min_similarity)
+    found, truncated = looked_up(index, sample, k, min_similarity)
     verified = found.where(
         Found(found.n, pairs.left, pairs.right, pairs.jaccard).places(found.left, found.right) >= 0
     )
@@ -171,9 +171,7 @@ def _given_pairs(labels: Labels, sample: Sample) -> SimilarPairs:
     return SimilarPairs(pairs[:, 0], pairs[:, 1], similarity[first])
 
 
-def _looked_up(
-    index: Index, sample: Sample, k: int | None, min_similarity: float | None
-) -> tuple[Found, int]:
+def looked_up(index: Index, sample: Sample, k: int | None, min_similarity: float | None) -> tuple[Found, int]:
     """The pairs of these documents that a store finds, and how many lookups were truncated."""
     ids = list(sample.places)
     stored = index.fingerprints(ids)

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 
@@ -23,7 +24,7 @@ from simhbase.quality.sample import Sample, Sampler, document_keys
 from simhbase.quality.truth import BINS, Found, Truth
 from simhbase.text.jaccard import shingle_extractor, shingle_sets
 from simhbase.text.normalise import normalise
-from tests.bench import short
+from tests.bench import lengths, short
 from tests.bench.boilerplate import boilerplate
 from tests.bench.report import Cell, Table, shown
 from tests.reference import DATA
@@ -131,7 +132,13 @@ def measure(scale: float = 1.0) -> list[Table]:
         tables += [schemes(each), layouts(each)]
     news = measured["news"]
     tables.append(boilerplate(news.calibration.truth, news.labelled, TARGET, processes()))
-    return tables + short.measure(scale)
+    return tables + short.measure(scale) + lengths.measure(scale) + heldout(scale)
+
+
+def heldout(scale: float) -> list[Table]:
+    """The same corpora, halved."""
+    found: list[Table] = import_module("tests.bench.heldout").measure(scale)  # it takes what is here
+    return found
 
 
 def measured_corpus(name: str, corpus: Corpus, scale: float) -> Measured:

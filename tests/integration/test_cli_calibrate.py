@@ -122,6 +122,24 @@ def test_recall_of_a_corpus_is_that_of_a_store_with_the_same_profile(halves, tmp
     assert 0 < of_store["recall"]["all"]["value"] < 1
 
 
+def test_of_documents_of_one_fingerprint_a_store_finds_what_their_own_sketches_say(tmp_path):
+    # The same words in another order: one SimHash, and other shingles.
+    corpus = [
+        " ".join([*words[:same], *reversed(words[same:])])
+        for words in (text.split() for text in texts(30, words=24))
+        for same in (24, 18, 12, 0)
+    ]
+    path = documents(tmp_path / "corpus.jsonl", corpus)
+    pairs, _ = truth(path, 0.3)
+    options = ["--verify", "--threshold", 0.6]
+    result("load", *options, path, cwd=tmp_path)
+    of_store = result("evaluate", "--pairs", pairs, cwd=tmp_path)
+    of_corpus = result("evaluate", "--pairs", pairs, *options, path, cwd=tmp_path)
+    assert of_store["recall"] == of_corpus["recall"]
+    assert of_store["found"] == of_corpus["found"]
+    assert 0 < of_store["recall"]["all"]["value"] < 1
+
+
 def test_what_calibrate_measured_is_what_evaluate_measures(halves, calibration, tmp_path):
     pairs, _ = truth(halves[0], 0.7)
     found = result("evaluate", "--pairs", pairs, "-k", 3, halves[0], cwd=tmp_path)
