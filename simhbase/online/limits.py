@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from simhbase.online.failures import refused
+from simhbase.online.joined_writes import JoinedWrites
 from simhbase.online.settings import Limits
 
 LEFT_TO_ANSWER = 2.0  # seconds in which a slow request is told so before its connection closes
@@ -105,7 +106,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Starts the clock for the first request."""
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]  # has all of it
         self._header_bytes = 0
         self._in_headers = True
         self._timer: asyncio.TimerHandle | None = None

@@ -100,8 +100,12 @@ class _Queue:
                 self._start()
             self.records += len(request.records)
             self._waiting.setdefault(request.kind, deque()).append(request)
-            self._changed.notify()
             return True
+
+    def wake(self) -> None:
+        """Has what was put be taken."""
+        with self._changed:
+            self._changed.notify()
 
     def take(self, most: int) -> list[_Request]:
         """Requests of one kind with at most so many records together, or a single longer one, as soon as
@@ -171,6 +175,7 @@ class SharedLookups:
         self.queue = queue
         self._largest_batch = largest_batch
         self._readers = readers
+        self._scheme = index.profile.index_scheme
         _ = index.fingerprinter  # checks the profile once, before threads and children do
         self._begin()
         _SHARING.add(self)
@@ -295,7 +300,7 @@ class SharedLookups:
     ) -> Future[Answers]:
         if isinstance(records, str):
             raise UsageError(f"one string was given: put it into a list, [{records[:40]!r}]")
-        _ = self.index.profile.index_scheme.bounds(k, min_similarity)
+        _ = self._scheme.bounds(k, min_similarity)
         request = _Request(_Kind(method, k, min_similarity, since), _as_list(records))
         queue = self._queue
         if not queue.put(request, self.queue):
@@ -307,6 +312,7 @@ class SharedLookups:
         return request.future
 
     def _wait(self, future: Future[Answers], timeout: float | None) -> Answers:
+        self._queue.wake()
         try:
             return future.result(timeout)
         except TimeoutError:
@@ -317,6 +323,9 @@ class SharedLookups:
             future.cancel()
 
     async def _await(self, future: Future[Answers], timeout: float | None) -> Answers:
+        # When the loop has done what it has to do now: a reader that begins before competes with it for the
+        # interpreter, and with those who are about to ask.
+        asyncio.get_running_loop().call_soon(self._queue.wake)
         try:
             async with asyncio.timeout(timeout) as limit:
                 return await asyncio.wrap_future(future)

@@ -203,6 +203,17 @@ def test_those_who_ask_while_a_read_is_under_way_share_the_next_one():
         assert answers == in_memory(*STORED).find_many(TEXTS[:12])
 
 
+def test_tasks_that_ask_in_one_turn_of_the_event_loop_share_a_read():
+    async def ask_all(shared: SharedLookups) -> list[Lookup]:
+        return await asyncio.gather(*(shared.afind(text) for text in TEXTS[:12]))
+
+    gate = Gate(in_memory(*STORED))
+    gate.open.set()
+    with SharedLookups(gate.index) as shared:
+        assert asyncio.run(ask_all(shared)) == in_memory(*STORED).find_many(TEXTS[:12])
+    assert gate.reads == [TEXTS[:12]]
+
+
 def test_a_read_serves_one_kind_of_lookup_and_kinds_take_turns():
     with gated(largest_batch=2) as (shared, gate, pool):
         calls = [

@@ -1,0 +1,68 @@
+"""The head of an answer leaves with its body."""
+
+import asyncio
+from collections.abc import Callable
+
+from simhbase.online.joined_writes import JoinedWrites
+
+
+class Recorded(asyncio.Transport):
+    """A transport that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("localhost", 1)})
+        self.written: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+def after_a_turn(act: Callable[[JoinedWrites, Recorded], None]) -> Recorded:
+    async def run() -> Recorded:
+        transport = Recorded()
+        act(JoinedWrites(transport, asyncio.get_running_loop()), transport)
+        await asyncio.sleep(0)
+        return transport
+
+    return asyncio.run(run())
+
+
+def test_what_is_written_in_one_turn_leaves_together() -> None:
+    def act(joined: JoinedWrites, transport: Recorded) -> None:
+        joined.write(b"head ")
+        joined.write(b"body")
+        assert transport.written == []
+
+    assert after_a_turn(act).written == [b"head body"]
+
+
+def test_a_close_comes_after_what_was_written() -> None:
+    def act(joined: JoinedWrites, transport: Recorded) -> None:
+        joined.write(b"answer")
+        joined.close()
+        assert (transport.written, transport.closed) == ([b"answer"], True)
+
+    assert after_a_turn(act).written == [b"answer"]
+
+
+def test_nothing_is_written_to_a_client_that_has_gone() -> None:
+    def act(joined: JoinedWrites, transport: Recorded) -> None:
+        joined.write(b"answer")
+        transport.close()
+
+    assert after_a_turn(act).written == []
+
+
+def test_everything_else_is_the_transports() -> None:
+    def act(joined: JoinedWrites, transport: Recorded) -> None:
+        assert joined.get_extra_info("peername") == ("localhost", 1)
+        assert not joined.is_closing()
+
+    after_a_turn(act)
