@@ -64,6 +64,7 @@ MEASURES: Mapping[str, Measure] = {
     "lookups": Measure("count", "Lookups that were answered; texts without a fingerprint are none."),
     "truncated_lookups": Measure("count", "Lookups that a limit has cut."),
     "drawer_rows": Measure("count", "Rows of drawers that lookups have read."),
+    "largest_drawer": Measure("observe", "Rows of the largest drawer that a lookup has read."),
     "candidates": Measure("observe", "Fingerprints near that of a lookup, whose documents were looked at."),
     "documents": Measure(
         "count",

@@ -209,6 +209,10 @@ class SimulatedStore:
     def counters(self) -> Mapping[str, int]:
         return {}
 
+    def gauges(self) -> Mapping[str, int]:
+        """Nothing is measured."""
+        return {}
+
     def close(self) -> None:
         pass
 

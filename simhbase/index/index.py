@@ -318,6 +318,11 @@ class Index:
         the like; empty for embedded stores."""
         return self.store.counters()
 
+    def gauges(self) -> Mapping[str, int]:
+        """What there is at this moment, by name: connections to HBase that are allowed and in use, and calls
+        that wait for one; empty for embedded stores."""
+        return self.store.gauges()
+
     def loads(self) -> list[LoadState]:
         """The loads into this store, by name the last run of each: what is running, was stopped, or has
         finished."""

@@ -42,12 +42,13 @@ class Candidates:
 
     hits: query, fingerprint, and how many bits differ; queries ascend, and every pair of query and
     fingerprint is there once. truncated: of each query, whether a drawer was not read to its end. rows: of
-    drawers, that were read.
+    drawers, that were read; largest: of the largest drawer of each query, as far as it was read.
     """
 
     hits: list[tuple[int, int, int]]
     truncated: list[bool]
     rows: int
+    largest: list[int]
 
 
 @dataclass(frozen=True)
@@ -178,9 +179,9 @@ class Reader:
         asked = _Asked(drawer, len(distinct))
         truncated = np.zeros(len(wanted), dtype=np.bool_)
         found: list[_Near] = [(_NO_QUERY, _NO_WORD, _NO_BITS)]
-        rows_read = 0
+        sizes = np.zeros(len(distinct), dtype=np.int64)
         for part in self.store.drawers.read(distinct, self.drawer_limit):
-            rows_read += len(part.fingerprints)
+            sizes[part.drawers] += np.diff(part.offsets)
             truncated[asked.queries(part.truncated)] = True
             near = self._within(fingerprints.values, bounds.bits, part, asked)
             if self.scheme.listed_sketching:
@@ -188,7 +189,7 @@ class Reader:
                 near = (self._similar(fingerprints, each, told, bounds) for each in near)
             found += near
         query, fingerprint, bits = (np.concatenate(column) for column in zip(*found, strict=True))
-        return _once(query, fingerprint, bits, truncated, rows_read)
+        return _once(query, fingerprint, bits, truncated, int(sizes.sum()), sizes[drawer].max(axis=1))
 
     def _near_one(
         self, fingerprints: FingerprintBatch, wanted: NDArray[np.uint8], bounds: Bounds
@@ -196,9 +197,10 @@ class Reader:
         """The same for one query, which somebody is waiting for: its drawers differ by their flags, all that
         they hold is compared with it, and what is near is little."""
         found: dict[int, int] = {}
-        truncated, rows_read = False, 0
+        truncated = False
+        sizes = np.zeros(len(wanted), dtype=np.int64)
         for part in self.store.drawers.read(wanted, self.drawer_limit):
-            rows_read += len(part.fingerprints)
+            sizes[part.drawers] += np.diff(part.offsets)
             found |= self._within_one(fingerprints.values, bounds.bits, part.fingerprints)
             truncated |= len(part.truncated) > 0
         if found and self.scheme.listed_sketching:
@@ -210,9 +212,11 @@ class Reader:
             return _candidates(
                 *self._similar(fingerprints, near, self._told(near[1]), bounds),
                 np.array([truncated]),
-                rows_read,
+                int(sizes.sum()),
+                sizes.max(keepdims=True),
             )
-        return Candidates([(0, value, bits) for value, bits in found.items()], [truncated], rows_read)
+        hits = [(0, value, bits) for value, bits in found.items()]
+        return Candidates(hits, [truncated], int(sizes.sum()), [int(sizes.max())])
 
     def _within_one(self, query: NDArray[np.uint64], most: int, values: NDArray[np.uint64]) -> dict[int, int]:
         """Those of some fingerprints within so many bits of one, and by how many they differ."""
@@ -504,6 +508,7 @@ def _once(
     bits: Distances,
     truncated: NDArray[np.bool_],
     rows_read: int,
+    largest: NDArray[np.int64],
 ) -> Candidates:
     """Every fingerprint once a query: the same one comes back from several drawers."""
     if len(query) > 1:
@@ -512,7 +517,7 @@ def _once(
         first = np.ones(len(order), dtype=np.bool_)
         first[1:] = (query[1:] != query[:-1]) | (fingerprint[1:] != fingerprint[:-1])
         query, fingerprint, bits = query[first], fingerprint[first], bits[first]
-    return _candidates(query, fingerprint, bits, truncated, rows_read)
+    return _candidates(query, fingerprint, bits, truncated, rows_read, largest)
 
 
 def _candidates(
@@ -521,9 +526,10 @@ def _candidates(
     bits: Distances,
     truncated: NDArray[np.bool_],
     rows_read: int,
+    largest: NDArray[np.int64],
 ) -> Candidates:
     hits = list(zip(query.tolist(), fingerprint.tolist(), bits.tolist(), strict=True))
-    return Candidates(hits, truncated.tolist(), rows_read)
+    return Candidates(hits, truncated.tolist(), rows_read, largest.tolist())
 
 
 def _tell(metrics: Metrics, candidates: Candidates) -> None:
@@ -531,3 +537,4 @@ def _tell(metrics: Metrics, candidates: Candidates) -> None:
     of_query = Counter(query for query, _, _ in candidates.hits)
     for query in range(len(candidates.truncated)):
         metrics.observe("candidates", of_query[query])
+        metrics.observe("largest_drawer", candidates.largest[query])

@@ -25,6 +25,9 @@ NUMBERS = (0, 1, 2, 5, 10, 20, 50, 100, 1_000, 10_000, 100_000)
 GAUGES: Mapping[str, tuple[Literal["livesum", "livemax"], str]] = {
     "calls_pending": ("livesum", "Calls of the store that run, or wait for a thread."),
     "lookups_waiting": ("livesum", "Lookups that wait for the next read."),
+    "connections_allowed": ("livesum", "Connections to HBase's gateways that there may be."),
+    "connections_in_use": ("livesum", "Connections to HBase's gateways that calls use, or open."),
+    "connections_waiting": ("livesum", "Calls that wait for a connection to HBase's gateways."),
     "oldest_claim_seconds": ("livemax", "Seconds that the oldest claim under way has taken so far."),
 }
 

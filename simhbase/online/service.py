@@ -205,6 +205,7 @@ class Service:
         """Numbers for Prometheus."""
         counters = self._index.counters()
         gauges = {
+            **self._index.gauges(),
             "calls_pending": self._calls.pending + self._claims.pending,
             "lookups_waiting": self._lookups.waiting,
             "oldest_claim_seconds": self._oldest_claim(),

@@ -189,6 +189,9 @@ class Store(Protocol):
     def counters(self) -> Mapping[str, int]:
         """What has happened since it was opened, by name: retries and the like."""
 
+    def gauges(self) -> Mapping[str, int]:
+        """What there is at this moment, by name: connections and the like."""
+
     def close(self) -> None:
         """Gives everything back; may be called twice."""
 

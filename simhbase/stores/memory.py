@@ -114,6 +114,10 @@ class MemoryStore:
         """Nothing is counted."""
         return {}
 
+    def gauges(self) -> Mapping[str, int]:
+        """Nothing is measured."""
+        return {}
+
     def close(self) -> None:
         """Ends all use; the rows go with the last reference to the store."""
         self._closed = True

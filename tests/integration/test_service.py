@@ -304,7 +304,8 @@ def test_metrics_count_answers_by_route_not_by_path(service: Service) -> None:
     numbers = page.body.decode()
     assert 'simhbase_requests_total{method="GET",route="/v1/documents/{id:path}",status="404"}' in numbers
     assert "some-id" not in numbers
-    for name in ("lookups_total", "candidates_bucket", "drawer_rows_total", "request_seconds_bucket"):
+    histograms = ("candidates_bucket", "largest_drawer_bucket", "request_seconds_bucket")
+    for name in ("lookups_total", "drawer_rows_total", "connections_in_use", *histograms):
         assert f"simhbase_{name}" in numbers
 
 

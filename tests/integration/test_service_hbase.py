@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,8 @@ def test_several_processes_see_what_each_of_them_stores(relay: Relay, tmp_path: 
                 assert [match["id"] for match in lookup["matches"]] == [str(number)]
         numbers = service.get("/metrics").body.decode()
         assert 'simhbase_store_total{event="operations"}' in numbers
+        (allowed,) = re.findall(r"^simhbase_connections_allowed (.+)$", numbers, re.MULTILINE)
+        assert float(allowed) in (8, 16)  # of those that have been asked for their numbers
 
 
 def test_while_the_store_is_away_it_says_so_and_afterwards_goes_on(relay: Relay, tmp_path: Path) -> None:

@@ -122,6 +122,19 @@ def test_threads_share_the_connections_of_a_process(stub, opened):
     assert stub.connections <= 3
 
 
+def test_it_says_how_many_connections_are_in_use_and_waited_for(stub, opened):
+    store, stub.delay = opened(stub.port, connections=2), 0.3
+    unused = {"connections_allowed": 2, "connections_in_use": 0, "connections_waiting": 0}
+    assert store.gauges() == unused
+    seen = set()
+    with ThreadPoolExecutor(3) as threads:
+        calls = [threads.submit(get, store) for _ in range(3)]
+        while not all(call.done() for call in calls):
+            seen.add(tuple(store.gauges().values()))
+    assert (2, 2, 1) in seen
+    assert store.gauges() == unused
+
+
 def test_an_operation_goes_on_with_the_connections_that_are_there(stub, opened):
     store = opened(stub.port, connections=2)
     get(store, keys=500)

@@ -87,7 +87,17 @@ def test_lookups_are_counted_with_what_they_read(metrics):
     assert metrics.counts["lookups"] == 5
     assert metrics.counts["truncated_lookups"] == 2
     assert metrics.observed["candidates"] == [1, 1, 1, 0, 1]
+    assert metrics.observed["largest_drawer"] == [1, 1, 1, 0, 1]
     assert [span for span in metrics.spans if span[0] == "find"] == [("find", 1), ("find", 3), ("find", 1)]
+
+
+def test_the_largest_drawer_of_each_lookup_is_told_as_far_as_it_was_read(metrics):
+    with simhbase.open("memory:", create=Profile(), drawer_limit=2, metrics=metrics) as index:
+        near, far = 0x0123456789ABCDEF, 0xFEDCBA9876543210
+        index.add_fingerprints(["a", "b", "c", "d"], [near, near ^ 1, near ^ 2, far])
+        index.find_fingerprints([near])
+        index.find_fingerprints([far, near, near, near ^ 0x5555555555555555])
+    assert metrics.observed["largest_drawer"] == [2, 1, 2, 2, 0]
 
 
 def test_claims_are_counted_by_their_outcome(index, metrics):

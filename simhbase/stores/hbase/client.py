@@ -11,7 +11,7 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -231,6 +231,10 @@ class Client:
         self._access = access
         self._pool = pool
         self._counters = counters
+
+    def gauges(self) -> Mapping[str, int]:
+        """How its connections are used; see Pool.gauges."""
+        return self._pool.gauges()
 
     def share(self, n: int, fewest: int, most: int) -> int:
         """How many of n rows to put into one task, so that there is one for every connection."""

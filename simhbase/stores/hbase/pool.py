@@ -8,7 +8,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,6 +116,16 @@ class Pool:
     def is_wanted(self) -> bool:
         """Whether a thread waits for a connection."""
         return self._of_this_process().waiting > 0
+
+    def gauges(self) -> Mapping[str, int]:
+        """How many connections there may be and are lent, and how many threads wait for one."""
+        state = self._of_this_process()
+        with state.changed:
+            return {
+                "connections_allowed": self.most,
+                "connections_in_use": state.open - len(state.idle),
+                "connections_waiting": state.waiting,
+            }
 
     def give_back(self, connections: Iterable[Connection]) -> None:
         """Keeps connections that have no request without an answer."""

@@ -138,6 +138,12 @@ class HBaseStore:
         """What has happened since it was opened; see simhbase.stores.hbase.counters.NAMES."""
         return self._counters.numbers()
 
+    def gauges(self) -> Mapping[str, int]:
+        """How its connections are used, of both versions together; see Pool.gauges."""
+        clients = (self._client,) if self._filtering is None else (self._client, self._filtering)
+        numbers = [client.gauges() for client in clients]
+        return {name: sum(each[name] for each in numbers) for name in numbers[0]}
+
     def close(self) -> None:
         """Closes the connections."""
         self._client.close()

@@ -159,6 +159,10 @@ class RocksStore:
         """Nothing is counted."""
         return {}
 
+    def gauges(self) -> Mapping[str, int]:
+        """Nothing is measured."""
+        return {}
+
     def close(self) -> None:
         """Gives the folder back: the next writer can open it when this returns."""
         with self._lock:
