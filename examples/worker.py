@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A fleet of workers that ask of each document "is this new?", of which never two get yes for one text.
 
-    worker.py --store URL [--workers N] < documents.jsonl > outcomes.jsonl
+    worker.py --store URL [--workers N] [--token-file FILE] < documents.jsonl > outcomes.jsonl
 
 Reads {"id", "text"}, a document a line; writes {"id", "outcome"}, and of a duplicate "duplicate_of", in the
-order in which the answers come. With a store in HBase each worker opens it itself and claims, beside any
-number of other fleets on other machines; with the address of a service (http://...) each asks that. An
+order in which the answers come, as documents come: a queue may be behind it that never ends. With a store in
+HBase each worker opens it itself and claims, beside any number of other fleets on other machines; with the
+address of a service (http://...) each asks that, with the token that SIMHBASE_TOKEN or the file holds. An
 embedded store has one process that writes: there workers fingerprint, which is most of the work, and this
 process claims.
 
@@ -17,18 +18,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, Literal
 
 import simhbase
 from simhbase import Claim, Client, Document, Index
 
-BATCH = 32  # documents that a worker takes at once: more are faster, fewer are answered sooner
+BATCH = 32  # documents that a worker takes at once, at most: more are faster, fewer are answered sooner
+READ = 1 << 16  # bytes
 
 Batch = list[Document]
 Work = Callable[[Any, Batch], Any]
@@ -52,15 +56,17 @@ def claimed_here(index: Index, documents: Batch, found: Any) -> Iterator[Claim]:
         yield next(claims) if reason is None else Claim(document.id, "rejected", reason=reason)
 
 
-def opened(url: str, access: Literal["read", "write"]) -> Index | Client:
-    return Client(url) if url.startswith("http") else simhbase.open(url, access=access)
+def opened(url: str, access: Literal["read", "write"], token: str | None) -> Index | Client:
+    return Client(url, token=token) if url.startswith("http") else simhbase.open(url, access=access)
 
 
-def serve(pipe: Connection, url: str, access: Literal["read", "write"], work: Work) -> None:
+def serve(
+    pipe: Connection, url: str, access: Literal["read", "write"], token: str | None, work: Work
+) -> None:
     """The worker's process: opens the store, which no process should inherit, and answers until it is told
     to end."""
     try:
-        with opened(url, access) as store:
+        with opened(url, access, token) as store:
             for documents in iter(pipe.recv, None):
                 pipe.send(work(store, documents))
     except (EOFError, ConnectionError, KeyboardInterrupt):
@@ -104,19 +110,49 @@ class Worker:
         self.process.join()
 
 
-def fleet(workers: int, batches: Iterable[Batch], *arguments: object) -> Iterator[Any]:
-    """What workers make of batches, as it comes."""
-    batches = iter(batches)
+class Incoming:
+    """Documents of a file, as they come."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._rest = b""
+        self._documents: deque[Document] = deque()
+        self.ended = False
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def fileno(self) -> int:
+        return self._file
+
+    def read(self) -> None:
+        """Takes what has come."""
+        part = os.read(self._file, READ)
+        self.ended = not part
+        *lines, self._rest = (self._rest + (part or b"\n")).split(b"\n")
+        for record in map(json.loads, filter(bytes.strip, lines)):
+            self._documents.append(Document(record["id"], record["text"]))
+
+    def batch(self) -> Batch:
+        return [self._documents.popleft() for _ in range(min(BATCH, len(self)))]
+
+
+def fleet(workers: int, incoming: Incoming, *arguments: object) -> Iterator[Any]:
+    """What workers make of documents, as it comes."""
     idle = [Worker(*arguments) for _ in range(workers)]
     busy: dict[Any, Worker] = {}
     while True:
-        for batch in islice(batches, len(idle)):
+        while idle and incoming:
             worker = idle.pop()
-            worker.give(batch)
+            worker.give(incoming.batch())
             busy[worker.pipe] = worker
-        if not busy:
+        reads = len(incoming) < BATCH and not incoming.ended
+        if not busy and not reads:
             break
-        for pipe in wait(list(busy)):
+        for pipe in wait([*busy, incoming] if reads else list(busy)):
+            if pipe is incoming:
+                incoming.read()
+                continue
             worker = busy.pop(pipe)
             try:
                 yield worker.answer()
@@ -127,12 +163,6 @@ def fleet(workers: int, batches: Iterable[Batch], *arguments: object) -> Iterato
                 busy[again.pipe] = again
     for worker in idle:
         worker.end()
-
-
-def read_batches(lines: Iterable[str]) -> Iterator[Batch]:
-    records = map(json.loads, lines)
-    while batch := [Document(record["id"], record["text"]) for record in islice(records, BATCH)]:
-        yield batch
 
 
 def write(claims: Iterable[Claim]) -> None:
@@ -147,14 +177,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--store", required=True, help="URL of a store that exists, or of a service")
     parser.add_argument("--workers", type=int, default=4, help="processes")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="holds the service's token")
     options = parser.parse_args(arguments)
-    batches = read_batches(sys.stdin)
+    token = os.environ.get("SIMHBASE_TOKEN")
+    if options.token_file:
+        token = options.token_file.read_text("utf-8").strip()
+    incoming = Incoming(sys.stdin.fileno())
     if options.store.startswith(("hbase:", "http:", "https:")):
-        for claims in fleet(options.workers, batches, options.store, "write", claimed):
+        for claims in fleet(options.workers, incoming, options.store, "write", token, claimed):
             write(claims)
         return
     with simhbase.open(options.store) as index:
-        for documents, found in fleet(options.workers, batches, options.store, "read", fingerprinted):
+        for documents, found in fleet(options.workers, incoming, options.store, "read", token, fingerprinted):
             write(claimed_here(index, documents, found))
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -32,16 +33,22 @@ REJECTED = {"id": "empty", "text": ""}
 LATER = 200  # documents that come when a worker has been killed
 WORKERS, KILLED = 3, 2
 K = 3
+TOKEN = "claims-with-this-token"
 TIMEOUT = 120  # seconds: what takes so long hangs
 
 
 class Fleet:
     """A fleet that is running."""
 
-    def __init__(self, url: str, workers: int, folder: Path) -> None:
-        command = [sys.executable, str(WORKER), "--store", url, "--workers", str(workers)]
+    def __init__(self, url: str, workers: int, folder: Path, *options: str, **variables: str) -> None:
+        command = [sys.executable, str(WORKER), "--store", url, "--workers", str(workers), *options]
         self.process = subprocess.Popen(
-            command, cwd=folder, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            cwd=folder,
+            env=environment(**variables),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.lines: list[dict[str, Any]] = []
         self.answered = threading.Event()
@@ -102,6 +109,14 @@ def check(index: simhbase.Index, answers: list[dict[str, Any]]) -> None:
     assert apart.min() > K
 
 
+def await_answers(fleet: Fleet, number: int) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while len(fleet.lines) < number:
+        assert time.monotonic() < deadline
+        fleet.answered.wait(0.01)
+        time.sleep(0.01)
+
+
 def run_fleet(url: str, folder: Path) -> list[dict[str, Any]]:
     with Fleet(url, WORKERS, folder) as fleet:
         fleet.give(DOCUMENTS[:-LATER])
@@ -137,6 +152,33 @@ def test_a_fleet_of_a_store_in_hbase_claims_in_every_process(hbase: Cluster, tmp
     answers = run_fleet(url, tmp_path)
     with simhbase.open(url, access="read") as index:
         check(index, answers)
+
+
+def test_documents_are_answered_as_they_come(tmp_path: Path) -> None:
+    url = f"rocksdb:{tmp_path}/store"
+    simhbase.open(url, create=Profile()).close()
+    with Fleet(url, 1, tmp_path) as fleet:
+        for number in range(3):
+            fleet.give([DOCUMENTS[number]])
+            await_answers(fleet, number + 1)
+            assert fleet.lines[number]["id"] == DOCUMENTS[number]["id"]
+        assert len(fleet.end()) == 3
+
+
+def test_a_fleet_shows_a_service_its_token(tmp_path: Path) -> None:
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()).close()
+    for name, content in (("tokens", f"write {TOKEN}\n"), ("token", f"{TOKEN}\n")):
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o600)
+    with serving("rocksdb:store", tmp_path, "--token-file", "tokens") as service:
+        for options, variables in (((), {"SIMHBASE_TOKEN": TOKEN}), (("--token-file", "token"), {})):
+            with Fleet(service.url, 1, tmp_path, *options, **variables) as fleet:
+                fleet.give(DOCUMENTS[:1])
+                assert [answer["outcome"] for answer in fleet.end()] == ["accepted"]
+        with Fleet(service.url, 1, tmp_path) as fleet:
+            fleet.give(DOCUMENTS[:1])
+            assert fleet.process.wait(TIMEOUT) == 1
+            assert fleet.lines == []
 
 
 def test_a_fleet_says_why_it_cannot_begin(tmp_path: Path) -> None:
