@@ -34,6 +34,7 @@ from tests.service import Service, serving
 STORED, QUERIES = 20_000, 2_000
 CLIENTS = (1, 4, 16, 32)
 BATCHES = (1, 10, 100)
+ASKING_BATCHES = 8  # clients: 1,024 texts may wait
 READ = 1 << 16  # bytes at once
 TURNS = 3
 GOAL = 0.7
@@ -78,7 +79,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     return [
         Table("Lookups by the service and by direct calls", columns, by_clients, [note]),
         Table(
-            "The same by texts in a request, 16 clients",
+            f"The same by texts in a request, {ASKING_BATCHES} clients",
             ["texts a request", "direct/s", "service/s", "service / direct"],
             by_batch,
         ),
@@ -115,8 +116,8 @@ def _by_batch(folder: Path, texts: Sequence[str]) -> list[list[Cell]]:
         batches = [texts[start : start + batch] for start in range(0, len(texts), batch)]
         bodies = [orjson.dumps({"texts": each}) for each in batches]
         direct, service = _in_turn(
-            lambda batches=batches: _direct_batches(folder, batches, 16),
-            lambda bodies=bodies: _service(folder, bodies, 16),
+            lambda batches=batches: _direct_batches(folder, batches, ASKING_BATCHES),
+            lambda bodies=bodies: _service(folder, bodies, ASKING_BATCHES),
         )
         rows.append([batch, len(texts) / direct.wall, len(texts) / service.wall, direct.wall / service.wall])
     return rows
