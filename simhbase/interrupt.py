@@ -8,6 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_came: list[list[int]] = []  # the signals that came in each `with` block that runs, the innermost last
+
+
+def interrupt_waits() -> bool:
+    """Whether Ctrl-C or SIGTERM came and is put off: what is about to wait for others had better end."""
+    return any(_came)
+
 
 @contextmanager
 def interrupt_put_off() -> Iterator[None]:
@@ -24,10 +31,12 @@ def interrupt_put_off() -> Iterator[None]:
     def note(number: int, frame: FrameType | None) -> None:
         came.append(number)
 
+    _came.append(came)
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
+        _came.pop()
         for number, handler in before.items():
             if handler is not None:  # None: it was not Python that has set it
                 signal.signal(number, handler)

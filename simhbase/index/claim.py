@@ -46,6 +46,7 @@ from simhbase.index.writer import (
     now,
     refreshed_before,
 )
+from simhbase.interrupt import interrupt_waits
 from simhbase.model import AddReport, Claim, Match, Outcome, Rejected
 from simhbase.stores.base import AtomicStore, Cell, CompareAndSet, Store, leaves_hints
 
@@ -63,6 +64,7 @@ TIME_IS_UP = (
     "not decided within {seconds:g} s, as others have not decided about texts near it, or much was claimed "
     "at once. Nothing is stored: make the same claim again"
 )
+INTERRUPTED = "interrupted while others had not decided about texts near it: make the same claim again"
 
 Count = Callable[[str], None]
 WhatIsHidden = Callable[[], Hidden]
@@ -246,7 +248,8 @@ class Attempts:
         self.report = AddReport()
 
     def run(self, timeout: float) -> None:
-        """Until all are answered. Raises what the store does: what is pending then stays so for its lease."""
+        """Until all are answered, the time is up, or Ctrl-C came that is put off where others have to be
+        waited for. Raises what the store does: what is pending then stays so for its lease."""
         end = self._waiting.time() + timeout
         pause = FIRST_PAUSE
         while True:
@@ -255,12 +258,15 @@ class Attempts:
             if len(self.answers) == len(self._batch.ids):
                 return
             if self._waiting.time() >= end:
-                self._give_up(timeout)
+                self._give_up(TIME_IS_UP.format(seconds=timeout))
                 return
             self._renew()
             if has_moved:
                 pause = FIRST_PAUSE
                 continue
+            if interrupt_waits():
+                self._give_up(INTERRUPTED)
+                return
             self._claimer.count("claim_waits")
             self._waiting.pause(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -459,11 +465,11 @@ class Attempts:
             }
         )
 
-    def _give_up(self, timeout: float) -> None:
+    def _give_up(self, reason: str) -> None:
         self._release(list(self._held))
         for number in range(len(self._batch.ids)):
             if number not in self.answers:
-                self._answer(number, "undecided", reason=TIME_IS_UP.format(seconds=timeout))
+                self._answer(number, "undecided", reason=reason)
 
     # What all steps need
 

@@ -1,13 +1,16 @@
 """What is left of a claim whose worker died, and nobody has waited for."""
 
+import signal
+
 import numpy as np
 import pytest
 
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.check import ABANDONED, STRAY_LISTING, Checker
-from simhbase.index.claim import HintingClaimer
+from simhbase.index.claim import HintingClaimer, Waiting
 from simhbase.index.vacuum import DAY, Vacuum
 from simhbase.index.writer import HintingWriter
+from simhbase.interrupt import interrupt_put_off
 from tests.claiming import FAR, SCHEME, A, stored_in
 from tests.simulated import Call, Server, SimulatedStore
 
@@ -19,16 +22,20 @@ class Died(Exception):
     pass
 
 
-def batch(value: int) -> FingerprintBatch:
-    return FingerprintBatch.bare(np.array([value], dtype=np.uint64))
+def batch(*values: int) -> FingerprintBatch:
+    return FingerprintBatch.bare(np.array(values, dtype=np.uint64))
 
 
 @pytest.fixture(params=["new", "stored with another text"])
 def server(request: pytest.FixtureRequest) -> Server:
-    """Of a worker that died when its claim had a ticket."""
+    return left_by_a_dead_worker(lease=0.01, is_new=request.param == "new")
+
+
+def left_by_a_dead_worker(lease: float, is_new: bool = True) -> Server:
+    """Of one that died when its claim had a ticket."""
     server = Server()
     server.least_time = NOW
-    if request.param != "new":
+    if not is_new:
         HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW - 5).add(["a"], batch(FAR))
     left = [2]
 
@@ -40,7 +47,7 @@ def server(request: pytest.FixtureRequest) -> Server:
         return server.ask(call)
 
     with pytest.raises(Died):
-        HintingClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, lease=0.01).claim(
+        HintingClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, lease=lease).claim(
             ["a"], batch(A), SCHEME.bounds(None, None), replacing=True
         )
     return server
@@ -76,3 +83,28 @@ def test_a_vacuum_leaves_the_hints_of_a_claim_that_is_pending(server):
     (claim,) = claimer.claim(["b"], batch(A ^ 1), SCHEME.bounds(None, None)).claims
     assert claim.accepted
     assert STRAY_LISTING not in checked(server, NOW + 2000)
+
+
+def test_ctrl_c_that_is_put_off_ends_a_claim_that_waits_for_others():
+    class Interrupted(Waiting):
+        def __init__(self) -> None:
+            self.now = 0.0
+
+        def time(self) -> float:
+            return self.now
+
+        def pause(self, seconds: float) -> None:
+            self.now += 1
+            signal.raise_signal(signal.SIGINT)
+
+    server = left_by_a_dead_worker(lease=1000)
+    claimer = HintingClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, waiting=Interrupted)
+    with pytest.raises(KeyboardInterrupt), interrupt_put_off():
+        claimed = claimer.claim(["b", "c"], batch(A ^ 1, FAR), SCHEME.bounds(None, None), timeout=600)
+    waits, far = claimed.claims
+    assert far.accepted
+    assert waits.outcome == "undecided"
+    assert waits.reason is not None
+    assert waits.reason.startswith("interrupted while others had not decided")
+    stored = stored_in(server.state)
+    assert set(stored) == {"c"}
