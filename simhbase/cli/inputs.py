@@ -27,7 +27,7 @@ SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects on stderr, without and with a file t
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
 UNIQUE_LINES = (
     "JSON lines stay as they came, and rows of CSV and Parquet become some with all columns, but for the id "
-    "where --id-prefix or --id-from makes it."  # for its help
+    "where --id-prefix or --id-from makes it. In a file named .csv or .tsv they are rows."  # for its help
 )
 
 
@@ -168,7 +168,8 @@ _ID_OPTIONS = [
         type=click.Choice(IDS_FROM),
         default="field",
         show_default=True,
-        help="What the id is: that of --id-field; the source and line of a document; or a hash of its text.",
+        help="What the id is: that of --id-field; the source and line of a document; the same with the "
+        "absolute path of its file; or a hash of its text.",
     ),
     click.option(
         "--id-prefix",

@@ -12,7 +12,7 @@ from simhbase.text.encoding import decode
 
 Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet", "warc"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-IdFrom = Literal["field", "line", "text"]
+IdFrom = Literal["field", "line", "path", "text"]
 IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 
 MAX_RECORD_BYTES = 16 << 20
@@ -29,7 +29,8 @@ class InputOptions:
     and fingerprint_field name JSON fields (a dot steps into objects, where the whole name is no key of the
     record), CSV columns or Parquet's (a dot steps into structs); with a fingerprint_field they have a
     fingerprint (hexadecimal, `fingerprint_bits` long) in place of a text. id_from: ids are those of the
-    id_field where a format has fields; line: the source and the line of each document; text: 16 hex digits of
+    id_field where a format has fields; line: the source and the line of each document; path: the same with
+    the absolute path of the source's file, links followed, however it was named; text: 16 hex digits of
     a hash of its text, which are the same wherever it comes from. id_prefix is put before every id; {file} in
     it stands for the name of the document's file, without folder and endings. encoding is one of Python's, or
     auto (UTF-8, UTF-16 with a byte order mark, or else GB18030). delimiter is that of csv, by default a

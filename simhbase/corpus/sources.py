@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import BinaryIO
 
 from simhbase.corpus.formats import format_of, raw_records
 from simhbase.corpus.parquet import MAGIC, parquet_records
-from simhbase.corpus.paths import Found, LeftOut, expand, local_path
+from simhbase.corpus.paths import Found, LeftOut, expand, local_path, printable
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
 from simhbase.packing import Unreadable
@@ -72,9 +75,17 @@ class Sources:
             if given == STDIN:
                 yield Found(Source("stdin", "stdin"), None)
             elif (path := local_path(given)) is None:
-                yield from expand_url(given, self._options.format)
+                yield from map(self._named, expand_url(given, self._options.format))
             else:
-                yield from expand(path, self._options.format)
+                yield from map(self._named, expand(path, self._options.format))
+
+    def _named(self, found: Found | LeftOut | SourceReject) -> Found | LeftOut | SourceReject:
+        """The same with the ids that were asked for."""
+        if self._options.id_from != "path" or not isinstance(found, Found):
+            return found
+        path = found.path
+        name = printable(os.path.realpath(path)) if isinstance(path, Path) else found.source.name
+        return replace(found, source=Source(found.source.name, name))
 
     def _items(self) -> Iterator[Raw | Reject]:
         for found in self._found():

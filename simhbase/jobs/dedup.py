@@ -92,7 +92,7 @@ def dedup(
         ids, sources = Ids(stack, folder), SourcesRead(inputs.paths)
         files: list[DedupFile] = []
         if unique:
-            files.append(UniqueFile(stack, Path(unique)))
+            files.append(UniqueFile(stack, Path(unique), inputs.options.delimiter))
         if duplicates:
             files.append(DuplicatesFile(stack, Path(duplicates), ids))
         if evidence:

@@ -10,6 +10,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
+from simhbase.corpus.csv_output import unique_file
 from simhbase.corpus.inputs import Inputs, opened
 from simhbase.corpus.outputs import OutputBusy, OutputFile, PartDiffers, duplicate_line, unique_line
 from simhbase.corpus.record import Record
@@ -95,7 +96,8 @@ def load(
     it, or with those parameters that are given by name. unique_only: store a document only if nothing that is
     stored by then matches it; min_similarity: what is less similar is no duplicate. ids_are_unique: do not
     look for ids that come twice, which takes 23 to 34 bytes an id. unique, duplicates: files to list what was
-    stored with `unique_only`, and what was not, as JSON lines; evidence: one for why it was not.
+    stored with `unique_only` (JSON lines; rows in one named .csv or .tsv), and what was not, as JSON lines;
+    evidence: one for why it was not.
 
     A load that was stopped, also by a crash, goes on where it was when it is run again with the same inputs
     and options, and ends with the same rows and files as if it had not been stopped (in HBase with
@@ -312,6 +314,9 @@ class _Load:
 
     def _opened(self, option: str) -> AbstractContextManager[OutputFile | None]:
         path, kept = self._task.files[option], self._checkpoints.kept(option)
+        if option == "unique" and path is not None:
+            delimiter = self._task.inputs.options.delimiter
+            return self._patience.wait_for(lambda: unique_file(path, delimiter=delimiter, keep=kept))
         return self._patience.wait_for(lambda: opened(path, kept))
 
     def _batches(self, with_lines: bool) -> Generator[Batch, None, None]:

@@ -1,15 +1,17 @@
 """What of the rows of tables comes out again."""
 
+import csv
 import datetime
 import decimal
 import gzip
+import io
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.command_line import read_lines, result, run, texts
+from tests.command_line import read_lines, result, run, texts, write_lines
 
 FIRST, SECOND = texts(2)
 LOAD = ("load", "--store", "rocksdb:s.db", "--unique-only")
@@ -133,3 +135,42 @@ def test_a_load_that_is_run_again_after_another_column_has_changed_begins_anew(t
     (tmp_path / "a.csv").write_text("id,text,note\n" + "".join(rows).replace("old", "new"))
     result(*command, cwd=tmp_path)
     assert {line["note"] for line in read_lines(tmp_path / "u.jsonl")} == {"new"}
+
+
+ROWS = [
+    ["title", "id", "body", "n"],
+    ['a "b"\r\nc;', "1", FIRST, "007"],
+    ["", "2", FIRST, ""],
+    ["标题\t", "3", SECOND, "1.50"],
+]
+
+
+@pytest.mark.parametrize(
+    ("read", "delimiter", "unique", "between"),
+    [("a.csv", ";", "u.csv", ";"), ("a.csv.gz", ",", "u.tsv.gz", "\t"), ("a.tsv", "\t", "u.csv", ",")],
+)
+def test_rows_come_out_as_rows_where_the_file_is_named_so(tmp_path, read, delimiter, unique, between):
+    table = io.StringIO()
+    csv.writer(table, delimiter=delimiter).writerows(ROWS)
+    content = table.getvalue().encode()
+    (tmp_path / read).write_bytes(gzip.compress(content) if read.endswith("gz") else content)
+    options = ("--delimiter", delimiter) if delimiter == ";" else ()
+    for command in (("dedup",), LOAD):
+        result(*command, "--text-field", "body", "--unique", unique, *options, read, cwd=tmp_path)
+        found = (tmp_path / unique).read_bytes()
+        found = gzip.decompress(found) if unique.endswith("gz") else found
+        rows = csv.reader(io.StringIO(found.decode(), newline=""), delimiter=between)
+        assert list(rows) == [ROWS[0], ROWS[1], ROWS[3]]
+
+
+def test_json_lines_come_out_as_rows_unless_one_has_a_field_more(tmp_path):
+    first = {"id": 1, "text": FIRST, "meta": {"url": "ü"}, "none": None}
+    write_lines(tmp_path / "a.jsonl", [first, {"id": "2", "text": SECOND, "meta": 2.5}])
+    result("dedup", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
+    assert (tmp_path / "u.csv").read_text() == (
+        f'id,text,meta,none\n1,{FIRST},"{{""url"": ""ü""}}",\n2,{SECOND},2.5,\n'
+    )
+    write_lines(tmp_path / "a.jsonl", [first, {"id": "2", "text": SECOND, "more": 1}])
+    done = run("dedup", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"a field 'more', and u.csv has no column of that name among 'id', 'text'" in done.stderr

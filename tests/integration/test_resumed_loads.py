@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import chdir, suppress
 from dataclasses import replace
@@ -161,7 +162,11 @@ def test_a_load_that_was_stopped_at_any_step_ends_as_an_undisturbed_one(
     assert stops > 20
 
 
-def test_a_load_that_is_stopped_again_and_again_ends_as_an_undisturbed_one(folders, small_writes):
+@pytest.mark.parametrize("name", [FILES[0], "unique.csv", "unique.tsv.gz"])
+def test_a_load_that_is_stopped_again_and_again_ends_as_an_undisturbed_one(
+    folders, small_writes, monkeypatch, name
+):
+    monkeypatch.setattr(sys.modules[__name__], "FILES", (name, *FILES[1:]))
     undisturbed = folders()
     load_into(undisturbed)
     folder = folders()

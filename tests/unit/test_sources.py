@@ -209,6 +209,14 @@ class TestIds:
         write(tmp_path / "a/x.jsonl", json_lines({"text": "t"}))
         assert texts(read(tmp_path, id_from="line", id_prefix="p/")) == [("p/a/x.jsonl:1", "t")]
 
+    @pytest.mark.parametrize("given", ["news", "./news/../news", "news/*", "news/a.txt", "link", "."])
+    def test_those_of_the_path_are_the_same_however_the_file_is_named(self, tmp_path, monkeypatch, given):
+        (tmp_path / "news").mkdir()
+        (tmp_path / "link").symlink_to("news")
+        write(tmp_path / "news" / "a.txt", b"t")
+        monkeypatch.chdir(tmp_path)
+        assert texts(read(given, id_from="path")) == [(str(tmp_path.resolve() / "news" / "a.txt"), "t")]
+
     @pytest.mark.parametrize("name", DATA)
     def test_the_same_text_has_the_same_id_wherever_it_comes_from(self, tmp_path, name):
         # Known for good: ids are stored.
@@ -234,7 +242,7 @@ class TestIds:
             InputOptions(id_from="text", fingerprint_field="f")
 
     def test_ids_from_anything_else_are_refused(self):
-        with pytest.raises(UsageError, match="no ids from 'url': `id_from` is one of field, line, text"):
+        with pytest.raises(UsageError, match=r"no ids from 'url': .* one of field, line, path, text"):
             InputOptions(id_from="url")  # type: ignore[arg-type]
 
 
