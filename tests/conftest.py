@@ -69,10 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """One process runs all tests on one HBase, on Spark or in the browser, and starts it."""
-    for mark in TOGETHER:
-        if item.get_closest_marker(mark):
-            item.add_marker(pytest.mark.xdist_group(mark))
+    """One process runs all tests on one HBase, on Spark or in the browser, and starts it; where they need
+    two of these, the process of the first."""
+    if groups := [mark for mark in TOGETHER if item.get_closest_marker(mark)]:
+        item.add_marker(pytest.mark.xdist_group(groups[0]))
     if item.get_closest_marker("spark"):
         for warning in OF_PYSPARK:
             item.add_marker(pytest.mark.filterwarnings(f"ignore:{warning}"))

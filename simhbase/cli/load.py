@@ -63,16 +63,17 @@ Examples:
 )
 @click.option(
     "--via",
-    type=click.Choice(["hfiles"]),
+    type=click.Choice(["hfiles", "hfile-input"]),
     hidden=True,
-    help="Load into HBase by files that its own tools make and load, past gateways and write-ahead logs.",
+    help="hfiles: load into HBase by files that its own tools make and load, past gateways and write-ahead "
+    "logs; hfile-input: the same of a FOLDER of rows that Spark has made for it.",
 )
 @click.option(
     "--work-folder",
     metavar="FOLDER | URI",
     hidden=True,
-    help="With --via hfiles: folder for its files, which HBase's tools can read, or hdfs://...; about 2 kB a "
-    "document. [default: TMPDIR]",
+    help="With --via: folder for its files, which HBase's tools can read, or hdfs://...; about 2 kB a "
+    "document. [default: TMPDIR, with hfile-input FOLDER]",
 )
 @output_option("--unique", "With --unique-only: file for the documents that were stored. " + UNIQUE_LINES)
 @output_option(
@@ -89,7 +90,7 @@ def load(
     ids_are_unique: bool,
     name: str | None,
     lock_wait: int,
-    via: Literal["hfiles"] | None,
+    via: Literal["hfiles", "hfile-input"] | None,
     work_folder: str | None,
     unique: Path | None,
     duplicates: Path | None,
@@ -106,7 +107,8 @@ def load(
     options, and ends with the same rows and files. `simhbase loads` lists them. With --lock-wait 2h it waits
     so long while another process writes to the store. With many millions of ids, --ids-are-unique spares the
     search for repeated ones. With --via hfiles millions of documents go into HBase by files that HBase's own
-    tools make, in --work-folder FOLDER: docs/hbase.md has more of it.
+    tools make, in --work-folder FOLDER: docs/hbase.md has more of it. With --via hfile-input FOLDER is what
+    Spark has made of documents for that (docs/spark.md).
     """
     report = load_documents(
         or_stdin(inputs),

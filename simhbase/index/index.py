@@ -387,6 +387,11 @@ class Index:
         hidden = self.hidden()
         return self._reader if hidden is self._reader.hidden else replace(self._reader, hidden=hidden)
 
+    @property
+    def tables_digest(self) -> str:
+        """Tells the tables from others that are made anew under the same names."""
+        return self._stored.digest
+
     def require_own_tables(self) -> None:
         """Raises ProfileMismatch where the tables were dropped and made anew since they were opened, and
         TablesMissing where they were dropped. Every operation looks now and then, and after an error."""

@@ -17,12 +17,14 @@ import re
 import shlex
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import orjson
 
-from simhbase.errors import StoreBusy, UsageError
+from simhbase.errors import SimhbaseError, StoreBusy, UsageError
 from simhbase.index.owner import Owner
 from simhbase.index.writer import now
 from simhbase.logs import logger
@@ -252,6 +254,22 @@ class Manifest:
         """This process runs the load no longer."""
         self.state.owner.end()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The load has done all, or is stopped by an error, and this process runs it no longer."""
+        try:
+            if error is None:
+                self.finish()
+            else:
+                with suppress(SimhbaseError):  # the store may be what failed
+                    self.stop(_reason(error))
+        finally:
+            self.release()
+
     def remove(self) -> None:
         """Nothing is noted any more."""
         self._meta.delete([self._key])
@@ -267,6 +285,13 @@ def require_name(name: str) -> None:
 def forgetting(name: str) -> str:
     """The command that forgets a load."""
     return f"simhbase loads forget {shlex.quote(name)}"
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    first, *_ = str(error).splitlines() or [type(error).__name__]
+    return first.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
 
 
 def _claimed(before: LoadState | None, name: str, task: str) -> LoadState:

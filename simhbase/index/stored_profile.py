@@ -7,6 +7,7 @@ machine's pipeline makes of twenty fixed texts with what the creator's did."""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import zlib
 from collections.abc import Mapping
@@ -133,6 +134,11 @@ class StoredProfile:
     probes: list[str | None]
     software: Mapping[str, str]
     row: bytes = b""
+
+    @property
+    def digest(self) -> str:
+        """Tells the tables from others that are made anew under the same names."""
+        return hashlib.blake2b(self.row, digest_size=16).hexdigest()
 
     def require_in(self, store: Store) -> None:
         """Raises ProfileMismatch where the store's tables were made anew since this was read from it, and

@@ -12,7 +12,6 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -30,7 +29,7 @@ from simhbase.corpus.record import Chunk, Raw, Record, Reject
 from simhbase.corpus.remote import public_name
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.sources import STDIN, Sources
-from simhbase.errors import BadInput, SimhbaseError
+from simhbase.errors import BadInput
 from simhbase.index import Index
 from simhbase.index.manifests import Manifest, Manifests
 from simhbase.jobs.kept_out import KeptOut
@@ -295,28 +294,13 @@ class Checkpoints:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._manifest is None:
-            return
-        try:
-            if error is None:
-                self._manifest.finish()
-            else:
-                with suppress(SimhbaseError):  # the store may be what failed
-                    self._manifest.stop(_reason(error))
-        finally:
-            self._manifest.release()
+        if self._manifest is not None:
+            self._manifest.__exit__(kind, error, trace)
 
 
 def _kept(files: Mapping[str, OutputFile | None]) -> dict[str, tuple[int, int]]:
     kept = {name: file.checkpoint() for name, file in files.items() if file}
     return {name: (each.size, each.crc) for name, each in kept.items()}
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
-    first, *_ = str(error).splitlines() or [type(error).__name__]
-    return first.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
 
 
 def _without_page(item: Raw | Reject) -> Raw | Reject:

@@ -17,6 +17,7 @@ import hashlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +32,7 @@ from simhbase.index import Index
 from simhbase.index.vacuum import LEAST_GRACE
 from simhbase.index.writer import Batch, HintingWriter, Step, known, now
 from simhbase.model import AddReport
+from simhbase.stores.base import Store
 from simhbase.stores.hbase import HBaseStore
 from simhbase.stores.hbase.hfiles import HFiles
 from simhbase.stores.hbase.schema import INDEX
@@ -41,6 +43,7 @@ ROUND = 20_000_000  # documents handed over together: each takes about 2 kB of d
 PLANNED_AT_ONCE = 32_768  # documents whose rows are made together
 MOST_AGE = LEAST_GRACE // 2  # seconds
 SAMPLED = 100  # documents of a round that are looked up afterwards
+IF_SLOW = "Run the same command again; if it is as slow, with fewer documents at a time"
 HINTS = ("obsolete", "fingerprints", INDEX)
 
 
@@ -116,6 +119,11 @@ class HFileLoad:
         return report
 
 
+def holds_documents(store: Store) -> bool:
+    """Whether there is any: a first load asks nobody for each of its documents."""
+    return any(map(len, store.records("documents").iterate()))
+
+
 class _Round:
     """Rows of documents that are handed over together."""
 
@@ -142,8 +150,7 @@ class _Round:
 
     def write(self, batches: Iterator[Batch], alive: Callable[[], object]) -> AddReport:
         """Writes the rows of documents to files; what will have become of them."""
-        # A first load asks nobody for each of its documents.
-        has_documents = any(map(len, self._index.store.records("documents").iterate()))
+        has_documents = holds_documents(self._index.store)
         report = AddReport()
         for batch in batches:
             plan = self._writer.plan(batch, self._version, has_documents=has_documents)
@@ -169,25 +176,37 @@ class _Round:
 
     def hand_over(self) -> None:
         """All of it is in the store when it returns."""
+        handover = Handover(self._index, self._version, self._begun, IF_SLOW, self._clock)
         for rows in self._rows.values():
-            self._hfiles.hand_over(rows, self._require_fresh)
-        self._look_up()
+            self._hfiles.hand_over(rows, handover.require_fresh)
+        handover.look_up(self._samples)
 
-    def _require_fresh(self) -> None:
+
+@dataclass(frozen=True)
+class Handover:
+    """What is looked at before rows are loaded, and afterwards. version: of their documents; begun: when the
+    making of these rows did, in milliseconds since 1970; if_old: what to do where that is too long ago."""
+
+    index: Index
+    version: int
+    begun: int
+    if_old: str
+    clock: Callable[[], int] = now
+
+    def require_fresh(self) -> None:
         """Raises StoreFailed where vacuum might take the rows for old, ProfileMismatch and TablesMissing
         where they were made for other tables."""
-        if (age := self._clock() - self._begun) > MOST_AGE * 1000:
+        if (age := self.clock() - self.begun) > MOST_AGE * 1000:
             raise StoreFailed(
                 f"the rows of this load were made {age / 3_600_000:.1f} hours ago: vacuum might remove what "
-                "is loaded now. What was loaded does no harm. Run the same command again; if it is as slow, "
-                "with fewer documents at a time"
+                f"is loaded now. What was loaded does no harm. {self.if_old}"
             )
-        self._index.require_own_tables()
+        self.index.require_own_tables()
 
-    def _look_up(self) -> None:
+    def look_up(self, samples: Sequence[str]) -> None:
         """Raises StoreFailed where lookups do not find some of the documents."""
-        ids = random.sample(self._samples, min(len(self._samples), SAMPLED))
-        lookups = zip(ids, self._index.find_ids(ids), strict=True)
+        ids = random.sample(samples, min(len(samples), SAMPLED))
+        lookups = zip(ids, self.index.find_ids(ids), strict=True)
         lost = [
             document
             for document, found in lookups
@@ -196,8 +215,8 @@ class _Round:
         # Somebody may have deleted or moved one meanwhile.
         lost = [
             document
-            for document, each in zip(lost, known(self._index.store, lost), strict=True)
-            if each is None or each.version == self._version
+            for document, each in zip(lost, known(self.index.store, lost), strict=True)
+            if each is None or each.version == self.version
         ]
         if lost:
             raise StoreFailed(

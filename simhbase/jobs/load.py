@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar
 from simhbase.corpus.csv_output import unique_file
 from simhbase.corpus.inputs import Inputs, opened
 from simhbase.corpus.outputs import OutputBusy, OutputFile, PartDiffers, duplicate_line, unique_line
-from simhbase.corpus.record import Record
+from simhbase.corpus.record import InputOptions, Record
 from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.trim import unique_trim, without_content
@@ -86,7 +86,7 @@ def load(
     evidence: str | Path | None = None,
     name: str | None = None,
     lock_wait: float = 0,
-    via: Literal["hfiles"] | None = None,
+    via: Literal["hfiles", "hfile-input"] | None = None,
     work_folder: str | Path | None = None,
 ) -> LoadReport:
     """Fingerprints documents and stores them; one whose id is stored already is replaced.
@@ -109,7 +109,9 @@ def load(
     via: "hfiles" loads into HBase by files that HBase's own tools make and load, past its gateways and
     write-ahead logs: for millions of documents, and not with `unique_only`; docs/hbase.md says more.
     work_folder: where these tools can read, a folder or a URI such as hdfs://...; by default the system's
-    folder for what is temporary. It takes about 2 kB a document.
+    folder for what is temporary. It takes about 2 kB a document. "hfile-input": `inputs` is one folder, or
+    its URI, of rows that `simhbase.jobs.spark.hfile_input` has made for that, and nothing else is told; its
+    work_folder is by default within it.
 
     Raises UsageError for what does not go together, before anything is read; StoreBusy where another process
     runs the load; UsageError also where the inputs of a named load have changed since it was stopped;
@@ -117,6 +119,9 @@ def load(
     do not exist in HBase.
     """
     inputs = Inputs.of(inputs)
+    if via == "hfile-input":
+        others = [unique_only, min_similarity, ids_are_unique, unique, duplicates, evidence, name]
+        return _load_hfile_input(inputs, store, profile, lock_wait, work_folder, has_others=any(others))
     inputs = replace(inputs, options=replace(inputs.options, whole_rows=bool(unique)))
     files = {"rejects": inputs.rejects, "unique": unique, "duplicates": duplicates, "evidence": evidence}
     task = Task(
@@ -156,6 +161,54 @@ def load(
     return replace(report, seconds=round(monotonic() - start, 3))
 
 
+def _load_hfile_input(
+    inputs: Inputs,
+    store: str,
+    profile: Profile | Mapping[str, object] | None,
+    lock_wait: float,
+    work_folder: str | Path | None,
+    *,
+    has_others: bool,
+) -> LoadReport:
+    """What became of documents whose rows have been made elsewhere."""
+    if has_others or inputs.rejects or inputs.options != InputOptions():
+        raise UsageError(
+            "`via='hfile-input'` loads rows that are made already: leave out what says how documents are "
+            "read, which are kept, and where they are listed"
+        )
+    _require_hbase(store, "hfile-input")
+    if len(inputs.paths) != 1:
+        raise UsageError("`via='hfile-input'` loads the rows in one folder: name that")
+    from simhbase.jobs.hfile_input import load_hfile_input  # the client of HBase takes time to load
+
+    start = monotonic()
+    patience = _Patience(lock_wait, inputs.watcher)
+    with open_index(store) as index:
+        index.profile.require(given_parameters(profile))
+        (folder,) = inputs.paths
+        done = patience.wait_for(lambda: load_hfile_input(index, folder, work_folder, inputs.watcher))
+    loaded = done.added + done.moved + done.unchanged
+    return LoadReport(
+        documents=loaded + done.rejected,
+        loaded=loaded,
+        added=done.added,
+        moved=done.moved,
+        unchanged=done.unchanged,
+        duplicates=0,
+        rejected=done.rejected,
+        unreadable_sources=0,
+        seconds=round(monotonic() - start, 3),
+        sources=(),
+        largest=(),
+        counts=Counts(parsed=loaded, rejected=done.rejected),
+    )
+
+
+def _require_hbase(store: str, via: str) -> None:
+    if not store.startswith("hbase:"):
+        raise UsageError(f"`via={via!r}` loads into HBase: leave it out for other stores")
+
+
 def _require_fitting(task: Task, name: str | None) -> None:
     """Raises UsageError for what does not go together, OutputFailed for outputs that cannot be written."""
     said_of_unique = [task.files[option] for option in ("unique", "duplicates", "evidence")]
@@ -185,11 +238,11 @@ class _Route:
 
     def require_fitting(self, store: str, task: Task) -> None:
         if self.via not in (None, "hfiles"):
-            raise UsageError(f"no `via` {self.via!r}: there is 'hfiles'")
+            raise UsageError(f"no `via` {self.via!r}: there are 'hfiles' and 'hfile-input'")
         if self.via is None and self.work_folder is not None:
             raise UsageError("`work_folder` is for the files of `via='hfiles'`: it needs that")
-        if self.via is not None and not store.startswith("hbase:"):
-            raise UsageError("`via='hfiles'` loads into HBase: leave it out for other stores")
+        if self.via is not None:
+            _require_hbase(store, self.via)
         if self.via is not None and task.unique_only:
             raise UsageError(
                 "`via='hfiles'` and `unique_only=True` do not go together: documents that are put aside are "

@@ -1,7 +1,14 @@
 """The examples of docs/spark.md do what it shows."""
 
+import shlex
+from contextlib import closing
+
 import pytest
 
+from simhbase.index.stored_profile import write_profile
+from simhbase.profile import Profile
+from simhbase.stores import open_store
+from simhbase.stores.hbase.tools import VARIABLE
 from tests.examples import ROOT, Reader, blocks, page
 
 LANGUAGES = {f"{name} spark": name for name in ("sh", "console", "python")}
@@ -18,3 +25,20 @@ def test_examples_do_what_the_page_shows(spark, tmp_path):
     assert len(examples) == 3
     for language, block in examples:
         reader.follow(LANGUAGES[language], block)
+
+
+@pytest.mark.full
+@pytest.mark.hbase
+@pytest.mark.spark
+def test_rows_for_hbase_are_made_and_loaded_as_the_page_shows(hbase, tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    reader = Reader(tmp_path)
+    url = hbase.empty_store("shown")
+    with closing(open_store(url, "write")) as store:
+        write_profile(store, Profile())
+    reader.variables = {"SIMHBASE_STORE": url, VARIABLE: shlex.join(hbase.command("run"))}
+    shown = list(blocks(page("docs/spark.md")))
+    (articles,) = [block for language, block in shown if language == "sh spark"]
+    (loading,) = [block for language, block in shown if language == "console spark hbase"]
+    reader.follow("sh", articles)
+    reader.follow("console", loading)

@@ -1,16 +1,13 @@
 """SequenceFiles for HBase's Import, by the bytes that Hadoop reads."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simhbase.stores.hbase.sequencefile import MARKED_RECORDS, SequenceFile, header, read_keys, records
+from tests.sequencefile import read
 
 SYNC = bytes(range(0xA0, 0xB0))
-INT = 4
 ROWS = st.lists(st.tuples(st.binary(min_size=1, max_size=300), st.binary(max_size=300)), max_size=20)
 TIMES = st.integers(0, 2**63 - 1)
 
@@ -58,7 +55,7 @@ def test_a_record_with_a_value():
 @given(ROWS, TIMES)
 def test_what_is_put_can_be_read(tmp_path_factory, rows, time):
     path = tmp_path_factory.mktemp("rows") / "part"
-    file = SequenceFile(path, b"d")
+    file = SequenceFile(path.open("wb"), b"d")
     file.put(rows, time)
     file.close()
     assert sorted(read(path)) == sorted((key, b"d", time, value) for key, value in rows)
@@ -67,59 +64,10 @@ def test_what_is_put_can_be_read(tmp_path_factory, rows, time):
 
 def test_many_rows_have_marks_between_them(tmp_path):
     keys = np.arange(13 * (2 * MARKED_RECORDS + 1), dtype=np.uint32).astype(np.uint8).reshape(-1, 13)
-    file = SequenceFile(tmp_path / "part", b"i")
+    file = SequenceFile((tmp_path / "part").open("wb"), b"i")
     file.put_keys(keys, 5)
     file.close()
     assert list(read_keys(tmp_path / "part")) == [key.tobytes() for key in keys]
     content = (tmp_path / "part").read_bytes()
     sync = content[len(header(SYNC)) - len(SYNC) : len(header(SYNC))]
     assert content.count(b"\xff\xff\xff\xff" + sync) == 3
-
-
-def read(path: Path) -> Iterator[tuple[bytes, bytes, int, bytes]]:
-    """Row, family, time and value of each record, as Hadoop's classes read them."""
-    content = path.read_bytes()
-    place = len(header(SYNC))
-    sync = content[place - len(SYNC) : place]
-    while place < len(content):
-        if content[place : place + INT] == b"\xff\xff\xff\xff":
-            assert content[place + INT : place + INT + len(sync)] == sync
-            place += INT + len(sync)
-            continue
-        size = int.from_bytes(content[place : place + INT])
-        key_size = int.from_bytes(content[place + INT : place + 2 * INT])
-        place += 2 * INT
-        key, value = content[place : place + key_size], content[place + key_size : place + size]
-        place += size
-        assert int.from_bytes(key[:INT]) == len(key) - INT
-        length, rest = varint(value)
-        assert length == len(rest)
-        (cell,) = fields(rest).values()
-        assert isinstance(cell, bytes)
-        row, family, qualifier, time, kind, stored = fields(cell).values()
-        assert (row, qualifier, kind) == (key[INT:], b"", 4)
-        yield row, family, time, stored  # type: ignore[misc]
-
-
-def fields(message: bytes) -> dict[int, bytes | int]:
-    """The fields of a message of Protocol Buffers, in their order."""
-    found: dict[int, bytes | int] = {}
-    while message:
-        tag, message = varint(message)
-        number, message = varint(message)
-        if tag & 7 == 2:
-            found[tag >> 3], message = message[:number], message[number:]
-        else:
-            found[tag >> 3] = number
-    assert list(found) == sorted(found)
-    return found
-
-
-def varint(message: bytes) -> tuple[int, bytes]:
-    number = shift = 0
-    for place, byte in enumerate(message):
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return number, message[place + 1 :]
-    raise AssertionError("no end")

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-from pyspark.sql.types import AtomicType
 
-from simhbase.errors import UsageError
 from simhbase.jobs.comparison import Comparison
 from simhbase.jobs.representative import preference
 from simhbase.jobs.spark.columns import Columns
 from simhbase.jobs.spark.components import COMPONENT, verified_by, with_components
+from simhbase.jobs.spark.documents import PLACE, order_of, without_repeats
 from simhbase.jobs.spark.fingerprints import (
     ID,
     IDENTITY,
@@ -28,17 +27,15 @@ from simhbase.jobs.spark.fingerprints import (
     fingerprinted,
     id_of,
     text_of,
-    type_of,
 )
 from simhbase.jobs.spark.grouping import DISTANCE, GROUPED, KEY, REPRESENTATIVE, SIMILARITY, Grouping
 from simhbase.jobs.spark.preferred import NUMBER, WORDS, most_preferred_first, values_of, with_numbers
 from simhbase.profile import Profile
 
-PLACE, DIGEST, GROUP = "place", "place.digest", "group"
+DIGEST, GROUP = "place.digest", "group"
 _OWN_PLACE = "__simhbase_place"  # among the columns of somebody else
 _NUMBER = "__number"
 _DIGEST_BYTES = 16
-REPEATED = "the same id came before"
 
 
 @dataclass(frozen=True)
@@ -115,11 +112,11 @@ def dedup(
     """
     comparison, least = Comparison.exact(profile, min_similarity)
     preferred = preference(keep, date_column)
-    rows = _Rows(df, id_of(df, id_column), text_of(df, text_column), _order_of(df, order_column))
+    rows = _Rows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
     columns = Columns.of(comparison.profile)
     read = rows.read(values_of(df, rows.text, preferred))
     found = with_numbers(fingerprinted(read, comparison.profile, verified_by(comparison)))
-    documents = _without_repeats(found).persist()
+    documents = without_repeats(found).persist()
     accepted = documents.where(F.col(REASON).isNull())
     accepted = accepted.withColumn(KEY, F.col(DIGEST) if least else F.concat(*columns.names))
     order = [*most_preferred_first(accepted, preferred), F.col(PLACE)]
@@ -163,23 +160,6 @@ class _Rows:
         places = answers.where(F.col(ID) == F.col(REPRESENTATIVE)).select(F.col(PLACE).alias(_OWN_PLACE))
         rows = self.df.withColumn(_OWN_PLACE, self.place)
         return rows.join(places, _OWN_PLACE, "left_semi").dropDuplicates([_OWN_PLACE]).drop(_OWN_PLACE)
-
-
-def _order_of(df: DataFrame, name: str | None) -> list[Column]:
-    """The column of the input's order. Raises UsageError for one that has none."""
-    if name is None:
-        return []
-    kind = type_of(df, name, "order_column")
-    if not isinstance(kind, AtomicType):
-        raise UsageError(f"`order_column={name!r}` is {kind.simpleString()}, which has no order")
-    return [F.col(name).alias("order")]
-
-
-def _without_repeats(found: DataFrame) -> DataFrame:
-    """The same with a reason to reject all documents of one id but the first that has a fingerprint."""
-    number = F.row_number().over(Window.partitionBy(ID, REASON).orderBy(PLACE))
-    repeated = F.col(REASON).isNull() & (number > 1)
-    return found.withColumn(REASON, F.when(repeated, F.lit(REPEATED)).otherwise(F.col(REASON)))
 
 
 def _firsts(accepted: DataFrame, order: list[Column]) -> DataFrame:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import cast
 
@@ -73,7 +74,7 @@ class Rows:
     def _open_file(self) -> SequenceFile:
         if self._file is None:
             self.path.parent.mkdir(parents=True)
-            self._file = SequenceFile(self.path, self._family)
+            self._file = SequenceFile(self.path.open("wb"), self._family)
         return self._file
 
     def close(self) -> None:
@@ -81,6 +82,21 @@ class Rows:
         if self._file is not None:
             with writing(self.path.parent):
                 self._file.close()
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """SequenceFiles of rows of a table, all different, whose cells have one time.
+
+    uri: the folder where HBase's tools find them; paths: the files on this machine, asked where rows are
+    looked for one by one.
+    """
+
+    table: str
+    time: int
+    rows: int
+    uri: str
+    paths: Callable[[], Iterable[Path]]
 
 
 class HFiles:
@@ -139,53 +155,65 @@ class HFiles:
         raise. Raises StoreFailed where they cannot be brought there, and what a read raises."""
         rows.close()
         if rows.expected:
-            self._load(rows, require)
-            for kind in (_ROWS, _HFILES):
-                self._folder.remove(f"{kind}/{rows.table}", self._tools)
+            name = f"{_ROWS}/{rows.table}"
+            self._folder.publish(name, self._tools)
+            uri = self._folder.uri(name)
+            files = RowFiles(rows.table, rows.time, rows.expected, uri, lambda: [rows.path])
+            self.hand_over_files(files, require)
+            self._folder.remove(name, self._tools)
 
-    def _load(self, rows: Rows, require: Callable[[], object]) -> None:
-        self._folder.publish(f"{_ROWS}/{rows.table}", self._tools)
+    def files(self, table: str, time: int, rows: int, uri: str) -> RowFiles:
+        """So many rows for a table that somebody else has written to the files of a folder, which stay."""
+        return RowFiles(table, time, rows, uri, lambda: self.fetched(uri).glob("part-*"))
+
+    def fetched(self, uri: str) -> Path:
+        """A file or folder on this machine, or a copy of it here."""
+        return self._folder.fetched(uri, self._tools)
+
+    def hand_over_files(self, files: RowFiles, require: Callable[[], object]) -> None:
+        """The same of rows that are in files already."""
         for attempt in range(1, ATTEMPTS + 1):
-            problem = self._attempt(rows, require)
+            problem = self._attempt(files, require)
             if problem is None:
+                self._folder.remove(f"{_HFILES}/{files.table}", self._tools)
                 return
             if attempt < ATTEMPTS:
                 self._note(f"new HFiles are made: {problem}")
         raise StoreFailed(
-            f"loading {rows.expected:,} rows into {self._name(rows)} failed {ATTEMPTS} times: {problem}. "
+            f"loading {files.rows:,} rows into {self._name(files.table)} failed {ATTEMPTS} times: {problem}. "
             "What was loaded does no harm: run the same command again"
         )
 
-    def _attempt(self, rows: Rows, require: Callable[[], object]) -> str | None:
+    def _attempt(self, files: RowFiles, require: Callable[[], object]) -> str | None:
         """Makes HFiles, loads them and counts; what went wrong with that, None where nothing did."""
-        name, hfiles = self._name(rows), f"{_HFILES}/{rows.table}"
+        name, hfiles = self._name(files.table), f"{_HFILES}/{files.table}"
         self._folder.remove(hfiles, self._tools)
-        borders = self._store.region_starts(rows.table)
+        borders = self._store.region_starts(files.table)
         self._tools.run(
             f"making HFiles for {name}",
-            f"import-{rows.table}",
+            f"import-{files.table}",
             tools.IMPORT,
             *self._job_options(),
             f"-Dimport.bulk.output={self._folder.uri(hfiles)}",
             name,
-            self._folder.uri(f"{_ROWS}/{rows.table}"),
+            files.uri,
         )
-        if self._store.region_starts(rows.table) != borders:
+        if self._store.region_starts(files.table) != borders:
             return f"regions of {name} were split or merged meanwhile"
         require()
         try:
             doing = f"loading HFiles into {name}"
-            self._tools.run(doing, f"load-{rows.table}", tools.BULK_LOAD, self._folder.uri(hfiles), name)
+            self._tools.run(doing, f"load-{files.table}", tools.BULK_LOAD, self._folder.uri(hfiles), name)
         except ToolFailed as error:
             return str(error)
-        if rows.expected > LOOKED_FOR and self._count_of(rows) == rows.expected:
+        if files.rows > LOOKED_FOR and self._count_of(files) == files.rows:
             return None
-        missing = self._missing(rows)
-        return f"{missing:,} of {rows.expected:,} rows of {name} are missing" if missing else None
+        missing = self._missing(files)
+        return f"{missing:,} of {files.rows:,} rows of {name} are missing" if missing else None
 
-    def _count_of(self, rows: Rows) -> int:
+    def _count_of(self, files: RowFiles) -> int:
         """How many rows of the table have cells of their time."""
-        return self._count(self._name(rows), {"starttime": rows.time, "endtime": rows.time + 1})
+        return self._count(self._name(files.table), {"starttime": files.time, "endtime": files.time + 1})
 
     def _count(self, name: str, options: Mapping[str, object]) -> int:
         """How many rows of a table the tool counts with these options."""
@@ -200,13 +228,13 @@ class HFiles:
         found = re.findall(r"^\s*ROWS=(\d+)", counted, re.MULTILINE)
         return int(found[-1]) if found else 0  # a counter that was not counted up is not shown
 
-    def _missing(self, rows: Rows) -> int:
+    def _missing(self, files: RowFiles) -> int:
         """How many rows are not there with this time or a later one: each is looked for."""
-        keys = read_keys(rows.path)
+        keys = chain.from_iterable(map(read_keys, files.paths()))
         missing = 0
         while some := list(islice(keys, LOOKED_FOR_AT_ONCE)):
             self._tools.alive()
-            missing += int(np.count_nonzero(self._times(rows.table, some) < rows.time))
+            missing += int(np.count_nonzero(self._times(files.table, some) < files.time))
         return missing
 
     def _times(self, table: str, keys: Sequence[bytes]) -> NDArray[np.int64]:
@@ -216,8 +244,8 @@ class HFiles:
         cells = self._store.records(cast(RecordTable, table)).get(keys)
         return np.array([-1 if cell is None else cell.version for cell in cells], dtype=np.int64)
 
-    def _name(self, rows: Rows) -> str:
-        return self._store.table(rows.table).name
+    def _name(self, table: str) -> str:
+        return self._store.table(table).name
 
     def _job_options(self) -> list[str]:
         """Where jobs put what they need meanwhile, and, where they run in one process, how many threads work

@@ -22,6 +22,7 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,13 +80,26 @@ def _varint(number: int) -> bytes:
     return bytes(found)
 
 
-class SequenceFile:
-    """A file of rows of one column family, in any order, that is written. Raises OSError."""
+class Output(Protocol):
+    """Takes bytes."""
 
-    def __init__(self, path: Path, family: bytes) -> None:
+    def write(self, content: bytes, /) -> object:
+        """Takes the next."""
+
+    def close(self) -> object:
+        """No more come."""
+
+
+class SequenceFile:
+    """A file of rows of one column family, in any order, that is written. Raises OSError.
+
+    file: open for writing bytes, of any file system; it is closed with this.
+    """
+
+    def __init__(self, file: Output, family: bytes) -> None:
         self._family = family
         self._sync = secrets.token_bytes(SYNC_BYTES)
-        self._file = path.open("wb")
+        self._file = file
         self._file.write(header(self._sync))
 
     def put_keys(self, keys: NDArray[np.uint8], time: int) -> None:

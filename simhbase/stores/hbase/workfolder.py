@@ -12,7 +12,7 @@ from tempfile import gettempdir
 from simhbase.errors import StoreFailed
 from simhbase.stores.hbase.tools import FILES, Tools
 
-_LOCAL = "file://"
+LOCAL = "file://"
 
 
 class WorkFolder:
@@ -25,10 +25,10 @@ class WorkFolder:
 
     def __init__(self, where: str | None, name: str) -> None:
         where = where or gettempdir()
-        is_remote = "://" in where and not where.startswith(_LOCAL)
+        is_remote = "://" in where and not where.startswith(LOCAL)
         # Tools that a killed run has left may still write to its own.
         run = token_hex(4)
-        self._top = Path(gettempdir() if is_remote else where.removeprefix(_LOCAL)).resolve() / name
+        self._top = Path(gettempdir() if is_remote else where.removeprefix(LOCAL)).resolve() / name
         self._remote_top = f"{where.rstrip('/')}/{name}" if is_remote else None
         self._remote = f"{self._remote_top}/{run}" if is_remote else None
         self.local = self._top / run
@@ -39,14 +39,24 @@ class WorkFolder:
 
     def uri(self, name: str) -> str:
         """Where the tools find what has this name."""
-        return f"{self._remote or f'{_LOCAL}{self.local}'}/{name}"
+        return f"{self._remote or f'{LOCAL}{self.local}'}/{name}"
 
     def publish(self, name: str, tools: Tools) -> None:
         """Makes a folder visible to the tools."""
         if self._remote:
             doing, parent = f"copying files to {self._remote}", self.uri(name).rpartition("/")[0]
             tools.run(doing, "mkdir", FILES, "-mkdir", "-p", parent)
-            tools.run(doing, "put", FILES, "-put", f"{_LOCAL}{self.local / name}", parent)
+            tools.run(doing, "put", FILES, "-put", f"{LOCAL}{self.local / name}", parent)
+
+    def fetched(self, uri: str, tools: Tools) -> Path:
+        """What is at a URI, a copy of it where this process cannot read it there."""
+        if uri.startswith(LOCAL):
+            return Path(uri.removeprefix(LOCAL))
+        copy = self.local / "fetched" / uri.rpartition("/")[2]
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.parent.mkdir(exist_ok=True)
+        tools.run(f"copying {uri} to {copy.parent}", "get", FILES, "-get", uri, f"{LOCAL}{copy}")
+        return copy
 
     def remove(self, name: str, tools: Tools) -> None:
         """Removes a folder, that of the tools as well, if it is there."""

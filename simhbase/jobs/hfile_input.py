@@ -1,0 +1,145 @@
+"""Rows of documents that others have made (Spark, for instance) as files for HBase's tools: into HBase.
+
+A folder holds the rows of each table as SequenceFiles, TABLE/part-NUMBER, and the manifest, written last,
+which says what they are. They are made as `HFileLoad` makes its own, all with one version, and handed over
+in the same order and with the same care. The folder stays: whoever loads it again changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import cast
+
+import orjson
+
+from simhbase.corpus.watcher import Watcher
+from simhbase.errors import BadInput, ProfileMismatch, StoreFailed
+from simhbase.index import Index
+from simhbase.index.manifests import Manifests
+from simhbase.jobs.hfiles import HINTS, Handover
+from simhbase.stores.hbase import HBaseStore
+from simhbase.stores.hbase.hfiles import HFiles
+from simhbase.stores.hbase.tools import hbase_command
+from simhbase.stores.hbase.workfolder import LOCAL, WorkFolder
+
+MANIFEST, FORMAT = "manifest.json", 1
+IF_OLD = (
+    "Make the rows anew, in another folder, and load these; if that is as slow, of fewer documents at a time"
+)
+COUNTED = ("added", "moved", "unchanged", "rejected")
+TABLES = (*HINTS, "documents")  # in the order in which they are handed over
+
+
+@dataclass(frozen=True)
+class RowsOfTable:
+    """How many different rows a table gets, and the time of their cells."""
+
+    rows: int
+    time: int
+
+
+@dataclass(frozen=True)
+class HFileInput:
+    """What the rows in a folder are.
+
+    store, tables_digest: the tables that they were made for; version: of the documents; begun: when their
+    making did, both in milliseconds since 1970. added, moved, unchanged, rejected: what becomes of the
+    documents; samples: ids of some; tables: by name, without those that get nothing.
+    """
+
+    store: str
+    tables_digest: str
+    version: int
+    begun: int
+    added: int
+    moved: int
+    unchanged: int
+    rejected: int
+    samples: tuple[str, ...]
+    tables: Mapping[str, RowsOfTable]
+
+    def encode(self) -> bytes:
+        """The manifest."""
+        return orjson.dumps({"format": FORMAT, **asdict(self)}, option=orjson.OPT_INDENT_2)
+
+    @staticmethod
+    def decode(content: bytes, folder: str) -> HFileInput:
+        """The same of a manifest in a folder. Raises BadInput where it is none that this version writes."""
+        try:
+            found = orjson.loads(content)
+            if found.pop("format") != FORMAT:
+                raise BadInput(f"{folder} was made by another version of simhbase: make it anew by this one")
+            tables = {name: RowsOfTable(**rows) for name, rows in found.pop("tables").items()}
+            return HFileInput(**found | {"samples": tuple(found["samples"]), "tables": tables})
+        except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+            raise BadInput(
+                f"{folder}/{MANIFEST} is no manifest of rows for HBase: name the folder that "
+                "simhbase.jobs.spark.hfile_input has written"
+            ) from error
+
+
+def load_hfile_input(
+    index: Index, folder: str, work_folder: str | Path | None, watcher: Watcher
+) -> HFileInput:
+    """Loads the rows in a folder into the store they were made for, by HBase's own tools; what they were.
+
+    folder: one of this machine, or a URI that HBase's tools read; work_folder: as of `load`, by default
+    within that folder, so that HFiles are in the same file system.
+
+    A load that was stopped is run again: cells have the time they were made with, so that what is loaded
+    twice is there once. Raises BadInput where there is no manifest; ProfileMismatch where the rows are those
+    of other tables; StoreBusy where another process loads the same folder; StoreFailed where a tool fails,
+    or the rows were made so long ago that it would be dangerous; UsageError where there are no tools.
+    """
+    uri = uri_of(folder)
+    _require_manifest(uri)
+    command = hbase_command()
+    digest = hashlib.blake2b(f"{index.store.url} {uri}".encode(), digest_size=8).hexdigest()
+    with Manifests(index.store).claim(f"{uri.rpartition('/')[2][:80]}-{digest[:8]}", digest) as manifest:
+        place = WorkFolder(str(work_folder or uri), f"simhbase-load-{digest}")
+        hfiles = HFiles(cast(HBaseStore, index.store), command, place, manifest.live, watcher.note)
+        try:
+            found = _handed_over(index, hfiles, uri)
+        except BaseException as error:
+            place.close(keeping_logs=isinstance(error, StoreFailed))
+            raise
+        place.close(keeping_logs=False)
+        manifest.change(counts={name: getattr(found, name) for name in COUNTED})
+    return found
+
+
+def _handed_over(index: Index, hfiles: HFiles, uri: str) -> HFileInput:
+    """What the rows in a folder are, all of which are in the store when it returns."""
+    found = HFileInput.decode(hfiles.fetched(f"{uri}/{MANIFEST}").read_bytes(), uri)
+    if found.tables_digest != index.tables_digest:
+        raise ProfileMismatch(
+            f"the rows in {uri} were made for the tables of {found.store} as these were then, which are not "
+            f"those of {index.store.url} now: make them anew for these"
+        )
+    handover = Handover(index, found.version, found.begun, IF_OLD)
+    handover.require_fresh()
+    hfiles.require()
+    for table in TABLES:
+        if rows := found.tables.get(table):
+            files = hfiles.files(table, rows.time, rows.rows, f"{uri}/{table}")
+            hfiles.hand_over_files(files, handover.require_fresh)
+    handover.look_up(found.samples)
+    hfiles.close()
+    return found
+
+
+def uri_of(folder: str) -> str:
+    """A folder as HBase's tools are told of it."""
+    return folder.rstrip("/") if "://" in folder else f"{LOCAL}{Path(folder).resolve()}"
+
+
+def _require_manifest(uri: str) -> None:
+    """Raises BadInput where a folder of this machine has none."""
+    if uri.startswith(LOCAL) and not Path(uri.removeprefix(LOCAL), MANIFEST).is_file():
+        raise BadInput(
+            f"{uri.removeprefix(LOCAL)} has no {MANIFEST}, which simhbase.jobs.spark.hfile_input writes when "
+            "all rows are there: name its folder, and see that it has ended well"
+        )

@@ -1,0 +1,240 @@
+"""Rows that Spark has made for a store in HBase, which its real tools load."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+import simhbase
+from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
+from simhbase.index import open_index
+from simhbase.index.stored_profile import write_profile
+from simhbase.index.writer import Batch, HintingWriter, now
+from simhbase.jobs import spark as jobs
+from simhbase.jobs.hfile_input import MANIFEST
+from simhbase.profile import Profile
+from simhbase.stores import open_store
+from simhbase.stores.hbase.tools import VARIABLE
+from tests.cluster import Cluster
+from tests.command_line import COMMAND, environment, run, texts
+from tests.content import content
+from tests.kept import rows_of, vacuumed
+from tests.sequencefile import read
+
+pytestmark = [pytest.mark.hbase, pytest.mark.spark]
+
+PROFILE = Profile()
+COLUMNS = "id string, text string"
+
+
+@pytest.fixture
+def tools(hbase: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, shlex.join(hbase.command("run")))
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")  # for so few rows
+
+
+def store(hbase: Cluster, prefix: str, profile: Profile = PROFILE) -> str:
+    url = hbase.empty_store(prefix)
+    with closing(open_store(url, "write")) as opened:
+        write_profile(opened, profile)
+    return url
+
+
+def rows_later(url: str) -> dict[str, object]:
+    """What a store holds after a vacuum long afterwards."""
+    with open_index(url) as index:
+        vacuumed(index.store, index.profile.index_scheme)
+        return rows_of(index.store)
+
+
+def frame(spark, documents: dict[str, str]):
+    return spark.createDataFrame(list(documents.items()), COLUMNS).repartition(3)
+
+
+def before_and_after() -> tuple[dict[str, str], dict[str, str]]:
+    """Documents of some ids, of which some are copies; what is left unchanged, moves and is new."""
+    contents = texts(60)
+    before = {f"{'long/' * (n % 3)}{n}": contents[n % 50] for n in range(300)}
+    moved = {f"long/{n}": contents[55] for n in range(1, 40, 3)}
+    return before, before | moved | {"new": contents[56], "deleted": contents[57], "ahead": contents[58]}
+
+
+def add(url: str, documents: dict[str, str]) -> simhbase.AddReport:
+    with open_index(url) as index:
+        return index.add([simhbase.Document(*each) for each in documents.items()])
+
+
+def add_beside(url: str) -> None:
+    """A document that is deleted, and one written by a clock that is ahead."""
+    with open_index(url) as index:
+        batch = index.fingerprinter.fingerprint_many(texts(64)[62:]).fingerprints
+        writer = HintingWriter(index.store, index.profile.index_scheme)
+        writer.add(["deleted"], batch[[0]])
+        writer.delete(["deleted"])
+        HintingWriter(index.store, index.profile.index_scheme, lambda: now() + 60_000).add(
+            ["ahead"], batch[[1]]
+        )
+
+
+@pytest.fixture(scope="module")
+def made(hbase, spark, tmp_path_factory) -> tuple[str, Path, jobs.HFileInput]:
+    """A store, and rows for it."""
+    url, folder = store(hbase, "hfiles"), tmp_path_factory.mktemp("rows")
+    (folder / "_attempts").mkdir()  # of a run that was stopped
+    (folder / "_attempts" / "index-x").touch()
+    before, after = before_and_after()
+    add(url, before)
+    add_beside(url)
+    rejected = spark.createDataFrame([(None, "x"), ("", "x"), ("short", "?")], COLUMNS)
+    documents = frame(spark, after).union(rejected)
+    return url, folder, jobs.hfile_input(documents, url, folder, partitions=4)
+
+
+def test_rows_of_spark_are_those_that_a_load_makes_in_files_of_one_region(made):
+    url, folder, manifest = made
+    _, after = before_and_after()
+    with open_index(url) as index:
+        fingerprints = index.fingerprinter.fingerprint_many(list(after.values())).fingerprints
+        writer = HintingWriter(index.store, index.profile.index_scheme)
+        plan = writer.plan(Batch(list(after), fingerprints), manifest.version)
+        (step,) = plan.steps  # Spark has written already what a clock ahead has written before
+        assert counts(manifest) == {**counts(plan.report), "moved": 14, "unchanged": 287}
+        expected = {
+            "obsolete": step.obsolete_rows(),
+            "fingerprints": step.batch.listings(writer.scheme),
+            "index": [(key.tobytes(), b"") for key in step.batch.index_keys(writer.scheme).reshape(-1, 13)],
+            "documents": step.batch.commits(writer.scheme),
+        }
+        starts = {table: index.store.region_starts(table) for table in expected}
+    assert manifest.rejected == 3
+    for table, rows in expected.items():
+        inside = [list(read(path)) for path in (folder / table).iterdir()]
+        assert sorted((key, value) for some in inside for key, _, _, value in some) == sorted(rows), table
+        assert {row[1:3] for some in inside for row in some} == {
+            (b"i" if table == "index" else b"d", manifest.tables[table].time)
+        }
+        assert manifest.tables[table].rows == len(rows)
+        assert all(
+            len({sum(start <= row[0] for start in starts[table]) for row in some}) == 1 for some in inside
+        )
+    assert set(manifest.samples) <= set(after)
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("tools")
+def test_rows_of_spark_end_as_those_of_a_usual_load(hbase, spark, tmp_path):
+    before, after = before_and_after()
+    urls = [store(hbase, "hfiles"), store(hbase, "usual")]
+    for url in urls:
+        add(url, before)
+        add_beside(url)
+    manifest = jobs.hfile_input(frame(spark, after), urls[0], tmp_path / "rows", partitions=4)
+    report = add(urls[1], after)
+    assert counts(manifest) == counts(report)
+    loaded = simhbase.load(tmp_path / "rows", urls[0], via="hfile-input")
+    assert counts(loaded) == counts(manifest)
+    assert rows_later(urls[0]) == rows_later(urls[1])
+    assert not list((tmp_path / "rows").glob("simhbase-load-*"))
+    with open_index(urls[0], access="read") as index:
+        (state,) = index.loads()
+    assert (state.progress, state.counts) == ("finished", {**counts(manifest), "rejected": 0})
+
+
+def counts(report) -> dict[str, int]:
+    return {name: getattr(report, name) for name in ("added", "moved", "unchanged")}
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize("profile", [Profile(scheme="minhash"), Profile(verify=True, layout="6x3")])
+def test_sketches_and_given_fingerprints_come_with_their_rows(hbase, spark, tmp_path, profile):
+    documents = {f"{n}": text for n, text in enumerate([*texts(2_000), *texts(300)])}
+    url = store(hbase, "sketches", profile)
+    prints = jobs.fingerprint(frame(spark, documents), profile)
+    repeated = prints.where("id = '7'").withColumn("fingerprint", F.expr("unhex('ffffffffffffffff')"))
+    given = prints.union(repeated).withColumn("fingerprint", F.hex("fingerprint"))
+    made = jobs.hfile_input(given, url, tmp_path / "rows", fingerprint_column="fingerprint")
+    assert (made.added, made.rejected) == (len(documents), 1)
+    simhbase.load(tmp_path / "rows", url, via="hfile-input", work_folder=tmp_path)
+    with open_index("memory:", create=profile) as index:
+        index.add([simhbase.Document(*each) for each in documents.items()])
+        expected = {name: rows for name, rows in content(index.store).items() if name != "meta"}
+    assert rows_later(url) == {**expected, "obsolete": []}
+
+
+@pytest.mark.full
+def test_a_load_that_is_killed_is_run_again(hbase, spark, tmp_path, monkeypatch):
+    """When the loader has the first of two files, and nobody was told."""
+    killer = tmp_path / "hbase.py"
+    killer.write_text(f"""\
+import os, signal, subprocess, sys
+from pathlib import Path
+mark = Path({str(tmp_path)!r}, "killed")
+if sys.argv[1].endswith("BulkLoadHFilesTool") and sys.argv[-1].endswith("_index") and not mark.exists():
+    mark.touch()
+    next(Path(sys.argv[2].removeprefix("file://"), "i").iterdir()).unlink()
+    subprocess.run([*{hbase.command("run")!r}, *sys.argv[1:]])
+    os.kill(os.getppid(), signal.SIGKILL)
+    sys.exit(1)
+sys.exit(subprocess.run([*{hbase.command("run")!r}, *sys.argv[1:]]).returncode)
+""")
+    monkeypatch.setenv(VARIABLE, shlex.join([sys.executable, str(killer)]))
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    url, documents = store(hbase, "killed"), {f"{n}": text for n, text in enumerate(texts(500))}
+    jobs.hfile_input(frame(spark, documents), url, tmp_path / "rows")
+    variables = {name: os.environ[name] for name in (VARIABLE, "JAVA_TOOL_OPTIONS")} | {"SIMHBASE_STORE": url}
+    command = ["load", "--via", "hfile-input", str(tmp_path / "rows")]
+    environ = environment(**variables)
+    first = subprocess.run([*COMMAND, *command], cwd=tmp_path, env=environ, capture_output=True, check=False)
+    assert first.returncode == -signal.SIGKILL
+    done = run(*command, cwd=tmp_path, **variables)
+    assert done.returncode == 0, done.stderr.decode()
+    with open_index("memory:", create=PROFILE) as index:
+        index.add([simhbase.Document(*each) for each in documents.items()])
+        expected = {name: rows for name, rows in content(index.store).items() if name != "meta"}
+    assert rows_later(url) == {**expected, "obsolete": []}
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "said"),
+    [
+        ({"begun": 0}, StoreFailed, "hours ago.*Make the rows anew, in another folder"),
+        ({"tables_digest": "0"}, ProfileMismatch, "were made for the tables of .* make them anew"),
+    ],
+)
+@pytest.mark.usefixtures("tools")
+def test_rows_that_are_old_or_of_other_tables_are_not_loaded(made, tmp_path, changed, error, said):
+    url, _, manifest = made
+    (tmp_path / MANIFEST).write_bytes(replace(manifest, **changed).encode())
+    with pytest.raises(error, match=said):
+        simhbase.load(tmp_path, url, via="hfile-input")
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_folder_without_a_manifest_is_refused_and_not_made(made, tmp_path):
+    with pytest.raises(BadInput, match=r"has no manifest\.json"):
+        simhbase.load(tmp_path / "x", made[0], via="hfile-input")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / MANIFEST).write_text('{"format": 1}')
+    with pytest.raises(BadInput, match="is no manifest of rows for HBase"):
+        simhbase.load(tmp_path, made[0], via="hfile-input")
+
+
+def test_rows_are_not_written_to_a_folder_that_holds_others(made, spark):
+    url, folder, _ = made
+    with pytest.raises(UsageError, match="is not empty"):
+        jobs.hfile_input(frame(spark, {}), url, folder)
+    with pytest.raises(UsageError, match="fingerprints are binary, or hexadecimal digits"):
+        jobs.hfile_input(spark.range(1), url, folder / "x", fingerprint_column="id")
