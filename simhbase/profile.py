@@ -30,14 +30,14 @@ from simhbase.fingerprint.pipeline import (
     simhash_alone,
 )
 from simhbase.text.boilerplate import Boilerplate
-from simhbase.text.features import Extractor, FeatureOptions
+from simhbase.text.features import BY_IDF, Extractor, FeatureOptions
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
-from simhbase.text.normalise import normalise
+from simhbase.text.normalise import SEEN, NormalForm, normalise
 from simhbase.text.userfile import NamedContent
+from simhbase.text.variants import CharacterTable, character_table
 
 BITS = (64, 128)
 TABLE_BITS = 64
-NORMALISATION = "nfkc-lower-space"
 TOKENIZER = "rjieba"
 # What threshold auto is made for: 32 bands of 4 slots find what it keeps of short texts (docs/quality.md).
 ALL_LENGTHS: Mapping[str, object] = {"features": "chars:1-3", "bands": "32x4"}
@@ -62,16 +62,22 @@ _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
 _DIGEST_DIGITS = 16
 _BAND_BITS = 16  # fewer name too few drawers to tell texts apart
 _TYPES: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("scheme", "layout", "features", "weights", "bands", "tokenizer"), (str,)),
+    **dict.fromkeys(
+        ("scheme", "layout", "features", "weights", "bands", "tokenizer", "normalisation"), (str,)
+    ),
     **dict.fromkeys(("bits", "k", "top", "min_length", "min_features", "slots", "sketch_bits"), (int,)),
     "verify": (bool,),
     "threshold": (Real, str),
     "idf": (IdfTable,),
     "boilerplate": (Boilerplate,),
+    "fold": (CharacterTable, str),
 }
-_OPTIONAL = frozenset(["top", "boilerplate", "idf", "tokenizer"])
+_OPTIONAL = frozenset(["top", "boilerplate", "idf", "fold", "tokenizer"])
 _COMMON = frozenset(
-    ["scheme", "features", "min_length", "min_features", "stop_words", "boilerplate", "tokenizer"]
+    [
+        *("scheme", "normalisation", "fold", "features", "min_length", "min_features", "stop_words"),
+        *("boilerplate", "tokenizer"),
+    ]
 )
 _REFILED = ("layout", "k", "bands", "threshold")  # fingerprints and sketches do not depend on them
 _SCHEMES_OWN = frozenset(  # parameters that have a default of the scheme's, or do not apply to it
@@ -88,7 +94,9 @@ class Profile:
     k: the distance that lookups use unless told otherwise, at most the layout's guarantee;
     threshold: the similarity that they ask for unless told otherwise, with verification None for any,
     with minhash AUTO for the rising one of its features; min_features: a text with fewer distinct features
-    has no fingerprint; boilerplate: is left out of texts; idf: a user's table, or None for jieba's where the
+    has no fingerprint; normalisation: the form that texts are compared in, by its name; fold: "hant" where
+    Traditional and Simplified Han are the same, of which the profile has the table; boilerplate: is left
+    out of texts; idf: a user's table, or None for jieba's where the
     weights need one; tokenizer: what cuts text into words, with its version.
     That is a note about this machine or the store's creator: profiles that differ in nothing else are
     the same, and the fixed texts tell whether two versions cut alike.
@@ -111,6 +119,8 @@ class Profile:
     sketch_bits: int = _ITS_SCHEMES
     bands: str = _ITS_SCHEMES
     threshold: float | str = _ITS_SCHEMES
+    normalisation: str = SEEN
+    fold: CharacterTable | str | None = None
     tokenizer: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -127,7 +137,10 @@ class Profile:
         self._refuse_others()
         if self.min_features < 1:
             raise UsageError(f"minimum of {self.min_features} features: a fingerprint needs at least 1")
-        object.__setattr__(self, "stop_words", frozenset(map(normalise, _several_words(self.stop_words))))
+        if isinstance(self.fold, str):
+            object.__setattr__(self, "fold", character_table(self.fold))
+        words = (normalise(word, self.normal_form) for word in _several_words(self.stop_words))
+        object.__setattr__(self, "stop_words", frozenset(words))
         scheme.complete(self)
         if self.tokenizer is None and self.features.startswith("words"):
             object.__setattr__(self, "tokenizer", f"{TOKENIZER} {version(TOKENIZER)}")
@@ -183,6 +196,11 @@ class Profile:
         return SCHEMES[self.scheme].scheme(self)
 
     @property
+    def normal_form(self) -> NormalForm:
+        """The form that texts are compared in."""
+        return NormalForm(self.normalisation, cast("CharacterTable | None", self.fold))
+
+    @property
     def feature_options(self) -> FeatureOptions:
         """The part that the features depend on."""
         return FeatureOptions(
@@ -193,6 +211,7 @@ class Profile:
             stop_words=self.stop_words,
             idf=self.idf,
             boilerplate=self.boilerplate,
+            form=self.normal_form,
         )
 
     def fingerprinter(self) -> Fingerprinter:
@@ -214,7 +233,6 @@ class Profile:
         return described | {
             "hash": self.feature_options.hash,
             "tokenizer": self.tokenizer,
-            "normalisation": NORMALISATION,
             **({"permutations": PERMUTATIONS, "shingles": self.shingles.kind} if self.sketching else {}),
         }
 
@@ -222,7 +240,9 @@ class Profile:
     def digest(self) -> str:
         """16 hexadecimal digits, the same for the same profiles: of what `describe` says, without the version
         of the tokenizer."""
-        described = {name: value for name, value in self.describe().items() if name != "tokenizer"}
+        # Without a fold that there is none, as profiles had none before there was any.
+        left_out = {"tokenizer"} if self.fold else {"tokenizer", "fold"}
+        described = {name: value for name, value in self.describe().items() if name not in left_out}
         content = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
 
@@ -266,7 +286,9 @@ class Profile:
     def _differences(self, given: Mapping[str, object]) -> list[str]:
         """What differs from parameters that were given, in words."""
         stored = self.parameters()
-        wanted = {**given, "bands": self._named_bands(given["bands"])} if "bands" in given else given
+        wanted = {**given, "bands": self._named_bands(given["bands"])} if "bands" in given else dict(given)
+        if isinstance(self.fold, CharacterTable) and wanted.get("fold") == self.fold.name:
+            wanted["fold"] = self.fold  # by its name, whatever version of the table is installed here
         return [
             f"{name} is {_in_words(stored[name])}, not {_in_words(value)}"
             if name in stored
@@ -319,6 +341,8 @@ def _described(value: object) -> object:
     """A parameter as a JSON value."""
     if isinstance(value, IdfTable):
         return {"source": value.source, "digest": value.digest}
+    if isinstance(value, CharacterTable):
+        return {"name": value.name, "digest": value.digest}
     if isinstance(value, Boilerplate):
         return {"lines": value.count("line"), "phrases": value.count("phrase"), "digest": value.digest}
     return sorted(value) if isinstance(value, frozenset) else value
@@ -331,6 +355,8 @@ def _in_words(value: object) -> str:
             return "jieba's table"
         case IdfTable():
             return f"a file of {_counted(len(value.weights), 'word')} ({_digest(value)})"
+        case CharacterTable():
+            return f"{value.name} ({_digest(value)})"
         case Boilerplate():
             lines, phrases = (_counted(value.count(kind), kind) for kind in ("line", "phrase"))
             return f"a file of {lines} and {phrases} ({_digest(value)})"
@@ -383,7 +409,7 @@ class SimHashDefinition:
         "layout": "5x2",
         "k": 3,
         "features": "words",
-        "weights": "count",
+        "weights": None,
         "top": None,
         "idf": None,
         "verify": False,
@@ -398,7 +424,9 @@ class SimHashDefinition:
             raise UsageError(
                 f"top {profile.top} with a minimum of {profile.min_features} features would reject every text"
             )
-        if profile.weights != "count" and profile.idf is None:
+        if profile.weights is None:
+            object.__setattr__(profile, "weights", "saturated" if profile.features == "words" else "count")
+        if profile.weights in BY_IDF and profile.idf is None:
             object.__setattr__(profile, "idf", jieba_table())
         if profile.verify:
             _ = _sketching(profile)
@@ -418,7 +446,7 @@ class SimHashDefinition:
 
     def shingles(self, profile: Profile) -> FeatureOptions:
         """The same for all: words tell too little of short texts."""
-        return FeatureOptions(kind=VERIFIED_BY, boilerplate=profile.boilerplate)
+        return FeatureOptions(kind=VERIFIED_BY, boilerplate=profile.boilerplate, form=profile.normal_form)
 
 
 class MinHashDefinition:

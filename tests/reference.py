@@ -10,6 +10,9 @@ import jieba
 import mmh3
 import orjson
 import pytest
+import regex
+
+from simhbase.text.normalise import JOINED, UNSPACED
 
 jieba.setLogLevel("ERROR")
 
@@ -23,12 +26,51 @@ def is_han(character: str) -> bool:
 
 def is_word(character: str) -> bool:
     category = unicodedata.category(character)
-    return category[0] in "LM" or category == "Nd"
+    return category[0] in "LM" or category == "Nd" or character in "\u200c\u200d"
 
 
 def normalise(text: str) -> str:
     lowered = unicodedata.normalize("NFKC", text).lower()
-    return " ".join(unicodedata.normalize("NFKC", lowered).split())
+    seen = unicodedata.normalize("NFKC", what_is_seen(unicodedata.normalize("NFKC", lowered)))
+    spaced = " ".join(seen.split())
+    return "".join(
+        character
+        for place, character in enumerate(spaced)
+        if character != " "
+        or not (is_written_as_han(spaced[place - 1]) and is_written_as_han(spaced[place + 1]))
+    )
+
+
+def what_is_seen(text: str) -> str:
+    """One character at a time, with the properties that the regex package knows."""
+    kept = ""
+    hidden = ""
+    for character in text + "\n":
+        if is_unseen(character):
+            hidden += character
+            continue
+        before, hidden, run = kept[-1:], "", hidden
+        joiners = [each for each in run if each in "\u200c\u200d"]
+        if joiners and is_letter_of(before, JOINED) and is_letter_of(character, JOINED):
+            kept += joiners[0]
+        elif "\u200b" in run and is_letter_of(before, UNSPACED) and is_letter_of(character, UNSPACED):
+            kept += " "
+        kept += character
+    return kept[:-1]
+
+
+def is_unseen(character: str) -> bool:
+    return bool(
+        regex.match(r"\p{Default_Ignorable_Code_Point}|\p{Emoji_Modifier}|[\u20e3\ufff9-\ufffb]", character)
+    )
+
+
+def is_letter_of(character: str, scripts: tuple[str, ...]) -> bool:
+    return any(regex.match(rf"(?=[\p{{L}}\p{{M}}])\p{{scx={script}}}", character) for script in scripts)
+
+
+def is_written_as_han(character: str) -> bool:
+    return is_han(character) or character in "々〇" or "\U00020000" <= character <= "\U0003ffff"
 
 
 def tokens(text: str) -> list[str]:

@@ -24,6 +24,7 @@ from simhbase.text.features import WEIGHTS, FeatureOptions
 from simhbase.text.idf import read_table
 from simhbase.text.normalise import normalise
 from simhbase.text.userfile import read_utf8
+from simhbase.text.variants import FOLDS
 
 DEFAULT_STORE = "rocksdb:simhbase.db"
 STORE_VARIABLE = "SIMHBASE_STORE"
@@ -171,8 +172,15 @@ _PROFILE = {
         click.option,
         "--weights",
         type=click.Choice(WEIGHTS),
-        help="Weight of a word: its count in the text; the count times its IDF; or that rounded to five "
-        "levels. [default: count]",
+        help="Weight of a word: its count in the text, in long texts no more than 6 (saturated); the count; "
+        "the count times its IDF; or that rounded to five levels. [default: saturated, of N-grams count]",
+    ),
+    "fold": partial(
+        click.option,
+        "--fold",
+        type=click.Choice(FOLDS),
+        help="Take characters for the same: hant, Traditional and Simplified Chinese (by OpenCC's table, pip "
+        "install 'simhbase[hant]').",
     ),
     "top": partial(
         click.option,

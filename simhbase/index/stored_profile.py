@@ -27,16 +27,17 @@ from simhbase.profile import TOKENIZER, Profile
 from simhbase.stores.base import TTL_ROW, Store, leaves_hints
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
+from simhbase.text.userfile import NamedContent
+from simhbase.text.variants import CharacterTable
 
-FORMAT = 2
+FORMAT = 3
+_OLDEST = 2  # without saturated counts and folds, and with the normal form that it names
 
 
 _PROFILE_KEY = b"profile"
 
 
-_NOTES = frozenset(
-    ["format", "hash", "normalisation", "permutations", "shingles", "probes", "software", "token"]
-)
+_NOTES = frozenset(["format", "hash", "permutations", "shingles", "probes", "software", "token"])
 
 
 _TOKEN_BYTES = 8
@@ -46,6 +47,9 @@ _IDF_KEY = b"idf/"
 
 
 _BOILERPLATE_KEY = b"boilerplate/"
+
+
+_FOLD_KEY = b"fold/"
 
 
 _PIECE = 1 << 20  # HBase refuses cells over 10 MiB
@@ -92,6 +96,8 @@ def write_profile(
         meta.put(_pieces(_IDF_KEY, profile.idf))
     if profile.boilerplate is not None:
         meta.put(_pieces(_BOILERPLATE_KEY, profile.boilerplate))
+    if isinstance(profile.fold, CharacterTable):
+        meta.put(_pieces(_FOLD_KEY, profile.fold))
     record = {
         "format": FORMAT,
         **profile.describe(),
@@ -106,7 +112,7 @@ def write_profile(
     store.sync()
 
 
-def _pieces(kind: bytes, file: IdfTable | Boilerplate) -> list[tuple[bytes, bytes]]:
+def _pieces(kind: bytes, file: NamedContent) -> list[tuple[bytes, bytes]]:
     """The rows of a user's file. Its digest is in their keys: creators of different profiles never
     touch each other's."""
     packed = zlib.compress(file.content)
@@ -185,6 +191,7 @@ def read_profile(store: Store) -> StoredProfile:
     parameters["stop_words"] = frozenset(record["stop_words"])
     parameters["idf"] = _read_idf(store, record.get("idf"))
     parameters["boilerplate"] = _read_boilerplate(store, record.get("boilerplate"))
+    parameters["fold"] = _read_fold(store, record.get("fold"))
     return StoredProfile(Profile(**parameters), record["probes"], record["software"], found.value)
 
 
@@ -195,10 +202,11 @@ def _require_format(store: Store, stored: int) -> None:
             f"{store.url} has rows of format {stored}, and this version of simhbase reads format {FORMAT}: "
             "install a newer simhbase"
         )
-    if stored < FORMAT:
+    if stored < _OLDEST:
         raise ProfileMismatch(
             f"{store.url} was made by an older simhbase: its rows have format {stored}, and this version "
-            f"reads format {FORMAT}. Load the documents anew into another store, then drop this one"
+            f"reads formats {_OLDEST} to {FORMAT}. Load the documents anew into another store, then drop "
+            "this one"
         )
 
 
@@ -221,6 +229,12 @@ def _read_boilerplate(store: Store, stored: Mapping[str, str] | None) -> Boilerp
     if stored is None:
         return None
     return Boilerplate("the store's boilerplate", _read_pieces(store, _BOILERPLATE_KEY, stored["digest"]))
+
+
+def _read_fold(store: Store, stored: Mapping[str, str] | None) -> CharacterTable | None:
+    if stored is None:
+        return None
+    return CharacterTable(stored["name"], _read_pieces(store, _FOLD_KEY, stored["digest"]))
 
 
 def _versions(software: Mapping[str, str]) -> str:

@@ -285,10 +285,10 @@ def layouts_reaching(k: int) -> list[Layout]:
 
 
 def features_in_words(parameters: Parameters) -> str:
-    """What a profile's parameters say about features: words, count; words, tfidf, top 64; chars:3."""
+    """What a profile's parameters say about features: words, saturated; words, tfidf, top 64; chars:3."""
     kind = str(parameters.get("features", "words"))
     if kind != "words":
         return kind
     short = ", also of 1 character" if parameters.get("min_length") == 1 else ""
     top = f", top {parameters['top']}" if "top" in parameters else ""
-    return f"words{short}, {parameters.get('weights', 'count')}{top}"
+    return f"words{short}, {parameters.get('weights', 'saturated')}{top}"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from simhbase.errors import BadInput
 from simhbase.text.hashing import GOLDEN, fmix64
-from simhbase.text.normalise import fold, pieces
+from simhbase.text.normalise import CURRENT, NormalForm, fold, pieces
 from simhbase.text.userfile import NamedContent, read_utf8
 
 Kind = Literal["line", "phrase"]
@@ -101,9 +101,9 @@ class Lines(NamedTuple):
     hashes: NDArray[np.uint64]
 
 
-def cut(texts: Sequence[str]) -> Units:
+def cut(texts: Sequence[str], form: NormalForm = CURRENT) -> Units:
     """The units of n texts."""
-    folded = [fold(text) for text in texts]
+    folded = [fold(text, form) for text in texts]
     encoded = "".join([f"{text}\n" for text in folded]).encode("utf-32-le", "surrogatepass")
     points = np.frombuffer(encoded, dtype="<u4")
     ends = np.cumsum(np.array([len(text) + 1 for text in folded], dtype=np.int64)) - 1
@@ -237,7 +237,7 @@ class Boilerplate(NamedContent):
             f"with tabs between them, found {line[:80]!r}"
         )
 
-    def strip(self, texts: Sequence[str]) -> list[str]:
+    def strip(self, texts: Sequence[str], form: NormalForm = CURRENT) -> list[str]:
         """n texts without their boilerplate, a space in its place and the rest folded; a text that has
         none stays as it is.
 
@@ -245,13 +245,13 @@ class Boilerplate(NamedContent):
         """
         stripped: list[str] = [""] * len(texts)
         for numbers, parts in in_chunks(texts):
-            for number, part in zip(numbers, self._strip_lot(parts), strict=True):
+            for number, part in zip(numbers, self._strip_lot(parts, form), strict=True):
                 stripped[number] += part
         return stripped
 
-    def _strip_lot(self, texts: Sequence[str]) -> Iterator[str]:
-        units = cut(texts)
-        dropped = self._dropped(units)
+    def _strip_lot(self, texts: Sequence[str], form: NormalForm) -> Iterator[str]:
+        units = cut(texts, form)
+        dropped = self._dropped(units, *_known(self, form))
         if not dropped.any():
             yield from texts
             return
@@ -268,28 +268,26 @@ class Boilerplate(NamedContent):
         for text, is_changed, first, behind in bounds:
             yield left[first:behind] if is_changed else text
 
-    def _dropped(self, units: Units) -> NDArray[np.bool_]:
+    def _dropped(self, units: Units, phrases: _Hashes, lines: _Hashes) -> NDArray[np.bool_]:
         """Which code points are boilerplate, the punctuation behind a unit with it: bool (c,)."""
         first, hashes = units.windows()
-        first = first[self._phrases.among(hashes)]
+        first = first[phrases.among(hashes)]
         covered = _covered(len(units.start), first, first + WINDOW)
         behind = np.minimum(np.append(units.start[1:], len(units.points)), units.ends[units.text])
         dropped = _covered(len(units.points), units.start[covered], behind[covered])
-        if self._lines.keys.size:
-            lines = units.lines()
-            known = self._lines.among(lines.hashes)
-            dropped |= _covered(len(units.points), lines.start[known], lines.end[known])
+        if lines.keys.size:
+            found = units.lines()
+            known = lines.among(found.hashes)
+            dropped |= _covered(len(units.points), found.start[known], found.end[known])
         return dropped
 
-    @cached_property
-    def _phrases(self) -> _Hashes:
-        units = cut([entry.text for entry in self.entries if entry.kind == "phrase"])
-        return _Hashes(np.unique(units.windows()[1]))
 
-    @cached_property
-    def _lines(self) -> _Hashes:
-        units = cut([entry.text for entry in self.entries if entry.kind == "line"])
-        return _Hashes(np.unique(units.lines().hashes))
+@lru_cache(maxsize=8)
+def _known(boilerplate: Boilerplate, form: NormalForm) -> tuple[_Hashes, _Hashes]:
+    """The windows of its phrases, and its lines."""
+    phrases = cut([entry.text for entry in boilerplate.entries if entry.kind == "phrase"], form)
+    lines = cut([entry.text for entry in boilerplate.entries if entry.kind == "line"], form)
+    return _Hashes(np.unique(phrases.windows()[1])), _Hashes(np.unique(lines.lines().hashes))
 
 
 @dataclass(frozen=True)

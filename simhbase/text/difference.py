@@ -20,16 +20,12 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-import regex
-
 from simhbase.text.features import token_spans
-from simhbase.text.normalise import fold, normalise
+from simhbase.text.normalise import CLUSTER, fold, normalise
 
 MOST_WORDS = 100
 CELLS = 1 << 29  # words x words compared at once: 64 MiB of bits
 _CUTS = 16  # how often a stretch between anchors is cut again
-
-_CLUSTER = regex.compile(r"\X")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +102,9 @@ class _Word(NamedTuple):
 
 def _words(text: str) -> list[_Word]:
     """The tokens of a text, and the characters that each was made of."""
-    # Clusters of characters that a reader takes for one: nothing composes across their borders, and of what
-    # a letter depends on beyond them there is the sigma alone, which has another form at the end of a word.
-    clusters: list[str] = _CLUSTER.findall(text)
+    # Nothing composes across the borders of clusters, and of what a letter depends on beyond them there is
+    # the sigma alone, which has another form at the end of a word.
+    clusters: list[str] = CLUSTER.findall(text)
     forms = {cluster: fold(cluster).replace("ς", "σ") for cluster in set(clusters)}
     folded = [forms[cluster] for cluster in clusters]
     origins = [0, *accumulate(map(len, clusters))]
@@ -122,7 +118,7 @@ def _words(text: str) -> list[_Word]:
         first = cluster
         while ends[cluster] < end:
             cluster += 1
-        words.append(_Word(whole[start:end], origins[first], origins[cluster + 1]))
+        words.append(_Word("".join(whole[start:end].split()), origins[first], origins[cluster + 1]))
     return words
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log2
+from typing import Any
 
 import mmh3
 import numpy as np
@@ -25,16 +26,21 @@ from simhbase.errors import UsageError
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.hashing import GOLDEN, fmix64
 from simhbase.text.idf import SCALE, IdfTable
-from simhbase.text.normalise import normalise, pieces
+from simhbase.text.normalise import CURRENT, EVERY, SEEN, SPACES_IN_HAN, NormalForm, normalise, pieces
 
-WEIGHTS = ("count", "tfidf", "levels")
+WEIGHTS = ("saturated", "count", "tfidf", "levels")
+BY_IDF = ("tfidf", "levels")
 LEVELS = 5
 CACHED_TOKENS = 1 << 18
 
 # jieba cuts runs of U+4E00-9FD5 and yields every rarer Han character (extension A and the last
 # rows of the basic block) alone; handed such runs whole, rjieba would keep them whole.
 _HAN = re.compile("([\u4e00-\u9fd5]+|[\u3400-\u4dbf\u9fd6-\u9fff])")
-_WORD = regex.compile(r"[\p{L}\p{M}\p{Nd}--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1)
+# A joiner that the normal form has left is within a word (UAX #29, rule WB4).
+_WORDS = {
+    SEEN: regex.compile(r"[\p{L}\p{M}\p{Nd}\u200c\u200d--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1),
+    EVERY: regex.compile(r"[\p{L}\p{M}\p{Nd}--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1),
+}
 _BREAK = "\n"  # no token, and jieba never joins across it
 
 _CODE_POINT_BITS = 21
@@ -65,6 +71,15 @@ _SHARES_OF_SINGLES = np.array(
     ],
     dtype=np.uint64,
 )
+
+
+# Where one word of a long text on a narrow subject is counted 90 to 280 times, it decides every bit, and
+# texts that have nothing else in common are near. In texts of up to some 400 words what repeats is what
+# near-duplicates share, and they lose by any saturation. docs/quality.md has both measured.
+_SATURATION = 6
+_SATURATED_FROM = 1024  # words
+_STEEPNESS = 4
+_LARGEST_COUNT = 1 << 15  # keeps products within 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +114,11 @@ class FeatureOptions:
     kind: "words", "words:N" (N-grams of words), "chars:N" (N-grams of characters, white space
     left out), "chars:1-3" (pairs and triples of characters, of short texts single ones, too) or
     "chars:auto" (pairs of short texts, triples of long ones, which parts texts of unequal length: for the
-    stores that have it); weights: "count" (occurrences), "tfidf" (count x IDF) or "levels" (TF-IDF as
-    five integers, 5 for the heaviest fifth of the scale); top: only the N heaviest, ties by the token's
-    bytes; min_length: shorter words (in characters) do not count; stop_words: neither do these;
-    boilerplate: is left out before anything else.
+    stores that have it); weights: "count" (occurrences), "saturated" (the same, less for what is repeated in
+    long texts, see `saturated`), "tfidf" (count x IDF) or "levels" (TF-IDF as five integers, 5 for the
+    heaviest fifth of the scale); top: only the N heaviest, ties by the token's bytes; min_length: shorter
+    words (in characters) do not count; stop_words: neither do these; boilerplate: is left out before
+    anything else; form: what of a text counts.
     """
 
     kind: str = "words"
@@ -112,6 +128,7 @@ class FeatureOptions:
     stop_words: frozenset[str] = frozenset()
     idf: IdfTable | None = None
     boilerplate: Boilerplate | None = None
+    form: NormalForm = CURRENT
 
     def __post_init__(self) -> None:
         """Raises UsageError for options that do not go together."""
@@ -124,7 +141,7 @@ class FeatureOptions:
             raise UsageError(f"no weights {self.weights!r}: use {', '.join(WEIGHTS)}")
         if self.kind != "words" and (self.weights != "count" or self.top is not None):
             raise UsageError(f"features {self.kind!r} are n-grams: they take weights 'count' and no top N")
-        if (self.idf is not None) != (self.weights != "count"):
+        if (self.idf is not None) != (self.weights in BY_IDF):
             raise UsageError(f"weights {self.weights!r} and an IDF table do not go together")
         if self.top is not None and self.top < 1:
             raise UsageError(f"top {self.top}: keep at least 1 feature")
@@ -139,16 +156,46 @@ class FeatureOptions:
         return "mmh3_x64_128+mix64" if self.kind.startswith("words") else "mix64"
 
 
-def tokens(text: str) -> list[str]:
+def saturated(counts: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The weights of words that are counted so often in texts of so many words, in halves: int64 (m,) twice
+    -> int64 (m,). (Of finer ones no sum is exactly even, and a bit that is near even differs sooner.)
+
+    c K / (c + K), the saturation of BM25 (Robertson, Zaragoza: The Probabilistic Relevance Framework, 2009),
+    with K = 6 (1024 / words)^4, and never below 6. So it is the count itself in short texts, up to 6 in long
+    ones, and changes little between texts of nearly one length.
+    """
+    counts = np.minimum(counts, _LARGEST_COUNT)
+    bound = _SATURATION * _SATURATED_FROM**_STEEPNESS
+    scaled = counts * np.minimum(words, _SATURATED_FROM) ** _STEEPNESS
+    rounded: NDArray[np.int64] = (4 * counts * bound + scaled + bound) // (2 * (scaled + bound))
+    return rounded
+
+
+def tokens(text: str, form: NormalForm = CURRENT) -> list[str]:
     """The tokens of a text, in order, before any is left out."""
+    words = _WORDS[form.name].findall
     found: list[str] = []
-    for position, run in enumerate(_HAN.split(normalise(text))):
-        found += rjieba.cut(run, True) if position % 2 else _WORD.findall(run)
+    for position, run in enumerate(_HAN.split(normalise(text, form))):
+        found += rjieba.cut(run, True) if position % 2 else words(run)
     return found
 
 
 def token_spans(folded: str) -> Iterator[tuple[int, int]]:
-    """Where the tokens of a folded text are, from-to: those that `tokens` has of its normal form."""
+    """Where the tokens of a folded text are, from-to: those that `tokens` has of its normal form, with white
+    space where it says nothing."""
+    gaps = [space.span() for space in SPACES_IN_HAN.finditer(folded)]
+    if not gaps:
+        yield from _spans(folded)
+        return
+    starts, ends = zip(*gaps, strict=True)
+    kept = [*map(range, [0, *ends], [*starts, len(folded)])]
+    places = [place for part in kept for place in part]
+    for start, end in _spans("".join([folded[part.start : part.stop] for part in kept])):
+        yield places[start], places[end - 1] + 1
+
+
+def _spans(folded: str) -> Iterator[tuple[int, int]]:
+    """The same of a text without white space between Han."""
     at = 0
     for position, run in enumerate(_HAN.split(folded)):
         if position % 2:
@@ -157,16 +204,16 @@ def token_spans(folded: str) -> Iterator[tuple[int, int]]:
                 yield start, start + len(token)
                 start += len(token)
         else:
-            for word in _WORD.finditer(run):
+            for word in _WORDS[SEEN].finditer(run):
                 yield at + word.start(), at + word.end()
         at += len(run)
 
 
-def _bag(text: str) -> list[str]:
+def _bag(text: str, form: NormalForm = CURRENT) -> list[str]:
     """The tokens of a text in any order, with breaks among them; one call of jieba."""
-    runs = _HAN.split(normalise(text))
+    runs = _HAN.split(normalise(text, form))
     bag: list[str] = rjieba.cut(_BREAK.join(runs[1::2]), True)
-    bag += _WORD.findall(" ".join(runs[0::2]))
+    bag += _WORDS[form.name].findall(" ".join(runs[0::2]))
     return bag
 
 
@@ -182,21 +229,29 @@ class Extractor:
     def extract(self) -> Callable[[Sequence[str]], FeatureBatch]:
         """texts -> FeatureBatch, by the kind of features."""
         by_kind, boilerplate = self._by_kind(), self.options.boilerplate
-        return by_kind if boilerplate is None else lambda texts: by_kind(boilerplate.strip(texts))
+        form = self.options.form
+        return by_kind if boilerplate is None else lambda texts: by_kind(boilerplate.strip(texts, form))
 
     def _by_kind(self) -> Callable[[Sequence[str]], FeatureBatch]:
         kind, _, size = self.options.kind.partition(":")
         if size == "auto":
-            return lambda texts: _pairs_and_triples(texts, self._bytes // 8)
+            return lambda texts: _pairs_and_triples(self._bare(texts), self._bytes // 8)
         if size == "1-3":
-            return lambda texts: _up_to_triples(texts, self._bytes // 8)
+            return lambda texts: _up_to_triples(self._bare(texts), self._bytes // 8)
         if kind == "chars":
-            return lambda texts: _character_ngrams(texts, int(size), self._bytes // 8)
+            return lambda texts: _ngrams_of_bare(self._bare(texts), int(size), self._bytes // 8)
         if size:
             return lambda texts: self._word_ngrams(texts, int(size))
-        if self.options.weights == "count" and self.options.top is None:
-            return self._words
-        return self._weighted_words
+        if self.options.weights in BY_IDF or self.options.top is not None:
+            return self._weighted_words
+        return self._words if self.options.weights == "count" else self._saturated_words
+
+    def _bare(self, texts: Sequence[str]) -> list[str]:
+        """Normalised texts without white space."""
+        form = self.options.form
+        return [
+            "".join([normalise(piece, form).replace(" ", "") for piece in pieces(text)]) for text in texts
+        ]
 
     def keeps(self, token: str) -> bool:
         """Whether a token counts as a feature."""
@@ -208,13 +263,8 @@ class Extractor:
         """The words of a text with their integer weights, heaviest first, ties by token bytes."""
         counts: Counter[str] = Counter()
         for piece in pieces(text):
-            counts.update(filter(self.keeps, _bag(piece)))
-        idf = self.options.idf
-        if idf is None:
-            weighted = [(token, count * SCALE) for token, count in counts.items()]
-        else:
-            known, median = idf.weights, idf.median
-            weighted = [(token, count * known.get(token, median)) for token, count in counts.items()]
+            counts.update(filter(self.keeps, _bag(piece, self.options.form)))
+        weighted = list(zip(counts, self._weights(counts), strict=True))
         # Code point order of str is the byte order of UTF-8.
         weighted = sorted((pair for pair in weighted if pair[1]), key=lambda pair: (-pair[1], pair[0]))
         weighted = weighted[: self.options.top]
@@ -223,8 +273,26 @@ class Extractor:
             weighted = [(token, -(-LEVELS * weight // heaviest)) for token, weight in weighted]
         return weighted
 
+    def _weights(self, counts: Mapping[str, int]) -> list[int]:
+        """What the words of a text weigh by how often each is there."""
+        if self.options.weights == "saturated":
+            every = np.fromiter(counts.values(), dtype=np.int64)
+            return [half * SCALE // 2 for half in saturated(every, every.sum()).tolist()]
+        if self.options.idf is None:
+            return [count * SCALE for count in counts.values()]
+        known, median = self.options.idf.weights, self.options.idf.median
+        return [count * known.get(token, median) for token, count in counts.items()]
+
     def _words(self, texts: Sequence[str]) -> FeatureBatch:
         return self._batch([self._digested(text, _bag) for text in texts])
+
+    def _saturated_words(self, texts: Sequence[str]) -> FeatureBatch:
+        batch = self._words(texts)
+        features, owners, counts = _counted_features(batch)
+        weights = saturated(counts, batch.counts[owners])
+        # Repeated, as sums of bits are quicker than products.
+        total = np.bincount(owners, weights, len(batch.counts)).astype(np.int64)
+        return FeatureBatch(np.repeat(features, weights).view(np.uint8).reshape(-1, self._bytes), total)
 
     def _weighted_words(self, texts: Sequence[str]) -> FeatureBatch:
         digest = self._digests.trimmed().__getitem__
@@ -240,10 +308,11 @@ class Extractor:
         batch = self._batch([self._digested(text, tokens) for text in texts])
         return _ngrams(list(batch.digests.view(">u8").T), batch.counts, size, width=64)
 
-    def _digested(self, text: str, cut: Callable[[str], list[str]]) -> bytes:
+    def _digested(self, text: str, cut: Callable[[str, NormalForm], list[str]]) -> bytes:
         """The digests of a text's tokens. (One that does not count has an empty digest.)"""
+        form = self.options.form
         return b"".join(
-            [b"".join(map(self._digests.trimmed().__getitem__, cut(piece))) for piece in pieces(text)]
+            [b"".join(map(self._digests.trimmed().__getitem__, cut(piece, form))) for piece in pieces(text)]
         )
 
     def _batch(self, blobs: Sequence[bytes]) -> FeatureBatch:
@@ -271,15 +340,26 @@ class _DigestCache(dict[str, bytes]):
         return self
 
 
-def _character_ngrams(texts: Sequence[str], size: int, words: int) -> FeatureBatch:
-    """N-grams of the characters of normalised texts without white space."""
-    return _ngrams_of_bare([_bare(text) for text in texts], size, words)
+def _counted_features(
+    batch: FeatureBatch,
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """The different features of n texts, text after text, the text of each, and how often it is there: three
+    times (m,)."""
+    size = batch.digests.shape[1]
+    ordered = batch.digests.view(np.uint64 if size == 8 else f"S{size}")[:, 0].copy()
+    ends = np.cumsum(batch.counts)
+    for start, end in zip((ends - batch.counts).tolist(), ends.tolist(), strict=True):
+        ordered[start:end].sort()
+    texts = np.repeat(np.arange(len(batch.counts)), batch.counts)
+    is_first = np.ones(len(ordered), dtype=np.bool_)
+    is_first[1:] = (ordered[1:] != ordered[:-1]) | (texts[1:] != texts[:-1])
+    first = np.flatnonzero(is_first)
+    return ordered[first], texts[first], np.diff(first, append=len(ordered))
 
 
-def _up_to_triples(texts: Sequence[str], words: int) -> FeatureBatch:
-    """Pairs and triples of characters, and of short texts a share of the single ones, by their digests (see
-    `_pairs_and_triples`)."""
-    bare = [_bare(text) for text in texts]
+def _up_to_triples(bare: Sequence[str], words: int) -> FeatureBatch:
+    """Of normalised texts without white space: pairs and triples of characters, and of short texts a share of
+    the single ones, by their digests (see `_pairs_and_triples`)."""
     singles, pairs, triples = (_ngrams_of_bare(bare, size, words) for size in (1, 2, 3))
     lengths = np.minimum([len(text) for text in bare], _NO_SINGLES_FROM).astype(np.int64)
     owners = np.repeat(np.arange(len(bare)), singles.counts)
@@ -296,25 +376,21 @@ def _side_by_side(batches: Sequence[FeatureBatch]) -> FeatureBatch:
     return FeatureBatch(digests[np.argsort(owners, kind="stable")], counts)
 
 
-def _bare(text: str) -> str:
-    return "".join([normalise(piece).replace(" ", "") for piece in pieces(text)])
-
-
 def _ngrams_of_bare(bare: Sequence[str], size: int, words: int) -> FeatureBatch:
+    """N-grams of the characters of normalised texts without white space."""
     counts = np.array([len(text) for text in bare], dtype=np.int64)
     encoded = "".join(bare).encode("utf-32-le", "surrogatepass")
     points = np.frombuffer(encoded, dtype="<u4")
     return _ngrams([points] * words, counts, size, _CODE_POINT_BITS)
 
 
-def _pairs_and_triples(texts: Sequence[str], words: int) -> FeatureBatch:
-    """Pairs of characters of short texts, triples of long ones, and of a text between the two a share of
-    both that follows from its length.
+def _pairs_and_triples(bare: Sequence[str], words: int) -> FeatureBatch:
+    """Of normalised texts without white space: pairs of characters of short texts, triples of long ones, and
+    of a text between the two a share of both that follows from its length.
 
     Which ones are taken depends on their digests, so that texts of nearly one length take nearly the
     same of what they have in common (consistent sampling), and no length parts near texts.
     """
-    bare = [_bare(text) for text in texts]
     lengths = np.array([len(text) for text in bare], dtype=np.int64)
     shares = _shares_of_pairs(lengths)
     triples = _ngrams_of_bare(bare, 3, words)

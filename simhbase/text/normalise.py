@@ -1,10 +1,31 @@
-"""Bytes or HTML to text, and text to the one form that features are taken from."""
+"""Text to the one form that features are taken from.
+
+What a reader does not see, and what changes only how something is drawn, says nothing about a text. So the
+characters that Unicode wants ignored by default (UAX #44, Default_Ignorable_Code_Point: zero-width
+spaces, soft hyphens, marks of direction, variation selectors, tags) go, as in its own NFKC_Casefold; so
+do annotation marks, the skin tones of emoji (UTS #51) and the box around a key. Two stay where writing
+needs them:
+
+- The joiners U+200C and U+200D between letters of JOINED: without them Persian runs words and endings
+  together, and Sinhala, Bengali or Malayalam make other conjuncts. UAX #31, section 2.3, says where they
+  count, and The Unicode Standard, section 23.2, why. Elsewhere they join emoji, or hide.
+- U+200B between letters of UNSPACED is where a word ends in scripts that put no space there (section 23.2,
+  too): it becomes a space.
+
+White space between two Han characters says nothing either: lines are broken there, and names are spread.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from unicodedata import is_normalized, normalize
+
+import regex
+
+from simhbase.errors import UsageError
+from simhbase.text.variants import CharacterTable
 
 # Any part of a text may be replaced by its own NFKC beforehand without changing the NFKC of the
 # whole: both decompose to the same sequence (UAX #15). So the few characters that make nearly every
@@ -12,25 +33,103 @@ from unicodedata import is_normalized, normalize
 _COMMON = tuple((character, normalize("NFKC", character)) for character in "，：；？！（）％\u3000\xa0…℃")
 _NEITHER_ASCII_NOR_HAN = re.compile("[^\x00-\x7f\u4e00-\u9fff、。《》“”·—]+")
 
+SEEN, EVERY = "nfkc-lower-seen", "nfkc-lower-space"
+NORMALISATIONS = (SEEN, EVERY)  # the second: of stores of format 2, which keep it
+JOINED = (
+    *("Arabic", "Syriac", "Mandaic", "Mongolian", "Nko", "Phags_Pa", "Adlam", "Hanifi_Rohingya"),
+    *("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam"),
+    *("Sinhala", "Khmer", "Myanmar", "Tibetan", "Balinese", "Javanese", "Brahmi", "Grantha"),
+)
+UNSPACED = ("Thai", "Lao", "Khmer", "Myanmar")
+_ZERO_WIDTH_SPACE, _JOINERS = "\u200b", "\u200c\u200d"
+# Listed, as regex knows the Unicode of its own version, and a stored fingerprint must not depend on that.
+_UNSEEN = (
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20e3\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff"
+)
+_UNSEEN_RUN = re.compile(f"[{_UNSEEN}]+")
+HAN = "々〇\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+_SPACE_IN_HAN = re.compile(f" (?<=[{HAN}] )(?=[{HAN}])")
+SPACES_IN_HAN = re.compile(rf"(?<=[{HAN}])\s+(?=[{HAN}])")
+
+
+def _letters_of(scripts: tuple[str, ...]) -> regex.Pattern[str]:
+    """One letter or mark of some scripts, marks that several of them share included."""
+    any_of = "".join(rf"\p{{scx={script}}}" for script in scripts)
+    return regex.compile(rf"[[\p{{L}}\p{{M}}]&&[{any_of}]]", regex.V1)
+
+
+_LETTER_JOINED, _LETTER_UNSPACED = _letters_of(JOINED), _letters_of(UNSPACED)
+_LETTER_EITHER = _letters_of(JOINED + UNSPACED).pattern
+# Characters that a reader takes for one, and those whose form depends on what is not seen between them.
+CLUSTER = regex.compile(
+    rf"\X(?:(?:(?<={_LETTER_EITHER}[{_UNSEEN}]*)[{_UNSEEN}]+|(?<={_LETTER_EITHER}[{_UNSEEN}]+))"
+    rf"(?={_LETTER_EITHER})\X)*",
+    regex.V1,
+)
+
 # No token holds one of these, and what stands before and behind one never changes its neighbour:
 # NFKC composes none of them with anything before it, and the lower case of a final sigma is the same
-# before one as at the end (which is not so before a colon, a full stop or an apostrophe).
-_SEPARATOR = re.compile("[\\s,;!?，；！？、。]")
+# before one as at the end (which is not so before a colon, a full stop or an apostrophe). White space
+# between Han is none, nor where it may come to stand there.
+_NO_NEIGHBOUR = rf"\s{_UNSEEN}\u2e80-\uabff\ud7b0-\U0010ffff"
+_SEPARATOR = re.compile(rf"[,;!?，；！？、。]|(?<=[^{_NO_NEIGHBOUR}])\s+(?=[^{_NO_NEIGHBOUR}])")
 PIECE = 1 << 16  # characters
 
 
-def normalise(text: str) -> str:
-    """NFKC, lower case, every run of white space one space, none at the ends. Idempotent."""
-    return " ".join(fold(text).split())
+@dataclass(frozen=True)
+class NormalForm:
+    """What of a text counts.
+
+    name: SEEN, or EVERY for the form in which every character counts; fold: characters that stand for one.
+    Raises UsageError for another name.
+    """
+
+    name: str = SEEN
+    fold: CharacterTable | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in NORMALISATIONS:
+            raise UsageError(f"no normalisation {self.name!r}: use {' or '.join(NORMALISATIONS)}")
 
 
-def fold(text: str) -> str:
-    """NFKC and lower case, with the white space that it has."""
+CURRENT = NormalForm()
+
+
+def normalise(text: str, form: NormalForm = CURRENT) -> str:
+    """NFKC, lower case, what is seen of it, every run of white space one space, none at the ends or between
+    Han. Idempotent."""
+    spaced = " ".join(fold(text, form).split())
+    if form.name == EVERY or spaced.isascii():
+        return spaced
+    return _SPACE_IN_HAN.sub("", spaced)
+
+
+def fold(text: str, form: NormalForm = CURRENT) -> str:
+    """The same with the white space that it has."""
     composed = _nfkc(text)
     lower = composed.lower()
     if lower != composed:
         lower = _nfkc(lower)  # a capital and its accent may compose in lower case only: ẗ, ǰ
-    return lower
+    # The first search is quick, and ends most texts' inquiry.
+    if form.name == SEEN and _NEITHER_ASCII_NOR_HAN.search(lower) and _UNSEEN_RUN.search(lower):
+        lower = _nfkc(_UNSEEN_RUN.sub(_what_is_seen, lower))
+    return lower if form.fold is None else form.fold.convert(lower)
+
+
+def _what_is_seen(unseen: re.Match[str]) -> str:
+    """What stands for a run of characters that are not seen."""
+    text, (start, end) = unseen.string, unseen.span()
+    before, behind = text[start - 1 : start], text[end : end + 1]
+    if _LETTER_JOINED.match(before) and _LETTER_JOINED.match(behind):
+        joiners = [character for character in unseen[0] if character in _JOINERS]
+        if joiners:
+            return joiners[0]
+    is_border = _ZERO_WIDTH_SPACE in unseen[0]
+    if is_border and _LETTER_UNSPACED.match(before) and _LETTER_UNSPACED.match(behind):
+        return " "
+    return ""
 
 
 def _nfkc(text: str) -> str:

@@ -270,8 +270,8 @@ def layouts(measured: Measured) -> Table:
 def decision(news: Measured) -> Table:
     """What to take, and how the columns of all tables are to be read."""
     by_name = {(each.setting.features, each.setting.decision): each for each in news.calibration.figures}
-    default = by_name["words, count", "k = 3"]
-    wide = by_name["words, count", f"k = 6{VERIFIED}"]
+    default = by_name["words, saturated", "k = 3"]
+    wide = by_name["words, saturated", f"k = 6{VERIFIED}"]
     choices = [
         ("few rows, and what is reported is right", "the default", default, "5x2"),
         (
@@ -352,7 +352,7 @@ def defaults(news: Measured) -> Table:
         figures = by_name[features, near]
         return f"{features}, {near}: recall {shown(figures.recall)}, precision {shown(figures.precision)}"
 
-    words, all_words = "words, count", "words, also of 1 character, count"
+    words, all_words = "words, saturated", "words, also of 1 character, saturated"
     others = [features for features, decision in by_name if decision == "k = 3" and features != words]
     verified, narrow = news.figures(*RECOMMENDED), news.figures("16x8", RECOMMENDED[1])
 

@@ -146,7 +146,7 @@ def test_what_calibrate_measured_is_what_evaluate_measures(halves, calibration, 
     (measured,) = [
         setting
         for setting in calibration["settings"]
-        if (setting["features"], setting["near"]) == ("words, count", "k = 3")
+        if (setting["features"], setting["near"]) == ("words, saturated", "k = 3")
     ]
     assert found["precision"] == measured["precision"]
     assert found["recall"]["0.8-0.9"] == measured["recall"]["0.8-0.9"]
@@ -199,8 +199,8 @@ def test_labels_take_the_place_of_the_exact_join(halves, calibration, tmp_path):
 
 def test_verification_costs_recall_below_its_threshold_alone_and_takes_out_what_is_wrong(calibration):
     by_name = {(each["features"], each["near"]): each for each in calibration["settings"]}
-    plain = by_name["words, count", "k = 7"]
-    verified = by_name["words, count", "k = 7, similarity >= 0.7"]
+    plain = by_name["words, saturated", "k = 7"]
+    verified = by_name["words, saturated", "k = 7, similarity >= 0.7"]
     assert plain["precision"]["value"] < verified["precision"]["value"]
     assert plain["recall"]["0.9-1"] == verified["recall"]["0.9-1"]
     assert plain["recall"]["0.7-0.75"]["value"] > verified["recall"]["0.7-0.75"]["value"]
@@ -240,7 +240,7 @@ def test_texts_without_words_are_measured_by_their_characters(tmp_path):
     marks = ["".join(chance.choice(list("!?.,;:-+*/"), 200)) for _ in range(100)]
     path = documents(tmp_path / "corpus.jsonl", [text for mark in marks for text in (mark, f"{mark}!?")])
     found = result("calibrate", "--processes", 1, path, cwd=tmp_path)
-    by_words = [each for each in found["settings"] if each["features"] == "words, count"]
+    by_words = [each for each in found["settings"] if each["features"] == "words, saturated"]
     assert all(each["recall"]["goal"]["value"] == 0 for each in by_words)
     assert found["recommended"]["features"] == "chars:3"
 

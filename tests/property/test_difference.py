@@ -30,6 +30,10 @@ PIECES = [
     "。",
     "２",
     "ｶ\uff9e",
+    "\u200b",
+    "\u200c",
+    "م",
+    "ไ",
 ]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=30)
 

@@ -67,9 +67,10 @@ def test_a_text_without_boilerplate_stays_to_the_letter():
     assert MINE.strip([]) == []
 
 
-def test_words_on_either_side_stay_apart():
-    features = Extractor(FeatureOptions(boilerplate=MINE), 64).extract(["北京央视网消息新闻联播大学"])
-    assert features.counts.tolist() == [2]
+def test_words_on_either_side_are_as_with_a_space_between_them():
+    features = Extractor(FeatureOptions(weights="count", boilerplate=MINE), 64)
+    texts = ["big央视网消息新闻联播house", "北京央视网消息新闻联播大学"]
+    assert features.extract(texts).counts.tolist() == [2, 1], "big house, 北京大学"
 
 
 def test_both_schemes_and_their_sketches_leave_boilerplate_out():

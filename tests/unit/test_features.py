@@ -9,8 +9,9 @@ import pytest
 import regex
 
 from simhbase.errors import UsageError
-from simhbase.text.features import Extractor, FeatureOptions, tokens
-from simhbase.text.idf import IdfTable, jieba_table
+from simhbase.text.features import Extractor, FeatureOptions, saturated, tokens
+from simhbase.text.idf import SCALE, IdfTable, jieba_table
+from simhbase.text.normalise import normalise
 
 
 def words(text: str, **options: object) -> list[tuple[str, int]]:
@@ -54,6 +55,38 @@ def test_counts_weigh_occurrences():
 
 def test_ties_are_broken_by_the_bytes_of_the_token_when_only_the_top_are_kept():
     assert [token for token, _ in words("zeta alpha 北京 éa mid", top=4)] == ["alpha", "mid", "zeta", "éa"]
+
+
+def test_saturated_counts_are_counts_in_short_texts_and_bounded_in_long_ones():
+    short = "上海 北京 北京"
+    assert words(short, weights="saturated") == words(short)
+    others = " ".join(f"word{number}" for number in range(1000))
+    weighted = dict(words("heating " * 280 + others, weights="saturated"))
+    assert (weighted["heating"], weighted["word7"]) == (6 * SCALE, 1 * SCALE)
+    half = dict(words("heating " * 140 + others[: len(others) // 2], weights="saturated"))
+    assert 6 * SCALE < half["heating"] < 140 * SCALE
+
+
+def test_saturated_weights_grow_with_the_count_and_fall_with_the_length():
+    counts = np.arange(1, 2000)
+    for length in (10, 100, 500, 1000, 1024, 5000):
+        weights = saturated(counts, np.full(len(counts), length))
+        assert (np.diff(weights) >= 0).all()
+        assert (weights <= 2 * counts).all()
+    assert (np.diff(saturated(np.full(5000, 30), np.arange(1, 5001))) <= 0).all()
+    assert saturated(np.array([10**9]), np.array([10**9])).tolist() == [12]
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_saturated_words_of_a_batch_have_their_weights(bits):
+    texts = ["", "北京 上海 上海 " * 300, "hello hello world", "x", "heating " * 900 + "rules"]
+    extractor = Extractor(FeatureOptions(weights="saturated"), bits)
+    batch = extractor.extract(texts)
+    ends = np.cumsum(batch.counts).tolist()
+    for text, start, end in zip(texts, [0, *ends], ends, strict=False):
+        repeated = Counter(map(bytes, batch.digests[start:end]))
+        halves = [2 * weight // SCALE for _, weight in extractor.weights(text)]
+        assert sorted(repeated.values()) == sorted(halves)
 
 
 def test_tfidf_takes_jiebas_table_and_its_median_for_unknown_words():
@@ -200,9 +233,7 @@ def test_the_word_expression_matches_unicodes_letters_marks_and_decimal_digits()
     every = "".join(map(chr, range(0x20, 0x3000)))
     inside = {c for token in tokens(every) for c in token}
     expected = {
-        c
-        for c in unicodedata.normalize("NFKC", every).lower()
-        if unicodedata.category(c)[0] in "LM" or unicodedata.category(c) == "Nd"
+        c for c in normalise(every) if unicodedata.category(c)[0] in "LM" or unicodedata.category(c) == "Nd"
     }
     # The regex package may know a newer Unicode than Python: unassigned here may be a letter there.
     assert {

@@ -12,11 +12,13 @@ import pytest
 from simhbase.index.stored_profile import probe_answers, probes
 from simhbase.profile import Profile, make_profile
 from simhbase.text.features import tokens
+from simhbase.text.normalise import EVERY
 from tests import reference
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fingerprints.json"
 PROFILES = {
     "default": Profile(),
+    "default of profile format 2": Profile(weights="count", normalisation=EVERY),
     "default, 128 bits": Profile(bits=128),
     "classic": make_profile({}, "classic"),
     "tfidf, all words, 128 bits": Profile(weights="tfidf", bits=128),

@@ -13,6 +13,7 @@ from simhbase.index.stored_profile import probes, read_profile, write_profile
 from simhbase.profile import Profile, make_profile
 from simhbase.stores import create_store
 from simhbase.text.idf import IdfTable
+from simhbase.text.normalise import EVERY
 
 
 @pytest.fixture
@@ -168,8 +169,53 @@ def test_the_tokenizer_is_that_of_the_creator_and_is_not_compared(store):
     write_profile(store, Profile())
 
 
+def test_a_store_of_format_2_keeps_its_weights_and_normal_form(store):
+    profile = Profile(weights="count", normalisation=EVERY)
+    write_profile(store, profile)
+    record = stored_record(store)
+    del record["fold"]  # which it did not have
+    store.records("meta").put([(b"profile", orjson.dumps(record | {"format": 2}))])
+    found = read_profile(store)
+    assert found.profile == profile
+    assert found.profile.digest == profile.digest
+    found.check_pipeline(found.profile.fingerprinter())
+    with pytest.raises(ProfileMismatch, match="weights is count, not saturated"):
+        found.profile.require({"weights": "saturated"})
+
+
+def test_the_digest_of_a_profile_of_format_2_is_what_it_was():
+    assert Profile(weights="count", normalisation=EVERY).digest == "706cdd2d30d12831"
+
+
+def test_a_fold_is_stored_with_its_table(store, monkeypatch):
+    write_profile(store, Profile(fold="hant"))
+    monkeypatch.setattr("simhbase.text.variants.find_spec", lambda name: None)
+    found = read_profile(store).profile
+    found.require({"fold": "hant"})
+    traditional, simplified = map(found.fingerprinter().fingerprint, ["臺灣的國家", "台湾的国家"])
+    assert traditional == simplified
+    with pytest.raises(ProfileMismatch, match=r"fold is hant \(SHA-256 .*\), not none"):
+        found.require({"fold": None})
+    with pytest.raises(BadInput, match=r"pip install 'simhbase\[hant\]'"):
+        Profile(fold="hant")
+
+
+def test_a_fold_is_another_profile():
+    folded = Profile(fold="hant")
+    assert folded != Profile()
+    assert folded.digest != Profile().digest
+    with pytest.raises(ProfileMismatch, match="fold is none, not hant"):
+        Profile().require({"fold": "hant"})
+
+
+def test_words_are_counted_with_saturation_and_ngrams_without():
+    weights = {kind: Profile(features=kind).weights for kind in ("words", "words:2", "chars:3")}
+    assert weights == {"words": "saturated", "words:2": "count", "chars:3": "count"}
+    assert make_profile({}, "classic").weights == "tfidf"
+
+
 def test_a_newer_format_is_refused(store):
-    store.records("meta").put([(b"profile", b'{"format": 3}')])
+    store.records("meta").put([(b"profile", b'{"format": 4}')])
     with pytest.raises(ProfileMismatch, match="install a newer simhbase"):
         read_profile(store)
 

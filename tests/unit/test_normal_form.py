@@ -1,0 +1,149 @@
+"""Known answers: what of a text counts, character by character, in its normal form and as tokens.
+
+A change of one of them is a new normalisation, with a name of its own: stores keep the one that they have. To
+add texts: python -m tests.unit.test_normal_form > tests/golden/normal_forms.json
+"""
+
+import sys
+import unicodedata
+from pathlib import Path
+
+import orjson
+import pytest
+import regex
+
+from simhbase.errors import UsageError
+from simhbase.profile import Profile
+from simhbase.text.boilerplate import Boilerplate
+from simhbase.text.difference import difference
+from simhbase.text.features import Extractor, FeatureOptions, tokens
+from simhbase.text.normalise import _UNSEEN_RUN, EVERY, NormalForm, normalise
+from simhbase.text.variants import character_table
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "normal_forms.json"
+TEXTS = {
+    "zero-width characters": "今天\u200b天气\u2060很好\ufeff\u200b\u200b\u200b",
+    "a zero-width space in a word": "near\u200bdup\u200blicate",
+    "soft hyphens": "inter\xadnatio\xadnal",
+    "marks of direction": "\u200fشركة\u200e ABC \u202bשלום\u202c \u2067x\u2069",
+    "an accent behind what is not seen": "e\u200d\u0301 E\ufe0f\u0301",
+    "joiners that Persian needs": "می\u200cروم کتاب\u200cها",
+    "a joiner that hides behind a Persian word": "سلام\u200c دنیا\u200d",
+    "joiners that Sinhala needs": "ශ්\u200dරී ලංකා",
+    "joiners that Malayalam needs": "അവന്\u200dറെ",
+    "joiners that Bengali needs": "র\u200d্যাব ক্\u200cষ",
+    "joiners between Latin and Han": "ab\u200dcd 中\u200c国",
+    "joiners in a row": "می\u200c\u200d\u200cروم",
+    "zero-width spaces where Khmer words end": "ភាសា\u200bខ្មែរ",
+    "zero-width spaces where Thai words end": "ภาษา\u200bไทย",
+    "spaces between Han": "中 国\u3000人\n民 银行",
+    "spaces between Han and others": "使用 Python 编程， 很 好",
+    "spaces between rare Han": "𠮷 野 々 村 㐀 㐁 〇",
+    "spaces between kana and Hangul": "カタ カナ ひら がな 한국 사람",
+    "what is not seen between Han and spaces": "中\u200b \u200b国 \ufe0f人",
+    "variation selectors of Han": "葛\U000e0100飾 神\ufe00",
+    "variation selectors of Mongolian": "ᠮᠣᠩᠭᠣᠯ\u180b ᠠ\u180e᠎ᠠ",
+    "an emoji in colour and in text": "❤\ufe0f ❤\ufe0e ❤",
+    "a family": "👨\u200d👩\u200d👧 👨👩👧",
+    "skin tones": "👍🏽👍👍🏿",
+    "a profession": "👩🏾\u200d⚕\ufe0f",
+    "flags": "🇨🇳 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    "keys": "1\ufe0f\u20e3 #\ufe0f\u20e3",
+    "codes of emoji": "太好了[微笑][doge] :smile:",
+    "fillers of Hangul": "한\u3164글 \uffa0",
+    "annotations": "\ufff9漢字\ufffaかんじ\ufffb",
+    "signs that are seen": "\u0600١٢ \u06dd٣",
+    "Traditional and Simplified": "臺灣的國家圖書館 台湾的国家图书馆",
+}
+
+
+def answers() -> dict[str, object]:
+    return {
+        name: {"text": text, "normal form": normalise(text), "tokens": tokens(text)}
+        for name, text in TEXTS.items()
+    }
+
+
+def test_normal_forms_and_tokens_are_the_known_ones():
+    assert answers() == orjson.loads(GOLDEN.read_bytes())
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_normal_form_is_its_own(text):
+    assert normalise(normalise(text)) == normalise(text)
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_differences_have_the_words_of_the_features(text):
+    assert {each.word for each in difference(text, "").words} == set(tokens(text))
+
+
+def test_what_unicode_wants_ignored_is_not_seen():
+    """A later Unicode may want more: then the normalisation of that name keeps what it is."""
+    wanted = regex.compile(r"\p{Default_Ignorable_Code_Point}|\p{Emoji_Modifier}|[\u20e3\ufff9-\ufffb]")
+    for code in range(sys.maxunicode + 1):
+        assert bool(_UNSEEN_RUN.fullmatch(chr(code))) == bool(wanted.fullmatch(chr(code))), hex(code)
+
+
+def test_the_earlier_normal_form_has_every_character():
+    earlier = NormalForm(EVERY)
+    for text in TEXTS.values():
+        lowered = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+        assert normalise(text, earlier) == " ".join(lowered.split())
+    assert tokens("می\u200cروم 中 国", earlier) == ["می", "روم", "中", "国"]
+
+
+def test_no_other_normal_form_is_known():
+    with pytest.raises(UsageError, match="no normalisation 'nfd': use nfkc-lower-seen or nfkc-lower-space"):
+        Profile(normalisation="nfd")
+
+
+def test_traditional_and_simplified_are_the_same_where_asked():
+    traditional, simplified = "臺灣的國家圖書館，萬里長城", "台湾的国家图书馆，万里长城"
+    plain, folded = Profile().fingerprinter(), Profile(fold="hant").fingerprinter()
+    assert folded.fingerprint(traditional) == folded.fingerprint(simplified) == plain.fingerprint(simplified)
+    assert plain.fingerprint(traditional) != plain.fingerprint(simplified)
+    short = [Profile(scheme="minhash", fold=fold).fingerprinter() for fold in (None, "hant")]
+    assert short[1].fingerprint(traditional) == short[0].fingerprint(simplified)
+
+
+def test_folding_changes_no_other_text_and_folding_twice_nothing_more():
+    table = character_table("hant")
+    every = "".join(chr(code) for code in range(sys.maxunicode + 1))
+    once = table.convert(every)
+    assert table.convert(once) == once
+    assert len(once) == len(every)
+    changed = [(a, b) for a, b in zip(every, once, strict=True) if a != b]
+    assert ("國", "国") in changed
+    assert all(unicodedata.name(b).startswith("CJK") for _, b in changed)
+    form = NormalForm(fold=table)
+    assert normalise(normalise(every, form), form) == normalise(every, form)
+    assert table.convert("Ωmega ascii") == "Ωmega ascii"
+
+
+def test_folds_hold_for_stop_words_and_boilerplate():
+    boilerplate = Boilerplate("mine", "line\t9\t責任編輯\n".encode())
+    profile = Profile(fold="hant", stop_words=frozenset(["國家"]), boilerplate=boilerplate)
+    extractor = profile.fingerprinter().extractor
+    assert profile.stop_words == {"国家"}
+    assert (
+        extractor.extract(["国家圖書館\n责任编辑"]).counts.tolist()
+        == extractor.extract(["图书馆"]).counts.tolist()
+    )
+
+
+def test_a_fold_that_is_none_is_refused():
+    with pytest.raises(UsageError, match="no characters to fold by the name of 'kyujitai': use hant"):
+        Profile(fold="kyujitai")
+
+
+def test_boilerplate_is_found_whatever_hides_in_it():
+    boilerplate = Boilerplate("mine", b"line\t9\tread more\n")
+    features = Extractor(FeatureOptions(boilerplate=boilerplate), 64).extract(
+        ["Re\xadad\u200b more\u200b\nhello world"]
+    )
+    assert features.counts.tolist() == [2]
+
+
+if __name__ == "__main__":
+    print(orjson.dumps(answers(), option=orjson.OPT_INDENT_2).decode())
