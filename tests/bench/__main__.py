@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.bench.report import Table, render, to_json
 
 PARTS = ("fingerprints", "minhash", "store", "migrate", "load", "serve", "dedup", "stored", "quality")
-WITHIN = ("short", "lengths", "heldout")  # their tables are among those of quality
+WITHIN = ("weights", "short", "lengths", "heldout")  # their tables are among those of quality
 WITH_SERVERS = ("hbase", "shared", "fleet", "spark")
 HELP = (
     f"of {', '.join(PARTS)}, which is all without any; {', '.join(WITHIN)}, parts of quality; and "
