@@ -44,9 +44,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--id-column", default="id")
     parser.add_argument("--text-column", default="text")
     parser.add_argument("--fingerprint-column", help="of fingerprints to take in place of texts")
-    parser.add_argument(
-        "--order-column", help="of one id the row with the least value counts (default: any)"
-    )
+    parser.add_argument("--order-column", help="of one id the row with the least value counts (default: any)")
     parser.add_argument("--partitions", type=int, help="files written at once (default: two for each core)")
     return parser.parse_args()
 
