@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from importlib import import_module
 from pathlib import Path
 
-from tests.bench.report import Table, render, to_json
+from tests.bench.report import Table, changes, render, to_json
 
 PARTS = ("fingerprints", "minhash", "store", "migrate", "load", "serve", "dedup", "stored", "quality")
 WITHIN = ("weights", "short", "lengths", "heldout")  # their tables are among those of quality
@@ -20,6 +21,12 @@ HELP = (
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.partition(":")[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="FILE",
+        help="print what changed against the tables of a page, to stderr",
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there, not to stdout")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="so many times the usual amounts (10: 10M documents)"
@@ -32,6 +39,8 @@ def main() -> None:
     tables: list[Table] = []
     for part in options.parts or PARTS:
         tables += import_module(f"tests.bench.{part}").measure(options.scale)
+    if options.against:
+        print("\n".join(changes(options.against.read_text("utf-8"), tables)), file=sys.stderr)
     if options.json:
         options.json.write_bytes(to_json(tables))
     if options.markdown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import statistics
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ PACKAGES = (
     "numba",
 )
 Cell = str | int | float
+_FIGURE = re.compile(r"[\d,.]+( \([\d-]+\))?")
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,37 @@ def machine() -> dict[str, Cell]:
 def render(tables: Sequence[Table]) -> str:
     facts = ", ".join(f"{name} {value}" for name, value in machine().items())
     return "\n".join([*(table.markdown() for table in tables), f"Measured on: {facts}.", ""])
+
+
+def changes(page: str, tables: Sequence[Table]) -> list[str]:
+    """Rows that are others than in a page that `render` has made earlier, and those that it does not have: a
+    line of each, after a line with its table's title. A row is known by its cells that are no figures."""
+    parts = (part.partition("\n") for part in page.split("### "))
+    by_title = {title: [_cells(line) for line in rest.splitlines()] for title, _, rest in parts}
+    told = []
+    for table in tables:
+        known = {_name(cells): cells for cells in by_title.get(table.title, []) if cells}
+        rows = [_cells(_line([_text(cell) for cell in row])) for row in table.rows]
+        changed = [cells for cells in rows if known.get(_name(cells)) != cells]
+        if changed:
+            told += [table.title, *(_change(known.get(_name(cells)), cells) for cells in changed)]
+    return told
+
+
+def _cells(line: str) -> list[str]:
+    return line.strip("| ").split(" | ") if line.startswith("| ") else []
+
+
+def _name(cells: Sequence[str]) -> tuple[str, ...]:
+    return tuple(cell for cell in cells if not _FIGURE.fullmatch(cell))
+
+
+def _change(before: Sequence[str] | None, now: Sequence[str]) -> str:
+    if before is None or len(before) != len(now):
+        return "  new: " + " | ".join(now)
+    return "  " + " | ".join(
+        new if old == new else f"{old} -> {new}" for old, new in zip(before, now, strict=True)
+    )
 
 
 def to_json(tables: Sequence[Table]) -> bytes:
