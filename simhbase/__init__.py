@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from simhbase.jobs.lookups import Answer
     from simhbase.jobs.match import match
     from simhbase.metrics import Metrics
-    from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected
+    from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected, StoredDocument
     from simhbase.online.client import Client
     from simhbase.online.shared import SharedLookups
     from simhbase.profile import Profile
@@ -148,6 +148,7 @@ __all__ = [
     "StoreBusy",
     "StoreFailed",
     "StoreUnreachable",
+    "StoredDocument",
     "TableDisabled",
     "TablesMissing",
     "TimedOut",
@@ -197,7 +198,7 @@ _NAMES = {
     "jobs.lookups": "Answer",
     "jobs.match": "match",
     "metrics": "Metrics",
-    "model": "AddReport Claim Document Lookup Match Rejected",
+    "model": "AddReport Claim Document Lookup Match Rejected StoredDocument",
     "online.client": "Client",
     "online.shared": "SharedLookups",
     "profile": "Profile",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,10 +11,24 @@ Outcome = Literal["accepted", "duplicate", "rejected", "conflict", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text under its id (UTF-8, at most 1 KiB)."""
+    """A text under its id (UTF-8, at most 1 KiB).
+
+    tags: names and values, by which lookups can be limited: at most 16, of 64 bytes a name and 255 a value in
+    UTF-8, neither empty, and without = in a name.
+    """
 
     id: str
     text: str
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """What a store has of a document."""
+
+    id: str
+    fingerprint: int
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -72,7 +87,8 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """What an add did. `unchanged` documents were stored already with the same fingerprint."""
+    """What an add did. `unchanged` documents were stored already with the same fingerprint; their tags may be
+    others now."""
 
     added: int = 0
     moved: int = 0

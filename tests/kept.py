@@ -1,5 +1,7 @@
 """What a store that many processes write holds, and holds after a day when nobody has written any more."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from simhbase.drawers.scheme import Scheme
@@ -35,10 +37,13 @@ def rows_of(store: Store) -> dict[str, object]:
     return {**found, "obsolete": obsolete}
 
 
-def rows_for(profile: Profile, documents: dict[str, int]) -> dict[str, object]:
-    """What they hold where these documents were written once, and nothing else."""
+def rows_for(
+    profile: Profile, documents: dict[str, int], tags: Mapping[str, str] | None = None
+) -> dict[str, object]:
+    """What they hold where these documents, with these tags, were written once, and nothing else."""
     with open_index("memory:", create=profile) as index:
-        index.add_fingerprints(list(documents), np.fromiter(documents.values(), np.uint64))
+        values = np.fromiter(documents.values(), np.uint64)
+        index.add_fingerprints(list(documents), values, [tags or {}] * len(documents))
         found = content(index.store)
     del found["meta"]
     return {**found, "obsolete": []}

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import click
 
 from simhbase.cli.inputs import end, input_options_with_fingerprints
-from simhbase.cli.options import converted, k_option, min_similarity_option, moment, store_option
+from simhbase.cli.options import (
+    converted,
+    k_option,
+    min_similarity_option,
+    moment,
+    store_option,
+    tag_option,
+)
 from simhbase.cli.output import Output, results_option
 from simhbase.cli.queries import (
     answer,
@@ -59,6 +66,7 @@ Examples:
     hidden=True,  # the text above names it
     help="Only documents last written since then: 7d or 12h for so long ago, or a date as 2026-01-31.",
 )
+@tag_option("Find only documents with this tag; of several, with all.")
 @click.option(
     "--drawer-limit",
     callback=converted(_limit),
@@ -86,6 +94,7 @@ def find(
     k: int | None,
     min_similarity: float | None,
     since: datetime | None,
+    tags: Mapping[str, str],
     drawer_limit: int | None,
     explain: bool,
     ids_limit: int,
@@ -102,9 +111,10 @@ def find(
     --id is which drawers were read, and why each candidate there is a match or none. To look documents up
     among those of files, without a store, use match.
     """
-    if explain and (inputs.paths or fingerprints or since or not (texts or ids)):
+    if explain and (inputs.paths or fingerprints or since or tags or not (texts or ids)):
         raise UsageError(
-            "--explain goes with --text and --id: give one of them, and no files, --fingerprint or --since"
+            "--explain goes with --text and --id: give one of them, and no files, --fingerprint, --since or "
+            "--tag"
         )
     inputs = documents_as_queries(inputs, others=bool(texts or ids or fingerprints))
     inputs.require_outputs()
@@ -118,7 +128,7 @@ def find(
             explained("--id", ids, index.explain_ids(ids, k, min_similarity), rejects, output)
             end(rejects.counts)
             return
-        searched = StoredDocuments(index, k, min_similarity, since)
+        searched = StoredDocuments(index, k, min_similarity, since, tags)
         answer(
             searched,
             inputs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -12,9 +13,11 @@ from simhbase.cli.options import (
     ProfileOptions,
     converted,
     min_similarity_option,
+    pairs,
     profile_options,
     seconds,
     store_option,
+    tag_option,
 )
 from simhbase.cli.output import Output, json_option
 from simhbase.corpus.inputs import Inputs
@@ -46,6 +49,16 @@ Examples:
     is_flag=True,
     hidden=True,
     help="Do not look for ids that come twice (23 to 34 bytes of memory an id).",
+)
+@tag_option("Tag all documents so; may be repeated.", hidden=True)  # the text below names both
+@click.option(
+    "--tag-field",
+    "tag_fields",
+    multiple=True,
+    metavar="NAME=FIELD",
+    callback=converted(pairs("NAME=FIELD")),
+    hidden=True,
+    help="Tag each document with what this column or JSON field holds; may be repeated.",
 )
 @click.option(
     "--name",
@@ -88,6 +101,8 @@ def load(
     unique_only: bool,
     min_similarity: float | None,
     ids_are_unique: bool,
+    tags: Mapping[str, str],
+    tag_fields: Mapping[str, str],
     name: str | None,
     lock_wait: int,
     via: Literal["hfiles", "hfile-input"] | None,
@@ -103,6 +118,10 @@ def load(
     created, with the profile that the options give; one that exists keeps its own, and options that
     differ from it are an error.
 
+    With --tag source=wire all documents are tagged so, and with --tag-field tenant=customer each with what
+    its field or column customer holds: find --tag tenant=a finds those alone. A document that is stored
+    already gets these tags in place of its own.
+
     A load that was stopped or killed goes on where it was when it is run again with the same inputs and
     options, and ends with the same rows and files. `simhbase loads` lists them. With --lock-wait 2h it waits
     so long while another process writes to the store. With many millions of ids, --ids-are-unique spares the
@@ -117,6 +136,8 @@ def load(
         unique_only=unique_only,
         min_similarity=min_similarity,
         ids_are_unique=ids_are_unique,
+        tags=tags,
+        tag_fields=tag_fields,
         unique=unique,
         duplicates=duplicates,
         evidence=evidence,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial, wraps
@@ -54,6 +54,36 @@ def converted(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.P
             raise click.BadParameter(str(error), context, option) from error
 
     return callback
+
+
+def pairs(names: str) -> Callable[[Sequence[str]], dict[str, str]]:
+    """What is typed as NAME=VALUE, by name; names: what messages call that. Raises UsageError."""
+
+    def parsed(typed: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for each in typed:
+            name, sign, value = each.partition("=")
+            if not (name and sign and value):
+                raise UsageError(f"{each!r} is not {names}")
+            if name in found:
+                raise UsageError(f"{name!r} comes twice: a tag has one value")
+            found[name] = value
+        return found
+
+    return parsed
+
+
+def tag_option(text: str, *, hidden: bool = False) -> Callable[[Command], Command]:
+    """Adds `--tag`, names and values; the command's help says of what."""
+    return click.option(
+        "--tag",
+        "tags",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=converted(pairs("NAME=VALUE")),
+        hidden=hidden,
+        help=text,
+    )
 
 
 def seconds(text: str) -> int:

@@ -25,7 +25,11 @@ from simhbase.jobs.lookups import Answer
 from simhbase.model import Lookup, Match
 
 # What messages of the library name, and the options that say the same.
-OPTIONS: Mapping[str, str] = {"share": "--boilerplate-share"} | {
+OPTIONS: Mapping[str, str] = {
+    "share": "--boilerplate-share",
+    "tags": "--tag",
+    "tag_fields": "--tag-field",
+} | {
     name: f"--{name.replace('_', '-')}"
     for name in (
         "compression",

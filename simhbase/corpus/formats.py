@@ -11,6 +11,7 @@ from pathlib import PurePath
 from simhbase.corpus.fields import listed
 from simhbase.corpus.parquet import MAGIC
 from simhbase.corpus.record import (
+    TAG_HINT,
     VALUE_HINT,
     Format,
     InputOptions,
@@ -174,10 +175,11 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
         id_column = _column(names, options.id_field, options.id_hint) if has_id else None
         content_column = _column(names, options.content_field, options.content_hint)
         value_column = None if value_field is None else _column(names, value_field, VALUE_HINT)
+        tag_columns = [_column(names, field, TAG_HINT) for _, field in options.tag_fields]
     except BadInput as error:
         yield SourceReject(source.name, header.line, None, f"in the header: {error}")
         return
-    whole = _WholeRows(names, id_column, content_column, value_column, options=options)
+    whole = _WholeRows(names, id_column, content_column, value_column, *tag_columns, options=options)
     for row in rows:
         if isinstance(row, Reject):
             yield row
@@ -188,7 +190,8 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
             line_id = source.id_of_line(row.line, options)
             row_id = line_id if id_column is None else row.cells[id_column]
             value = None if value_column is None else row.cells[value_column]
-            raw = Raw(source.name, row.line, row_id, row.cells[content_column], value)
+            tags = tuple(row.cells[column] for column in tag_columns)
+            raw = Raw(source.name, row.line, row_id, row.cells[content_column], value, tags=tags)
             yield whole.of(raw, row.cells) if options.whole_rows else raw
 
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import RawIOBase
+from itertools import repeat
 from typing import Any
 
 from simhbase.corpus.fields import listed, with_field
-from simhbase.corpus.record import VALUE_HINT, InputOptions, Raw, Reject, Source, SourceReject, too_long
+from simhbase.corpus.record import (
+    TAG_HINT,
+    VALUE_HINT,
+    InputOptions,
+    Raw,
+    Reject,
+    Source,
+    SourceReject,
+    too_long,
+)
 from simhbase.corpus.rows import distinct_names, whole_row
 from simhbase.errors import BadInput
 from simhbase.text.encoding import decode
@@ -93,11 +103,12 @@ class _Column:
 @dataclass(frozen=True, slots=True)
 class _Columns:
     """The columns that are wanted: of ids (None where they are made of places or texts), of texts or
-    fingerprints, and of what documents are preferred by."""
+    fingerprints, of what documents are preferred by, and of tags."""
 
     id: _Column | None
     content: _Column
     value: _Column | None
+    tags: tuple[_Column, ...]
 
     @classmethod
     def of(cls, schema: Any, options: InputOptions) -> _Columns:
@@ -115,22 +126,28 @@ class _Columns:
         value = None if options.value_field is None else _found(there, options.value_field, VALUE_HINT)
         if value and (types.is_nested(value.type) or types.is_boolean(value.type)):
             raise _wrong(value, "texts or numbers are compared", VALUE_HINT)
-        return cls(chosen, content, value)
+        tags = tuple(_found(there, field, TAG_HINT) for _, field in options.tag_fields)
+        for tag in tags:
+            if not (_is_text(tag.type) or types.is_integer(tag.type)):
+                raise _wrong(tag, "tags are texts or integers", TAG_HINT)
+        return cls(chosen, content, value, tags)
 
     @property
     def names(self) -> list[str]:
         """Their names in the file."""
-        return sorted({column.name for column in (self.id, self.content, self.value) if column})
+        return sorted({each.name for each in (self.id, self.content, self.value, *self.tags) if each})
 
     def records(self, source: Source, row: int, batch: Any, options: InputOptions) -> Iterator[Raw | Reject]:
         """The rows of a batch, before which so many came."""
         nothing: list[bytes | None] = [None] * batch.num_rows
         ids = self.id.cells(batch) if self.id else nothing
         values = self.value.cells(batch) if self.value else nothing
+        tags = zip(*(each.cells(batch) for each in self.tags), strict=True) if self.tags else repeat(())
         encoding = None if _is_binary(self.content.type) else "utf-8"
         objects = _objects(batch) if options.whole_rows else [None] * batch.num_rows
-        for line, (given, text, value, fields) in enumerate(
-            zip(ids, self.content.cells(batch), values, objects, strict=True), row + 1
+        columns = zip(ids, self.content.cells(batch), values, objects, strict=True)
+        for line, ((given, text, value, fields), tagged) in enumerate(
+            zip(columns, tags, strict=False), row + 1
         ):
             try:
                 row_id = _id(self.id, given) if self.id else source.id_of_line(line, options)
@@ -142,7 +159,7 @@ class _Columns:
             elif len(text) > options.max_record_bytes:
                 yield Reject(source.name, line, row_id, too_long(len(text), options))
             else:
-                raw = Raw(source.name, line, row_id, text, value, encoding=encoding)
+                raw = Raw(source.name, line, row_id, text, value, encoding=encoding, tags=tagged)
                 yield raw if fields is None else self._whole(raw, row_id, fields, options)
 
     def _whole(self, raw: Raw, row_id: str | None, fields: dict[str, Any], options: InputOptions) -> Raw:

@@ -12,9 +12,10 @@ import orjson
 
 from simhbase.corpus.fields import TYPE_NAMES, field_of
 from simhbase.corpus.formats import plain_name
-from simhbase.corpus.record import VALUE_HINT, Chunk, InputOptions, Raw, Record, Reject, Value
+from simhbase.corpus.record import TAG_HINT, VALUE_HINT, Chunk, InputOptions, Raw, Record, Reject, Value
 from simhbase.errors import BadInput
 from simhbase.index.rows import id_problem
+from simhbase.index.tags import Tags, tags_problem
 from simhbase.text.encoding import decode
 from simhbase.text.html import extract_html
 
@@ -41,7 +42,8 @@ class Parser:
             content = self._content(raw, fields)
             if record_id is None:
                 record_id = self._id(raw, _text_id(content))
-            return self._record(raw, record_id, content, json, self._value(raw, fields))
+            value, tags = self._value(raw, fields), self._tags(raw, fields)
+            return self._record(raw, record_id, content, json, value, tags)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
 
@@ -89,14 +91,42 @@ class Parser:
         known: Value | None = None if value == "" else value
         return known
 
+    def _tags(self, raw: Raw, fields: dict[str, Any] | None) -> Tags:
+        named = self.options.tag_fields
+        if not named:
+            return self.options.tags
+        values = [
+            (name, self._tag(field, value))
+            for (name, field), value in zip(named, self._tag_values(raw, fields), strict=True)
+        ]
+        tags = tuple(sorted([*self.options.tags, *values]))
+        if problem := tags_problem(tags):
+            raise BadInput(problem)
+        return tags
+
+    def _tag_values(self, raw: Raw, fields: dict[str, Any] | None) -> list[Any]:
+        named = self.options.tag_fields
+        if fields is not None:
+            return [field_of(fields, field, TAG_HINT) for _, field in named]
+        if not raw.tags:
+            raise BadInput(f"no field {named[0][1]!r}: this format has none, and `tag_fields` is for others")
+        return [None if cell is None else self._decode(raw, cell) for cell in raw.tags]
+
+    def _tag(self, field: str, value: Any) -> str:
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise BadInput(f"field {field!r} is {TYPE_NAMES[type(value)]}: tags are texts or integers")
+        return str(value)
+
     def _record(
-        self, raw: Raw, record_id: str, content: str, json: str | None, value: Value | None
+        self, raw: Raw, record_id: str, content: str, json: str | None, value: Value | None, tags: Tags
     ) -> Record:
         line = None if json is None else json.strip().encode()
         if self.options.fingerprint_field is None:
-            return Record(raw.source, raw.line, record_id, text=content, json=line, value=value)
+            return Record(raw.source, raw.line, record_id, text=content, json=line, value=value, tags=tags)
         fingerprint = _fingerprint(content, self.options.fingerprint_bits)
-        return Record(raw.source, raw.line, record_id, fingerprint=fingerprint, json=line, value=value)
+        return Record(
+            raw.source, raw.line, record_id, fingerprint=fingerprint, json=line, value=value, tags=tags
+        )
 
 
 @lru_cache

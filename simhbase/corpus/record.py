@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from simhbase.errors import BadInput, UsageError
+from simhbase.index.tags import Tags
 from simhbase.text.encoding import decode
 
 Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet", "warc"]
@@ -17,6 +18,7 @@ IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 
 MAX_RECORD_BYTES = 16 << 20
 VALUE_HINT = "`keep` names another"  # what to do where the value_field is missing
+TAG_HINT = "`tag_fields` names another"  # the same of a field whose value is a tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class InputOptions:
     auto (UTF-8, UTF-16 with a byte order mark, or else GB18030). delimiter is that of csv, by default a
     comma. A record of more than max_record_bytes is rejected. value_field names one more
     field or column, that documents are preferred by. whole_rows: rows of CSV and Parquet are read with all
-    their columns, as JSON objects, for what is written out.
+    their columns, as JSON objects, for what is written out. tags: of all documents; tag_fields: names of
+    further tags, and the fields or columns that hold their values. The jobs set the last four.
 
     Raises UsageError for options out of their range.
     """
@@ -54,6 +57,8 @@ class InputOptions:
     value_field: str | None = None
     html: bool = False
     whole_rows: bool = False
+    tags: Tags = ()
+    tag_fields: Tags = ()
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -142,7 +147,8 @@ class Raw(NamedTuple):
     line: where it begins, from 1. id: as bytes where the file holds it, as text where it is made of the
     file's name, None where it is in the JSON object or made of the text. data: the bytes of the text or
     fingerprint, of a page of HTML, or of a JSON object. value: the cell of the value_field, if a row has one.
-    encoding: that of the bytes, where the file says it; None for that of the options.
+    encoding: that of the bytes, where the file says it; None for that of the options. tags: the cells of the
+    tag_fields, if it is a row.
     """
 
     source: str
@@ -152,6 +158,7 @@ class Raw(NamedTuple):
     value: bytes | None = None
     holds: Literal["text", "page", "json"] = "text"
     encoding: str | None = None
+    tags: tuple[bytes | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +177,7 @@ class Record:
     fingerprint: int | None = None
     json: bytes | None = None
     value: Value | None = None
+    tags: Tags = ()
 
 
 @dataclass(frozen=True, slots=True)

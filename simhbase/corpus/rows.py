@@ -24,7 +24,8 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 
 def whole_row(raw: Raw, row_id: str | None, fields: dict[str, Any]) -> Raw:
     """A record of which all is known: its id, None where it is made of its text, and its fields."""
-    return raw._replace(id=row_id, data=json_line(fields), value=None, holds="json", encoding="utf-8")
+    data = json_line(fields)
+    return raw._replace(id=row_id, data=data, value=None, tags=(), holds="json", encoding="utf-8")
 
 
 def readable(cell: bytes, options: InputOptions) -> str:

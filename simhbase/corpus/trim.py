@@ -65,7 +65,14 @@ class Measured:
 
 def without_content(record: Record) -> Record:
     """The record without its text, and without the line it came from."""
-    return Record(record.source, record.line, record.id, fingerprint=record.fingerprint, value=record.value)
+    return Record(
+        record.source,
+        record.line,
+        record.id,
+        fingerprint=record.fingerprint,
+        value=record.value,
+        tags=record.tags,
+    )
 
 
 def unique_trim(options: InputOptions) -> Callable[[Record], Record]:

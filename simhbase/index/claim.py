@@ -36,6 +36,7 @@ from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Reader
 from simhbase.index.rows import Entry, PendingClaim, State
 from simhbase.index.selection import OthersOfBatch, duplicates_of
+from simhbase.index.tags import Tags
 from simhbase.index.writer import (
     AtomicWriter,
     Batch,
@@ -90,11 +91,13 @@ class Claimer(Protocol):
         bounds: Bounds,
         timeout: float = TIMEOUT,
         replacing: bool = False,
+        tags: Sequence[Tags] | None = None,
     ) -> Claimed:
         """Claims n documents as if they came one after the other; durable when it returns.
 
         timeout: seconds, after which what is left is undecided; replacing: a document that is stored with
-        another text is replaced if nothing is near the new one, and not a conflict.
+        another text is replaced if nothing is near the new one, and not a conflict; one with the same text
+        and other tags gets these. tags: of each, which decide nothing; None: none has any.
         """
 
 
@@ -128,9 +131,10 @@ class AtomicClaimer:
         bounds: Bounds,
         timeout: float = TIMEOUT,
         replacing: bool = False,
+        tags: Sequence[Tags] | None = None,
     ) -> Claimed:
         """See Claimer. It is decided at once, so that the time is never up."""
-        batch, rejected = admitted(ids, fingerprints)
+        batch, rejected = admitted(ids, fingerprints, tags)
         with self.store.exclusive():
             settled = {} if replacing else dict(self._stored_already(batch))
             open_ = [number for number in range(len(batch.ids)) if number not in settled]
@@ -145,7 +149,9 @@ class AtomicClaimer:
                 self.hidden(),
             )
             kept = chosen[[number for number, near in enumerate(found) if near is None]]
-            report = AtomicWriter(self.store, self.scheme, self.clock).add(kept.ids, kept.fingerprints)
+            report = AtomicWriter(self.store, self.scheme, self.clock).add(
+                kept.ids, kept.fingerprints, kept.tags
+            )
         for number, near in zip(open_, found, strict=True):
             outcome: Outcome = "accepted" if near is None else "duplicate"
             settled[number] = Claim(batch.ids[number], outcome, batch.values[number], near)
@@ -196,9 +202,10 @@ class HintingClaimer:
         bounds: Bounds,
         timeout: float = TIMEOUT,
         replacing: bool = False,
+        tags: Sequence[Tags] | None = None,
     ) -> Claimed:
         """See Claimer."""
-        batch, rejected = admitted(ids, fingerprints)
+        batch, rejected = admitted(ids, fingerprints, tags)
         attempts = Attempts(self, batch, bounds, replacing)
         attempts.run(timeout)
         claims = list(_in_order(ids, fingerprints, batch, attempts.answers, rejected))
@@ -333,7 +340,11 @@ class Attempts:
         if cell is None or entry is None or not entry.stored:
             return False
         fresh_since = refreshed_before(self._store, self._claimer.clock()) or 0
-        return cell.version >= fresh_since and _is_same(self._batch, number, entry, self._scheme)
+        return (
+            cell.version >= fresh_since
+            and entry.tags == self._batch.tags_at(number)
+            and _is_same(self._batch, number, entry, self._scheme)
+        )
 
     def _enter(self, free: dict[int, _Found]) -> None:
         """Steps 2 to 5."""
@@ -363,7 +374,13 @@ class Attempts:
     def _pending(self, number: int, before: Entry | None) -> Entry:
         sketch = b"" if self._scheme.listed_sketching else self._batch.sketches[number]
         lease = int(self._claimer.lease * 1000)
-        claim = PendingClaim(self._claimer.token(), self._batch.values[number], sketch, lease)
+        claim = PendingClaim(
+            self._claimer.token(),
+            self._batch.values[number],
+            sketch,
+            lease,
+            tags=self._batch.tags_at(number),
+        )
         if before is not None and before.stored:
             return replace(before, state=State.REPLACING, claim=claim)
         return Entry(claim.fingerprint, State.PENDING, claim=claim)
@@ -417,7 +434,7 @@ class Attempts:
         self._writer.note_obsolete(self._writer.version(), left)
         held = {number: self._held.pop(number) for number in numbers}
         stored = {
-            number: Entry(each.claim.fingerprint, State.STORED, each.claim.sketch)
+            number: Entry(each.claim.fingerprint, State.STORED, each.claim.sketch, tags=each.claim.tags)
             for number, each in held.items()
         }
         for number in self._swapped({number: (held[number].value, stored[number]) for number in numbers}):
@@ -551,7 +568,7 @@ def take_back(store: Store, writer: HintingWriter, held: Sequence[tuple[bytes, b
 def without_claim(entry: Entry) -> Entry:
     """What a row says when its claim has ended without being granted."""
     if entry.stored:
-        return Entry(entry.fingerprint, State.STORED, entry.sketch)
+        return replace(entry, state=State.STORED, claim=None)
     return Entry(entry.fingerprint, State.DELETED)
 
 

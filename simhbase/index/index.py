@@ -38,9 +38,10 @@ from simhbase.index.reader import (
 from simhbase.index.rows import Entry
 from simhbase.index.stats import Stats, measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
+from simhbase.index.tags import Tags, required_tags, tags_of
 from simhbase.index.writer import Writer, batch_of, known, now, remove_older, writer_for
 from simhbase.metrics import Metrics, count_by_outcome, timed
-from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected
+from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected, StoredDocument
 from simhbase.profile import Profile
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import create_store, open_store
@@ -168,12 +169,13 @@ class Index:
             raise ReadOnly(f"{self.store.url} was opened for reading: open it with access='write'")
 
     def add(self, documents: Iterable[Document]) -> AddReport:
-        """Stores documents, replacing those with the same id; durable when it returns.
+        """Stores documents, replacing those with the same id, and their tags; durable when it returns.
 
-        A document without a fingerprint or with an unusable id is rejected and named in the report.
+        A document without a fingerprint or with an unusable id or tags is rejected and named in the report.
         Raises UsageError, before anything is stored, for what is no document.
         """
         batch = _documents(documents)
+        tags = _tags(document.tags for document in batch)
         found = self._fingerprinted([document.text for document in batch])
         rejected = tuple(
             Rejected(document.id, reason)
@@ -182,27 +184,37 @@ class Index:
         )
         accepted = found.accepted
         ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
-        report = self.add_batch(ids, found.fingerprints[accepted])
+        report = self.add_batch(ids, found.fingerprints[accepted], _chosen(tags, accepted))
         count_by_outcome(self.metrics, "documents", rejected=len(rejected))
         return AddReport(report.added, report.moved, report.unchanged, rejected + report.rejected)
 
     def add_fingerprints(
-        self, ids: Sequence[str], fingerprints: NDArray[np.uint64] | Sequence[int]
+        self,
+        ids: Sequence[str],
+        fingerprints: NDArray[np.uint64] | Sequence[int],
+        tags: Sequence[Mapping[str, str]] | None = None,
     ) -> AddReport:
-        """The same for n ids with fingerprints made elsewhere: uint64 (n,), or n integers."""
+        """The same for n ids with fingerprints made elsewhere: uint64 (n,), or n integers. tags: those of
+        each, n mappings of names to values; None: none has any."""
         ids, values = _several(ids, "ids"), _fingerprints(fingerprints)
         if len(ids) != len(values):
             raise UsageError(f"{len(ids)} ids with {len(values)} fingerprints: each needs one")
+        given = None if tags is None else _tags(_listed(tags, "tags"))
+        if tags is not None and len(tags) != len(ids):
+            raise UsageError(f"{len(ids)} ids with tags for {len(tags)}: each needs some, {{}} for none")
         if self.profile.sketching is not None:
             raise UsageError(
                 f"{self.store.url} keeps a sketch of each text, which fingerprints made elsewhere do not "
                 "have: give the texts"
             )
-        return self.add_batch(ids, FingerprintBatch.bare(values))
+        return self.add_batch(ids, FingerprintBatch.bare(values), given)
 
-    def add_batch(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> AddReport:
-        """The same for what a fingerprinter of this profile made of n texts."""
-        report = self._measured("add", len(ids), lambda: self.writer.add(ids, fingerprints))
+    def add_batch(
+        self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+    ) -> AddReport:
+        """The same for what a fingerprinter of this profile made of n texts. tags: of each its names and
+        values as pairs, by name; None: none has any."""
+        report = self._measured("add", len(ids), lambda: self.writer.add(ids, fingerprints, tags))
         count_by_outcome(
             self.metrics,
             "documents",
@@ -224,16 +236,24 @@ class Index:
 
         return claimer_for(self.store, self.profile.index_scheme, self.clock, count, self.hidden)
 
-    def claim(self, id: str, text: str, timeout: float = TIMEOUT) -> Claim:  # noqa: A002  # as in Document
+    def claim(
+        self,
+        id: str,  # noqa: A002  # as in Document
+        text: str,
+        timeout: float = TIMEOUT,
+        tags: Mapping[str, str] | None = None,
+    ) -> Claim:
         """Stores a text unless one near it is stored already; of any number of workers that claim near texts
         at once, in any processes, at most one is accepted. Durable when it returns.
 
         The answer is "accepted", "duplicate" or "rejected"; the same claim again gets the same one. timeout:
         seconds to wait for others who claim texts near this one; nobody waits for a worker that died for more
-        than ten seconds. `add` does not wait for claims, nor they for it. Raises Undecided when the time is
-        up: nothing is stored then; Conflict where another text is stored under this id, which `add` replaces.
+        than ten seconds. `add` does not wait for claims, nor they for it. tags: those that the document gets;
+        they decide nothing, and a text that is stored under this id already keeps its own, which `add`
+        replaces. Raises Undecided when the time is up: nothing is stored then; Conflict where another text is
+        stored under this id, which `add` replaces.
         """
-        (claim,) = self.claim_many([Document(id, text)], timeout)
+        (claim,) = self.claim_many([Document(id, text, {} if tags is None else tags)], timeout)
         if claim.outcome == "undecided":
             raise Undecided(f"the claim of {_shown(id)}: {claim.reason}")
         if claim.outcome == "conflict":
@@ -243,11 +263,13 @@ class Index:
     def claim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:
         """The same for n documents, as if they came one after the other: an answer to each, in order."""
         batch = _documents(documents)
+        tags = _tags(document.tags for document in batch)
         found = self._fingerprinted([document.text for document in batch])
         accepted = found.accepted
         ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
         count_by_outcome(self.metrics, "claims", rejected=len(batch) - len(ids))
-        claims = iter(self.claim_batch(ids, found.fingerprints[accepted], timeout).claims)
+        prints, chosen = found.fingerprints[accepted], _chosen(tags, accepted)
+        claims = iter(self.claim_batch(ids, prints, timeout, tags=chosen).claims)
         return [
             next(claims) if reason is None else Claim(document.id, "rejected", reason=reason)
             for document, reason in zip(batch, found.reasons, strict=True)
@@ -261,16 +283,18 @@ class Index:
         min_similarity: float | None = None,
         *,
         replacing: bool = False,
+        tags: Sequence[Tags] | None = None,
     ) -> Claimed:
         """The same for what a fingerprinter of this profile made of n texts. replacing: a document that is
-        stored with another text is replaced if nothing is near the new one."""
+        stored with another text is replaced if nothing is near the new one, and its tags, too. tags: as of
+        `add_batch`."""
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
             raise UsageError(f"timeout = {timeout!r}: a number of seconds is needed")
         bounds = self.profile.index_scheme.bounds(None, min_similarity)
         claimed = self._measured(
             "claim",
             len(ids),
-            lambda: self.claimer.claim(ids, fingerprints, bounds, timeout, replacing),
+            lambda: self.claimer.claim(ids, fingerprints, bounds, timeout, replacing, tags),
         )
         outcomes = Counter[str](claim.outcome for claim in claimed.claims)
         count_by_outcome(self.metrics, "claims", **outcomes)
@@ -422,16 +446,18 @@ class Index:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Lookup:
         """The documents near a text, the nearest first.
 
         k: bits that fingerprints differ in at most; min_similarity: Jaccard similarity of at least so
         much, as the sketches estimate it; None: as the profile says. since: only documents that were last
         written then or later; a datetime, or a timedelta for so long ago. An add that found a document
-        unchanged did not write it. Raises UsageError for a bound that the scheme does not know, or cannot
-        keep, and for a moment that is still to come.
+        unchanged did not write it. tags: only documents that have all of these. Raises UsageError for a bound
+        that the scheme does not know, or cannot keep, for a moment that is still to come, and for tags that
+        no document can have.
         """
-        return self.find_many([text], k, min_similarity, since)[0]
+        return self.find_many([text], k, min_similarity, since, tags)[0]
 
     def find_many(
         self,
@@ -439,11 +465,12 @@ class Index:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> list[Lookup]:
         """The same for n texts, with one read of the drawers. Texts without a fingerprint get a
         Lookup that says why."""
         found = self._fingerprinted(_several(texts, "texts"))
-        lookups = iter(self.find_batch(found.fingerprints[found.accepted], k, min_similarity, since))
+        lookups = iter(self.find_batch(found.fingerprints[found.accepted], k, min_similarity, since, tags))
         return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
 
     def find_batch(
@@ -452,13 +479,15 @@ class Index:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> list[Lookup]:
         """The same for what a fingerprinter of this profile made of n texts."""
         self.store.refresh()
         earliest = None if since is None else milliseconds(since, self.clock())
+        wanted = required_tags(tags)
 
         def find() -> list[Lookup]:
-            return self._hiding_reader.find(fingerprints, k, min_similarity, earliest)
+            return self._hiding_reader.find(fingerprints, k, min_similarity, earliest, wanted)
 
         return self._measured("find", len(fingerprints), find)
 
@@ -468,17 +497,18 @@ class Index:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> list[Lookup]:
         """The same for fingerprints: uint64 (n,), or n integers. Where the index keeps sketches, they
         are compared by theirs: one that is not stored gets a Lookup that says so."""
         values = _fingerprints(fingerprints)
         if self.profile.sketching is None:
-            return self.find_batch(FingerprintBatch.bare(values), k, min_similarity, since)
+            return self.find_batch(FingerprintBatch.bare(values), k, min_similarity, since, tags)
         self.store.refresh()
         distinct = list(dict.fromkeys(values.tolist()))
         sketches = self._read(lambda: self._sketches_under(distinct))
         asked = [(value, sketches.get(value, b"")) for value in values.tolist()]
-        return self._find_sketched(asked, k, min_similarity, since, UNKNOWN_FINGERPRINT)
+        return self._find_sketched(asked, k, min_similarity, since, tags, UNKNOWN_FINGERPRINT)
 
     def _sketches_under(self, fingerprints: Sequence[int], most: int = 1) -> dict[int, bytes]:
         """The sketch of one document of each fingerprint that has any; most: listed of one at first."""
@@ -505,14 +535,15 @@ class Index:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> list[Lookup]:
         """The same for stored documents; an id that is not stored gets a Lookup that says so. A document
-        is among its own matches."""
+        is among its own matches, unless it is older than `since` or has not the `tags`."""
         ids = _several(ids, "ids")
         self.store.refresh()
         stored, sketches = self._read(lambda: self._documents_with_sketches(ids))
         asked = [(stored[each].fingerprint, sketches.get(each, b"")) for each in ids if each in stored]
-        found = iter(self._find_sketched(asked, k, min_similarity, since, LOST_SKETCH))
+        found = iter(self._find_sketched(asked, k, min_similarity, since, tags, LOST_SKETCH))
         return [next(found) if document in stored else Lookup(None, reason=UNKNOWN_ID) for document in ids]
 
     def _find_sketched(
@@ -521,12 +552,14 @@ class Index:
         k: int | None,
         min_similarity: float | None,
         since: Moment | None,
+        tags: Mapping[str, str] | None,
         lost: str,
     ) -> list[Lookup]:
         """The documents near fingerprints with these sketches; `lost` is why there is no answer where a
         sketch is none."""
         size = self.profile.sketching.bytes if self.profile.sketching else 0
-        lookups = iter(self.find_batch(batch_of(asked, self.profile.sketching), k, min_similarity, since))
+        batch = batch_of(asked, self.profile.sketching)
+        lookups = iter(self.find_batch(batch, k, min_similarity, since, tags))
         return [
             next(lookups) if len(sketch) == size else Lookup(value, reason=lost) for value, sketch in asked
         ]
@@ -598,6 +631,18 @@ class Index:
         stored = self._watched(lambda: self._documents_of(ids))
         return [stored[document].fingerprint if document in stored else None for document in ids]
 
+    def documents(self, ids: Sequence[str]) -> list[StoredDocument | None]:
+        """What is stored under ids, with the tags; None for ids that are not stored."""
+        ids = _several(ids, "ids")
+        self.store.refresh()
+        stored = self._watched(lambda: self._documents_of(ids))
+        return [
+            StoredDocument(document, stored[document].fingerprint, dict(stored[document].tags))
+            if document in stored
+            else None
+            for document in ids
+        ]
+
     def _read(self, read: Callable[[], T]) -> T:
         """What is read of several tables, which agree with each other."""
         return self._watched(lambda: self.store.consistently(read))
@@ -632,6 +677,18 @@ def _documents(values: Iterable[Document]) -> list[Document]:
         if not isinstance(document.id, str) or not isinstance(document.text, str):
             raise UsageError(f"{_shown(document)}: id and text are strings")
     return documents
+
+
+def _tags(given: Iterable[Mapping[str, str]]) -> list[Tags] | None:
+    """The tags of each document, None where none has any. Raises UsageError for what are no tags."""
+    tags = list(map(tags_of, given))
+    return tags if any(tags) else None
+
+
+def _chosen(tags: list[Tags] | None, accepted: NDArray[np.bool_]) -> list[Tags] | None:
+    return (
+        None if tags is None else [each for each, fits in zip(tags, accepted.tolist(), strict=True) if fits]
+    )
 
 
 def _several(values: Iterable[str], what: str) -> list[str]:

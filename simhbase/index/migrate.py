@@ -199,6 +199,7 @@ class Migration:
             whole,
             batch_of(fingerprints, self.source.profile.sketching),
             [stored[document].version for document in whole],
+            [stored[document].entry.tags for document in whole],
         )
         self._delete({document: each.version for document, each in found.items() if not each.stored}, done)
 

@@ -19,6 +19,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.rows import Entry
+from simhbase.index.tags import Tags
 from simhbase.index.writer import Known, alive_since, batch_of, known, now
 from simhbase.metrics import Metrics
 from simhbase.model import Lookup, Match
@@ -28,7 +29,7 @@ from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
 LISTING_GROWTH = 8
-MOST_LISTED = 64  # times the limit: so much is read where all that was read has expired, or is too old
+MOST_LISTED = 64  # times the limit: so much is read where nothing that was read is what is wanted
 CHUNK_ROWS = 1 << 20  # rows compared at once
 FEW = 64  # rows compared one by one: as quick as the calls of NumPy that would compare all of them
 TOLD_AT_ONCE = 1 << 14  # fingerprints whose sketches are read at once
@@ -94,13 +95,14 @@ class Reader:
         k: int | None = None,
         min_similarity: float | None = None,
         since: int | None = None,
+        tags: Tags = (),
     ) -> list[Lookup]:
         """The documents near each of n texts; the bounds are the profile's where they are not given. since:
-        milliseconds since 1970; only documents that were last written then or later. Raises UsageError for
-        bounds that the scheme cannot keep or does not know."""
+        milliseconds since 1970; only documents that were last written then or later; tags: only those that
+        have all of these. Raises UsageError for bounds that the scheme cannot keep or does not know."""
         bounds = self.scheme.bounds(k, min_similarity)
-        near = self.near(fingerprints, bounds, since)
-        self._look_behind(near, fingerprints, bounds, since)
+        near = self.near(fingerprints, bounds, since, tags)
+        self._look_behind(near, fingerprints, bounds, since, tags)
         lookups = [
             Lookup(fingerprint, tuple(sorted(matches)), truncated or cut)
             for fingerprint, matches, truncated, cut in zip(
@@ -114,26 +116,29 @@ class Reader:
         return lookups
 
     def _look_behind(
-        self, near: Near, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None
+        self, near: Near, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None, tags: Tags
     ) -> None:
-        """Adds matches to queries that have none, as what was listed at first has all expired, or is too old,
-        and more was left unread."""
+        """Adds matches to queries that have none, as what was listed at first has all expired, is too old, or
+        has other tags, and more was left unread."""
         limit = self.ids_limit
         while limit < MOST_LISTED * self.ids_limit:
             hidden = [query for query, cut in enumerate(near.cut) if cut and not near.matches[query]]
             if not hidden:
                 return
             limit *= LISTING_GROWTH
-            more = replace(self, ids_limit=limit, metrics=None).near(fingerprints[hidden], bounds, since)
+            reader = replace(self, ids_limit=limit, metrics=None)
+            more = reader.near(fingerprints[hidden], bounds, since, tags)
             for query, matches, cut in zip(hidden, more.matches, more.cut, strict=True):
                 near.matches[query] = sorted(matches)[: self.ids_limit]
                 near.cut[query] = cut or len(matches) > self.ids_limit
 
-    def near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None = None) -> Near:
+    def near(
+        self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None = None, tags: Tags = ()
+    ) -> Near:
         """The documents near each of n texts."""
-        return self.store.consistently(lambda: self._near(fingerprints, bounds, since))
+        return self.store.consistently(lambda: self._near(fingerprints, bounds, since, tags))
 
-    def _near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None) -> Near:
+    def _near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None, tags: Tags) -> Near:
         candidates = self.candidates(fingerprints, bounds)
         if self.metrics is not None:
             _tell(self.metrics, candidates)
@@ -155,8 +160,8 @@ class Reader:
             for fingerprint, found in listed.items()
         }
         earliest = max(since or 0, expired_before(self.store, self.clock()))
-        found = self._known(hints) if self._asks_documents or earliest else None
-        now = None if found is None else _stored(found, earliest)
+        found = self._known(hints) if self._asks_documents or earliest or tags else None
+        now = None if found is None else _stored(found, earliest, tags)
         self._match(fingerprints, candidates, hints, now, bounds, near.matches)
         if self.with_claims and found is not None and (claimed := _claimed(found)):
             self._match(fingerprints, candidates, hints, claimed, bounds, near.claimed)
@@ -418,9 +423,14 @@ def _led_to(candidates: Candidates, hints: Hints) -> Iterator[tuple[int, str, in
                 yield query, document, fingerprint, bits, held
 
 
-def _stored(found: dict[str, Known], since: int) -> Now:
-    """What documents are now; what is deleted, or older, is not among them."""
-    return {document: each.entry for document, each in found.items() if each.stored and each.version >= since}
+def _stored(found: dict[str, Known], since: int, tags: Tags) -> Now:
+    """What documents are now; what is deleted, older, or tagged otherwise is not among them."""
+    wanted = set(tags)
+    return {
+        document: each.entry
+        for document, each in found.items()
+        if each.stored and each.version >= since and wanted.issubset(each.entry.tags)
+    }
 
 
 def _claimed(found: dict[str, Known]) -> Now:

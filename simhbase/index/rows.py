@@ -1,10 +1,12 @@
 """Byte formats of the tables of records. Examples: schema/format.md.
 
 documents:     mmh3.hash(id, seed 0) (4 bytes, unsigned) + id -> fingerprint (8), state (1), the claim where
-               one is pending, and the sketch where one is kept that the fingerprint does not name
-               (`Scheme.listed_sketching`)
+               one is pending, the tags where it has any, and the sketch where one is kept that the
+               fingerprint does not name (`Scheme.listed_sketching`)
+               state: a bit more where the document has tags, and another where the claim has
                a claim: token (16), ticket (8, 0: none yet), lease (4), beat (4), fingerprint (8), size of the
-               sketch (2), sketch
+               sketch (2), sketch, the tags where it has any
+               tags: size (2), and of each the name and the value, both with their size (1) before them
 fingerprints:  fingerprint (8) + id -> the sketch that the fingerprint is a hash of, else empty
 obsolete:      salt (1) + time (8) + fingerprint (8) + id -> empty
 Integers are big-endian, times milliseconds since 1970. The versions of the cells are the store's to keep.
@@ -15,10 +17,12 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 import mmh3
 
 from simhbase.errors import StoreFailed
+from simhbase.index.tags import Tags
 
 MAX_ID_BYTES = 1024
 _ENTRY = struct.Struct(">QB")
@@ -26,6 +30,9 @@ _CLAIM = struct.Struct(">16sQIIQH")
 _WORD = struct.Struct(">Q")
 _HASH = struct.Struct(">I")
 _OBSOLETE = struct.Struct(">BqQ")
+_SIZE = struct.Struct(">H")
+_TAGGED, _CLAIM_TAGGED = 0x10, 0x20  # bits beside the state
+_ALIKE = 1024  # different tags that are kept encoded: most documents share theirs with others
 SALTS = 256
 
 
@@ -44,7 +51,7 @@ class PendingClaim:
 
     token: of one attempt, 16 bytes; ticket: its place among all claims, 0 before it has one; lease: in
     milliseconds, after which others may break it where it has not changed; beat: changes to say that somebody
-    still waits.
+    still waits; tags: those that the document is to have.
     """
 
     token: bytes
@@ -53,6 +60,7 @@ class PendingClaim:
     lease: int
     ticket: int = 0
     beat: int = 0
+    tags: Tags = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,7 @@ class Entry:
     state: State = State.STORED
     sketch: bytes = b""
     claim: PendingClaim | None = None
+    tags: Tags = ()
 
     @property
     def stored(self) -> bool:
@@ -72,19 +81,27 @@ class Entry:
 
     def encode(self) -> bytes:
         """The row's value."""
-        head = _ENTRY.pack(self.fingerprint, self.state)
-        return head + (_encoded(self.claim) if self.claim else b"") + self.sketch
+        tagged = _TAGGED if self.tags else 0
+        claim_tagged = _CLAIM_TAGGED if self.claim and self.claim.tags else 0
+        head = _ENTRY.pack(self.fingerprint, self.state | tagged | claim_tagged)
+        claim = _encoded(self.claim) if self.claim else b""
+        return head + claim + _encoded_tags(self.tags) + self.sketch
 
     @staticmethod
     def decode(value: bytes) -> Entry:
         """The entry of a row's value. Raises StoreFailed where it is none."""
         try:
             fingerprint, number = _ENTRY.unpack_from(value)
-            state, rest = State(number), value[_ENTRY.size :]
-            if state in (State.STORED, State.DELETED):
-                return Entry(fingerprint, state, rest)
-            claim, rest = _decoded(rest)
-            return Entry(fingerprint, state, rest, claim)
+            state, rest = State(number & ~(_TAGGED | _CLAIM_TAGGED)), value[_ENTRY.size :]
+            claim: PendingClaim | None = None
+            tags: Tags = ()
+            if state in (State.PENDING, State.REPLACING):
+                claim, rest = _decoded(rest, bool(number & _CLAIM_TAGGED))
+            elif number & _CLAIM_TAGGED:
+                raise ValueError("tags of a claim, and no claim")
+            if number & _TAGGED:
+                tags, rest = _decoded_tags(rest)
+            return Entry(fingerprint, state, rest, claim, tags)
         except (struct.error, ValueError) as error:
             raise StoreFailed(
                 f"a row of the documents table cannot be read: its value is {value.hex() or 'empty'}. "
@@ -105,16 +122,50 @@ def _encoded(claim: PendingClaim) -> bytes:
     head = _CLAIM.pack(
         claim.token, claim.ticket, claim.lease, claim.beat, claim.fingerprint, len(claim.sketch)
     )
-    return head + claim.sketch
+    return head + claim.sketch + _encoded_tags(claim.tags)
 
 
-def _decoded(value: bytes) -> tuple[PendingClaim, bytes]:
+def _decoded(value: bytes, is_tagged: bool) -> tuple[PendingClaim, bytes]:
     """A claim, and what is behind it. Raises struct.error, ValueError."""
     token, ticket, lease, beat, fingerprint, size = _CLAIM.unpack_from(value)
     behind = _CLAIM.size + size
     if len(value) < behind:
         raise ValueError("the sketch of a claim was cut")
-    return PendingClaim(token, fingerprint, value[_CLAIM.size : behind], lease, ticket, beat), value[behind:]
+    tags, rest = _decoded_tags(value[behind:]) if is_tagged else ((), value[behind:])
+    sketch = value[_CLAIM.size : behind]
+    return PendingClaim(token, fingerprint, sketch, lease, ticket, beat, tags), rest
+
+
+@lru_cache(_ALIKE)
+def _encoded_tags(tags: Tags) -> bytes:
+    """Nothing where there are none."""
+    if not tags:
+        return b""
+    texts = [text.encode() for tag in tags for text in tag]
+    content = b"".join(bytes([len(text)]) + text for text in texts)
+    return _SIZE.pack(len(content)) + content
+
+
+def _decoded_tags(value: bytes) -> tuple[Tags, bytes]:
+    """The tags that bytes begin with, and what is behind them. Raises struct.error, ValueError."""
+    (size,) = _SIZE.unpack_from(value)
+    content, rest = value[_SIZE.size : _SIZE.size + size], value[_SIZE.size + size :]
+    if not size or len(content) < size:
+        raise ValueError("tags were cut")
+    return _tags_in(content), rest
+
+
+@lru_cache(_ALIKE)
+def _tags_in(content: bytes) -> Tags:
+    texts = list[str]()
+    place = 0
+    while place < len(content):
+        end = place + 1 + content[place]
+        if end > len(content):
+            raise ValueError("a tag was cut")
+        texts.append(content[place + 1 : end].decode())
+        place = end
+    return tuple(zip(texts[::2], texts[1::2], strict=True))
 
 
 @dataclass(frozen=True, slots=True)

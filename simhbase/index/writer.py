@@ -31,6 +31,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
 from simhbase.index.rows import Entry, Obsolete, State
+from simhbase.index.tags import Tags, tags_problem
 from simhbase.interrupt import interrupt_put_off
 from simhbase.model import AddReport, Rejected
 from simhbase.stores.base import AtomicStore, Changes, Row, Store, leaves_hints
@@ -66,9 +67,12 @@ class Known:
 class Writer(Protocol):
     """Writes documents of one scheme to one store."""
 
-    def add(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> AddReport:
-        """Stores n documents, or replaces them; ids that cannot be stored are rejected. Durable when it
-        returns. A document that is stored with the same fingerprint and sketch already costs a read."""
+    def add(
+        self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+    ) -> AddReport:
+        """Stores n documents, or replaces them; ids and tags that cannot be stored are rejected. Durable when
+        it returns. A document that is stored with the same fingerprint, sketch and tags already costs a read.
+        tags: of each; None: none has any."""
 
     def delete(self, ids: Sequence[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""
@@ -77,7 +81,13 @@ class Writer(Protocol):
         """Removes documents that still have the version at which they were seen, by id; returns how many.
         What is written meanwhile stays."""
 
-    def copy(self, ids: Sequence[str], fingerprints: FingerprintBatch, versions: Sequence[int]) -> Copied:
+    def copy(
+        self,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        versions: Sequence[int],
+        tags: Sequence[Tags] | None = None,
+    ) -> Copied:
         """Stores n different documents as another store has them, each at its version there, unless this one
         has it at that version or a later one."""
 
@@ -116,9 +126,11 @@ class AtomicWriter:
     scheme: Scheme
     clock: Callable[[], int] = field(default=now)
 
-    def add(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> AddReport:
+    def add(
+        self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+    ) -> AddReport:
         """See Writer."""
-        batch, rejected = admitted(ids, fingerprints)
+        batch, rejected = admitted(ids, fingerprints, tags)
         report = AddReport(rejected=tuple(rejected))
         for start in range(0, len(batch.ids), DOCUMENTS_AT_ONCE):
             chunk = batch[range(start, min(start + DOCUMENTS_AT_ONCE, len(batch.ids)))]
@@ -154,9 +166,15 @@ class AtomicWriter:
             deleted += len(stored)
         return deleted
 
-    def copy(self, ids: Sequence[str], fingerprints: FingerprintBatch, versions: Sequence[int]) -> Copied:
+    def copy(
+        self,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        versions: Sequence[int],
+        tags: Sequence[Tags] | None = None,
+    ) -> Copied:
         """See Writer."""
-        batch, copied = Batch(list(ids), fingerprints), Copied()
+        batch, copied = Batch(list(ids), fingerprints, tags), Copied()
         for start in range(0, len(batch.ids), DOCUMENTS_AT_ONCE):
             chunk = batch[range(start, min(start + DOCUMENTS_AT_ONCE, len(batch.ids)))]
             wanted = versions[start : start + DOCUMENTS_AT_ONCE]
@@ -225,9 +243,11 @@ class HintingWriter:
     clock: Callable[[], int] = field(default=now)
     chance: Callable[[int], int] = field(default=randbelow)
 
-    def add(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> AddReport:
+    def add(
+        self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+    ) -> AddReport:
         """See Writer."""
-        batch, rejected = admitted(ids, fingerprints)
+        batch, rejected = admitted(ids, fingerprints, tags)
         plan = self.plan(batch)
         for step in plan.steps:
             self.put(step)
@@ -290,14 +310,20 @@ class HintingWriter:
         left = known(self.store, [document for document, _ in gone])
         return sum(each is None or not each.stored for each in left)
 
-    def copy(self, ids: Sequence[str], fingerprints: FingerprintBatch, versions: Sequence[int]) -> Copied:
+    def copy(
+        self,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        versions: Sequence[int],
+        tags: Sequence[Tags] | None = None,
+    ) -> Copied:
         """See Writer. The hints have the time of now, whatever the versions of the documents: vacuum and
         repair take old ones without documents for garbage."""
         found = known(self.store, ids)
         older = _older(found, versions)
         if not older:
             return _copied(found, versions)
-        batch = Batch(list(ids), fingerprints)[older]
+        batch = Batch(list(ids), fingerprints, tags)[older]
         time = self.version()
         self.note_obsolete(time, _left_behind(batch, [found[number] for number in older]))
         self.put_hints(batch, time)
@@ -348,10 +374,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Batch:
-    """n documents to write, with ids that are valid and all different."""
+    """n documents to write, with ids that are valid and all different. tags: None where none has any."""
 
     ids: list[str]
     fingerprints: FingerprintBatch
+    tags: Sequence[Tags] | None = None
 
     @cached_property
     def values(self) -> list[int]:
@@ -365,7 +392,12 @@ class Batch:
         return self.fingerprints.sketch_bytes()
 
     def __getitem__(self, chosen: Sequence[int]) -> Batch:
-        return Batch([self.ids[number] for number in chosen], self.fingerprints[list(chosen)])
+        tags = None if self.tags is None else [self.tags[number] for number in chosen]
+        return Batch([self.ids[number] for number in chosen], self.fingerprints[list(chosen)], tags)
+
+    def tags_at(self, number: int) -> Tags:
+        """The tags of one of them."""
+        return () if self.tags is None else self.tags[number]
 
     def listings(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
         """Their rows in the table fingerprints."""
@@ -375,9 +407,12 @@ class Batch:
     def commits(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
         """Their rows in the table documents."""
         sketches = repeat(b"") if scheme.listed_sketching else self.sketches
+        tags = repeat(()) if self.tags is None else self.tags
         return [
-            (rows.document_key(document), Entry(fingerprint, State.STORED, sketch).encode())
-            for document, fingerprint, sketch in zip(self.ids, self.values, sketches, strict=False)
+            (rows.document_key(document), Entry(fingerprint, State.STORED, sketch, tags=tagged).encode())
+            for document, fingerprint, sketch, tagged in zip(
+                self.ids, self.values, sketches, tags, strict=False
+            )
         ]
 
     def index_keys(self, scheme: Scheme) -> NDArray[np.uint8]:
@@ -389,19 +424,31 @@ class Batch:
 NOTHING = Batch([], FingerprintBatch.bare(np.empty(0, dtype=np.uint64)))
 
 
-def admitted(ids: Sequence[str], fingerprints: FingerprintBatch) -> tuple[Batch, list[Rejected]]:
+def admitted(
+    ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+) -> tuple[Batch, list[Rejected]]:
     """The documents that can be stored, and those that cannot."""
     first: dict[str, int] = {}
     rejected = []
+    named = set[str]()
     for number, document in enumerate(ids):
         problem = rows.id_problem(document)
-        if problem is None and document in first:
+        if problem is None and document in named:
             problem = "the same id came earlier in the same call"
+        if problem is None and tags is not None:
+            problem = tags_problem(tags[number])
         if problem is None:
             first[document] = number
         else:
             rejected.append(Rejected(document, problem))
-    return Batch(list(first), fingerprints if not rejected else fingerprints[list(first.values())]), rejected
+        named.add(document)
+    if not rejected:
+        return Batch(list(first), fingerprints, tags), rejected
+    kept = list(first.values())
+    return (
+        Batch(list(first), fingerprints[kept], None if tags is None else [tags[number] for number in kept]),
+        rejected,
+    )
 
 
 def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
@@ -477,6 +524,7 @@ def _changed(
         and each.stored
         and each.entry.fingerprint == batch.values[number]
         and (scheme.listed_sketching is not None or each.entry.sketch == batch.sketches[number])
+        and each.entry.tags == batch.tags_at(number)
         and (refreshed_before is None or each.version >= refreshed_before)
     ]
     if scheme.listed_sketching is not None and same:

@@ -208,6 +208,8 @@ class Checkpoints:
             data = item.data if isinstance(item, Raw) else item.reason.encode("utf-8", "backslashreplace")
             self._digest.update(f"{item.source!r} {item.line} {item.id!r} {len(data)} ".encode())
             self._digest.update(data)
+            if isinstance(item, Raw) and item.tags:
+                self._digest.update(repr(item.tags).encode())
         return self._digest.hexdigest()
 
     def decided(self, chunks: int, n: int) -> list[Match | None] | None:

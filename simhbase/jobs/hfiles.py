@@ -18,17 +18,19 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
+from simhbase.index.tags import Tags
 from simhbase.index.vacuum import LEAST_GRACE
 from simhbase.index.writer import Batch, HintingWriter, Step, known, now
 from simhbase.model import AddReport
@@ -97,9 +99,11 @@ class HFileLoad:
         self._aside.close()
         self._folder.close(keeping_logs=isinstance(error, StoreFailed))
 
-    def put_aside(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> None:
-        """Takes n documents with valid ids, all different."""
-        self._aside.put(ids, fingerprints)
+    def put_aside(
+        self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+    ) -> None:
+        """Takes n documents with valid ids, all different, and valid tags."""
+        self._aside.put(ids, fingerprints, tags)
 
     @property
     def is_full(self) -> bool:
@@ -234,12 +238,13 @@ class _Aside:
         with writing(folder):
             self._file = (folder / "documents").open("w+b")
 
-    def put(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> None:
+    def put(self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None) -> None:
         encoded = [document.encode() for document in ids]
         sizes = np.fromiter(map(len, encoded), np.uint16, len(encoded))
         joined = np.frombuffer(b"".join(encoded), np.uint8)
+        tagged = np.frombuffer(orjson.dumps(tags), np.uint8)
         with writing(self._folder):
-            for array in (sizes, joined, fingerprints.values, fingerprints.sketches):
+            for array in (sizes, joined, fingerprints.values, fingerprints.sketches, tagged):
                 np.save(self._file, array, allow_pickle=False)
         self.count += len(ids)
 
@@ -247,18 +252,21 @@ class _Aside:
         """All of them, PLANNED_AT_ONCE or a few more together."""
         ids: list[str] = []
         parts: list[FingerprintBatch] = []
+        tags: list[Tags] = []
         left = self.count
         self._file.seek(0)
         while left:
-            sizes, joined, values, sketches = (np.load(self._file) for _ in range(4))
+            sizes, joined, values, sketches, tagged = (np.load(self._file) for _ in range(5))
             ends = np.cumsum(sizes, dtype=np.int64).tolist()
             content = joined.tobytes()
             ids += [content[start:end].decode() for start, end in pairwise([0, *ends])]
             parts.append(FingerprintBatch(values, sketches))
+            each_tags = orjson.loads(tagged.tobytes()) or repeat((), len(sizes))
+            tags += [tuple((name, value) for name, value in each) for each in each_tags]
             left -= len(sizes)
             if len(ids) >= PLANNED_AT_ONCE or not left:
-                yield Batch(ids, FingerprintBatch.joined(parts))
-                ids, parts = [], []
+                yield Batch(ids, FingerprintBatch.joined(parts), tags)
+                ids, parts, tags = [], [], []
 
     def clear(self) -> None:
         """Forgets them."""

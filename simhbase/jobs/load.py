@@ -22,6 +22,7 @@ from simhbase.errors import ProfileMismatch, StoreBusy, TableDisabled, TablesMis
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index, open_index
 from simhbase.index.manifests import forgetting, require_name
+from simhbase.index.tags import Tags, required_tags, tags_of
 from simhbase.index.writer import SETTLED
 from simhbase.interrupt import interrupt_put_off
 from simhbase.jobs.checkpoints import Checkpoints, InputsChanged, Task
@@ -81,6 +82,8 @@ def load(
     unique_only: bool = False,
     min_similarity: float | None = None,
     ids_are_unique: bool = False,
+    tags: Mapping[str, str] | None = None,
+    tag_fields: Mapping[str, str] | None = None,
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
@@ -95,9 +98,11 @@ def load(
     exist is made with the first documents. profile: of a store that is made; one that exists must agree with
     it, or with those parameters that are given by name. unique_only: store a document only if nothing that is
     stored by then matches it; min_similarity: what is less similar is no duplicate. ids_are_unique: do not
-    look for ids that come twice, which takes 23 to 34 bytes an id. unique, duplicates: files to list what was
-    stored with `unique_only` (JSON lines; rows in one named .csv or .tsv), and what was not, as JSON lines;
-    evidence: one for why it was not.
+    look for ids that come twice, which takes 23 to 34 bytes an id. tags: of all documents, names and values;
+    tag_fields: names of further tags, and the fields or columns that hold their values. A document that is
+    stored already gets these in place of its own; a record without one of the fields is rejected. unique,
+    duplicates: files to list what was stored with `unique_only` (JSON lines; rows in one named .csv or .tsv),
+    and what was not, as JSON lines; evidence: one for why it was not.
 
     A load that was stopped, also by a crash, goes on where it was when it is run again with the same inputs
     and options, and ends with the same rows and files as if it had not been stopped (in HBase with
@@ -120,9 +125,20 @@ def load(
     """
     inputs = Inputs.of(inputs)
     if via == "hfile-input":
-        others = [unique_only, min_similarity, ids_are_unique, unique, duplicates, evidence, name]
+        others = [
+            unique_only,
+            min_similarity,
+            ids_are_unique,
+            tags,
+            tag_fields,
+            unique,
+            duplicates,
+            evidence,
+            name,
+        ]
         return _load_hfile_input(inputs, store, profile, lock_wait, work_folder, has_others=any(others))
-    inputs = replace(inputs, options=replace(inputs.options, whole_rows=bool(unique)))
+    options = replace(inputs.options, whole_rows=bool(unique))
+    inputs = replace(inputs, options=_tagging(options, required_tags(tags), tags_of(tag_fields or {})))
     files = {"rejects": inputs.rejects, "unique": unique, "duplicates": duplicates, "evidence": evidence}
     task = Task(
         inputs,
@@ -207,6 +223,14 @@ def _load_hfile_input(
 def _require_hbase(store: str, via: str) -> None:
     if not store.startswith("hbase:"):
         raise UsageError(f"`via={via!r}` loads into HBase: leave it out for other stores")
+
+
+def _tagging(options: InputOptions, tags: Tags, fields: Tags) -> InputOptions:
+    """The options, with tags. Raises UsageError for what no document can be tagged with."""
+    if twice := dict(tags).keys() & dict(fields).keys():
+        raise UsageError(f"the tag {min(twice)!r} is named by `tags` and by `tag_fields`: leave one out")
+    _ = required_tags({name: "a" for name, _ in (*tags, *fields)})  # values are seen in the records
+    return replace(options, tags=tags, tag_fields=fields)
 
 
 def _require_fitting(task: Task, name: str | None) -> None:
@@ -386,7 +410,7 @@ class _Load:
             index = self._patience.wait_for(self._target.make)
             self._patience.wait_for(lambda: self._checkpoints.begin_late(index))
         if self._hfiles is not None:
-            self._hfiles.put_aside(batch.ids, batch.fingerprints)
+            self._hfiles.put_aside(batch.ids, batch.fingerprints, batch.tags)
             self._checkpoints.put_off(read, self._counted(batch, [None] * len(batch.ids)), {})
             if self._hfiles.is_full:
                 self._hand_over(self._hfiles, rejects.counts, files)
@@ -419,16 +443,16 @@ class _Load:
     def _store(self, batch: Batch, chunks: int) -> Loaded:
         index = self._target.make()
         if not self._task.unique_only:
-            return load_all(index, batch.ids, batch.fingerprints)
+            return load_all(index, batch.ids, batch.fingerprints, batch.tags)
         if leaves_hints(index.store):
-            return claim_all(index, batch.ids, batch.fingerprints, self._task.min_similarity)
+            return claim_all(index, batch.ids, batch.fingerprints, self._task.min_similarity, batch.tags)
         with index.store.exclusive():
             duplicates = self._checkpoints.decided(chunks, len(batch.ids))
             if duplicates is None:
                 least = self._task.min_similarity
                 duplicates = duplicates_of(index, batch.ids, batch.fingerprints, least)
                 self._checkpoints.note_decided(chunks, duplicates)
-            return store_kept(index, batch.ids, batch.fingerprints, duplicates)
+            return store_kept(index, batch.ids, batch.fingerprints, duplicates, batch.tags)
 
     def _end(self, counts: Counts, files: Mapping[str, OutputFile | None]) -> None:
         if counts.nothing_read:

@@ -16,6 +16,7 @@ from simhbase.corpus.record import Chunk, InputOptions, Record, Reject
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.index.tags import Tags
 from simhbase.profile import Profile
 
 JOINED_BYTES = 8 << 20
@@ -53,6 +54,12 @@ class Batch:
     def ids(self) -> list[str]:
         """The ids of the records."""
         return [record.id for record in self.records]
+
+    @cached_property
+    def tags(self) -> list[Tags] | None:
+        """The tags of the records, None where none has any."""
+        tags = [record.tags for record in self.records]
+        return tags if any(tags) else None
 
     @cached_property
     def held_bytes(self) -> int:

@@ -12,6 +12,7 @@ from simhbase.errors import Undecided
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.selection import duplicates_of as selected
+from simhbase.index.tags import Tags
 from simhbase.model import AddReport, Match
 
 PATIENCE = 600.0  # seconds: what others have pending is decided within a few, or ends with its lease
@@ -29,12 +30,14 @@ class Loaded:
     report: AddReport
 
 
-def load_all(index: Index, ids: Sequence[str], fingerprints: FingerprintBatch) -> Loaded:
+def load_all(
+    index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+) -> Loaded:
     """Stores n documents or replaces them; durable when it returns.
 
-    ids: valid and different. Nothing is a duplicate.
+    ids: valid and different; tags: of each, None where none has any. Nothing is a duplicate.
     """
-    return Loaded([None] * len(ids), index.add_batch(ids, fingerprints))
+    return Loaded([None] * len(ids), index.add_batch(ids, fingerprints, tags))
 
 
 def duplicates_of(
@@ -51,14 +54,22 @@ def store_kept(
     ids: Sequence[str],
     fingerprints: FingerprintBatch,
     duplicates: Sequence[Match | None],
+    tags: Sequence[Tags] | None = None,
 ) -> Loaded:
     """Stores those of n documents that are no duplicates."""
     kept = [number for number, near in enumerate(duplicates) if near is None]
-    return Loaded(duplicates, index.add_batch([ids[number] for number in kept], fingerprints[kept]))
+    kept_tags = None if tags is None else [tags[number] for number in kept]
+    return Loaded(
+        duplicates, index.add_batch([ids[number] for number in kept], fingerprints[kept], kept_tags)
+    )
 
 
 def claim_all(
-    index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, min_similarity: float | None = None
+    index: Index,
+    ids: Sequence[str],
+    fingerprints: FingerprintBatch,
+    min_similarity: float | None = None,
+    tags: Sequence[Tags] | None = None,
 ) -> Loaded:
     """Stores those of n documents that nothing is near, beside others who do the same: of near ones that are
     claimed at once one is kept.
@@ -68,7 +79,7 @@ def claim_all(
     that a later one of them has replaced meanwhile. Raises Undecided where somebody else has not decided
     about near ones for a long time.
     """
-    claimed = index.claim_batch(ids, fingerprints, PATIENCE, min_similarity, replacing=True)
+    claimed = index.claim_batch(ids, fingerprints, PATIENCE, min_similarity, replacing=True, tags=tags)
     undecided = [claim for claim in claimed.claims if claim.outcome == "undecided"]
     if undecided:
         raise Undecided(

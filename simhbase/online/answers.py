@@ -97,13 +97,29 @@ class Bounds(BaseModel):
         return self.k, self.min_similarity, self.since
 
 
+class NeighboursBounds(Bounds):
+    """The same, and tags as a query has them."""
+
+    tag: list[Annotated[str, StringConstraints(pattern="^[^=]+=")]] = Field(
+        [], description="Only documents with this tag, NAME=VALUE; of several, with all."
+    )
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """By name."""
+        return {name: value for name, _, value in (each.partition("=") for each in self.tag)}
+
+
 class FindRequest(Bounds):
     """One text, or several."""
 
-    model_config = _either("text", "texts", {"text": NEAR}, {"texts": [TEXT, NEAR], "k": 2})
+    model_config = _either(
+        "text", "texts", {"text": NEAR, "tags": {"tenant": "a"}}, {"texts": [TEXT, NEAR], "k": 2}
+    )
 
     text: str | SkipJsonSchema[None] = None
     texts: list[str] | SkipJsonSchema[None] = None
+    tags: dict[str, str] = Field({}, description="Only documents that have all of these tags.")
 
     @model_validator(mode="after")
     def _one_or_several(self) -> Self:
@@ -120,10 +136,15 @@ class FindRequest(Bounds):
 class GivenDocument(BaseModel):
     """A text under its id."""
 
-    model_config = _asked(examples=[{"id": "news/1", "text": TEXT}])
+    model_config = _asked(examples=[{"id": "news/1", "text": TEXT, "tags": {"tenant": "a"}}])
 
     id: str
     text: str
+    tags: dict[str, str] = {}
+
+    def document(self) -> Document:
+        """The same for the index."""
+        return Document(self.id, self.text, self.tags)
 
 
 class DocumentsRequest(BaseModel):
@@ -132,12 +153,13 @@ class DocumentsRequest(BaseModel):
     model_config = _either(
         "id text",
         "documents",
-        {"id": "news/1", "text": TEXT},
+        {"id": "news/1", "text": TEXT, "tags": {"tenant": "a"}},
         {"documents": [{"id": "news/1", "text": TEXT}, {"id": "news/2", "text": NEAR}]},
     )
 
     id: str | SkipJsonSchema[None] = None
     text: str | SkipJsonSchema[None] = None
+    tags: dict[str, str] = Field({}, description="Names and values, of the one document.")
     documents: list[GivenDocument] | SkipJsonSchema[None] = None
 
     @model_validator(mode="after")
@@ -145,14 +167,16 @@ class DocumentsRequest(BaseModel):
         given = self.model_fields_set & {"id", "text", "documents"}
         if given not in ({"id", "text"}, {"documents"}) or None in (getattr(self, each) for each in given):
             raise ValueError("give either id and text, or documents")
+        if self.tags and self.documents is not None:
+            raise ValueError("give tags with each of the documents")
         return self
 
     def all(self) -> list[Document]:
         """The documents."""
         given = self.documents
         if given is None:
-            return [Document(self.id or "", self.text or "")]
-        return [Document(each.id, each.text) for each in given]
+            return [Document(self.id or "", self.text or "", self.tags)]
+        return [each.document() for each in given]
 
 
 class ClaimRequest(DocumentsRequest):
@@ -329,10 +353,13 @@ class ClaimAnswer(Answer):
 class DocumentAnswer(Answer):
     """A stored document."""
 
-    model_config = _example({"profile": PROFILE, "id": "news/1", "fingerprint": FINGERPRINT})
+    model_config = _example(
+        {"profile": PROFILE, "id": "news/1", "fingerprint": FINGERPRINT, "tags": {"tenant": "a"}}
+    )
 
     id: str
     fingerprint: Fingerprint
+    tags: dict[str, str]
 
 
 class DeleteAnswer(Answer):

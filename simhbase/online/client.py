@@ -37,7 +37,7 @@ from simhbase.errors import (
     Undecided,
     UsageError,
 )
-from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected
+from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected, StoredDocument
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
@@ -125,9 +125,10 @@ class Client:
         k: int | None = None,
         min_similarity: float | None = None,
         since: datetime | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Lookup:
         """See Index.find; since: a datetime."""
-        return self.find_many([text], k, min_similarity, since)[0]
+        return self.find_many([text], k, min_similarity, since, tags)[0]
 
     def find_many(
         self,
@@ -135,14 +136,21 @@ class Client:
         k: int | None = None,
         min_similarity: float | None = None,
         since: datetime | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> list[Lookup]:
         """See Index.find_many; since: a datetime."""
-        asked = {"texts": list(texts), **_bounds(k, min_similarity, since)}
+        asked = {"texts": list(texts), "tags": dict(tags or {}), **_bounds(k, min_similarity, since)}
         return [_lookup(each) for each in self._call("POST", "/v1/find", asked)["lookups"]]
 
-    def claim(self, id: str, text: str, timeout: float = 30.0) -> Claim:  # noqa: A002  # as everywhere else
+    def claim(
+        self,
+        id: str,  # noqa: A002  # as everywhere else
+        text: str,
+        timeout: float = 30.0,
+        tags: Mapping[str, str] | None = None,
+    ) -> Claim:
         """See Index.claim. Raises Undecided, Conflict."""
-        (claim,) = self.claim_many([Document(id, text)], timeout)
+        (claim,) = self.claim_many([Document(id, text, {} if tags is None else tags)], timeout)
         if claim.outcome == "undecided":
             raise Undecided(f"the claim of {id!r}: {claim.reason}")
         if claim.outcome == "conflict":
@@ -183,15 +191,24 @@ class Client:
         answer = self._call("GET", _path(id))
         return None if answer is None else _number(answer["fingerprint"])
 
+    def document(self, id: str) -> StoredDocument | None:  # noqa: A002  # as everywhere else
+        """What is stored under an id, with its tags; None for one that is not stored."""
+        answer = self._call("GET", _path(id))
+        if answer is None:
+            return None
+        return StoredDocument(answer["id"], int(answer["fingerprint"], 16), answer["tags"])
+
     def neighbours(
         self,
         id: str,  # noqa: A002  # as everywhere else
         k: int | None = None,
         min_similarity: float | None = None,
         since: datetime | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> Lookup:
         """The others near a stored document; for an id that is not stored a Lookup that says so."""
-        asked = _bounds(k, min_similarity, since)
+        tagged = [("tag", f"{name}={value}") for name, value in (tags or {}).items()]
+        asked = [*_bounds(k, min_similarity, since).items(), *tagged]
         answer = self._call("GET", f"{_path(id)}/neighbours{'?' if asked else ''}{urlencode(asked)}")
         return Lookup(None, reason=UNKNOWN_ID) if answer is None else _lookup(answer)
 
@@ -416,8 +433,8 @@ def _bounds(
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _given(documents: Iterable[Document]) -> list[dict[str, str]]:
-    return [{"id": each.id, "text": each.text} for each in documents]
+def _given(documents: Iterable[Document]) -> list[dict[str, Any]]:
+    return [{"id": each.id, "text": each.text, "tags": dict(each.tags)} for each in documents]
 
 
 def _number(digits: str | None) -> int | None:

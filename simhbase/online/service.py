@@ -100,7 +100,9 @@ class Service:
         given = await _body(request, answers.FindRequest)
         texts = given.all()
         self._require_batch(texts)
-        lookups = await self._lookups.afind_many(texts, *given.arguments(), self._limits.seconds)
+        lookups = await self._lookups.afind_many(
+            texts, *given.arguments(), given.tags, timeout=self._limits.seconds
+        )
         found = answers.found_lookups(self._index, lookups)
         return _answer(answers.FindAnswer.model_construct(profile=self._profile, lookups=found))
 
@@ -126,11 +128,15 @@ class Service:
     async def get(self, id: str) -> Response:  # noqa: A002  # the word that everything else here has for it
         """What is stored under an id."""
         document = _decoded(id)
-        (fingerprint,) = await self._calls.run(self._index.fingerprints, [document])
-        if fingerprint is None:
+        (found,) = await self._calls.run(self._index.documents, [document])
+        if found is None:
             raise HTTPException(404, UNKNOWN_ID)
-        digits = f"{fingerprint:016x}"
-        return _answer(answers.DocumentAnswer(profile=self._profile, id=document, fingerprint=digits))
+        digits = f"{found.fingerprint:016x}"
+        return _answer(
+            answers.DocumentAnswer(
+                profile=self._profile, id=document, fingerprint=digits, tags=dict(found.tags)
+            )
+        )
 
     async def delete(self, id: str) -> Response:  # noqa: A002  # as above
         """Removes a document."""
@@ -139,10 +145,12 @@ class Service:
             raise HTTPException(404, UNKNOWN_ID)
         return _answer(answers.DeleteAnswer(profile=self._profile, id=document))
 
-    async def neighbours(self, id: str, bounds: Annotated[answers.Bounds, Query()]) -> Response:  # noqa: A002  # as above
+    async def neighbours(self, id: str, bounds: Annotated[answers.NeighboursBounds, Query()]) -> Response:  # noqa: A002  # as above
         """Finds the documents near a stored one. A slash in its id is sent as %2F."""
         document = _decoded(id)
-        (found,) = await self._lookups.afind_ids([document], *bounds.arguments(), self._limits.seconds)
+        (found,) = await self._lookups.afind_ids(
+            [document], *bounds.arguments(), bounds.tags, timeout=self._limits.seconds
+        )
         if found.fingerprint is None:
             raise HTTPException(404, UNKNOWN_ID)
         return _answer(answers.neighbours(self._index, self._profile, document, found))
@@ -282,7 +290,7 @@ async def _documents(request: Request) -> list[Document]:
         raise HTTPException(415, f"documents come as {JSON}, or one a line as {JSON_LINES}")
     lines = enumerate(body.split(b"\n"), 1)
     given = [_parsed(answers.GivenDocument, line, f"line {number}") for number, line in lines if line.strip()]
-    return [Document(each.id, each.text) for each in given]
+    return [each.document() for each in given]
 
 
 def _media_type(request: Request) -> str:

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, field
@@ -36,6 +36,7 @@ from simhbase.errors import (
 )
 from simhbase.index import Index
 from simhbase.index.moment import Moment
+from simhbase.index.tags import Tags, required_tags
 from simhbase.metrics import timed
 from simhbase.model import Lookup
 
@@ -59,10 +60,11 @@ class _Kind:
     k: int | None
     min_similarity: float | None
     since: Moment | None
+    tags: Tags
 
     def ask(self, index: Index, records: Sequence[object]) -> Answers:
         method: Callable[..., Answers] = getattr(index, self.method)
-        return method(records, self.k, self.min_similarity, self.since)
+        return method(records, self.k, self.min_similarity, self.since, dict(self.tags))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,10 +208,11 @@ class SharedLookups:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Lookup:
         """See Index.find. timeout: seconds. Raises Overloaded, TimedOut, and what Index.find does."""
-        return self._wait(self._submit("find_many", [text], k, min_similarity, since), timeout)[0]
+        return self._wait(self._submit("find_many", [text], k, min_similarity, since, tags), timeout)[0]
 
     def find_many(
         self,
@@ -217,10 +220,11 @@ class SharedLookups:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Answers:
         """See Index.find_many."""
-        return self._wait(self._submit("find_many", texts, k, min_similarity, since), timeout)
+        return self._wait(self._submit("find_many", texts, k, min_similarity, since, tags), timeout)
 
     def find_ids(
         self,
@@ -228,10 +232,11 @@ class SharedLookups:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Answers:
         """See Index.find_ids."""
-        return self._wait(self._submit("find_ids", ids, k, min_similarity, since), timeout)
+        return self._wait(self._submit("find_ids", ids, k, min_similarity, since, tags), timeout)
 
     def find_fingerprints(
         self,
@@ -239,10 +244,11 @@ class SharedLookups:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Answers:
         """See Index.find_fingerprints."""
-        asked = self._submit("find_fingerprints", fingerprints, k, min_similarity, since)
+        asked = self._submit("find_fingerprints", fingerprints, k, min_similarity, since, tags)
         return self._wait(asked, timeout)
 
     async def afind(
@@ -251,10 +257,13 @@ class SharedLookups:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Lookup:
         """`find` for asyncio. A task that is cancelled harms no other."""
-        return (await self._await(self._submit("find_many", [text], k, min_similarity, since), timeout))[0]
+        return (
+            await self._await(self._submit("find_many", [text], k, min_similarity, since, tags), timeout)
+        )[0]
 
     async def afind_many(
         self,
@@ -262,10 +271,11 @@ class SharedLookups:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Answers:
         """`find_many` for asyncio."""
-        return await self._await(self._submit("find_many", texts, k, min_similarity, since), timeout)
+        return await self._await(self._submit("find_many", texts, k, min_similarity, since, tags), timeout)
 
     async def afind_ids(
         self,
@@ -273,10 +283,11 @@ class SharedLookups:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Answers:
         """`find_ids` for asyncio."""
-        return await self._await(self._submit("find_ids", ids, k, min_similarity, since), timeout)
+        return await self._await(self._submit("find_ids", ids, k, min_similarity, since, tags), timeout)
 
     async def afind_fingerprints(
         self,
@@ -284,10 +295,11 @@ class SharedLookups:
         k: int | None = None,
         min_similarity: float | None = None,
         since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Answers:
         """`find_fingerprints` for asyncio."""
-        asked = self._submit("find_fingerprints", fingerprints, k, min_similarity, since)
+        asked = self._submit("find_fingerprints", fingerprints, k, min_similarity, since, tags)
         return await self._await(asked, timeout)
 
     def _submit(
@@ -297,11 +309,12 @@ class SharedLookups:
         k: int | None,
         min_similarity: float | None,
         since: Moment | None,
+        tags: Mapping[str, str] | None,
     ) -> Future[Answers]:
         if isinstance(records, str):
             raise UsageError(f"one string was given: put it into a list, [{records[:40]!r}]")
         _ = self._scheme.bounds(k, min_similarity)
-        request = _Request(_Kind(method, k, min_similarity, since), _as_list(records))
+        request = _Request(_Kind(method, k, min_similarity, since, required_tags(tags)), _as_list(records))
         queue = self._queue
         if not queue.put(request, self.queue):
             self._count("overloaded")

@@ -101,6 +101,22 @@ def test_documents_are_found_in_the_other_store_with_their_versions(source, targ
     assert_clean(target)
 
 
+def test_tags_are_copied_too(source, target, name):
+    write(source, {f"{name}bare": NEAR})
+    source.add_fingerprints([f"{name}a", f"{name}b"], [NEAR, NEAR ^ 1], [{"tenant": "a"}, {"tenant": "b"}])
+    migrate(source, target)
+    (found,) = target.find_fingerprints([NEAR], tags={"tenant": "a"})
+    assert [match.id for match in found.matches] == [f"{name}a"]
+    source.add_fingerprints([f"{name}a"], [NEAR], [{"tenant": "b"}])
+    assert migrate(source, target).copied == Copied(updated=1, unchanged=2)
+    assert [each.tags for each in target.documents([f"{name}a", f"{name}b", f"{name}bare"])] == [
+        {"tenant": "b"},
+        {"tenant": "b"},
+        {},
+    ]
+    assert_clean(target)
+
+
 def test_a_second_run_copies_what_has_changed_since(source, target, name):
     a, b, c, d = (f"{name}{letter}" for letter in "abcd")
     write(source, {a: 1, b: 2, c: 3})

@@ -193,6 +193,54 @@ def test_an_id_that_is_no_utf8_is_refused(service: Service) -> None:
         assert service.get(path).status == 400
 
 
+def test_tags_are_kept_shown_and_what_lookups_are_limited_by(service: Service) -> None:
+    (text,) = texts(1, seed=31)
+    documents = [
+        {"id": "of a", "text": text, "tags": {"tenant": "a", "source": "wire=1"}},
+        {"id": "of b", "text": text, "tags": {"tenant": "b"}},
+        {"id": "of nobody", "text": text},
+    ]
+    lines, kind = "\n".join(map(json.dumps, documents[:2])), {"Content-Type": "application/x-ndjson"}
+    assert service.send("POST", "/v1/documents", lines.encode(), kind).json["added"] == 2
+    assert service.post("/v1/documents", documents[2]).json["added"] == 1
+    assert service.get(path_of("of a")).json["tags"] == documents[0]["tags"]
+    assert service.get(path_of("of nobody")).json["tags"] == {}
+    for tags, expected in (
+        ({"tenant": "b"}, ["of b"]),
+        ({"tenant": "a", "source": "wire=1"}, ["of a"]),
+        ({"tenant": "a", "source": "wire"}, []),
+        ({}, ["of a", "of b", "of nobody"]),
+    ):
+        assert [match["id"] for match in matches(service, text, tags=tags)] == expected
+    neighbours = service.get(f"{path_of('of nobody')}/neighbours?tag=tenant%3Da&tag=source=wire=1")
+    assert [match["id"] for match in neighbours.json["matches"]] == ["of a"]
+
+
+def test_a_claim_stores_its_tags_and_is_decided_over_all_of_them(service: Service) -> None:
+    (text,) = texts(1, seed=32)
+    claims = [{"id": f"claim of {tenant}", "text": text, "tags": {"tenant": tenant}} for tenant in "ab"]
+    first, second = (service.post("/v1/claim", claim).json["claims"][0] for claim in claims)
+    assert (first["outcome"], second["outcome"]) == ("accepted", "duplicate")
+    assert service.get(path_of("claim of a")).json["tags"] == {"tenant": "a"}
+
+
+def test_tags_that_cannot_be_are_rejected_or_refused(service: Service) -> None:
+    (text,) = texts(1, seed=33)
+    long = {"id": "long tag", "text": text, "tags": {"tenant": "x" * 256}}
+    (rejected,) = service.post("/v1/documents", long).json["rejected"]
+    assert rejected["id"] == "long tag"
+    assert "256 bytes" in rejected["reason"]
+    (claim,) = service.post("/v1/claim", long).json["claims"]
+    assert claim["outcome"] == "rejected"
+    for asked in (
+        service.post("/v1/find", {"text": text, "tags": {"tenant": ""}}),
+        service.post("/v1/find", {"text": text, "tags": {"tenant": 1}}),
+        service.post("/v1/documents", {"documents": [], "tags": {"tenant": "a"}}),
+        service.get(f"{path_of('of a')}/neighbours?tag=tenant"),
+    ):
+        assert (asked.status, asked.json["error"]["code"]) == (422, "invalid")
+
+
 def test_neighbours_are_the_others_near_a_document(service: Service) -> None:
     (text,) = texts(1, seed=7)
     add(service, first=text, second=text.upper())

@@ -79,6 +79,21 @@ def answering(*statuses: int, retry_after: str = "0") -> Iterator[tuple[str, lis
         thread.join()
 
 
+def test_tags_are_sent_and_come_back(client):
+    (text,) = texts(1, seed=41)
+    assert client.claim("tags/a", text, tags={"tenant": "a"}).accepted
+    odd = {"tenant": "b", "名": "x=y&z"}
+    client.add([simhbase.Document("tags/b", text, odd), simhbase.Document("tags/c", text)])
+    assert client.document("tags/b") == simhbase.StoredDocument("tags/b", client.get("tags/b"), odd)
+    assert client.document("tags/c").tags == {}
+    assert client.document("tags/unknown") is None
+    for tags, expected in (({"tenant": "a"}, ["tags/a"]), ({"名": "x=y&z"}, ["tags/b"]), (None, None)):
+        matches = [match.id for match in client.find(text, tags=tags).matches]
+        assert matches == (expected or ["tags/a", "tags/b", "tags/c"])
+        matches = [match.id for match in client.neighbours("tags/c", tags=tags).matches]
+        assert matches == (expected or ["tags/a", "tags/b"])
+
+
 def test_answers_are_those_of_an_index(client: Client) -> None:
     report = client.add([simhbase.Document("one", ONE), simhbase.Document("short", "x")])
     assert (report.added, report.stored, report.rejected[0].id) == (1, 1, "short")

@@ -29,6 +29,7 @@ BLOCKS = re.findall(r"^```(\w.*)\n((?:.+\n)+)```$", PAGE, re.MULTILINE)
 INDEX = [(*title.split()[1:], body) for title, body in BLOCKS if title.startswith("index")]
 VERSION = 0x0192_0000_0001
 SKETCH = b"\xa1\xb2\xc3"
+TAGS = (("tenant", "a"),)
 A1, OTHER = 0x0123456789ABCDEF, 0x8000000000000001
 
 
@@ -93,6 +94,16 @@ def test_the_rows_of_documents():
     assert examples("documents") == [*stored, row(key, Entry(A1, State.STORED, SKETCH).encode())]
 
 
+def test_the_rows_of_documents_with_tags():
+    key = rows.document_key("a1")
+    entries = [
+        Entry(A1, tags=TAGS),
+        Entry(A1, tags=(("source", "wire"), *TAGS)),
+        Entry(A1, State.STORED, SKETCH, tags=TAGS),
+    ]
+    assert examples("documents tagged") == [row(key, entry.encode()) for entry in entries]
+
+
 def test_the_rows_of_claims():
     claim = PendingClaim(bytes(range(16)), A1, b"", 10_000)
     other = PendingClaim(bytes(range(16)), OTHER, b"\xd4\xe5\xf6", 10_000, 7, 1)
@@ -100,6 +111,8 @@ def test_the_rows_of_claims():
         Entry(A1, State.PENDING, claim=claim),
         Entry(A1, State.PENDING, claim=replace(claim, ticket=7)),
         Entry(A1, State.REPLACING, SKETCH, other),
+        Entry(A1, State.PENDING, claim=replace(claim, tags=TAGS)),
+        Entry(A1, State.REPLACING, SKETCH, replace(other, tags=(("tenant", "b"),)), TAGS),
     ]
     key = rows.document_key("a1")
     assert examples("documents claimed") == [row(key, entry.encode()) for entry in entries]

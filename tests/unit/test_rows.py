@@ -61,6 +61,47 @@ def test_a_claim_is_between_state_and_sketch(entry, expected):
             Entry.decode(entry.encode()[:size])
 
 
+TAGS = (("source", "wire"), ("tenant", "a"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (Entry(F, tags=TAGS[1:]), "0123456789abcdef 11 0009 06 74656e616e74 01 61"),
+        (Entry(F, State.STORED, b"\xa1", tags=(("é", "x"),)), "0123456789abcdef 11 0005 02 c3a9 01 78 a1"),
+        (
+            Entry(F, State.PENDING, claim=PendingClaim(TOKEN, 1 << 63 | 1, b"", 10_000, 7, 1, TAGS[1:])),
+            f"0123456789abcdef 23 {CLAIM} 0000 0009 06 74656e616e74 01 61",
+        ),
+        (
+            Entry(
+                F,
+                State.REPLACING,
+                b"\xa1",
+                PendingClaim(TOKEN, 1 << 63 | 1, b"\xb2\xc3", 10_000, 7, 1),
+                TAGS[1:],
+            ),
+            f"0123456789abcdef 14 {CLAIM} 0002 b2c3 0009 06 74656e616e74 01 61 a1",
+        ),
+    ],
+)
+def test_tags_are_before_the_sketch_and_the_state_says_that_they_are_there(entry, expected):
+    assert entry.encode().hex() == expected.replace(" ", "")
+    assert Entry.decode(entry.encode()) == entry
+    for size in range(9, len(entry.encode()) - len(entry.sketch)):
+        with pytest.raises(StoreFailed, match="check --repair"):
+            Entry.decode(entry.encode()[:size])
+
+
+@pytest.mark.parametrize(
+    "tail",
+    ["11 0000", "11 0002 01 61", "11 0001 00", "11 0004 01 61 02 62", "11 0004 01 ff 01 62", "21", "31"],
+)
+def test_what_are_no_tags_is_no_entry(tail):
+    with pytest.raises(StoreFailed, match="check --repair"):
+        Entry.decode(bytes.fromhex(f"0123456789abcdef {tail}"))
+
+
 def test_what_is_no_entry_is_refused_with_what_to_do():
     good = Entry(F).encode()
     for value in (b"", good[:-1], good[:8] + b"\x00", good[:8] + b"\x03", good[:8] + b"\x03abc"):
@@ -125,15 +166,17 @@ def test_the_range_before_a_time_that_no_clock_shows_is_empty():
 
 UINT32 = st.integers(0, 2**32 - 1)
 SKETCHES = st.binary(max_size=300)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
+TAGGED = st.dictionaries(TEXTS, TEXTS, max_size=16).map(lambda tags: tuple(sorted(tags.items())))
 CLAIMS = st.builds(
-    PendingClaim, st.binary(min_size=16, max_size=16), UINT64, SKETCHES, UINT32, UINT64, UINT32
+    PendingClaim, st.binary(min_size=16, max_size=16), UINT64, SKETCHES, UINT32, UINT64, UINT32, TAGGED
 )
 
 
-@given(UINT64, st.sampled_from(State), SKETCHES, CLAIMS)
-def test_entries_come_back_as_they_were(fingerprint, state, sketch, claim):
+@given(UINT64, st.sampled_from(State), SKETCHES, CLAIMS, TAGGED)
+def test_entries_come_back_as_they_were(fingerprint, state, sketch, claim, tags):
     is_claimed = state in (State.PENDING, State.REPLACING)
-    entry = Entry(fingerprint, state, sketch, claim if is_claimed else None)
+    entry = Entry(fingerprint, state, sketch, claim if is_claimed else None, tags)
     assert Entry.decode(entry.encode()) == entry
 
 

@@ -1,0 +1,42 @@
+"""What documents can be tagged with."""
+
+import pytest
+
+from simhbase.errors import UsageError
+from simhbase.index.tags import MOST_TAGS, required_tags, tags_of, tags_problem
+
+
+def test_tags_are_pairs_by_name():
+    assert tags_of({"tenant": "a", "source": "wire"}) == (("source", "wire"), ("tenant", "a"))
+    assert tags_of({}) == required_tags(None) == ()
+
+
+@pytest.mark.parametrize(
+    "given", ["tenant=a", [("tenant", "a")], {"tenant": 1}, {1: "a"}, {"tenant": None}, 7]
+)
+def test_what_maps_no_strings_to_strings_is_refused(given):
+    with pytest.raises(UsageError, match="use a dict of strings"):
+        tags_of(given)
+
+
+@pytest.mark.parametrize(
+    ("tags", "problem"),
+    [
+        ({"": "a"}, "the name of a tag is empty"),
+        ({"tenant": ""}, "the tag 'tenant' is empty"),
+        ({"a=b": "c"}, "'a=b' holds the sign ="),
+        ({"名" * 22: "a"}, "the name of a tag has 66 bytes in UTF-8, at most 64"),
+        ({"tenant": "名" * 86}, "the tag 'tenant' has 258 bytes in UTF-8, at most 255"),
+        ({"tenant": "\udc00"}, "the tag 'tenant' is no valid Unicode"),
+        ({str(number): "a" for number in range(MOST_TAGS + 1)}, "17 tags, at most 16"),
+        ({"n" * 64: "v" * 255}, None),
+        ({str(number): "a=b" for number in range(MOST_TAGS)}, None),
+    ],
+)
+def test_tags_are_few_and_short(tags, problem):
+    found = tags_problem(tags_of(tags))
+    assert (found is None) == (problem is None)
+    if problem is not None:
+        assert problem in found
+        with pytest.raises(UsageError, match="no document can have these tags"):
+            required_tags(tags)
