@@ -381,7 +381,7 @@ def test_a_store_keeps_its_profile(tmp_path):
         (("--layout", "4x1"), "layout is 5x2, not 4x1"),
         (("-k", "2"), "k is 3, not 2"),
         (("--features", "chars:3"), "features is words, not chars:3"),
-        (("--preset", "classic"), "weights is count, not tfidf"),
+        (("--preset", "classic"), "weights is saturated, not tfidf"),
         (("--min-length", "1"), "min_length is 2, not 1"),
     ],
 )

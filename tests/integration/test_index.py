@@ -278,7 +278,7 @@ def test_another_profile_is_refused(tmp_path):
     url = f"rocksdb:{tmp_path}/store"
     simhbase.open(url, create=Profile()).close()
     simhbase.open(url, create=Profile()).close()
-    with pytest.raises(ProfileMismatch, match="weights is count, not tfidf"):
+    with pytest.raises(ProfileMismatch, match="weights is saturated, not tfidf"):
         simhbase.open(url, create=Profile(weights="tfidf"))
     with simhbase.open(url) as index:
         assert index.profile == Profile()
