@@ -162,10 +162,10 @@ _START = partial(
     click.option,
     "--profile",
     metavar="NAME|FILE",
-    help="How texts become fingerprints, and which match: default (all words, by count), classic (the 64 "
-    "heaviest words by TF-IDF), short (texts of 140 characters and fewer, alone or among longer ones), or a "
-    "profile file (TOML; tables describe and calibrate write one). Single parameters are options, too: see "
-    "simhbase tables create --help.",
+    help="How texts become fingerprints, and which match: default (all words, by saturated counts), classic "
+    "(the 64 heaviest words by TF-IDF), short (texts of 140 characters and fewer, alone or among longer "
+    "ones), or a profile file (TOML; tables describe and calibrate write one). Single parameters are "
+    "options, too: see simhbase tables create --help.",
 )
 _PROFILE = {
     "profile": _START,

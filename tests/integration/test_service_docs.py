@@ -7,6 +7,7 @@ from click import Context
 
 from simhbase.cli.serve import serve
 from simhbase.online.failures import CODES, STATUSES
+from simhbase.profile import Profile
 from tests.examples import ROOT, page
 from tests.integration.test_service import service  # noqa: F401  # a fixture
 from tests.service import Service
@@ -19,6 +20,10 @@ def test_every_route_is_in_the_table(service: Service) -> None:  # noqa: F811  #
     there = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     told = set(re.findall(r"^\| (GET|POST|DELETE) `(\S+)` \|", PAGE, re.MULTILINE))
     assert told == there
+
+
+def test_the_answer_shown_is_that_of_the_default_profile() -> None:
+    assert re.findall(r'"profile": "(\w+)"', PAGE) == [Profile().digest]
 
 
 def test_every_number_is_in_the_table(service: Service) -> None:  # noqa: F811
