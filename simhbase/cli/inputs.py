@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from simhbase.cli.options import Command, converted
-from simhbase.cli.output import TAKEN, message
+from simhbase.cli.output import TAKEN, message, naming_options
 from simhbase.cli.progress import progress, progress_beside_results
 from simhbase.corpus.inputs import Inputs, usable_cores
 from simhbase.corpus.outputs import STANDARD_OUTPUT
@@ -61,6 +61,10 @@ class Console:
         if self._rejected == most + 1:
             where = f"{listed_in} lists" if listed_in else "--rejects FILE lists"
             message(f"more are rejected: {where} them all")
+
+    def worded(self, reason: str) -> str:
+        """With the options that were or could be typed."""
+        return naming_options(reason)
 
     def note(self, text: str) -> None:
         """Says it."""

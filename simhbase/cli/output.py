@@ -307,7 +307,7 @@ def _lookup(query: str | None, found: Lookup) -> dict[str, Any]:
         "matches": list(map(_match, found.matches)),
         "truncated": found.truncated,
     }
-    return values if found.reason is None else values | {"reason": found.reason}
+    return values if found.reason is None else values | {"reason": naming_options(found.reason)}
 
 
 def _match(match: Match) -> dict[str, Any]:
@@ -344,7 +344,7 @@ def _explanation(query: str | None, found: Explanation) -> dict[str, Any]:
         "more_candidates": found.more_candidates,
         "truncated": found.truncated,
     }
-    return values if found.reason is None else values | {"reason": found.reason}
+    return values if found.reason is None else values | {"reason": naming_options(found.reason)}
 
 
 def _explanation_lines(query: str | None, found: Explanation) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from simhbase.corpus.outputs import OutputFile, reject_line
@@ -80,7 +80,10 @@ class Rejects:
         for reject in outcome.rejects:
             self._watcher.rejected(reject, self._file.path if self._file else None)
         if self._file:
-            self._file.write(map(reject_line, outcome.rejects))
+            self._file.write(
+                reject_line(replace(reject, reason=self._watcher.worded(reject.reason)))
+                for reject in outcome.rejects
+            )
         noted = self.counts.rejected + self.counts.unreadable_sources
         if self._limit is not None and noted > self._limit:
             raise TooManyRejects(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,10 +64,8 @@ def read_labels(path: Path) -> Labels:
     are, others are not looked at. Without it there are two columns (the ids), three (similarity, ids)
     or six and more (similarity, three others, ids). Raises BadInput naming the file and the line.
     """
-    rows = csv.reader(
-        decode(read_utf8(path, "file of pairs")).split("\n"), delimiter="\t", quoting=csv.QUOTE_NONE
-    )
-    numbered = [(number, row) for number, row in enumerate(rows, 1) if row]
+    lines = (line.removesuffix("\r") for line in decode(read_utf8(path, "file of pairs")).split("\n"))
+    numbered = [(number, line.split("\t")) for number, line in enumerate(lines, 1) if line]
     if not numbered:
         raise BadInput(f"{path} has no pairs: a pair of ids a line is needed, with a tab between them")
     _, first = numbered[0]

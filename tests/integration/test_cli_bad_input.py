@@ -9,7 +9,6 @@ import subprocess
 import pytest
 
 import simhbase
-from simhbase.cli.output import naming_options
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputFile
 from simhbase.errors import OutputFailed
@@ -81,7 +80,7 @@ def test_a_bad_line_is_rejected_and_the_others_are_loaded(tmp_path, bad, name, r
     assert reason in reject["reason"]
     told = done.stderr.decode()
     assert "a.jsonl, line 2" in told
-    assert naming_options(reject["reason"]) in told
+    assert reject["reason"] in told
     assert name is None or f"id {name}" in told
     for text, found in ((GOOD, "good"), (LAST, "last")):
         answer = result("find", "--text", text, *STORE, cwd=tmp_path)
@@ -493,6 +492,19 @@ def test_an_output_never_takes_the_place_of_an_input(tmp_path):
         assert done.returncode == 2
         assert b"a.jsonl is an input of this command" in done.stderr
         assert file.read_bytes() == before
+
+
+def test_reasons_name_options_wherever_they_are(tmp_path):
+    write_lines(tmp_path / "a.jsonl", [{"id": "a", "text": GOOD, "day": "1"}, {"text": GOOD}, {"id": "b"}])
+    tagged = ("--tag-field", "day=date", "--rejects", "r.jsonl")
+    run("load", "a.jsonl", *tagged, *STORE, cwd=tmp_path)
+    hints = ["--tag-field names", "--id-field names another, --id-from does", "--text-field names"]
+    for reject, hint in zip(read_lines(tmp_path / "r.jsonl"), hints, strict=True):
+        assert hint in reject["reason"]
+        assert "`" not in reject["reason"]
+    result("load", "a.jsonl", *STORE, cwd=tmp_path, exit_code=3)
+    *_, found = run("find", "a.jsonl", "--json", *STORE, cwd=tmp_path).stdout.splitlines()
+    assert "--text-field names" in json.loads(found)["reason"]
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,16 @@ def test_lines_end_where_those_of_files_do(tmp_path):
     assert read_labels(path).ids == ["a\u2028b", "c", "d\x85", "e"]
 
 
+def test_a_line_may_be_long(tmp_path):
+    """As those of a corpus are, which somebody gives for its pairs."""
+    path = tmp_path / "pairs.tsv"
+    path.write_text('{"text": "' + 200_000 * "x" + '"}\n')
+    with pytest.raises(BadInput, match="line 1: 1 columns"):
+        read_labels(path)
+    path.write_text(f"id_a\tid_b\ttext\na\tb\t{200_000 * 'x'}\n")
+    assert read_labels(path).ids == ["a", "b"]
+
+
 def test_unknown_ids_are_named():
     labels = Labels("pairs.tsv", ["a", "nobody"], ["b", "a"], None)
     with pytest.raises(
