@@ -81,7 +81,7 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
         drawers=near.drawers if near else (),
         tables=scheme.tables,
         match=near is not None and near.match,
-        difference=difference(left, right),
+        difference=difference(left, right, form=profile.normal_form),
     )
 
 

@@ -52,7 +52,7 @@ class CsvFile(OutputFile):
 
     def _rows(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         for line in lines:
-            fields = json.loads(line)
+            fields = _parsed(line)
             if self._columns is None:
                 self._columns = list(fields)
                 yield self._row(self._columns)
@@ -68,6 +68,18 @@ class CsvFile(OutputFile):
         # With both characters of a line's end, each of them is quoted where a cell has it.
         csv.writer(row, delimiter=self._delimiter, lineterminator="\r\n").writerow(cells)
         return row.getvalue().removesuffix("\r\n").encode(errors="backslashreplace")
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """An object with its numbers as they are written. Raises BadInput."""
+    try:
+        found: dict[str, Any] = json.loads(line)
+    except RecursionError as error:
+        raise BadInput(
+            f"a document's fields are nested too deeply for a cell: {line[:80].decode(errors='replace')} ... "
+            "A file of JSON lines (.jsonl) takes them"
+        ) from error
+    return found
 
 
 def _cell(value: Any) -> str:

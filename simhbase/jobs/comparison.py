@@ -107,6 +107,7 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
         self.least = least
         self._texts = Spool(folder)
         self._digests: list[bytes] = []
+        self.form = profile.normal_form
         self._extractor = Extractor(profile.shingles, TABLE_BITS)
 
     def __exit__(

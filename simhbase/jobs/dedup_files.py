@@ -175,7 +175,7 @@ class EvidenceFile:
         similarity = self._texts.similarity(left, right).tolist()
         for one, other, jaccard in zip(left.tolist(), right.tolist(), similarity, strict=True):
             removed, kept = self._texts.read([one, other])
-            yield TextsCompared.of(removed, kept, jaccard)
+            yield TextsCompared.of(removed, kept, jaccard, self._texts.form)
 
 
 def folder_of(*outputs: str | Path | None) -> Path:

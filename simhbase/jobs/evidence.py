@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from simhbase.corpus.outputs import json_line, shown_similarity
 from simhbase.text.difference import difference
+from simhbase.text.normalise import CURRENT, NormalForm
 
 WORDS = 20  # that differ, listed of each of two texts
 _ALL_WORDS = 1 << 30
@@ -54,9 +55,9 @@ class TextsCompared:
     stretches: int
 
     @classmethod
-    def of(cls, removed: str, kept: str, jaccard: float) -> Self:
-        """Of two texts whose similarity is known."""
-        found = difference(removed, kept, _ALL_WORDS)
+    def of(cls, removed: str, kept: str, jaccard: float, form: NormalForm = CURRENT) -> Self:
+        """Of two texts whose similarity is known; form: what of them counts."""
+        found = difference(removed, kept, _ALL_WORDS, form)
         of_removed = [each.word for each in found.words if each.left > each.right]
         of_kept = [each.word for each in found.words if each.left < each.right]
         listed = of_removed[:WORDS], of_kept[:WORDS]

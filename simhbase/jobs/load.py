@@ -419,11 +419,11 @@ class _Load:
         with interrupt_put_off():
             if batch.records:
                 done = self._store(batch, read.chunks)
+                self._tally.add(done)  # before files, which may fail: what is stored is told of
                 duplicates = done.duplicate_of
                 _write(files["unique"], _unique_lines(batch.records, done.duplicate_of))
                 _write(files["duplicates"], _duplicate_lines(batch.ids, done.duplicate_of))
                 _write(files["evidence"], _evidence_lines(batch.ids, done.duplicate_of, self._rule))
-                self._tally.add(done)
             self._checkpoints.put_off(read, self._counted(batch, duplicates), kept_out_by(duplicates))
             self._advance(rejects.counts, files)
 

@@ -104,6 +104,14 @@ class NeighboursBounds(Bounds):
         [], description="Only documents with this tag, NAME=VALUE; of several, with all."
     )
 
+    @field_validator("tag")
+    @classmethod
+    def _one_value(cls, given: list[str]) -> list[str]:
+        names = [each.partition("=")[0] for each in given]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"{min(twice)!r} comes twice: a tag has one value")
+        return given
+
     @property
     def tags(self) -> dict[str, str]:
         """By name."""

@@ -21,7 +21,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from simhbase.text.features import token_spans
-from simhbase.text.normalise import CLUSTER, fold, normalise
+from simhbase.text.normalise import CLUSTER, CURRENT, NormalForm, fold, normalise
 
 MOST_WORDS = 100
 CELLS = 1 << 29  # words x words compared at once: 64 MiB of bits
@@ -68,11 +68,11 @@ class Difference:
         return all(segment.same for segment in self.segments)
 
 
-def difference(left: str, right: str, most_words: int = MOST_WORDS) -> Difference:
-    """Where two texts differ; most_words: how many differing words are listed."""
-    if normalise(left) == normalise(right):
+def difference(left: str, right: str, most_words: int = MOST_WORDS, form: NormalForm = CURRENT) -> Difference:
+    """Where two texts differ; most_words: how many differing words are listed; form: what of them counts."""
+    if normalise(left, form) == normalise(right, form):
         return Difference((Segment((0, len(left)), (0, len(right)), same=True),) if left or right else (), ())
-    texts = _words(left), _words(right)
+    texts = _words(left, form), _words(right, form)
     numbers: dict[str, int] = {}
     a, b = ([numbers.setdefault(word.text, len(numbers)) for word in words] for words in texts)
     alignment = _Alignment(a, b)
@@ -100,19 +100,19 @@ class _Word(NamedTuple):
     end: int
 
 
-def _words(text: str) -> list[_Word]:
+def _words(text: str, form: NormalForm = CURRENT) -> list[_Word]:
     """The tokens of a text, and the characters that each was made of."""
     # Nothing composes across the borders of clusters, and of what a letter depends on beyond them there is
     # the sigma alone, which has another form at the end of a word.
     clusters: list[str] = CLUSTER.findall(text)
-    forms = {cluster: fold(cluster).replace("ς", "σ") for cluster in set(clusters)}
+    forms = {cluster: fold(cluster, form).replace("ς", "σ") for cluster in set(clusters)}
     folded = [forms[cluster] for cluster in clusters]
     origins = [0, *accumulate(map(len, clusters))]
     ends = list(accumulate(map(len, folded)))
     whole = "".join(folded)
     words = []
     cluster = 0
-    for start, end in token_spans(whole):
+    for start, end in token_spans(whole, form):
         while ends[cluster] <= start:
             cluster += 1
         first = cluster

@@ -180,21 +180,21 @@ def tokens(text: str, form: NormalForm = CURRENT) -> list[str]:
     return found
 
 
-def token_spans(folded: str) -> Iterator[tuple[int, int]]:
+def token_spans(folded: str, form: NormalForm = CURRENT) -> Iterator[tuple[int, int]]:
     """Where the tokens of a folded text are, from-to: those that `tokens` has of its normal form, with white
     space where it says nothing."""
-    gaps = [space.span() for space in SPACES_IN_HAN.finditer(folded)]
+    gaps = [] if form.name == EVERY else [space.span() for space in SPACES_IN_HAN.finditer(folded)]
     if not gaps:
-        yield from _spans(folded)
+        yield from _spans(folded, form)
         return
     starts, ends = zip(*gaps, strict=True)
     kept = [*map(range, [0, *ends], [*starts, len(folded)])]
     places = [place for part in kept for place in part]
-    for start, end in _spans("".join([folded[part.start : part.stop] for part in kept])):
+    for start, end in _spans("".join([folded[part.start : part.stop] for part in kept]), form):
         yield places[start], places[end - 1] + 1
 
 
-def _spans(folded: str) -> Iterator[tuple[int, int]]:
+def _spans(folded: str, form: NormalForm) -> Iterator[tuple[int, int]]:
     """The same of a text without white space between Han."""
     at = 0
     for position, run in enumerate(_HAN.split(folded)):
@@ -204,7 +204,7 @@ def _spans(folded: str) -> Iterator[tuple[int, int]]:
                 yield start, start + len(token)
                 start += len(token)
         else:
-            for word in _WORDS[SEEN].finditer(run):
+            for word in _WORDS[form.name].finditer(run):
                 yield at + word.start(), at + word.end()
         at += len(run)
 
@@ -280,8 +280,22 @@ class Extractor:
             return [half * SCALE // 2 for half in saturated(every, every.sum()).tolist()]
         if self.options.idf is None:
             return [count * SCALE for count in counts.values()]
-        known, median = self.options.idf.weights, self.options.idf.median
+        known, median = self._idf, self.options.idf.median
         return [count * known.get(token, median) for token, count in counts.items()]
+
+    @cached_property
+    def _idf(self) -> Mapping[str, int]:
+        """The weights by token, folded as the tokens of texts are: of several that become one, the least, as
+        the one that is in most documents."""
+        assert self.options.idf is not None
+        known, table = self.options.idf.weights, self.options.form.fold
+        if table is None:
+            return known
+        folded: dict[str, int] = {}
+        for token, weight in known.items():
+            one = table.convert(token)
+            folded[one] = min(weight, folded.get(one, weight))
+        return folded
 
     def _words(self, texts: Sequence[str]) -> FeatureBatch:
         return self._batch([self._digested(text, _bag) for text in texts])

@@ -64,9 +64,7 @@ _LETTER_JOINED, _LETTER_UNSPACED = _letters_of(JOINED), _letters_of(UNSPACED)
 _LETTER_EITHER = _letters_of(JOINED + UNSPACED).pattern
 # Characters that a reader takes for one, and those whose form depends on what is not seen between them.
 CLUSTER = regex.compile(
-    rf"\X(?:(?:(?<={_LETTER_EITHER}[{_UNSEEN}]*)[{_UNSEEN}]+|(?<={_LETTER_EITHER}[{_UNSEEN}]+))"
-    rf"(?={_LETTER_EITHER})\X)*",
-    regex.V1,
+    rf"\X[{_UNSEEN}]*+(?:(?<={_LETTER_EITHER}[{_UNSEEN}]+)(?={_LETTER_EITHER})\X[{_UNSEEN}]*+)*", regex.V1
 )
 
 # No token holds one of these, and what stands before and behind one never changes its neighbour:
@@ -99,7 +97,7 @@ CURRENT = NormalForm()
 
 def normalise(text: str, form: NormalForm = CURRENT) -> str:
     """NFKC, lower case, what is seen of it, every run of white space one space, none at the ends or between
-    Han. Idempotent."""
+    Han. Idempotent, unless marks of different scripts stand on one letter with a joiner between them."""
     spaced = " ".join(fold(text, form).split())
     if form.name == EVERY or spaced.isascii():
         return spaced

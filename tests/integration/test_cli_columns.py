@@ -174,3 +174,17 @@ def test_json_lines_come_out_as_rows_unless_one_has_a_field_more(tmp_path):
     done = run("dedup", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
     assert done.returncode == 1
     assert b"a field 'more', and u.csv has no column of that name among 'id', 'text'" in done.stderr
+
+
+def test_a_load_whose_rows_cannot_be_written_says_what_is_stored(tmp_path):
+    write_lines(tmp_path / "a.jsonl", [{"id": "1", "text": FIRST}, {"id": "2", "text": SECOND, "more": 1}])
+    done = run(*LOAD, "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
+    assert b"stopped after 2 documents loaded" in done.stderr
+
+
+def test_fields_that_are_nested_too_deeply_for_a_cell_are_named(tmp_path):
+    deep = f'{{"id": "1", "text": "{FIRST}", "deep": {"[" * 1010 + "]" * 1010}}}'
+    (tmp_path / "a.jsonl").write_text(deep + "\n")
+    done = run("dedup", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"nested too deeply for a cell" in done.stderr

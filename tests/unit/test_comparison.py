@@ -67,3 +67,13 @@ def test_parameters_may_be_given_by_name():
 def test_what_is_no_text_is_refused():
     with pytest.raises(simhbase.UsageError, match="compare takes two texts, and was given bytes"):
         simhbase.compare(TEXT, b"bytes")  # type: ignore[arg-type]
+
+
+def test_the_difference_is_told_in_the_form_of_the_profile():
+    left, right = "這個國家的經濟發展與環境保護問題", "这个国家的经济发展与环境保护问题"
+    assert simhbase.compare(left, right, {"fold": "hant"}).difference.same
+    assert not simhbase.compare(left, right).difference.same
+    left, right = "中 国\u200bab", "中国ab"
+    old = {"normalisation": "nfkc-lower-space", "weights": "count"}
+    assert simhbase.compare(left, right).difference.same
+    assert not simhbase.compare(left, right, old).difference.same

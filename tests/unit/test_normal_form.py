@@ -17,7 +17,8 @@ from simhbase.profile import Profile
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.difference import difference
 from simhbase.text.features import Extractor, FeatureOptions, tokens
-from simhbase.text.normalise import _UNSEEN_RUN, EVERY, NormalForm, normalise
+from simhbase.text.idf import SCALE, IdfTable
+from simhbase.text.normalise import _UNSEEN_RUN, CLUSTER, EVERY, NormalForm, normalise
 from simhbase.text.variants import character_table
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "normal_forms.json"
@@ -130,6 +131,17 @@ def test_folds_hold_for_stop_words_and_boilerplate():
         extractor.extract(["国家圖書館\n责任编辑"]).counts.tolist()
         == extractor.extract(["图书馆"]).counts.tolist()
     )
+
+
+def test_an_idf_table_is_folded_as_texts_are():
+    table = IdfTable("mine", "議會 1.0\n甲 5.0\n乙 9.0\n".encode())
+    profile = Profile(fold="hant", weights="tfidf", idf=table, min_features=1)
+    assert Extractor(profile.feature_options, 64).weights("議會") == [("议会", SCALE)]
+
+
+@pytest.mark.parametrize("text", ["\u0e01" + "\u200b" * 200, "\u0915" + "\U000e0001" * 200])
+def test_characters_that_are_not_seen_are_one_cluster_with_what_they_follow(text):
+    assert CLUSTER.findall(text) == [text]
 
 
 def test_a_fold_that_is_none_is_refused():
