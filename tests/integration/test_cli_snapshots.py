@@ -165,6 +165,7 @@ def test_hbase_gets_scripts_for_its_shell(tmp_path):
     assert b"names no snapshot in HBase" in done.stderr
 
 
+@pytest.mark.full  # docs/hbase.md's clones are made in the short suite
 @pytest.mark.hbase
 def test_hbase_s_shell_runs_them(hbase, tmp_path):
     one, other = (hbase.url(name) for name in ("snapped", "unsnapped"))

@@ -167,7 +167,11 @@ def go_through(fault: Fault, times: int, cluster: Cluster, url: str, folder: Pat
         assert_all_is_there(url, load)
 
 
-@pytest.mark.parametrize("fault", [REGION_SERVER, GATEWAY, MASTER], ids=lambda fault: fault.name)
+@pytest.mark.parametrize(
+    "fault",
+    [REGION_SERVER, *(pytest.param(fault, marks=pytest.mark.full) for fault in (GATEWAY, MASTER))],
+    ids=lambda fault: fault.name,
+)
 def test_a_kill_under_load_loses_nothing(cluster, url, tmp_path, report, fault):
     go_through(fault, 1, cluster, url, tmp_path, report)
 

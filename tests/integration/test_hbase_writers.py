@@ -243,7 +243,9 @@ def keep_checking(what: Sharing, repair: bool, before: int | None, journal: Jour
             journal.note(report.documents, sum(report.garbage.values()))
 
 
-@pytest.mark.parametrize("repair", [False, True], ids=["check", "check --repair"])
+@pytest.mark.parametrize(
+    "repair", [pytest.param(False, marks=pytest.mark.full), True], ids=["check", "check --repair"]
+)
 def test_a_check_beside_writers_finds_no_problem_and_reverts_nothing(url, tmp_path, index, repair):
     what = sharing(url, DOCUMENTS)
     with Writers(what, tmp_path, [0] * 2) as first:  # so that there are hints that lead nowhere
@@ -514,7 +516,9 @@ def wait_for_documents(index: Index, loading: subprocess.Popen[str]) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("anew", [True, False], ids=["made anew", "dropped"])
+@pytest.mark.parametrize(
+    "anew", [True, pytest.param(False, marks=pytest.mark.full)], ids=["made anew", "dropped"]
+)
 def test_a_load_whose_tables_go_does_not_say_that_documents_are_kept(replaced, tmp_path, anew):
     chance = random.Random(3)
     lines = [f'{{"id": "l{number}", "f": "{chance.getrandbits(64):016x}"}}\n' for number in range(60_000)]
