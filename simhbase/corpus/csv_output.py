@@ -6,18 +6,36 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from simhbase.corpus.fields import listed
 from simhbase.corpus.formats import format_of
 from simhbase.corpus.outputs import NOTHING, STANDARD_OUTPUT, Kept, OutputFile, part_of, plain_target
+from simhbase.corpus.record import Format
 from simhbase.corpus.streams import split_lines
-from simhbase.errors import BadInput
+from simhbase.errors import BadInput, UsageError
 from simhbase.packing import unpacked
 
 _READ_BYTES = 1 << 16
+_NOT_WRITTEN: Mapping[Format, str] = {
+    "text": "plain text",
+    "html": "HTML",
+    "parquet": "Parquet",
+    "warc": "WARC",
+}
+
+
+def require_written(unique: str | Path | None) -> None:
+    """Raises UsageError for a file of unique documents whose name tells a format that is only read: what is
+    written could not be read by that name."""
+    file_format = None if unique is None else format_of(Path(unique).name)
+    if file_format is not None and file_format in _NOT_WRITTEN:
+        raise UsageError(
+            f"`unique` {unique}: JSON lines and rows (.csv, .tsv) are written, not "
+            f"{_NOT_WRITTEN[file_format]}: name it .jsonl"
+        )
 
 
 def unique_file(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from mmap import MADV_RANDOM, mmap
+from pathlib import PurePath
 from tempfile import TemporaryFile, gettempdir
 from typing import NamedTuple
 
@@ -67,7 +68,7 @@ class SeenIds:
         records = [item for item in items if isinstance(item, Record)]
         seen = self.note([each.id for each in records], [Place(each.source, each.line) for each in records])
         repeats = {
-            id(record): Reject(record.source, record.line, record.id, repeat_reason(place))
+            id(record): Reject(record.source, record.line, record.id, repeat_reason(record, place))
             for record, place in zip(records, seen, strict=True)
             if place is not None
         }
@@ -93,9 +94,16 @@ class SeenIds:
             self._slots = larger
 
 
-def repeat_reason(first: Place) -> str:
+def repeat_reason(record: Record, first: Place) -> str:
     """Why a record is rejected whose id was first seen at a place."""
-    return f"the same id came before, in line {first.line} of {first.source}"
+    hint = ": `id_from='path'` tells files of one name apart" if _is_named_alike(record, first.source) else ""
+    return f"the same id came before, in line {first.line} of {first.source}{hint}"
+
+
+def _is_named_alike(record: Record, other: str) -> bool:
+    """Whether a record's id is made of the name of its file, and another source is a file of that name."""
+    name = PurePath(record.source).name
+    return record.source != other and PurePath(other).name == name and name in record.id
 
 
 def _digests(ids: Sequence[str]) -> NDArray[np.uint64]:

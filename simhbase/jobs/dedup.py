@@ -11,6 +11,7 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.corpus.csv_output import require_written
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Value
@@ -75,6 +76,7 @@ def dedup(
     what does not go together, before anything is read; TooManyRejects; what opening the store does.
     """
     inputs = Inputs.of(inputs)
+    require_written(unique)
     inputs.require_outputs(unique, duplicates, evidence)
     start = monotonic()
     with ExitStack() as stack:

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
-from simhbase.corpus.csv_output import unique_file
+from simhbase.corpus.csv_output import require_written, unique_file
 from simhbase.corpus.inputs import Inputs, opened
 from simhbase.corpus.outputs import OutputBusy, OutputFile, PartDiffers, duplicate_line, unique_line
 from simhbase.corpus.record import InputOptions, Record
@@ -244,6 +244,7 @@ def _require_fitting(task: Task, name: str | None) -> None:
         raise UsageError("`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it")
     if name is not None:
         require_name(name)
+    require_written(task.files["unique"])
     task.inputs.require_outputs(*said_of_unique)
     if name is not None and not task.can_be_resumed:
         raise UsageError(

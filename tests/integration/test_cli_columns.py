@@ -188,3 +188,18 @@ def test_fields_that_are_nested_too_deeply_for_a_cell_are_named(tmp_path):
     done = run("dedup", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
     assert done.returncode == 1
     assert b"nested too deeply for a cell" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("dedup",), LOAD], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("u.parquet", "Parquet"), ("u.warc.gz", "WARC"), ("u.HTM", "HTML"), ("u.md", "plain text")],
+)
+def test_unique_documents_get_no_name_that_would_be_read_as_something_else(tmp_path, command, name, written):
+    done = run(*command, "--unique", name, "missing.jsonl", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.decode() == (
+        f"Error: --unique {name}: JSON lines and rows (.csv, .tsv) are written, not {written}: "
+        "name it .jsonl\n"
+    )
+    assert not list(tmp_path.iterdir())

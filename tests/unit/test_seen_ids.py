@@ -136,3 +136,18 @@ def test_a_record_with_a_repeated_id_is_rejected_and_names_the_first():
         Reject("y.jsonl", 1, "a", "the same id came before, in line 3 of x.jsonl"),
         last,
     ]
+
+
+def test_a_repeated_id_that_is_made_of_a_file_name_says_how_to_tell_files_apart():
+    by_name = [Record(f"{folder}/a.txt", 1, "x/a.txt", text="t") for folder in ("d1", "d2")]
+    own = [Record(f"{folder}/a.jsonl", 1, "7", text="t") for folder in ("d1", "d2")]
+    twice = [Record("b.txt", 1, "b.txt", text="t") for _ in range(2)]
+    rejects = [
+        item for item in SeenIds().reject_repeats([*by_name, *own, *twice]) if isinstance(item, Reject)
+    ]
+    came = "the same id came before, in line 1 of"
+    assert [reject.reason for reject in rejects] == [
+        f"{came} d1/a.txt: `id_from='path'` tells files of one name apart",
+        f"{came} d1/a.jsonl",
+        f"{came} b.txt",
+    ]
