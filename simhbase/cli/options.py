@@ -63,8 +63,11 @@ def pairs(names: str) -> Callable[[Sequence[str]], dict[str, str]]:
         found: dict[str, str] = {}
         for each in typed:
             name, sign, value = each.partition("=")
-            if not (name and sign and value):
+            if not sign:
                 raise UsageError(f"{each!r} is not {names}")
+            if not (name and value):
+                left, _, right = names.lower().partition("=")
+                raise UsageError(f"{each!r} is not {names}: the {right if name else left} is empty")
             if name in found:
                 raise UsageError(f"{name!r} comes twice: a tag has one value")
             found[name] = value

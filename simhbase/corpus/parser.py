@@ -96,7 +96,7 @@ class Parser:
         if not named:
             return self.options.tags
         values = [
-            (name, self._tag(field, value))
+            (name, self._tag(name, field, value))
             for (name, field), value in zip(named, self._tag_values(raw, fields), strict=True)
         ]
         tags = tuple(sorted([*self.options.tags, *values]))
@@ -112,9 +112,11 @@ class Parser:
             raise BadInput(f"no field {named[0][1]!r}: this format has none, and `tag_fields` is for others")
         return [None if cell is None else self._decode(raw, cell) for cell in raw.tags]
 
-    def _tag(self, field: str, value: Any) -> str:
+    def _tag(self, name: str, field: str, value: Any) -> str:
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             raise BadInput(f"field {field!r} is {TYPE_NAMES[type(value)]}: tags are texts or integers")
+        if value == "":
+            raise BadInput(f"field {field!r} is empty: it gives the tag {name!r}, which needs a value")
         return str(value)
 
     def _record(
