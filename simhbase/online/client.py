@@ -95,8 +95,8 @@ class Client:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"{url!r} is no address of a service: http://HOST:PORT, or https://, is needed")
-        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-            raise UsageError("this token cannot be sent: tokens have letters, digits and signs of ASCII")
+        if token is not None:
+            _check_token(token)
         if timeout <= 0:
             raise UsageError(f"timeout = {timeout!r}: seconds are needed, more than 0")
         self.url = url.rstrip("/")
@@ -401,6 +401,18 @@ class _Idle:
         """Closes them."""
         while connection := self.take():
             connection.close()
+
+
+def _check_token(token: str) -> None:
+    """Raises UsageError, which does not show it."""
+    if any(map(str.isspace, token)):
+        wrong = "spaces or lines: of the service's token file give the token alone"
+    elif not (token.isascii() and token.isprintable()):
+        wrong = "others"
+    else:
+        return
+    known = "tokens have letters, digits and signs of ASCII"
+    raise UsageError(f"this token cannot be sent: {known}, and this one has {wrong}")
 
 
 def _path(document: str) -> str:

@@ -248,8 +248,11 @@ def test_tokens_are_sent_and_missing_ones_are_said(tmp_path: Path) -> None:
                 client.add([simhbase.Document("one", ONE)])
         with Client(service.url, token="w" * 16) as client:
             assert client.add([simhbase.Document("one", ONE)]).added == 1
-    with pytest.raises(UsageError, match="cannot be sent"):
-        Client(service.url, token="ü\n")
+    with pytest.raises(UsageError, match="this one has others"):
+        Client(service.url, token="ü")
+    with pytest.raises(UsageError, match="spaces or lines: of the service's token file give") as refused:
+        Client(service.url, token=f"write {'w' * 16}\n")
+    assert "www" not in str(refused.value)
 
 
 def test_callers_do_not_notice_that_the_service_is_restarted(tmp_path: Path) -> None:

@@ -181,10 +181,107 @@ def test_a_fleet_shows_a_service_its_token(tmp_path: Path) -> None:
             assert fleet.lines == []
 
 
-def test_a_fleet_says_why_it_cannot_begin(tmp_path: Path) -> None:
-    command = [sys.executable, str(WORKER), "--store", "rocksdb:nothing"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+TAGGED = {"id": "a/1", "text": DOCUMENTS[0]["text"], "tags": {"tenant": "a", "source": "wire"}}
+MIXED = [
+    json.dumps(TAGGED),
+    "{bad",
+    json.dumps({"id": "no-text"}),
+    "",
+    "[1]",
+    json.dumps({"id": "b/1", "text": DOCUMENTS[0]["text"], "tags": ["tenant"]}),
+    "[" * 100_000,
+    json.dumps({"id": "half of a pair: \ud800", "text": DOCUMENTS[0]["text"]}),
+    json.dumps({"id": "too-many", "text": "x" * 1_100_000}),
+    json.dumps({"id": "empty-tag", "text": DOCUMENTS[0]["text"], "tags": {"tenant": ""}}),
+    json.dumps({"id": "b/1", "text": DOCUMENTS[0]["text"], "tags": None}),
+]
+
+
+def run_whole(
+    url: str, folder: Path, lines: Sequence[str], *options: str
+) -> subprocess.CompletedProcess[str]:
+    """A fleet that has all of its documents from the beginning, until it ends."""
+    return subprocess.run(
+        [sys.executable, str(WORKER), "--store", url, "--workers", "1", *options],
+        cwd=folder,
+        env=environment(),
+        input="".join(line + "\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
     )
-    assert done.returncode == 1
-    assert "rocksdb:nothing" in done.stderr.splitlines()[-1]
+
+
+def check_mixed(index: simhbase.Index, done: subprocess.CompletedProcess[str]) -> None:
+    """The good lines have their answers, with tags, and each of the others has a reason."""
+    assert (done.returncode, done.stderr) == (0, "")
+    outcomes = list(map(json.loads, done.stdout.splitlines()))
+    reasons = {each["line"]: each["reason"] for each in outcomes if "line" in each}
+    assert list(reasons) == [2, 3, 5, 6, 7]
+    assert "not JSON" in reasons[2]
+    assert "'text'" in reasons[3]
+    assert "'tags'" in reasons[6]
+    assert {each["outcome"] for each in outcomes if "line" in each} == {"rejected"}
+    answers = {each["id"]: each for each in outcomes if "id" in each}
+    assert answers.pop("a/1") == {"id": "a/1", "outcome": "accepted"}
+    assert answers.pop("b/1") == {"id": "b/1", "outcome": "duplicate", "duplicate_of": "a/1"}
+    assert {name: each["outcome"] for name, each in answers.items()} == dict.fromkeys(answers, "rejected")
+    assert "tenant" in answers["empty-tag"]["reason"]
+    assert index.documents(["a/1"])[0].tags == TAGGED["tags"]
+
+
+def test_bad_lines_are_rejected_and_tags_kept_in_an_embedded_store(tmp_path: Path) -> None:
+    url = f"rocksdb:{tmp_path}/store"
+    simhbase.open(url, create=Profile()).close()
+    done = run_whole(url, tmp_path, MIXED)
+    with simhbase.open(url, access="read") as index:
+        check_mixed(index, done)
+
+
+def test_bad_lines_are_rejected_and_tags_kept_by_a_service(tmp_path: Path) -> None:
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()).close()
+    with serving("rocksdb:store", tmp_path) as service:
+        done = run_whole(service.url, tmp_path, MIXED)
+    with simhbase.open(f"rocksdb:{tmp_path}/store", access="read") as index:
+        check_mixed(index, done)
+
+
+@pytest.mark.hbase
+def test_bad_lines_are_rejected_and_tags_kept_in_hbase(hbase: Cluster, tmp_path: Path) -> None:
+    url = hbase.empty_store("lines")
+    simhbase.open(url, create=Profile()).close()
+    done = run_whole(url, tmp_path, MIXED)
+    with simhbase.open(url, access="read") as index:
+        check_mixed(index, done)
+
+
+def check_message(done: subprocess.CompletedProcess[str], *said: str) -> None:
+    """It ended with one line that says all this."""
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("worker.py: ")
+    assert done.stderr.count("\n") == 1
+    for each in said:
+        assert each in done.stderr
+
+
+def test_a_fleet_says_why_it_cannot_begin(tmp_path: Path) -> None:
+    check_message(run_whole("rocksdb:nothing", tmp_path, []), "rocksdb:nothing")
+    with simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()):
+        check_message(run_whole("rocksdb:store", tmp_path, []), "store")
+    check_message(run_whole("rocksdb:store", tmp_path, [], "--token-file", "none"), "none")
+
+
+def test_a_fleet_says_why_its_workers_cannot_go_on(tmp_path: Path) -> None:
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()).close()
+    tokens = {"tokens": f"write {TOKEN}  the crawlers\n", "unknown": f"{TOKEN}-of-old\n"}
+    for name, content in tokens.items():
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o600)
+    lines = list(map(json.dumps, DOCUMENTS))
+    with serving("rocksdb:store", tmp_path, "--token-file", "tokens") as service:
+        done = run_whole(service.url, tmp_path, lines, "--token-file", "unknown", "--workers", "2")
+        check_message(done, service.url, "token is unknown")
+        done = run_whole(service.url, tmp_path, lines, "--token-file", "tokens")
+        check_message(done, "give the token alone")
+        assert TOKEN not in done.stderr
