@@ -148,4 +148,9 @@ def calibrate(
         message(f"plots are in {folder}")
     if not found.reached:
         message("nothing that was measured reaches the goal: what is recommended comes nearest to it")
+    if documents is None:
+        message(
+            f"recommended for a store of {found.goal.documents:,} documents, as many as were read: "
+            "--documents N for a larger one"
+        )
     end(found.counts)

@@ -182,7 +182,12 @@ def test_people_are_shown_the_recommendation_first_and_the_rest_when_they_ask(ha
     assert best < settings
     assert len(lines) == settings + 1 + 1 + 10  # the columns' names, and the settings
     assert b"--all shows them" in done.stderr
-    everything = run("calibrate", *GOAL, "--all", halves[0], cwd=tmp_path).stdout.decode().splitlines()
+    assert done.stderr.decode().splitlines()[-1] == (
+        "recommended for a store of 600 documents, as many as were read: --documents N for a larger one"
+    )
+    given = run("calibrate", *GOAL, "--all", "--documents", 600, halves[0], cwd=tmp_path)
+    assert b"--documents" not in given.stderr
+    everything = given.stdout.decode().splitlines()
     assert len(everything) > len(lines) + 50
     assert any("words, tfidf, top 64" in line and "4x1" in line for line in everything)
     # The file makes the store that the line does.
