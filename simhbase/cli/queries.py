@@ -10,9 +10,11 @@ import click
 
 from simhbase.cli.inputs import Console, or_stdin
 from simhbase.cli.options import converted
-from simhbase.cli.output import Output
+from simhbase.cli.output import Output, message
 from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.paths import names_nothing
 from simhbase.corpus.rejects import Rejects
+from simhbase.corpus.sources import STDIN
 from simhbase.errors import UsageError
 from simhbase.index.explain import Explanation
 from simhbase.index.reader import IDS_LIMIT
@@ -80,6 +82,8 @@ def answer(
     if inputs.paths:
         for answers in answers_to(inputs, searched, rejects, exclude_self=exclude_self):
             output.lookups(found.counting(answers))
+        if not found.queries and any(given != STDIN and names_nothing(given) for given in inputs.paths):
+            message("arguments are files: a text is looked up with --text TEXT")
     if found.queries > 1:
         output.end(f"{found.with_matches:,} of {found.queries:,} queries have matches")
 

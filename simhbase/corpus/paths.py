@@ -76,6 +76,14 @@ def local_path(given: str) -> str | None:
     return None if _SCHEME.match(path) else path
 
 
+def names_nothing(given: str) -> bool:
+    """Whether an input is a path or a glob of this machine that no file has."""
+    path = local_path(given)
+    if path is None or os.path.lexists(path):
+        return False
+    return not (has_magic(path) and glob(path, recursive=True))  # noqa: PTH207  # Path.glob refuses /a/*
+
+
 def expand(given: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
     """What one input names: a file, all files of a folder or of a glob, in the order of names.
 

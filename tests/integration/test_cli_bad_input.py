@@ -494,6 +494,26 @@ def test_an_output_never_takes_the_place_of_an_input(tmp_path):
         assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize("command", [("find", *STORE), ("match", "--against", "a.jsonl")], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    ("given", "is_told"),
+    [
+        (GOOD, True),
+        ("Is it * windy?", True),
+        ("broken.jsonl", False),
+        ("b*.jsonl", False),
+        ("a.jsonl", False),
+    ],
+    ids=["text", "question", "broken file", "glob", "file"],
+)
+def test_a_text_that_is_given_for_a_file_is_told_of_the_option(tmp_path, command, given, is_told):
+    documents(tmp_path / "a.jsonl", [GOOD])
+    (tmp_path / "broken.jsonl").write_text("not JSON\n")
+    result("load", "a.jsonl", *STORE, cwd=tmp_path)
+    told = run(*command, given, cwd=tmp_path).stderr.decode().splitlines()
+    assert ("arguments are files: a text is looked up with --text TEXT" in told) == is_told
+
+
 def test_reasons_name_options_wherever_they_are(tmp_path):
     write_lines(tmp_path / "a.jsonl", [{"id": "a", "text": GOOD, "day": "1"}, {"text": GOOD}, {"id": "b"}])
     tagged = ("--tag-field", "day=date", "--rejects", "r.jsonl")
