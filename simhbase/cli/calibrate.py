@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from simhbase.cli.inputs import end, input_options, or_stdin
-from simhbase.cli.options import profile_file_option
+from simhbase.cli.options import HidingCommand, profile_file_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.corpus.inputs import Inputs
 from simhbase.profile_file import files_beside, write_profile_file
@@ -19,11 +19,12 @@ _SHARE = click.FloatRange(min=0, max=1, min_open=True)
 
 
 @click.command(
+    cls=HidingCommand,
     epilog="""\b
 Examples:
   simhbase calibrate news.jsonl.gz
   simhbase calibrate --recall 0.9 --documents 50000000 --plots plots news.jsonl.gz
-"""
+""",
 )
 @input_options
 @click.option(

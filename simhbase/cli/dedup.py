@@ -7,20 +7,26 @@ from pathlib import Path
 import click
 
 from simhbase.cli.inputs import UNIQUE_LINES, end, input_options_with_fingerprints, or_stdin, output_option
-from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options_with_bits
+from simhbase.cli.options import (
+    HidingCommand,
+    ProfileOptions,
+    min_similarity_option,
+    profile_options_with_bits,
+)
 from simhbase.cli.output import Output, json_option
 from simhbase.corpus.inputs import Inputs
 from simhbase.jobs.dedup import dedup as dedup_documents
 
 
 @click.command(
+    cls=HidingCommand,
     epilog="""\b
 Examples:
   simhbase dedup --unique unique.jsonl --duplicates duplicates.jsonl corpus.jsonl.gz
   simhbase dedup --keep newest --date-field day --duplicates duplicates.jsonl corpus.jsonl.gz
   simhbase dedup --against rocksdb:simhbase.db --unique new.jsonl today/
   simhbase dedup --bits 128 -k 6 --json 'parts/*.jsonl.zst'
-"""
+""",
 )
 @input_options_with_fingerprints
 @profile_options_with_bits("k")

@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from simhbase.cli.inputs import end, input_options
-from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options, store_option
+from simhbase.cli.options import (
+    HidingCommand,
+    ProfileOptions,
+    min_similarity_option,
+    profile_options,
+    store_option,
+)
 from simhbase.cli.output import Output, json_option, message
 from simhbase.corpus.inputs import Inputs
 from simhbase.quality.evaluation import RIGHT
@@ -15,11 +21,12 @@ from simhbase.quality.evaluation import evaluate as measure
 
 
 @click.command(
+    cls=HidingCommand,
     epilog="""\b
 Examples:
   simhbase evaluate --pairs pairs.tsv --store rocksdb:news.db
   simhbase evaluate --pairs pairs.tsv -k 6 --layout 9x3 news.jsonl.gz
-"""
+""",
 )
 @input_options
 @store_option

@@ -10,6 +10,7 @@ import click
 
 from simhbase.cli.inputs import end, input_options_with_fingerprints
 from simhbase.cli.options import (
+    HidingCommand,
     converted,
     k_option,
     min_similarity_option,
@@ -41,12 +42,13 @@ def _limit(value: str) -> int | None:
 
 
 @click.command(
+    cls=HidingCommand,
     epilog="""\b
 Examples:
   simhbase find --text '今天上午，北京市气象台发布大风蓝色预警信号。'
   simhbase find --json today.jsonl.gz > near.jsonl
   simhbase find -k 1 --id 20240101/3
-"""
+""",
 )
 @input_options_with_fingerprints
 @store_option

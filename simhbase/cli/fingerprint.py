@@ -9,7 +9,7 @@ from dataclasses import replace
 import click
 
 from simhbase.cli.inputs import Console, end, input_options, or_stdin
-from simhbase.cli.options import ProfileOptions, profile_options_with_bits
+from simhbase.cli.options import HidingCommand, ProfileOptions, profile_options_with_bits
 from simhbase.cli.output import Output, results_option
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.parser import Parser
@@ -20,12 +20,13 @@ from simhbase.profile import Profile
 
 
 @click.command(
+    cls=HidingCommand,
     epilog="""\b
 Examples:
   simhbase fingerprint news.jsonl.gz
   simhbase fingerprint --json --store rocksdb:news.db news.jsonl.gz > fingerprints.jsonl
   simhbase load --store rocksdb:news.db --fingerprint-field fingerprint fingerprints.jsonl
-"""
+""",
 )
 @input_options
 @click.option("--store", "url", metavar="URL", help="Take the profile of this store.")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from simhbase.cli.inputs import OUTPUT_PATH, Console, end, or_stdin, output_option, text_options
+from simhbase.cli.options import HidingCommand
 from simhbase.cli.output import Output, json_option
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import Counts
@@ -23,13 +24,14 @@ from simhbase.jobs.learn_idf import learn_idf
 
 
 @click.command(
+    cls=HidingCommand,
     epilog="""\b
 Examples:
   simhbase idf -o news.idf news.jsonl.gz
   simhbase load --weights tfidf --idf news.idf news.jsonl.gz
   simhbase idf --boilerplate news.boilerplate news.jsonl.gz
   simhbase load --boilerplate news.boilerplate news.jsonl.gz
-"""
+""",
 )
 @text_options
 @click.option("-o", "--output", "file", type=OUTPUT_PATH, help="File to write the IDF table to.")

@@ -10,6 +10,7 @@ import click
 
 from simhbase.cli.inputs import UNIQUE_LINES, end, input_options_with_fingerprints, or_stdin, output_option
 from simhbase.cli.options import (
+    HidingCommand,
     ProfileOptions,
     converted,
     min_similarity_option,
@@ -25,12 +26,13 @@ from simhbase.jobs.load import load as load_documents
 
 
 @click.command(
+    cls=HidingCommand,
     epilog="""\b
 Examples:
   simhbase load news.jsonl.gz
   simhbase load --text-field body --id-prefix 2024/ 'archive/*.csv'
   curl -s https://example.org/dump.gz | simhbase load --unique-only --duplicates duplicates.jsonl -
-"""
+""",
 )
 @input_options_with_fingerprints
 @store_option

@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 
 from simhbase.cli.inputs import Console, end, input_options_with_fingerprints
-from simhbase.cli.options import ProfileOptions, min_similarity_option, profile_options
+from simhbase.cli.options import HidingCommand, ProfileOptions, min_similarity_option, profile_options
 from simhbase.cli.output import Output, results_option
 from simhbase.cli.queries import (
     answer,
@@ -24,11 +24,12 @@ from simhbase.jobs.match import Corpus
 
 
 @click.command(
+    cls=HidingCommand,
     epilog="""\b
 Examples:
   simhbase match --against corpus.jsonl.gz --min-similarity 0.7 today.jsonl
   simhbase match --against 'archive/*.csv' --text '今天上午，北京市气象台发布大风蓝色预警信号。'
-"""
+""",
 )
 @input_options_with_fingerprints
 @click.option(

@@ -5,18 +5,19 @@ from __future__ import annotations
 import click
 
 from simhbase.cli.inputs import DONE_WITH_REJECTS
-from simhbase.cli.options import ProfileOptions, profile_options, store_option
+from simhbase.cli.options import HidingCommand, ProfileOptions, profile_options, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.cli.progress import progress
 from simhbase.index.migrate import migrate as copy
 
 
 @click.command(
+    cls=HidingCommand,
     epilog="""\b
 Examples:
   simhbase migrate --to rocksdb:news-6x3.db --layout 6x3
   simhbase migrate --to 'hbase://gateway/news?thrift2=9091'
-"""
+""",
 )
 @store_option
 @click.option("--to", required=True, metavar="URL", help="The other store.")

@@ -31,6 +31,17 @@ STORE_VARIABLE = "SIMHBASE_STORE"
 
 Command = Callable[..., None]
 
+
+class HidingCommand(click.Command):
+    """A command with more options than its help lists, which ends with where the others are."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the examples, and that."""
+        super().format_epilog(ctx, formatter)
+        formatter.write_paragraph()
+        formatter.write_text("More options: docs/reference/commands.md")
+
+
 store_option = click.option(
     "--store",
     "url",

@@ -6,6 +6,7 @@ import json
 import lzma
 import re
 from hashlib import sha256
+from pathlib import Path
 
 import click
 import pyarrow as pa
@@ -14,7 +15,7 @@ import zstandard
 from pyarrow import parquet
 
 import simhbase
-from simhbase.cli import cli
+from simhbase.cli import COMMANDS, cli
 from simhbase.index.check import STRAY_LISTING, UNLISTED
 from simhbase.index.rows import document_key, listing_key
 from simhbase.text.idf import read_table
@@ -905,3 +906,18 @@ def test_help_has_no_more_options_than_people_read(name):
     command = cli.get_command(click.Context(cli), name)
     shown = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
     assert len(shown) <= 20
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_that_hides_options_ends_with_where_they_are(name):
+    command = cli.get_command(click.Context(cli), name)
+    hides = any(isinstance(each, click.Option) and each.hidden for each in command.params)
+    *_, last = command.get_help(click.Context(command)).splitlines()
+    assert (last == "More options: docs/reference/commands.md") == hides
+
+
+def test_the_guide_has_the_exit_codes_that_the_help_has():
+    guide = (Path(simhbase.__file__).parents[1] / "docs" / "using.md").read_text("utf-8")
+    _, _, section = guide.partition("## Exit codes\n")
+    table, _, _ = section.partition("\n## ")
+    assert re.findall(r"^\| (\d+) \|", table, re.MULTILINE) == re.findall(r"\b(\d+) [a-z]", cli.epilog)
