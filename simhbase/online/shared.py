@@ -86,13 +86,14 @@ class _Queue:
         self._serve = serve
         self._changed = threading.Condition()
         self._waiting: dict[_Kind, deque[_Request]] = {}
+        self._is_due = False  # whether what waits may be taken
         self._closed = False
         self._threads: list[threading.Thread] = []
         self.records = 0
 
     def put(self, request: _Request, most: int) -> bool:
-        """Adds a request; false where more than `most` records would wait. One that is alone may be longer.
-        Raises StoreFailed after `close`."""
+        """Adds a request, which waits for `wake`; false where more than `most` records would wait. One that
+        is alone may be longer. Raises StoreFailed after `close`."""
         with self._changed:
             if self._closed:
                 raise StoreFailed("these shared lookups were closed: make new ones")
@@ -107,22 +108,25 @@ class _Queue:
     def wake(self) -> None:
         """Has what was put be taken."""
         with self._changed:
+            self._is_due = bool(self._waiting)
             self._changed.notify()
 
     def take(self, most: int) -> list[_Request]:
         """Requests of one kind with at most so many records together, or a single longer one, as soon as
-        there are any; none when the queue is closed and empty. What was cancelled is left out."""
+        they may be taken; none when the queue is closed and empty. What was cancelled is left out."""
         with self._changed:
             while True:
-                while not self._waiting:
-                    if self._closed:
-                        return []
+                while not self._closed and not self._is_due:
                     self._changed.wait()
+                if not self._waiting:
+                    return []
                 kind, requests = next(iter(self._waiting.items()))
                 del self._waiting[kind]
-                if taken := self._taken(requests, most):
-                    if requests:
-                        self._waiting[kind] = requests
+                taken = self._taken(requests, most)
+                if requests:
+                    self._waiting[kind] = requests
+                self._is_due = bool(self._waiting)
+                if taken:
                     return taken
 
     def _taken(self, requests: deque[_Request], most: int) -> list[_Request]:
