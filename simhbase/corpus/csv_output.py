@@ -63,6 +63,7 @@ class CsvFile(OutputFile):
         super().__init__(path, of_use_in_part=of_use_in_part, keep=keep)
         self._delimiter = delimiter
         self._columns = _header(path, delimiter, keep)
+        self._names = frozenset(self._columns or ())
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Appends objects, given without line breaks."""
@@ -73,8 +74,9 @@ class CsvFile(OutputFile):
             fields = _parsed(line)
             if self._columns is None:
                 self._columns = list(fields)
+                self._names = frozenset(self._columns)
                 yield self._row(self._columns)
-            if others := fields.keys() - set(self._columns):
+            if others := fields.keys() - self._names:
                 raise BadInput(
                     f"a document has a field {min(others)!r}, and {self.path} has no column of that name "
                     f"{listed(self._columns)}: a file of JSON lines (.jsonl) takes documents of several kinds"

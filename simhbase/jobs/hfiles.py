@@ -18,7 +18,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
@@ -261,11 +261,12 @@ class _Aside:
             content = joined.tobytes()
             ids += [content[start:end].decode() for start, end in pairwise([0, *ends])]
             parts.append(FingerprintBatch(values, sketches))
-            each_tags = orjson.loads(tagged.tobytes()) or repeat((), len(sizes))
-            tags += [tuple((name, value) for name, value in each) for each in each_tags]
+            each_tags = orjson.loads(tagged.tobytes())
+            untagged: list[Tags] = [()] * len(sizes)
+            tags += untagged if each_tags is None else [tuple(map(tuple, each)) for each in each_tags]
             left -= len(sizes)
             if len(ids) >= PLANNED_AT_ONCE or not left:
-                yield Batch(ids, FingerprintBatch.joined(parts), tags)
+                yield Batch(ids, FingerprintBatch.joined(parts), tags if any(tags) else None)
                 ids, parts, tags = [], [], []
 
     def clear(self) -> None:

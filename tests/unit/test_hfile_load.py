@@ -20,5 +20,5 @@ def test_what_was_put_aside_comes_back_with_its_tags(tmp_path, monkeypatch):
     batches = list(aside.batches())
     assert [batch.ids for batch in batches] == [["a", "b", "新闻/1", "d", "e"], ["f"]]
     assert [batch.values for batch in batches] == [[1, 2, 3, 4, 5], [6]]
-    assert [list(batch.tags or []) for batch in batches] == [[(), (), *tagged], [()]]
+    assert [batch.tags for batch in batches] == [[(), (), *tagged], None]
     aside.close()
