@@ -13,6 +13,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.rows import Entry, PendingClaim, State, document_key
 from simhbase.stores.base import CompareAndSet
 from tests.contract.conftest import Backend
+from tests.contract.plain import milliseconds
 
 BRIDGE = "The council has decided to build a new bridge across the river."
 SHOUTED = "THE COUNCIL has decided, to build a new bridge across the river!"
@@ -141,7 +142,7 @@ def test_a_claim_whose_worker_died_is_ended_by_who_waits_for_it(shared: Backend)
     index.add_fingerprints(["other"], [value])
     index.delete(["other"])
     table = index.store.records("fingerprints")
-    table.put([(value.to_bytes(8) + b"dead", b"")], 1)
+    table.put([(value.to_bytes(8) + b"dead", b"")], milliseconds())
     assert (
         claimer.claim(["b"], batch([value ^ 1]), index.profile.index_scheme.bounds(None, None))
         .claims[0]

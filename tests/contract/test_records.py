@@ -1,13 +1,12 @@
 """What simhbase.stores.base.Records promises, for every store and the tables that all of them have."""
 
 from concurrent.futures import ThreadPoolExecutor
-from time import time_ns
 
 import pytest
 
 from simhbase.stores.base import ATOMIC_TABLES, Cell, CompareAndSet, Records, RecordTable, Store
 from tests.contract.conftest import Backend
-from tests.contract.plain import Values
+from tests.contract.plain import Values, milliseconds
 
 AWKWARD = [
     b"\x00",
@@ -271,12 +270,6 @@ def test_iterate_stops_before_a_key(records: Values) -> None:
     for stop in [*AWKWARD, b"aa", b"\xff" * 41]:
         found = [key for batch in records.iterate(b"a", stop) for key, _ in batch]
         assert found == [key for key in sorted(AWKWARD) if b"a" <= key < stop]
-
-
-def milliseconds() -> int:
-    """Now: a store's rows are deleted between two tests, and HBase hides what is put with a lower version
-    than a delete's."""
-    return time_ns() // 1_000_000
 
 
 VERSIONED = [table for table in ATOMIC_TABLES if table != "meta"]

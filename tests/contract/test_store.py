@@ -11,7 +11,7 @@ from simhbase.errors import StoreFailed
 from simhbase.stores import create_store
 from simhbase.stores.base import ATOMIC_TABLES, AtomicStore, Cell, Changes, Store
 from tests.contract.conftest import Backend
-from tests.contract.plain import Values, all_rows
+from tests.contract.plain import Values, all_rows, milliseconds
 
 PREFIX = np.zeros((1, 5), dtype=np.uint8)
 KEYS = np.zeros((1, 1, 13), dtype=np.uint8)
@@ -54,7 +54,7 @@ def test_use_after_closing_says_so(store: Store, use: Callable[[Store], object])
 
 
 def test_settling_loses_nothing(store: Store) -> None:
-    store.records("documents").put([(b"key", b"value")], 1)
+    store.records("documents").put([(b"key", b"value")], milliseconds())
     store.settle()
     (cell,) = store.records("documents").get([b"key"])
     assert cell is not None
