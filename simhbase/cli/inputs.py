@@ -25,9 +25,10 @@ from simhbase.errors import UsageError
 
 SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects on stderr, without and with a file that lists them
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
+# For the help of commands that write them.
 UNIQUE_LINES = (
     "JSON lines stay as they came, and rows of CSV and Parquet become some with all columns, but for the id "
-    "where --id-prefix or --id-from makes it. In a file named .csv or .tsv they are rows."  # for its help
+    "where --id-prefix or --id-from makes it. In a file named .csv, .tsv or .parquet they are rows."
 )
 
 

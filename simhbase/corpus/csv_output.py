@@ -6,48 +6,17 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from simhbase.corpus.fields import listed
-from simhbase.corpus.formats import format_of
-from simhbase.corpus.outputs import NOTHING, STANDARD_OUTPUT, Kept, OutputFile, part_of, plain_target
-from simhbase.corpus.record import Format
+from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, parsed_line, part_of, plain_target
 from simhbase.corpus.streams import split_lines
-from simhbase.errors import BadInput, UsageError
+from simhbase.errors import BadInput
 from simhbase.packing import unpacked
 
 _READ_BYTES = 1 << 16
-_NOT_WRITTEN: Mapping[Format, str] = {
-    "text": "plain text",
-    "html": "HTML",
-    "parquet": "Parquet",
-    "warc": "WARC",
-}
-
-
-def require_written(unique: str | Path | None) -> None:
-    """Raises UsageError for a file of unique documents whose name tells a format that is only read: what is
-    written could not be read by that name."""
-    file_format = None if unique is None else format_of(Path(unique).name)
-    if file_format is not None and file_format in _NOT_WRITTEN:
-        raise UsageError(
-            f"`unique` {unique}: JSON lines and rows (.csv, .tsv) are written, not "
-            f"{_NOT_WRITTEN[file_format]}: name it .jsonl"
-        )
-
-
-def unique_file(
-    path: Path, *, delimiter: str = ",", of_use_in_part: bool = True, keep: Kept = NOTHING
-) -> OutputFile:
-    """A file for unique documents, given as JSON lines: of rows where it is named .csv or .tsv (also before
-    .gz and .zst), else of these lines. delimiter: that of .csv; the others: see OutputFile."""
-    file_format = None if path == STANDARD_OUTPUT else format_of(path.name)
-    if file_format not in ("csv", "tsv"):
-        return OutputFile(path, of_use_in_part=of_use_in_part, keep=keep)
-    found = "\t" if file_format == "tsv" else delimiter
-    return CsvFile(path, found, of_use_in_part=of_use_in_part, keep=keep)
 
 
 class CsvFile(OutputFile):
@@ -71,7 +40,7 @@ class CsvFile(OutputFile):
 
     def _rows(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         for line in lines:
-            fields = _parsed(line)
+            fields = parsed_line(line)
             if self._columns is None:
                 self._columns = list(fields)
                 self._names = frozenset(self._columns)
@@ -88,18 +57,6 @@ class CsvFile(OutputFile):
         # With both characters of a line's end, each of them is quoted where a cell has it.
         csv.writer(row, delimiter=self._delimiter, lineterminator="\r\n").writerow(cells)
         return row.getvalue().removesuffix("\r\n").encode(errors="backslashreplace")
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    """An object with its numbers as they are written. Raises BadInput."""
-    try:
-        found: dict[str, Any] = json.loads(line)
-    except RecursionError as error:
-        raise BadInput(
-            f"a document's fields are nested too deeply for a cell: {line[:80].decode(errors='replace')} ... "
-            "A file of JSON lines (.jsonl) takes them"
-        ) from error
-    return found
 
 
 def _cell(value: Any) -> str:

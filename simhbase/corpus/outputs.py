@@ -134,9 +134,13 @@ class OutputFile:
                 self._file.flush()
                 if self._target:
                     os.fsync(self._file.fileno())
-                    _rename(self._written, self._target)  # before the lock goes with the open file
+                    self._name(self._target)  # before the lock goes with the open file
             finally:
                 self._close()
+
+    def _name(self, target: Path) -> None:
+        """Gives what was written its name."""
+        rename(self._written, target)
 
     def _close(self) -> None:
         if self.path != STANDARD_OUTPUT:
@@ -223,15 +227,11 @@ def plain_target(path: Path) -> Path | None:
     return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
 
 
-def name_finished(path: Path, kept: Kept) -> None:
-    """Gives a file that is whole its name, where it has not got it yet. Raises OutputFailed, OutputBusy, and
-    PartDiffers where neither name has what was written."""
+def is_finished(path: Path, kept: Kept) -> bool:
+    """Whether a file of which all was kept has its own name. Raises OutputFailed."""
     with _failing_clearly(path):
         target = plain_target(path)
-        if target is None or (target.exists() and _is_whole(target, kept)):
-            return
-        with _cut(part_of(target), kept):
-            _rename(part_of(target), target)
+        return target is None or (target.exists() and _is_whole(target, kept))
 
 
 def _is_whole(path: Path, kept: Kept) -> bool:
@@ -247,7 +247,8 @@ def _begins_with(file: BinaryIO, kept: Kept) -> bool:
     return (left, crc) == (0, kept.crc)
 
 
-def _rename(path: Path, target: Path) -> None:
+def rename(path: Path, target: Path) -> None:
+    """Gives a file another name, durably. Raises OSError."""
     path.replace(target)
     _sync_folder(target)
 
@@ -316,6 +317,19 @@ def json_line(value: Any) -> bytes:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
         return json.dumps(value, default=asdict, separators=(",", ":")).encode()
+
+
+def parsed_line(line: bytes) -> dict[str, Any]:
+    """A JSON object with its numbers as they are written. Raises BadInput for one that is nested more deeply
+    than Python reads."""
+    try:
+        found: dict[str, Any] = json.loads(line)
+    except RecursionError as error:
+        raise BadInput(
+            f"a document's fields are nested too deeply for a cell: {line[:80].decode(errors='replace')} ... "
+            "A file of JSON lines (.jsonl) takes them"
+        ) from error
+    return found
 
 
 def unique_line(record: Record, fingerprint_bits: int = 64) -> bytes:

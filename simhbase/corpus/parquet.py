@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import RawIOBase
 from itertools import repeat
-from typing import Any
+from typing import Any, BinaryIO
 
 from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.record import (
@@ -182,26 +182,62 @@ def _values(array: Any) -> list[Any]:
     from pyarrow import ArrowInvalid, ArrowNotImplementedError
 
     try:
-        values = array.cast(_json_type(array.type)).to_pylist()
+        values = array.cast(json_type(array.type)).to_pylist()
     except (ArrowInvalid, ArrowNotImplementedError):  # what Arrow cannot write as text, Python can
         values = [value.as_py() for value in array]
     return [_json_value(value) for value in values]
 
 
-def _json_type(kind: Any) -> Any:
+def column_types(file: BinaryIO) -> dict[str, Any]:
+    """The names of a Parquet file's columns as rows have them, and Arrow's types of what can be made of their
+    values again: bytes are texts there, and so they stay. Of a damaged file none."""
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_schema
+
+    try:
+        schema = read_schema(file)
+    except (ArrowException, OSError):
+        return {}
+    return dict(zip(distinct_names(schema.names), map(_of_texts, schema.types), strict=True))
+
+
+def _of_texts(kind: Any) -> Any:
+    """A type with texts of UTF-8 for whatever holds texts or bytes."""
+    import pyarrow as arrow
+    from pyarrow import types
+
+    if types.is_null(kind):
+        return kind
+    if types.is_dictionary(kind):
+        return _of_texts(kind.value_type)
+    if types.is_struct(kind):
+        return arrow.struct([(field.name, _of_texts(field.type)) for field in kind.fields])
+    if types.is_map(kind):
+        return arrow.map_(_of_texts(kind.key_type), _of_texts(kind.item_type))
+    if types.is_list(kind):
+        return arrow.list_(_of_texts(kind.value_type))
+    if types.is_large_list(kind):
+        return arrow.large_list(_of_texts(kind.value_type))
+    if types.is_fixed_size_list(kind):
+        return arrow.list_(_of_texts(kind.value_type), kind.list_size)
+    is_large = types.is_large_string(kind) or types.is_large_binary(kind)
+    return arrow.large_string() if is_large else arrow.string() if _is_text(kind) else kind
+
+
+def json_type(kind: Any) -> Any:
     """What is cast to before Python has it: that has no timestamps of nanoseconds, and refuses texts that are
     not UTF-8."""
     import pyarrow as arrow
     from pyarrow import types
 
     if types.is_dictionary(kind):
-        return _json_type(kind.value_type)
+        return json_type(kind.value_type)
     if types.is_struct(kind):
-        return arrow.struct([(field.name, _json_type(field.type)) for field in kind.fields])
+        return arrow.struct([(field.name, json_type(field.type)) for field in kind.fields])
     if types.is_map(kind):
-        return arrow.map_(_json_type(kind.key_type), _json_type(kind.item_type))
+        return arrow.map_(json_type(kind.key_type), json_type(kind.item_type))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return arrow.large_list(_json_type(kind.value_type))
+        return arrow.large_list(json_type(kind.value_type))
     if types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         return kind
     return arrow.large_binary() if _is_text(kind) else arrow.string()

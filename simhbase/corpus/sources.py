@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from simhbase.corpus.formats import format_of, raw_records
-from simhbase.corpus.parquet import MAGIC, parquet_records
+from simhbase.corpus.parquet import MAGIC, column_types, parquet_records
 from simhbase.corpus.paths import Found, LeftOut, expand, local_path, printable
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
@@ -51,6 +52,15 @@ class Sources:
                     return None
                 total += size
         return total
+
+    def column_types(self) -> Mapping[str, Any]:
+        """The columns of the first Parquet file among them, with Arrow's types; none where there is none."""
+        for found in self._found():
+            if isinstance(found, Found) and found.path is not None:
+                with suppress(OSError), found.path.open("rb") as file:
+                    if _is_parquet(file):
+                        return column_types(file)
+        return {}
 
     def chunks(self) -> Iterator[Chunk]:
         """All records in order, at most CHUNK_RECORDS in a chunk, and at most CHUNK_BYTES where a

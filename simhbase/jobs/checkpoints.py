@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, name_finished, plain_target
+from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, plain_target
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Chunk, Raw, Record, Reject
@@ -273,15 +273,11 @@ class Checkpoints:
             self._manifest.change(progress="finishing", files=_kept(files))
             index.store.sync()
 
-    def name_files(self) -> None:
-        """Does that for an earlier run. Raises InputsChanged where there is something else or more to read
-        now, PartDiffers where a file was changed."""
+    def require_same_inputs(self) -> None:
+        """Raises InputsChanged where there is something else or more to read now than an earlier run has."""
         sources = Sources(self._task.inputs.paths, self._task.inputs.options)
         for _ in self.left(sources.chunks(), None):
             raise InputsChanged("the inputs are not what the stopped run has read")
-        for option, path in self._task.files.items():
-            if path:
-                name_finished(path, self.kept(option))
 
     def forget(self) -> None:
         """Leaves nothing to go on with."""

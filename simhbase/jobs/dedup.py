@@ -11,11 +11,11 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.corpus.csv_output import require_written
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Value
 from simhbase.corpus.trim import Measured, text_alone, unique_trim, without_content
+from simhbase.corpus.unique_output import require_written
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -67,9 +67,9 @@ def dedup(
     documents that match a stored one (of another id) are its duplicates, and the others are grouped; the
     profile is the store's. It holds no texts: where it keeps sketches they tell the similarity, of which
     `min_similarity` is the least, else its fingerprints alone decide. unique, duplicates: files to write the
-    documents that are kept to, and the others with their representatives and groups, as JSON lines: the
-    report has their numbers alone. evidence: a file for why each of the others was removed: the rule, the
-    Jaccard similarity of the texts, and the words that differ.
+    documents that are kept to (JSON lines; rows in .csv, .tsv and .parquet), and the others with their
+    representatives and groups, as JSON lines: the report has their numbers alone. evidence: a file for why
+    each of the others was removed: the rule, the Jaccard similarity of the texts, and the words that differ.
 
     Fingerprints and values are kept in memory; ids, what is written, and the texts where they are compared,
     on disk until the end, beside the files or else in the folder for temporary ones. Raises UsageError for
@@ -94,7 +94,7 @@ def dedup(
         ids, sources = Ids(stack, folder), SourcesRead(inputs.paths)
         files: list[DedupFile] = []
         if unique:
-            files.append(UniqueFile(stack, Path(unique), inputs.options.delimiter))
+            files.append(UniqueFile(stack, Path(unique), inputs))
         if duplicates:
             files.append(DuplicatesFile(stack, Path(duplicates), ids))
         if evidence:

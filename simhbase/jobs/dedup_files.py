@@ -12,9 +12,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.corpus.csv_output import unique_file
+from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputFile, duplicate_line, plain_target, unique_line
 from simhbase.corpus.spool import Spool
+from simhbase.corpus.unique_output import unique_file
 from simhbase.jobs.comparison import ComparedTexts
 from simhbase.jobs.evidence import Rule, TextsCompared, evidence_line
 from simhbase.jobs.groups import Groups
@@ -43,8 +44,8 @@ class DedupFile(Protocol):
 class UniqueFile:
     """Writes the list of unique documents; keeps every record until it is known which ones are."""
 
-    def __init__(self, stack: ExitStack, path: Path, delimiter: str) -> None:
-        self._file = stack.enter_context(unique_file(path, delimiter=delimiter, of_use_in_part=False))
+    def __init__(self, stack: ExitStack, path: Path, inputs: Inputs) -> None:
+        self._file = stack.enter_context(unique_file(path, inputs, of_use_in_part=False))
         self._spool = stack.enter_context(Spool(folder_of(path)))
 
     def put_aside(self, batch: Batch) -> None:

@@ -10,13 +10,20 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
-from simhbase.corpus.csv_output import require_written, unique_file
 from simhbase.corpus.inputs import Inputs, opened
-from simhbase.corpus.outputs import OutputBusy, OutputFile, PartDiffers, duplicate_line, unique_line
+from simhbase.corpus.outputs import (
+    OutputBusy,
+    OutputFile,
+    PartDiffers,
+    duplicate_line,
+    is_finished,
+    unique_line,
+)
 from simhbase.corpus.record import InputOptions, Record
 from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.trim import unique_trim, without_content
+from simhbase.corpus.unique_output import require_written, unique_file, unique_is_finished
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import ProfileMismatch, StoreBusy, TableDisabled, TablesMissing, UsageError
 from simhbase.fingerprint.pipeline import Fingerprinter
@@ -101,8 +108,8 @@ def load(
     look for ids that come twice, which takes 23 to 34 bytes an id. tags: of all documents, names and values;
     tag_fields: names of further tags, and the fields or columns that hold their values. A document that is
     stored already gets these in place of its own; a record without one of the fields is rejected. unique,
-    duplicates: files to list what was stored with `unique_only` (JSON lines; rows in one named .csv or .tsv),
-    and what was not, as JSON lines; evidence: one for why it was not.
+    duplicates: files to list what was stored with `unique_only` (JSON lines; rows in .csv, .tsv and
+    .parquet), and what was not, as JSON lines; evidence: one for why it was not.
 
     A load that was stopped, also by a crash, goes on where it was when it is run again with the same inputs
     and options, and ends with the same rows and files as if it had not been stopped (in HBase with
@@ -366,7 +373,9 @@ class _Load:
         """What became of all documents. Raises InputsChanged and PartDiffers where it cannot go on."""
         watcher = self._task.inputs.watcher
         if self._checkpoints.has_all:
-            self._checkpoints.name_files()
+            self._checkpoints.require_same_inputs()
+            for option in self._task.files:
+                self._name(option)
             return _report(self._tally, self._counts, self._checkpoints)
         if said := self._checkpoints.going_on:
             watcher.note(said)
@@ -393,9 +402,17 @@ class _Load:
     def _opened(self, option: str) -> AbstractContextManager[OutputFile | None]:
         path, kept = self._task.files[option], self._checkpoints.kept(option)
         if option == "unique" and path is not None:
-            delimiter = self._task.inputs.options.delimiter
-            return self._patience.wait_for(lambda: unique_file(path, delimiter=delimiter, keep=kept))
+            inputs = self._task.inputs
+            return self._patience.wait_for(lambda: unique_file(path, inputs, keep=kept))
         return self._patience.wait_for(lambda: opened(path, kept))
+
+    def _name(self, option: str) -> None:
+        """Gives a file that an earlier run has ended its name, where it has not got it yet."""
+        path, kept = self._task.files[option], self._checkpoints.kept(option)
+        is_named = unique_is_finished if option == "unique" else is_finished
+        if path is not None and not is_named(path, kept):
+            with self._opened(option):
+                pass
 
     def _batches(self, with_lines: bool) -> Generator[Batch, None, None]:
         options = self._task.inputs.options

@@ -5,12 +5,16 @@ import datetime
 import decimal
 import gzip
 import io
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import simhbase
+from simhbase.corpus import parquet_output
+from simhbase.errors import OutputFailed
 from tests.command_line import read_lines, result, run, texts, write_lines
 
 FIRST, SECOND = texts(2)
@@ -74,26 +78,32 @@ def test_the_preferred_of_a_table_keeps_its_columns(tmp_path):
     assert read_lines(tmp_path / "u.jsonl") == [{"id": "2", "text": FIRST, "day": "2022"}]
 
 
-def test_values_of_parquet_keep_what_json_has_of_their_types(tmp_path):
-    when = datetime.datetime(2020, 1, 2, 3, 4, 5)
+WHEN = datetime.datetime(2020, 1, 2, 3, 4, 5)
+
+
+def typed_table() -> pa.Table:
+    """Two rows of values of many types."""
     nested = pa.struct([("url", pa.string()), ("seen", pa.timestamp("ns"))])
-    table = pa.table(
+    return pa.table(
         {
             "id": [7, 8],
             "content": pa.array([{"body": FIRST, "lang": "en"}, {"body": SECOND, "lang": None}]),
-            "when": pa.array([when, None], pa.timestamp("ns")),
+            "when": pa.array([WHEN, None], pa.timestamp("ns")),
             "price": [decimal.Decimal("1.50"), None],
             "score": [0.25, float("nan")],
             "large": [2**62, None],
             "good": [True, None],
             "tags": [["a", "b"], []],
-            "links": pa.array([[{"url": "u", "seen": when}], None], pa.list_(nested)),
+            "links": pa.array([[{"url": "u", "seen": WHEN}], None], pa.list_(nested)),
             "counts": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())),
             "bytes": [b"\xff", b"ok"],
             "kind": pa.array(["x", "x"]).dictionary_encode(),
         }
     )
-    parquet.write_table(table, tmp_path / "a.parquet")
+
+
+def test_values_of_parquet_keep_what_json_has_of_their_types(tmp_path):
+    parquet.write_table(typed_table(), tmp_path / "a.parquet")
     first, second = written(tmp_path, "--text-field", "content.body", "a.parquet")
     assert first == {
         "id": 7,
@@ -193,13 +203,129 @@ def test_fields_that_are_nested_too_deeply_for_a_cell_are_named(tmp_path):
 @pytest.mark.parametrize("command", [("dedup",), LOAD], ids=lambda command: command[0])
 @pytest.mark.parametrize(
     ("name", "written"),
-    [("u.parquet", "Parquet"), ("u.warc.gz", "WARC"), ("u.HTM", "HTML"), ("u.md", "plain text")],
+    [("u.warc.gz", "WARC"), ("u.HTM", "HTML"), ("u.md", "plain text")],
 )
 def test_unique_documents_get_no_name_that_would_be_read_as_something_else(tmp_path, command, name, written):
     done = run(*command, "--unique", name, "missing.jsonl", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.decode() == (
-        f"Error: --unique {name}: JSON lines and rows (.csv, .tsv) are written, not {written}: "
+        f"Error: --unique {name}: JSON lines, rows (.csv, .tsv) and Parquet are written, not {written}: "
         "name it .jsonl\n"
     )
     assert not list(tmp_path.iterdir())
+
+
+def tables_written(tmp_path: Path, *options: object, name: str = "u.parquet") -> pa.Table:
+    """The unique documents of a command as a table, which both that write some agree about."""
+    found = []
+    for command in (("dedup",), LOAD):
+        result(*command, "--unique", name, *options, cwd=tmp_path)
+        found.append(parquet.read_table(tmp_path / name))
+        assert not list(tmp_path.glob(f"{name}.*"))
+    assert found[0].equals(found[1])
+    return found[0]
+
+
+def test_of_parquet_comes_parquet_with_the_types_of_its_columns(tmp_path):
+    others = {
+        "day": pa.array([WHEN.date(), None], pa.date32()),
+        "at": pa.array([WHEN, None], pa.timestamp("us", "Europe/Berlin")),
+        "half": pa.array([0.1, None], pa.float32()),
+        "largest": pa.array([2**64 - 1, None], pa.uint64()),
+        "fixed": pa.array([[1, 2], None], pa.list_(pa.int8(), 2)),
+        "nothing": pa.nulls(2),
+    }
+    given = typed_table()
+    for column, values in others.items():
+        given = given.append_column(column, values)
+    parquet.write_table(given, tmp_path / "a.parquet")
+    table = tables_written(tmp_path, "--text-field", "content.body", "a.parquet")
+    texts_now = {"bytes": pa.string(), "kind": pa.string()}
+    assert dict(zip(table.schema.names, table.schema.types, strict=True)) == {
+        field.name: texts_now.get(field.name, field.type) for field in given.schema
+    }
+    as_texts = {"bytes": ["\\xff", "ok"], "score": [0.25, None]}  # JSON has no NaN
+    for name in given.schema.names:
+        assert table[name].to_pylist() == as_texts.get(name, given[name].to_pylist()), name
+
+
+def test_a_column_whose_values_do_not_fit_its_type_has_theirs(tmp_path):
+    table = pa.table({"id": [7, 8], "text": [FIRST, SECOND], "n": pa.array([1, 2], pa.int8())})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    parquet.write_table(pa.table({"id": ["x"], "text": [texts(3)[2]], "n": [2.5]}), tmp_path / "b.parquet")
+    assert tables_written(tmp_path, "--id-prefix", "p/", "a.parquet", "b.parquet").to_pydict() == {
+        "id": ["p/7", "p/8", "p/x"],
+        "text": [FIRST, SECOND, texts(3)[2]],
+        "n": [1.0, 2.0, 2.5],
+    }
+
+
+def test_json_lines_come_out_as_columns_of_what_their_values_have_in_common(tmp_path):
+    deep = "x"
+    for _ in range(20):
+        deep = [deep]
+    lines = [
+        {"id": "1", "text": FIRST, "n": 1, "any": 1, "big": 2**70, "o": {"a": 1}, "deep": deep, "e": {}},
+        {"id": "2", "text": SECOND, "n": 2.5, "any": "ü", "big": 1, "o": {"b": "x"}, "only": True},
+    ]
+    write_lines(tmp_path / "a.jsonl", lines)
+    table = tables_written(tmp_path, "a.jsonl")
+    assert table.schema.types[2:] == [
+        *(pa.float64(), pa.string(), pa.string()),
+        pa.struct([("a", pa.int64()), ("b", pa.string())]),
+        *(pa.string(), pa.string(), pa.bool_()),
+    ]
+    assert table.to_pylist() == [
+        lines[0]
+        | {
+            "n": 1.0,
+            "any": "1",
+            "big": str(2**70),
+            "o": {"a": 1, "b": None},
+            "deep": "[" * 20 + '"x"' + "]" * 20,
+        }
+        | {"e": "{}", "only": None},
+        lines[1] | {"any": '"ü"', "big": "1", "o": {"a": None, "b": "x"}, "deep": None, "e": None},
+    ]
+
+
+def test_a_table_of_no_documents_has_the_columns(tmp_path):
+    table = pa.table({"id": ["1"], "text": [FIRST], "n": pa.array([1], pa.int8())})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    result(*LOAD, "a.parquet", cwd=tmp_path)
+    result(*LOAD, "--id-prefix", "again/", "--unique", "u.parquet", "a.parquet", cwd=tmp_path)
+    assert parquet.read_table(tmp_path / "u.parquet").equals(table.slice(0, 0))
+
+
+def test_many_rows_are_written_in_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_output, "BATCH_BYTES", 2000)
+    monkeypatch.setattr(parquet_output, "GROUP_BYTES", 4000)
+    write_lines(tmp_path / "a.jsonl", ({"id": f"{n}", "text": text} for n, text in enumerate(texts(60))))
+    report = simhbase.dedup(tmp_path / "a.jsonl", unique=tmp_path / "u.parquet")
+    file = parquet.ParquetFile(tmp_path / "u.parquet")
+    assert file.num_row_groups > 3
+    assert file.metadata.num_rows == report.unique
+
+
+@pytest.mark.parametrize("command", [("dedup",), LOAD], ids=lambda command: command[0])
+def test_parquet_is_not_written_where_it_could_not_be_read(tmp_path, command):
+    os.mkfifo(tmp_path / "pipe.parquet")
+    for name, reason in (("u.parquet.gz", "compressed within"), ("pipe.parquet", "written to plain files")):
+        done = run(*command, "--unique", name, "missing.jsonl", cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.decode().startswith(f"Error: --unique {name}: Parquet is {reason}")
+
+
+def test_a_table_that_cannot_be_made_leaves_the_lines(tmp_path, monkeypatch):
+    write_lines(tmp_path / "a.jsonl", [{"id": "1", "text": FIRST}])
+    (tmp_path / "u.parquet").write_bytes(b"older")
+    (tmp_path / "u.parquet.made").mkdir()
+    with pytest.raises(OutputFailed, match=r"cannot write .*u\.parquet"):
+        simhbase.load(
+            tmp_path / "a.jsonl",
+            f"rocksdb:{tmp_path / 's.db'}",
+            unique_only=True,
+            unique=tmp_path / "u.parquet",
+        )
+    assert (tmp_path / "u.parquet").read_bytes() == b"older"
+    assert read_lines(tmp_path / "u.parquet.part") == [{"id": "1", "text": FIRST}]

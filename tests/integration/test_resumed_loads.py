@@ -162,7 +162,7 @@ def test_a_load_that_was_stopped_at_any_step_ends_as_an_undisturbed_one(
     assert stops > 20
 
 
-@pytest.mark.parametrize("name", [FILES[0], "unique.csv", "unique.tsv.gz"])
+@pytest.mark.parametrize("name", [FILES[0], "unique.csv", "unique.tsv.gz", "unique.parquet"])
 def test_a_load_that_is_stopped_again_and_again_ends_as_an_undisturbed_one(
     folders, small_writes, monkeypatch, name
 ):
@@ -176,6 +176,34 @@ def test_a_load_that_is_stopped_again_and_again_ends_as_an_undisturbed_one(
         assert tries < 100
     assert tries > 3
     assert outcome(folder) == outcome(undisturbed)
+
+
+@pytest.mark.parametrize("step", ["replace", "unlink"])
+def test_a_table_that_was_being_made_is_there_when_the_load_is_run_again(folders, monkeypatch, step):
+    monkeypatch.setattr(sys.modules[__name__], "FILES", ("unique.parquet", *FILES[1:]))
+    undisturbed, folder = folders(), folders()
+    load_into(undisturbed)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, step, crashing(getattr(Path, step), "unique.parquet"))
+        with suppress(Crash):
+            load_into(folder)
+        owner._running.clear()  # the process is gone
+    assert (folder / "unique.parquet.part").exists()
+    assert loads(folder)[0].progress == "finishing"
+    load_into(folder)
+    assert outcome(folder) == outcome(undisturbed)
+    assert not (folder / "unique.parquet.made").exists()
+
+
+def crashing(call: Callable[..., object], name: str) -> Callable[..., object]:
+    """The same, but for a file whose name begins so and what is made of it."""
+
+    def stepped(path: Path, *arguments: object, **options: object) -> object:
+        if path.name.startswith(name):
+            raise Crash
+        return call(path, *arguments, **options)
+
+    return stepped
 
 
 @pytest.mark.parametrize("id_from", ["line", "text"])
@@ -459,14 +487,14 @@ def test_a_named_load_that_is_stopped_while_its_files_get_their_names_goes_on(
 ):
     folder, undisturbed = folders(), folders()
     load_into(undisturbed)
-    rename, done = outputs._rename, iter(range(renamed))
+    rename, done = outputs.rename, iter(range(renamed))
 
     def stop_later(*paths: Path) -> None:
         if next(done, None) is None:
             raise error
         rename(*paths)
 
-    with patch.object(outputs, "_rename", stop_later), suppress(error):
+    with patch.object(outputs, "rename", stop_later), suppress(error):
         load_into(folder, name="mine")
     owner._running.clear()
     load_into(folder, name="mine")
@@ -478,7 +506,7 @@ def test_what_comes_into_a_folder_after_its_load_was_stopped_at_its_end_is_loade
     corpus(tmp_path / "in/a.jsonl", 50)
     inputs = Inputs([str(tmp_path / "in")], rejects=tmp_path / "r.jsonl")
     store = f"rocksdb:{tmp_path / 's.db'}"
-    with patch.object(outputs, "_rename", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch.object(outputs, "rename", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         simhbase.load(inputs, store)
     (tmp_path / "in/b.jsonl").write_text('{"id": "b", "text": "one two three four five"}\n')
     assert simhbase.load(inputs, store).documents == 51

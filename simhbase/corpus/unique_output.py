@@ -1,0 +1,81 @@
+"""The file of unique documents, in the format that its name tells."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path, PurePath
+
+from simhbase.corpus.csv_output import CsvFile
+from simhbase.corpus.formats import format_of
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.outputs import (
+    NOTHING,
+    STANDARD_OUTPUT,
+    Kept,
+    OutputFile,
+    is_finished,
+    part_of,
+    plain_target,
+)
+from simhbase.corpus.parquet_output import ParquetFile, is_table_of
+from simhbase.corpus.record import Format
+from simhbase.corpus.sources import Sources
+from simhbase.errors import UsageError
+from simhbase.packing import SUFFIXES
+
+_NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC"}
+
+
+def require_written(unique: str | Path | None) -> None:
+    """Raises UsageError for a file of unique documents whose name tells a format that is only read: what is
+    written could not be read by that name. The same for Parquet where it cannot be written."""
+    if unique is None:
+        return
+    file_format = _format(Path(unique))
+    if file_format in _NOT_WRITTEN:
+        raise UsageError(
+            f"`unique` {unique}: JSON lines, rows (.csv, .tsv) and Parquet are written, not "
+            f"{_NOT_WRITTEN[file_format]}: name it .jsonl"
+        )
+    if file_format != "parquet":
+        return
+    if PurePath(unique).suffix.lower() in SUFFIXES:
+        raise UsageError(f"`unique` {unique}: Parquet is compressed within: name it .parquet")
+    if plain_target(Path(unique)) is None:
+        raise UsageError(f"`unique` {unique}: Parquet is written to plain files, and this is none")
+    if find_spec("pyarrow") is None:
+        raise UsageError(
+            f"`unique` {unique}: Parquet is written by pyarrow, which is not installed: "
+            "pip install 'simhbase[parquet]'"
+        )
+
+
+def unique_file(
+    path: Path, inputs: Inputs, *, of_use_in_part: bool = True, keep: Kept = NOTHING
+) -> OutputFile:
+    """A file for unique documents of these inputs, given as JSON lines: of rows where it is named .csv or
+    .tsv (also before .gz and .zst), of Parquet where it is named so, else of these lines. The others: see
+    OutputFile."""
+    match _format(path):
+        case "parquet":
+            sources = Sources(inputs.paths, inputs.options)
+            return ParquetFile(path, sources.column_types, of_use_in_part=of_use_in_part, keep=keep)
+        case "csv" | "tsv" as found:
+            delimiter = "\t" if found == "tsv" else inputs.options.delimiter
+            return CsvFile(path, delimiter, of_use_in_part=of_use_in_part, keep=keep)
+        case _:
+            return OutputFile(path, of_use_in_part=of_use_in_part, keep=keep)
+
+
+def unique_is_finished(path: Path, kept: Kept) -> bool:
+    """Whether a file of unique documents is whole under its own name. Raises OutputFailed."""
+    if _format(path) != "parquet":
+        return is_finished(path, kept)
+    if not is_table_of(path, kept):
+        return False
+    part_of(path.resolve()).unlink(missing_ok=True)  # whoever was killed when the table had its name left it
+    return True
+
+
+def _format(path: Path) -> Format | None:
+    return None if path == STANDARD_OUTPUT else format_of(path.name)
