@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from numbers import Real
 from typing import Any, Protocol, cast
@@ -39,11 +40,12 @@ from simhbase.text.variants import CharacterTable, character_table
 BITS = (64, 128)
 TABLE_BITS = 64
 TOKENIZER = "rjieba"
-# What threshold auto is made for: 32 bands of 4 slots find what it keeps of short texts (docs/quality.md).
+# What rising thresholds are made for: 32 bands of 4 slots find what they keep of short texts
+# (docs/quality.md).
 ALL_LENGTHS: Mapping[str, object] = {"features": "chars:1-3", "bands": "32x4"}
-# What threshold auto is, by the features, of which a sentence of 17 characters has 48 or 16. Two of them that
-# differ in two characters have a similarity of 0.6, from which estimates stray by 0.04 where there are 128
-# slots; texts of one template and more than 140 characters are not parted from near-duplicates below 0.7.
+# What threshold auto is, which stores have by that name, by the features, of which a sentence of 17
+# characters has 48 or 16. Texts of one template and more than 140 characters are not parted from
+# near-duplicates below 0.7.
 RISING: Mapping[str, RisingThreshold] = {
     "chars:1-3": RisingThreshold(least=0.52, most=0.7, least_to=48),
     "chars:auto": RisingThreshold(least=0.5, most=0.7, least_to=16),
@@ -51,7 +53,10 @@ RISING: Mapping[str, RisingThreshold] = {
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "default": {},
     "classic": {"weights": "tfidf", "top": 64},
-    "short": {"scheme": "minhash", "threshold": AUTO, **ALL_LENGTHS},
+    # Sentences of 17 characters that differ in two have a similarity of 0.6, titles of one template often
+    # have 0.5. Estimates stray by 0.03 where there are 256 slots, and by 0.04, which parts them less, where
+    # there are 128. docs/quality.md has both measured.
+    "short": {"scheme": "minhash", "threshold": "0.54-0.7", "slots": 256, **ALL_LENGTHS},
 }
 
 
@@ -60,6 +65,7 @@ VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
 _DIGEST_DIGITS = 16
+_RISES = re.compile(r"(0\.\d+)-(0\.\d+|1)")
 _BAND_BITS = 16  # fewer name too few drawers to tell texts apart
 _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(
@@ -93,11 +99,11 @@ class Profile:
 
     k: the distance that lookups use unless told otherwise, at most the layout's guarantee;
     threshold: the similarity that they ask for unless told otherwise, with verification None for any,
-    with minhash AUTO for the rising one of its features; min_features: a text with fewer distinct features
-    has no fingerprint; normalisation: the form that texts are compared in, by its name; fold: "hant" where
-    Traditional and Simplified Han are the same, of which the profile has the table; boilerplate: is left
-    out of texts; idf: a user's table, or None for jieba's where the
-    weights need one; tokenizer: what cuts text into words, with its version.
+    with minhash also one that rises with the number of features, as "0.54-0.7" or AUTO; min_features: a text
+    with fewer distinct features has no fingerprint; normalisation: the form that texts are compared in, by
+    its name; fold: "hant" where Traditional and Simplified Han are the same, of which the profile has the
+    table; boilerplate: is left out of texts; idf: a user's table, or None for jieba's where the weights need
+    one; tokenizer: what cuts text into words, with its version.
     That is a note about this machine or the store's creator: profiles that differ in nothing else are
     the same, and the fixed texts tell whether two versions cut alike.
     """
@@ -129,7 +135,7 @@ class Profile:
         if self.scheme not in SCHEMES:
             raise UsageError(f"no scheme {self.scheme!r}: use {', '.join(SCHEMES)}")
         scheme = SCHEMES[self.scheme]
-        if self.threshold == AUTO and self.scheme == "minhash":
+        if isinstance(self.threshold, str) and self.scheme == "minhash":
             self._fill(ALL_LENGTHS)
         self._fill(scheme.defaults)
         if self.verify:
@@ -189,6 +195,17 @@ class Profile:
     def sketching(self) -> SketchParameters | None:
         """What is kept of a text beside its fingerprint."""
         return _sketching(self) if self.slots else None
+
+    @property
+    def rising_threshold(self) -> RisingThreshold | None:
+        """The threshold where it rises with the number of features, None where it is one number or none."""
+        if not isinstance(self.threshold, str):
+            return None
+        of_features = RISING[self.features]
+        if self.threshold == AUTO:
+            return of_features
+        least, most = map(float, self.threshold.split("-"))
+        return replace(of_features, least=least, most=most)
 
     @property
     def index_scheme(self) -> Scheme:
@@ -463,12 +480,12 @@ class MinHashDefinition:
     def complete(self, profile: Profile) -> None:
         """Raises UsageError."""
         sketching = _sketching(profile)
-        if profile.threshold != AUTO:
+        if not rises(profile.threshold):
             _require_similarity(profile.threshold)
         elif profile.features not in RISING:
             raise UsageError(
-                f"threshold {AUTO} goes with features {' or '.join(RISING)}, not {profile.features}: it "
-                "says how similar texts are near by how many of those they have"
+                f"threshold {profile.threshold} goes with features {' or '.join(RISING)}, not "
+                f"{profile.features}: it says how similar texts are near by how many of those they have"
             )
         if profile.bands == AUTO:
             object.__setattr__(profile, "bands", _bands_for(profile).name)
@@ -485,9 +502,8 @@ class MinHashDefinition:
 
     def scheme(self, profile: Profile) -> Scheme:
         """By bands of the sketch."""
-        threshold = profile.threshold
-        rising_or_fixed = RISING[profile.features] if isinstance(threshold, str) else threshold
-        return MinHashScheme(bands(profile.bands), _sketching(profile), rising_or_fixed)
+        threshold = profile.rising_threshold or cast(float, profile.threshold)
+        return MinHashScheme(bands(profile.bands), _sketching(profile), threshold)
 
     def hashing(self, profile: Profile) -> Hashing:
         """A sketch and its hash."""
@@ -502,18 +518,24 @@ SCHEMES: Mapping[str, SchemeDefinition] = {"simhash": SimHashDefinition(), "minh
 
 
 def _sketching(profile: Profile) -> SketchParameters:
-    return SketchParameters(profile.slots, profile.sketch_bits, sized=profile.threshold == AUTO)
+    return SketchParameters(profile.slots, profile.sketch_bits, sized=isinstance(profile.threshold, str))
 
 
 def _bands_for(profile: Profile) -> Bands:
     """The bands that find what is near by the threshold, by its least value where there are several."""
-    least = RISING[profile.features].least if isinstance(profile.threshold, str) else profile.threshold
-    return bands_for(least, profile.slots)
+    rising = profile.rising_threshold
+    return bands_for(rising.least if rising else cast(float, profile.threshold), profile.slots)
+
+
+def rises(threshold: float | str) -> bool:
+    """Whether a threshold rises with the number of features: AUTO, or two similarities, the lesser first."""
+    found = _RISES.fullmatch(threshold) if isinstance(threshold, str) else None
+    return threshold == AUTO or (found is not None and 0 < float(found[1]) <= float(found[2]))
 
 
 def _require_similarity(threshold: float | str) -> None:
     if isinstance(threshold, str) or not 0 < threshold <= 1:
         raise UsageError(
-            f"a threshold of {threshold}: use a Jaccard similarity above 0, up to 1, or {AUTO} with scheme "
-            "minhash"
+            f"a threshold of {threshold}: use a Jaccard similarity above 0, up to 1; with scheme minhash "
+            f"also two, of short texts and of long ones, as 0.54-0.7, or {AUTO}"
         )

@@ -13,10 +13,9 @@ from typing import Any
 import click
 
 from simhbase.drawers.layout import layout
-from simhbase.drawers.scheme import AUTO
 from simhbase.errors import UsageError
 from simhbase.fingerprint.minhash import BITS as SKETCH_BITS
-from simhbase.profile import BITS, PRESETS, SCHEMES, Profile, make_profile
+from simhbase.profile import BITS, PRESETS, SCHEMES, Profile, make_profile, rises
 from simhbase.profile_file import read_parameters
 from simhbase.text.boilerplate import read_boilerplate
 from simhbase.text.encoding import decode
@@ -158,10 +157,10 @@ def min_similarity_option(text: str) -> Callable[[Command], Command]:
 
 
 class _Threshold(click.FloatRange):
-    """A similarity, or auto."""
+    """A similarity, or what rises: two of them, or auto."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if value == AUTO else super().convert(value, param, ctx)
+        return value if isinstance(value, str) and rises(value) else super().convert(value, param, ctx)
 
 
 _K = partial(
@@ -258,8 +257,8 @@ _PROFILE = {
         "--threshold",
         type=_Threshold(0, 1, min_open=True),
         metavar="S",
-        help="Least Jaccard similarity of a match; auto: minhash, less for shorter texts. [default: minhash "
-        "0.8, --verify none]",
+        help="Least Jaccard similarity of a match; minhash also A-B, which is A for short texts, B for long "
+        "ones, or auto (0.52-0.7). [default: minhash 0.8, --verify none]",
     ),
     "verify": partial(
         click.option,

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.spool import Spool
 from simhbase.drawers.join import default_layout
-from simhbase.drawers.scheme import AUTO, Bounds, Scheme, SimHashScheme
+from simhbase.drawers.scheme import Bounds, Scheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Exact
 from simhbase.jobs.pipeline import Batch
-from simhbase.profile import RISING, TABLE_BITS, Profile, given_parameters, make_profile
+from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
 from simhbase.slices import bounded_slices
 from simhbase.text.features import Extractor
 from simhbase.text.jaccard import jaccard, sets_of
@@ -62,10 +62,10 @@ class Comparison:
         """What is near, and the least similarity of that as counted exactly, for None the profile's threshold
         or DEFAULT_SIMILARITY; 0 where the fingerprints decide. Raises UsageError."""
         by_fingerprints = cls.of(profile, None)
-        threshold = by_fingerprints.profile.threshold
-        if min_similarity is None and threshold == AUTO:  # sketches decide, as they tell the features
-            return by_fingerprints, RISING[by_fingerprints.profile.features].least
-        default = cast("float | None", threshold) or DEFAULT_SIMILARITY
+        rising = by_fingerprints.profile.rising_threshold
+        if min_similarity is None and rising:  # sketches decide, as they tell the features
+            return by_fingerprints, rising.least
+        default = cast("float | None", by_fingerprints.profile.threshold) or DEFAULT_SIMILARITY
         least = default if min_similarity is None else min_similarity
         return cls.of(profile, least) if least else by_fingerprints, least
 

@@ -19,7 +19,6 @@ from simhbase.corpus.rejects import Rejects
 from simhbase.corpus.spool import Spool
 from simhbase.corpus.trim import text_alone, without_content
 from simhbase.drawers.memory_index import Hits, MemoryIndex
-from simhbase.drawers.scheme import AUTO
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
@@ -65,7 +64,7 @@ class Corpus(AbstractContextManager["Corpus"]):
         comparison = Comparison.of(profile, min_similarity)
         if min_similarity is None and comparison.profile.sketching is not None:
             threshold = comparison.profile.threshold or 0.0
-            if threshold == AUTO:  # the sketches decide, as only they tell how many features texts have
+            if isinstance(threshold, str):  # it rises: the sketches decide, as they tell the features
                 return cls(comparison, 0.0, ids_limit)
             min_similarity = float(threshold)
             comparison = Comparison.of(profile, min_similarity)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from simhbase.drawers.join import Pairs, pair_batches
 from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
 from simhbase.drawers.rowkeys import segments_of
-from simhbase.drawers.scheme import AUTO, Distances, Scheme, SimHashScheme
+from simhbase.drawers.scheme import Distances, Scheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinted
 from simhbase.parallel import map_in_order
-from simhbase.profile import Profile
+from simhbase.profile import Profile, make_profile
 from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.truth import Drawers, Found, drawers
 
@@ -42,9 +42,9 @@ MINHASH_BANDS = ("16x8", "20x6", "25x5", "32x4")
 SKETCH = SketchParameters()
 MINHASH = Profile(scheme="minhash", slots=SKETCH.slots, sketch_bits=SKETCH.bits)
 MINHASH_THRESHOLDS = (0.5, 0.65, 0.7, 0.75, 0.8)
-BY_LENGTH = Profile(scheme="minhash", threshold=AUTO)
+BY_LENGTH = make_profile({}, "short")
 BY_LENGTH_BANDS = ("25x5", "32x4", "42x3")
-BY_LENGTH_THRESHOLDS = (0.5, 0.6, 0.7, AUTO)
+BY_LENGTH_THRESHOLDS = (0.5, 0.6, 0.7, BY_LENGTH.threshold)
 _TEXTS = 256  # sent to a worker at once
 
 
@@ -205,28 +205,35 @@ def minhash_settings(
     thresholds: Sequence[float | str] = MINHASH_THRESHOLDS,
 ) -> Iterator[Setting]:
     """MinHash with a profile's features, several bands, and the thresholds that decide about what shares
-    one: AUTO only if it is the profile's."""
-    features = {} if profile.features == MINHASH.features else {"features": profile.features}
+    one: one that rises only if the profile's does."""
+    of_sketches = {
+        name: getattr(profile, name)
+        for name in ("features", "slots")
+        if getattr(profile, name) != getattr(MINHASH, name)
+    }
+    sketching = profile.sketching
+    assert sketching is not None
     least = min(threshold for threshold in thresholds if not isinstance(threshold, str))
     for name in names:
         banded = replace(profile, bands=name)
         found = fingerprinted.found(
             banded.index_scheme.pairs(fingerprinted.fingerprints, banded.index_scheme.bounds(None, least)),
-            _similarity,
+            partial(_similarity, sketching),
         )
         cost = _cost(fingerprinted, banded.index_scheme, name, near)
         common = Setting(
             "minhash",
             profile.features,
             "",
-            {"scheme": "minhash", **features},
+            {"scheme": "minhash", **of_sketches},
             found,
             [name],
             {name: cost}.__getitem__,
         )
         for threshold in thresholds:
             if isinstance(threshold, str):
-                yield _decided(common, near_under(banded, fingerprinted, None), threshold)
+                rising = replace(banded, threshold=threshold)
+                yield _decided(common, near_under(rising, fingerprinted, None), threshold)
             else:
                 yield _from_similarity(common, threshold)
 
@@ -260,8 +267,8 @@ def _bits(distances: Distances) -> NDArray[np.float64]:
     return distances.astype(np.float64)
 
 
-def _similarity(mismatches: Distances) -> NDArray[np.float64]:
-    return SKETCH.similarity(mismatches.astype(np.int64))
+def _similarity(sketching: SketchParameters, mismatches: Distances) -> NDArray[np.float64]:
+    return sketching.similarity(mismatches.astype(np.int64))
 
 
 def _cost(fingerprinted: CorpusFingerprints, scheme: Scheme, name: str, near: SimilarPairs) -> Cost:

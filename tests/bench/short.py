@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
@@ -23,6 +23,7 @@ from simhbase.quality.report import bin_name
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import (
     BY_LENGTH,
+    CorpusFingerprints,
     Setting,
     fingerprint_texts,
     minhash_settings,
@@ -52,12 +53,21 @@ SIMHASH: tuple[Mapping[str, object], ...] = (
     {"features": "chars:3"},
 )
 BITS = (3, 5, 7, 10, 12)
-BY_LENGTH_SETTINGS: tuple[Sequence[str], Sequence[float | str]] = (("32x4", "42x3"), (0.5, 0.6, 0.7, AUTO))
+RISES = BY_LENGTH.threshold
+BY_LENGTH_SETTINGS: tuple[Sequence[str], Sequence[float | str]] = (
+    ("32x4", "42x3"),
+    (0.5, 0.6, 0.7, "0.52-0.7", RISES, "0.58-0.7"),
+)
+FEWER_SLOTS = Profile(scheme="minhash", threshold=AUTO)  # what the preset was
+FEWER_SLOTS_SETTINGS: tuple[Sequence[str], Sequence[float | str]] = (
+    ("32x4",),
+    (0.5, AUTO, RISES, "0.58-0.7"),
+)
 LONG: tuple[tuple[Sequence[str], Sequence[float | str]], ...] = (
     (("20x6",), (0.7,)),
     (("32x4",), (0.7, 0.75)),
     (("32x4",), (0.7, AUTO)),
-    (("32x4",), (0.7, AUTO)),
+    (("32x4",), (0.7, RISES)),
 )
 MINHASH: Mapping[str, tuple[Sequence[str], Sequence[float | str]]] = {
     "chars:1": (("32x4",), (0.7, 0.8)),
@@ -118,7 +128,8 @@ def measure(scale: float = 1.0) -> list[Table]:
 
 def recommended(titles: Table, sentences: Table, longer: Table) -> Table:
     """What the figures say about the preset for short texts."""
-    auto = f"similarity >= {AUTO}"
+    rises = f"similarity >= {RISES}"
+    fewer = f"{FEWER_SLOTS.features}, {FEWER_SLOTS.slots} slots"
 
     def of_titles(features: str, near: str, layout: str) -> str:
         cells = cells_of(titles, features, near, layout)
@@ -129,9 +140,10 @@ def recommended(titles: Table, sentences: Table, longer: Table) -> Table:
 
     def of_both(features: str, near: str) -> str:
         first, second = (cells_of(table, features, near, "32x4") for table in (titles, sentences))
+        named = "" if features == BY_LENGTH.features else f"{features}, "
         return (
-            f"{near}: titles of one item {first['of one item']}, precision {first['precision']}, first "
-            f"sentences {second['of one item']}, precision {second['precision']}, sentences "
+            f"{named}{near}: titles of one item {first['of one item']}, precision {first['precision']}, "
+            f"first sentences {second['of one item']}, precision {second['precision']}, sentences "
             f"{first['sentences']}"
         )
 
@@ -160,19 +172,26 @@ def recommended(titles: Table, sentences: Table, longer: Table) -> Table:
             f"({of_long('chars:2', 'similarity >= 0.7', '32x4')}), triples do "
             f"({of_long('chars:3', 'similarity >= 0.7', '20x6')}). So all texts have both, and short ones "
             "the single characters, too, which fade out from 16 to 64 characters: "
-            f"{of_long(BY_LENGTH.features, auto, '32x4')}. chars:auto, which was the preset, took pairs up "
+            f"{of_long(BY_LENGTH.features, rises, '32x4')}. chars:auto, which was the preset, took pairs up "
             "to 32 characters, triples from 128, and a share of both between them; of two texts of unequal "
             "length one then had pairs where the other had triples of the same words (below, by length)",
         ],
         [
             "threshold",
-            AUTO,
-            "0.52 up to 48 features, 0.7 from 128: "
+            str(RISES),
+            "0.54 up to 48 features, 0.7 from 128: "
             + "; ".join(
-                of_both(BY_LENGTH.features, f"similarity >= {each}") for each in (0.5, 0.6, 0.7, AUTO)
+                of_both(BY_LENGTH.features, f"similarity >= {each}") for each in (0.5, 0.6, 0.7, RISES)
             ),
         ],
-        ["bands", "32x4", "; ".join(of_titles(BY_LENGTH.features, auto, each) for each in ("32x4", "42x3"))],
+        [
+            "slots",
+            BY_LENGTH.slots,
+            "titles of one template often have a similarity of 0.5, sentences that differ in two characters "
+            "one of 0.6; with 128 slots estimates stray too far to part them (auto is 0.52-0.7): "
+            + "; ".join(of_both(fewer, f"similarity >= {each}") for each in (AUTO, RISES)),
+        ],
+        ["bands", "32x4", "; ".join(of_titles(BY_LENGTH.features, rises, each) for each in ("32x4", "42x3"))],
     ]
     return Table("Short texts: what `--preset short` is", ["parameter", "preset", "measured"], rows)
 
@@ -248,7 +267,7 @@ def compared(short: ShortTexts) -> Table:
     start = perf_counter()
     simhash = [Profile(**parameters) for parameters in SIMHASH]  # type: ignore[arg-type]  # it checks
     minhash = [minhash_of(features) for features in MINHASH]
-    profiles = [*simhash, *minhash, BY_LENGTH]
+    profiles = [*simhash, *minhash, FEWER_SLOTS, BY_LENGTH]
     printed = fingerprint_texts(short.texts, profiles, len(os.sched_getaffinity(0)))
     near = short.near.pairs
     rows: list[list[Cell]] = []
@@ -256,8 +275,7 @@ def compared(short: ShortTexts) -> Table:
         if profile.scheme == "simhash":
             settings = simhash_settings(of_profile, SIMHASH[number], near, BITS)
         else:
-            names, thresholds = MINHASH.get(profile.features, BY_LENGTH_SETTINGS)
-            settings = minhash_settings(of_profile, near, profile, names, thresholds)
+            settings = settings_of_minhash(profile, of_profile, near)
         rows += [row(short, setting) for setting in settings]
     print(f"{short.title}: {len(short.texts):,} texts, {perf_counter() - start:.0f} s", file=sys.stderr)
     lengths = [len(text) for text in short.texts]
@@ -281,6 +299,18 @@ def compared(short: ShortTexts) -> Table:
             f"{TARGET:,}."
         ],
     )
+
+
+def settings_of_minhash(
+    profile: Profile, fingerprinted: CorpusFingerprints, near: SimilarPairs
+) -> Iterator[Setting]:
+    """Those that are compared of a profile."""
+    if profile == FEWER_SLOTS:
+        for setting in minhash_settings(fingerprinted, near, profile, *FEWER_SLOTS_SETTINGS):
+            yield replace(setting, features=f"{setting.features}, {profile.slots} slots")
+        return
+    names, thresholds = MINHASH.get(profile.features, BY_LENGTH_SETTINGS)
+    yield from minhash_settings(fingerprinted, near, profile, names, thresholds)
 
 
 def count_in(pairs: SimilarPairs, low: float, high: float) -> int:

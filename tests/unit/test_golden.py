@@ -31,7 +31,8 @@ PROFILES = {
     "chars:5": Profile(features="chars:5"),
     "chars:auto, 128 bits": Profile(features="chars:auto", bits=128),
     "chars:1-3, 128 bits": Profile(features="chars:1-3", bits=128),
-    "short": make_profile({}, "short"),
+    "short": Profile(scheme="minhash", threshold="auto"),
+    "short, 256 slots": make_profile({}, "short"),
 }
 
 

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from simhbase.drawers.bands import bands
+from simhbase.drawers.scheme import RisingThreshold
 from simhbase.errors import BadInput, ProfileMismatch, TablesMissing, UsageError
 from simhbase.index.stored_profile import probes, read_profile, write_profile
 from simhbase.profile import Profile, make_profile
@@ -42,6 +43,7 @@ def test_a_profile_comes_back_as_it_was(store):
         Profile(scheme="minhash"),
         Profile(scheme="minhash", features="words:2", slots=64, sketch_bits=16, bands="8x8", threshold=0.9),
         make_profile({}, "short"),
+        Profile(scheme="minhash", threshold="auto"),
         Profile(scheme="minhash", features="chars:auto", threshold="auto"),
         Profile(scheme="minhash", features="chars:auto", threshold=0.7),
     ],
@@ -73,7 +75,6 @@ def test_bands_are_chosen_for_the_threshold(store):
 
 def test_the_threshold_auto_brings_the_features_and_bands_that_it_is_made_for(store):
     profile = Profile(scheme="minhash", threshold="auto")
-    assert profile == make_profile({}, "short")
     described = profile.describe()
     assert (described["threshold"], described["features"], described["bands"]) == (
         "auto",
@@ -87,13 +88,32 @@ def test_the_threshold_auto_brings_the_features_and_bands_that_it_is_made_for(st
         stored.require({"threshold": 0.7})
     with pytest.raises(ProfileMismatch, match=r"threshold is 0\.8, not auto"):
         Profile(scheme="minhash").require({"threshold": "auto"})
+    assert make_profile({"slots": 128, "threshold": "auto"}, "short") == profile
+
+
+def test_a_threshold_that_rises_goes_from_the_one_to_the_other():
+    rising = Profile(scheme="minhash", threshold="0.54-0.7")
+    assert (rising.features, rising.bands) == ("chars:1-3", "32x4")
+    assert rising.rising_threshold == RisingThreshold(least=0.54, most=0.7, least_to=48)
+    assert rising.index_scheme.rule(None) == "similarity >= 0.54 to 0.7 by the number of features"
+    assert Profile(scheme="minhash", threshold="0.52-0.7").rising_threshold == (
+        Profile(scheme="minhash", threshold="auto").rising_threshold
+    )
+    assert Profile(scheme="minhash").rising_threshold is None
+
+
+def test_the_threshold_of_a_store_becomes_another_that_rises_without_its_texts():
+    before = Profile(scheme="minhash", threshold="auto")
+    assert before.refiled({"threshold": "0.54-0.7"}).threshold == "0.54-0.7"
+    with pytest.raises(ProfileMismatch, match="Load the texts"):
+        before.refiled({"threshold": 0.6})
 
 
 def test_bands_are_chosen_for_the_least_threshold_of_auto():
     profile = Profile(scheme="minhash", bands="auto", threshold="auto")
     assert bands(profile.bands).meeting(0.52) >= 0.99
     profile.require({"bands": "auto"})
-    assert make_profile({"bands": "42x3", "slots": 256}, "short").threshold == "auto"
+    assert make_profile({"bands": "42x3"}, "short").threshold == "0.54-0.7"
     assert make_profile({"threshold": 0.6}, "short").features == "chars:1-3"
 
 
@@ -329,6 +349,11 @@ def test_an_idf_beyond_all_measure_is_refused():
         {"scheme": "minhash", "threshold": "low"},
         {"scheme": "minhash", "threshold": "auto", "features": "chars:3"},
         {"scheme": "minhash", "threshold": "auto", "features": "words:2"},
+        {"scheme": "minhash", "threshold": "0.7-0.54"},
+        {"scheme": "minhash", "threshold": "0.0-0.7"},
+        {"scheme": "minhash", "threshold": "0.54-1.7"},
+        {"scheme": "minhash", "threshold": "0.54-0.7", "features": "chars:3"},
+        {"verify": True, "threshold": "0.54-0.7"},
         {"threshold": "auto"},
         {"verify": True, "threshold": "auto"},
         {"scheme": "minhash", "sketch_bits": 3},

@@ -1,10 +1,14 @@
 """What is near among short texts, and that no length parts near texts."""
 
+from itertools import combinations
+
+import numpy as np
 import pytest
 
 from simhbase.drawers.scheme import MinHashScheme, RisingThreshold
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.profile import make_profile
+from simhbase.text.jaccard import jaccard, sets_of
 from tests.short import near_pairs, sentence_pairs
 
 SHORT = make_profile({}, "short")
@@ -16,6 +20,11 @@ def found(pairs: list[tuple[str, str]]) -> set[tuple[int, int]]:
     fingerprints = SHORT.fingerprinter().fingerprint_many(texts).fingerprints
     batches = SHORT.index_scheme.pairs(fingerprints, SHORT.index_scheme.bounds(None, None))
     return {pair for batch in batches for pair in zip(batch.left.tolist(), batch.right.tolist(), strict=True)}
+
+
+def features_in_common(left: str, right: str) -> float:
+    sets = sets_of(SHORT.fingerprinter().extractor.extract([left, right]))
+    return float(jaccard(sets, np.array([0]), np.array([1]))[0])
 
 
 def characters_in_common(left: str, right: str) -> float:
@@ -45,7 +54,18 @@ def test_sentences_that_differ_in_two_characters_are_found_and_no_others():
     pairs = sentence_pairs()
     near = found(pairs)
     assert near <= {(number, number + len(pairs)) for number in range(len(pairs))}
-    assert len(near) / len(pairs) >= 0.94  # 35 of 37 are
+    assert len(near) / len(pairs) >= 0.94  # 36 of 37 are
+
+
+TITLE = "习近平举行仪式欢迎{}总统访华"
+COUNTRIES = ["几内亚比绍", "土库曼斯坦", "印度尼西亚", "白俄罗斯", "吉尔吉斯斯坦", "马达加斯加", "塞内加尔"]
+
+
+def test_titles_of_one_template_are_rarely_near_for_what_estimates_stray():
+    pairs = list(combinations([TITLE.format(country) for country in COUNTRIES], 2))
+    other = [pair for pair in pairs if features_in_common(*pair) < 0.5]
+    assert len(other) >= 10
+    assert sum(map(bool, map(found, ([pair] for pair in other)))) <= 0.2 * len(other)
 
 
 @pytest.mark.parametrize("longer", [0, 1])
@@ -73,7 +93,7 @@ def test_the_threshold_rises_with_the_features_and_nowhere_at_once():
     sketching = SHORT.sketching
     most = SHORT.index_scheme.bounds(None, None).mismatches
     assert max(most[:-1] - most[1:]) <= 0.02 * sketching.slots
-    assert most[0] == sketching.most_mismatches(0.52)
+    assert most[0] == sketching.most_mismatches(0.54)
     assert most[-1] == sketching.most_mismatches(0.7)
 
 
@@ -85,7 +105,7 @@ def test_a_similarity_that_is_asked_for_counts_for_texts_of_all_lengths():
 
 def test_a_sketch_tells_how_many_features_its_text_has():
     sketching = SHORT.sketching
-    assert sketching.bytes == sketching.signature_bytes + 1 == SketchParameters().bytes + 1
+    assert sketching.bytes == sketching.signature_bytes + 1 == SketchParameters(256).bytes + 1
     texts = [
         "abc",
         "abcabcabc",
@@ -97,7 +117,7 @@ def test_a_sketch_tells_how_many_features_its_text_has():
     damaged = fingerprints.sketches.copy()
     damaged[:, -1] = 255
     assert sketching.features(damaged).max() == COUNTED
-    plain = MinHashScheme(SHORT.index_scheme.bands, SketchParameters(), 0.5)
+    plain = MinHashScheme(SHORT.index_scheme.bands, SketchParameters(256), 0.5)
     assert (
         plain.bands.segments(sketching.slots_of(fingerprints.sketches), 8)
         == SHORT.index_scheme._segments(fingerprints)
