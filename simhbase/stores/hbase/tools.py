@@ -22,6 +22,9 @@ COUNT = "org.apache.hadoop.hbase.mapreduce.RowCounter"
 FILES = "org.apache.hadoop.fs.FsShell"
 VERSION = "org.apache.hadoop.hbase.util.VersionInfo"
 LEAST_VERSION, TRIED_VERSIONS = (2, 2), 2  # BulkLoadHFilesTool is new in 2.2; nobody has tried 3
+# Of what does little, or waits for servers, Java's better compiler takes half of the time: it is for Import.
+_COMPILED_WELL = (IMPORT,)
+_JAVA_OPTIONS, _COMPILED_QUICKLY = "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1"
 STOP_SECONDS = 10.0  # that a tool has to end in when it is interrupted
 _LOOKED_AT = 1.0  # seconds between signs of life while a tool runs
 _SHOWN_LINES, _SHOWN_CHARACTERS = 4, 300
@@ -59,6 +62,7 @@ class Tools:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
+                    env=_environment(arguments[0]),
                     start_new_session=True,  # so that Ctrl-C is for us alone, and all of it can be stopped
                 )
             except OSError as error:
@@ -110,6 +114,14 @@ def hbase_command() -> Sequence[str]:
             f"hbase in {VARIABLE}"
         )
     return command
+
+
+def _environment(tool: str) -> dict[str, str]:
+    """That of a tool, with what the caller's says to Java."""
+    if tool in _COMPILED_WELL:
+        return {**os.environ}
+    said = os.environ.get(_JAVA_OPTIONS, "")
+    return {**os.environ, _JAVA_OPTIONS: f"{_COMPILED_QUICKLY} {said}".strip()}  # the later one counts
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
