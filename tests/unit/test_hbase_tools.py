@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simhbase.errors import UsageError
-from simhbase.stores.hbase.tools import VARIABLE, ToolFailed, Tools, hbase_command
+from simhbase.stores.hbase.tools import BULK_LOAD, IMPORT, VARIABLE, ToolFailed, Tools, hbase_command
 
 TRACE = """
 2026-11-22T10:15:04,613 WARN  [main] util.NativeCodeLoader: Unable to load native-hadoop library
@@ -27,6 +27,16 @@ def test_what_a_tool_prints_comes_back_and_stays_in_its_log(tmp_path):
     found = tools(tmp_path, "import sys; print(sys.argv[1:]); print('x', file=sys.stderr)")
     assert "['a.Class', 'b c']" in found.run("trying", "log", "a.Class", "b c")
     assert "x" in (tmp_path / "log.log").read_text()
+
+
+def test_all_tools_but_import_are_compiled_quickly_unless_it_is_said_how(tmp_path, monkeypatch):
+    found = tools(tmp_path, "import os; print(os.environ.get('JAVA_TOOL_OPTIONS'))")
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
+    assert found.run("loading", "log", BULK_LOAD) == "-XX:TieredStopAtLevel=1\n"
+    assert found.run("making", "log", IMPORT) == "None\n"
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx4g")
+    assert found.run("loading", "log", BULK_LOAD) == "-XX:TieredStopAtLevel=1 -Xmx4g\n"
+    assert found.run("making", "log", IMPORT) == "-Xmx4g\n"
 
 
 def test_a_tool_that_fails_is_named_with_its_telling_lines(tmp_path):
