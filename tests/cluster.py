@@ -18,7 +18,7 @@ from simhbase.stores.hbase.schema import INDEX, TABLES, Options
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "hbase"
 # In the minutes that HBase runs here, Java's better compiler takes two fifths of its processor time.
-QUICKLY_COMPILED = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+QUICKLY_COMPILED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
 # A gateway looks sooner whether a table is made, and tries again sooner: not where servers are killed.
 HASTY = {"--standalone": ["-D", "hbase.client.pause=20"], "--cluster": []}
 REGIONS = 3

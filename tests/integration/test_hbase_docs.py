@@ -14,7 +14,7 @@ from simhbase.errors import TablesMissing
 from simhbase.stores import drop_store
 from simhbase.stores.hbase.counters import NAMES
 from simhbase.stores.hbase.tools import VARIABLE
-from tests.cluster import Cluster
+from tests.cluster import QUICKLY_COMPILED, Cluster
 from tests.command_line import result, run
 
 ROOT = Path(__file__).parents[2]
@@ -43,11 +43,13 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(hbase, folder) -> Iterator[None]:
+def made(hbase, folder, request) -> Iterator[None]:
     """The store after the page's commands, which make, check, load and look after it."""
     drop(hbase, STORE, *OTHERS)
     try:
-        for block in blocks("console hbase"):
+        for block in blocks(
+            "console hbase(?: full)?" if request.config.getoption("--full") else "console hbase"
+        ):
             follow(block, hbase, folder)
         yield
     finally:
@@ -60,7 +62,7 @@ def follow(block: str, hbase: Cluster, folder: Path) -> None:
         command, _, shown = example.partition("\n")
         command = re.sub(r"hbase://HOST/(\w+)\?thrift2=PORT", lambda url: hbase.url(url[1]), command)
         variables = {"SIMHBASE_STORE": hbase.url(STORE), VARIABLE: shlex.join(hbase.command("run"))}
-        done = run(*shlex.split(command)[1:], cwd=folder, **variables)
+        done = run(*shlex.split(command)[1:], cwd=folder, **variables, **QUICKLY_COMPILED)
         said = done.stderr.decode() + done.stdout.decode()
         assert re.fullmatch(as_shown(shown), said, re.DOTALL), f"{command}:\n{said}"
 

@@ -24,6 +24,7 @@ from simhbase.index import open_index
 from simhbase.index.check import Checker
 from simhbase.index.rows import document_key, listing_key
 from simhbase.index.stored_profile import write_profile
+from simhbase.index.writer import now
 from simhbase.profile import make_profile
 from simhbase.stores import open_store
 from tests.cluster import Cluster
@@ -274,10 +275,10 @@ def test_what_a_gateway_does_when_writers_have_ended_reverts_nothing(cluster, tm
 def test_a_write_leaves_a_gateway_that_hangs_for_another(cluster, url):
     with closing(open_store(f"{url}&timeout=16&connections=2", "write")) as store:
         documents = store.records("documents")
-        documents.put([(b"key", b"")], 1)
-        for version, gateway in enumerate(
-            GATEWAYS, 2
-        ):  # the connection is to the first, or the second by then
+        version = now()
+        documents.put([(b"key", b"")], version)
+        for gateway in GATEWAYS:  # the connection is to the first, or the second by then
+            version += 1
             with hanging(cluster, gateway):
                 documents.put([(b"key", gateway.encode())], version)
         time.sleep(SETTLING)

@@ -87,8 +87,8 @@ def keys(found: list[list[Row]]) -> list[list[bytes]]:
     return [[key for key, _ in rows] for rows in found]
 
 
-@pytest.mark.parametrize("page", [1, 2, 7, 39, 40, 41, 8_192])
-@pytest.mark.parametrize("limit", [1, 2, 39, 40, 41, None])
+@pytest.mark.parametrize("page", [1, 7, 39, 40, 41, 8_192])
+@pytest.mark.parametrize("limit", [1, 39, 40, 41, None])
 def test_drawers_are_read_page_by_page_up_to_their_limit(store, monkeypatch, page, limit):
     monkeypatch.setattr(drawers, "FILTERED_ROWS", page)
     monkeypatch.setattr(drawers, "FIRST_ROWS", page)
@@ -188,13 +188,13 @@ def test_thrift1_goes_on_where_thrift2_is_gone_and_leaves_off_when_it_is_back(st
     assert relay.connections > before
 
 
-def test_thrift1_goes_on_where_thrift2_hangs_and_its_time_is_lost_once(store, relay):
+def test_thrift1_goes_on_where_thrift2_hangs_and_its_time_is_lost_once(store, relay, monkeypatch, caplog):
+    monkeypatch.setattr(filtered, "FIRST_REST", filtered.LONGEST_REST)  # however slow all this is
     assert_right(store)
     relay.hang()
-    start = time.monotonic()
     for _ in range(3):
         assert_right(store)
-    assert time.monotonic() - start < 5  # a quarter of 8 s, and some
+    assert sum("Thrift 1 goes on" in record.message for record in caplog.records) == 1
     relay.go_on()
 
 

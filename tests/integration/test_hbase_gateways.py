@@ -64,6 +64,7 @@ def impatient(tmp_path: Path) -> Iterator[Cluster]:
     cluster.run("down")
 
 
+@pytest.mark.full
 def test_connections_that_a_gateway_closes_when_they_are_idle_are_not_used_again(impatient):
     with closing(open_store(impatient.empty_store(PREFIX), "write")) as store:
         records, meta = values(store, "documents"), values(store, "meta")

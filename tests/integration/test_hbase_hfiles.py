@@ -38,7 +38,7 @@ from simhbase.stores.hbase.hfiles import HFiles
 from simhbase.stores.hbase.schema import INDEX
 from simhbase.stores.hbase.tools import VARIABLE, hbase_command
 from simhbase.stores.hbase.workfolder import WorkFolder
-from tests.cluster import Cluster
+from tests.cluster import QUICKLY_COMPILED, Cluster
 from tests.command_line import COMMAND, environment, fingerprints, run
 from tests.kept import rows_for, rows_of, vacuumed
 
@@ -90,8 +90,8 @@ def tool(hbase: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
             + textwrap.dedent(script)
         )
         monkeypatch.setenv(VARIABLE, shlex.join([sys.executable, str(path)]))
-        # Half of the time of a small job is that of Java's better compiler.
-        monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+        for name, value in QUICKLY_COMPILED.items():
+            monkeypatch.setenv(name, value)
 
     make("run()")
     return make
@@ -212,7 +212,7 @@ def test_a_load_that_is_killed_when_a_table_is_half_loaded_is_run_again(url, too
         str(tmp_path),
         "c.jsonl",
     ]
-    variables = {name: os.environ[name] for name in (VARIABLE, "JAVA_TOOL_OPTIONS")}
+    variables = {name: os.environ[name] for name in (VARIABLE, *QUICKLY_COMPILED)}
     environ = environment(SIMHBASE_STORE=url, **variables)
     first = subprocess.run([*COMMAND, *command], cwd=tmp_path, env=environ, capture_output=True, check=False)
     assert first.returncode == -signal.SIGKILL

@@ -15,6 +15,8 @@ from typing import Any
 import happybase
 import pytest
 
+from tests.cluster import QUICKLY_COMPILED
+
 pytestmark = pytest.mark.hbase
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +33,10 @@ class Instance:
         return [sys.executable, str(SCRIPT), name, "--folder", str(self.folder), *rest]
 
     def run(self, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, **options)
+        environment = os.environ | QUICKLY_COMPILED | options.pop("env", {})
+        return subprocess.run(
+            self.command(*arguments), capture_output=True, text=True, env=environment, **options
+        )
 
     def up(self, *arguments: object) -> str:
         done = self.run("up", *arguments)
@@ -279,7 +284,7 @@ subprocess.Popen.__del__ = interrupt_and_destroy
 """)
     instance = Instance(tmp_path / "hbase")
     try:
-        done = instance.run("up", env=os.environ | {"PYTHONPATH": str(tmp_path)})
+        done = instance.run("up", env={"PYTHONPATH": str(tmp_path)})
         assert "Exception ignored" in done.stderr
         assert done.returncode == 130
         assert instance.processes() == []
