@@ -11,7 +11,7 @@ from simhbase.cli.options import HidingCommand, profile_file_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.corpus.inputs import Inputs
 from simhbase.profile_file import files_beside, write_profile_file
-from simhbase.quality.calibration import SAMPLE, Goal
+from simhbase.quality.calibration import SAMPLE, Calibration, Goal
 from simhbase.quality.calibration import calibrate as measure
 from simhbase.quality.report import calibration_by_name
 
@@ -123,6 +123,9 @@ def calibrate(
     Where half of the texts have 140 characters and fewer, what is meant for short texts is compared,
     too, and the similarity is that of the pairs of their characters. It is the same for all schemes, whatever
     they compare. Where no threshold of the grid reaches the goal, hundredths between two of them are tried.
+
+    The shares as measured decide, not the ends of their intervals: a recall of 100 % (66-100) on pairs of few
+    groups promises no more than 66 %, which is then said.
     """
     inputs = or_stdin(inputs)
     if profile_file:
@@ -149,9 +152,27 @@ def calibrate(
         message(f"plots are in {folder}")
     if not found.reached:
         message("nothing that was measured reaches the goal: what is recommended comes nearest to it")
+    elif not found.surely_reached:
+        message(_doubt(found))
     if documents is None:
         message(
             f"recommended for a store of {found.goal.documents:,} documents, as many as were read: "
             "--documents N for a larger one"
         )
     end(found.counts)
+
+
+def _doubt(found: Calibration) -> str:
+    """How far below the goal a store may be that was measured to reach it."""
+    best = found.recommended
+    lowest = ", ".join(
+        f"{name} of {100 * share.low:.0f} %"
+        for name, share in (("a recall", best.recall), ("a precision", best.precision))
+        if share
+    )
+    larger = "a larger corpus" if found.sample.is_whole else "a larger --sample"
+    return (
+        "the goal is reached as measured, but not for sure: what is to be found is in "
+        f"{found.groups:,} groups of near-duplicates, and 95 % intervals begin at {lowest}: {larger} tells "
+        "more"
+    )

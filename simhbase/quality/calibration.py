@@ -109,6 +109,21 @@ class Calibration:
     counts: Counts = field(default_factory=Counts)
 
     @property
+    def surely_reached(self) -> bool:
+        """Whether the lower ends of the intervals of recall and precision reach the goal, too."""
+        measured = (
+            (self.recommended.recall, self.goal.recall),
+            (self.recommended.precision, self.goal.precision),
+        )
+        return self.reached and all(share is not None and share.low >= least for share, least in measured)
+
+    @property
+    def groups(self) -> int:
+        """In how many groups of near-duplicates the pairs to be found are: so many independent cases are what
+        recall is measured on."""
+        return groups_to_find(self.truth, self.goal)
+
+    @property
     def ranked(self) -> list[Figures]:
         """All settings, what comes nearest to the goal first."""
         return sorted(self.figures, key=lambda each: _rank(each, self.goal))
@@ -240,12 +255,16 @@ def find_truth(sample: Sample, sets: ShingleSets, goal: Goal, labelled: SimilarP
         if labelled is None
         else Truth(labelled, right.and_also(labelled), sample)
     )
-    wanted = truth.pairs.of_at_least(goal.jaccard)
-    group = united(np.arange(len(sample.texts)), wanted.left, wanted.right)
-    groups = len(np.unique(group[wanted.left]))
-    if groups < LEAST_GROUPS:
-        raise BadInput(_too_few_groups(truth, len(wanted.left), groups, goal))
+    if groups_to_find(truth, goal) < LEAST_GROUPS:
+        raise BadInput(_too_few_groups(truth, goal))
     return truth
+
+
+def groups_to_find(truth: Truth, goal: Goal) -> int:
+    """How many groups the pairs to be found connect."""
+    wanted = truth.pairs.of_at_least(goal.jaccard)
+    group = united(np.arange(len(truth.sample.texts)), wanted.left, wanted.right)
+    return len(np.unique(group[wanted.left]))
 
 
 def _too_few_texts(sample: Sample) -> str:
@@ -262,7 +281,8 @@ def _too_few_texts(sample: Sample) -> str:
     )
 
 
-def _too_few_groups(truth: Truth, pairs: int, groups: int, goal: Goal) -> str:
+def _too_few_groups(truth: Truth, goal: Goal) -> str:
+    pairs, groups = len(truth.pairs.of_at_least(goal.jaccard).left), groups_to_find(truth, goal)
     found = f"{pairs:,} pair{'s' * (pairs != 1)}" if pairs else "no pair"
     highest = f" (the most similar pair: {truth.pairs.jaccard.max():.2f})" if len(truth.pairs.left) else ""
     within = f", in {groups} group{'s' * (groups != 1)} of near-duplicates" if pairs else ""

@@ -95,10 +95,12 @@ def calibration_by_name(calibration: Calibration, *, everything: bool = True) ->
             )
             for low, high in BINS
         },
+        "groups": calibration.groups,
         "goal": asdict(goal),
         "recommended": {
             **figures_by_name(best),
             "reaches_goal": calibration.reached,
+            "surely_reaches_goal": calibration.surely_reached,
             "command": command(best),
         },
         **(_everything(calibration) if everything else _best(calibration)),

@@ -104,6 +104,22 @@ def test_minhash_reaches_what_simhash_does_not(calibration):
     assert calibration["recommended"]["reaches_goal"]
 
 
+def test_a_goal_that_few_groups_reach_is_reached_without_being_sure_and_that_is_said(calibration, tmp_path):
+    assert calibration["groups"] > 100
+    assert calibration["recommended"]["surely_reaches_goal"]
+    few = documents(tmp_path / "few.jsonl", list(versions(30)))
+    done = run("calibrate", *GOAL, "--json", few, cwd=tmp_path)
+    calibrated = json.loads(done.stdout)
+    recommended = calibrated["recommended"]
+    share = recommended["recall"]["goal"]
+    assert share["value"] >= 0.9 > share["low"]
+    assert recommended["reaches_goal"]
+    assert not recommended["surely_reaches_goal"]
+    said = done.stderr.decode()
+    assert f"not for sure: what is to be found is in {calibrated['groups']} groups of near-duplicates" in said
+    assert f"begin at a recall of {100 * share['low']:.0f} %" in said
+
+
 @pytest.mark.parametrize(
     ("options", "bound"),
     [
