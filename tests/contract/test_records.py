@@ -33,6 +33,12 @@ def records(store: Store, table: RecordTable) -> Values:
     return Values(store.records(table))
 
 
+@pytest.fixture
+def many(store: Store) -> int:
+    """A prime number of rows that come in several batches: those of HBase are small."""
+    return 2_503 if store.url.startswith("hbase:") else 30_011
+
+
 def everything(records: Values) -> list[tuple[bytes, bytes]]:
     return [row for batch in records.iterate() for row in batch]
 
@@ -122,22 +128,22 @@ def test_iterate_starts_at_a_key_inclusively(records: Values) -> None:
         assert found == [key for key in sorted(AWKWARD) if key >= start]
 
 
-def test_iterate_gives_all_rows_in_order_in_bounded_batches(records: Values) -> None:
-    rows = [(b"%05d" % (i * 7919 % 30_011), b"%d" % i) for i in range(30_011)]
+def test_iterate_gives_all_rows_in_order_in_bounded_batches(records: Values, many: int) -> None:
+    rows = [(b"%05d" % (i * 7919 % many), b"%d" % i) for i in range(many)]
     records.put(rows)
     batches = list(records.iterate())
     assert [row for batch in batches for row in batch] == sorted(rows)
     assert max(map(len, batches)) < len(rows)
 
 
-def test_rows_written_while_iterating_disturb_nothing(records: Values) -> None:
-    records.put([(b"%05d" % i, b"") for i in range(12_000)])  # two batches
+def test_rows_written_while_iterating_disturb_nothing(records: Values, many: int) -> None:
+    records.put([(b"%05d" % i, b"") for i in range(many)])
     seen = []
     for batch in records.iterate():
         records.put([(b"%05d!" % i, b"") for i in range(3)])
         records.delete([key for key, _ in batch])
         seen += [key for key, _ in batch if not key.endswith(b"!")]
-    assert seen == [b"%05d" % i for i in range(12_000)]
+    assert seen == [b"%05d" % i for i in range(many)]
 
 
 def test_compare_and_set_needs_the_expected_value(records: Values) -> None:

@@ -66,6 +66,7 @@ def test_the_default_similarity_is_that_of_the_profile(tmp_path, profile, least)
     assert min(removed)[0] < least < max(removed)[0]
 
 
+@pytest.mark.full
 def test_no_law_that_is_removed_has_less_in_common_with_what_is_kept_than_the_bound(tmp_path):
     contents = dict(reference.documents("laws"))
     report = simhbase.dedup(reference.DATA / "laws.jsonl.gz", duplicates=tmp_path / "d.jsonl")
