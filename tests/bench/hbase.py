@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -288,12 +289,12 @@ def by_files(running: Cluster, n: int) -> Table:
     rows: list[list[Cell]] = []
     for what, some in ways.items():
         found = [into_new_tables(running, write) for write in some.values()]
-        rates = [n / seconds for seconds, _, _ in found]
-        for how, rate, (_, flushes, compactions) in zip(some, rates, found, strict=True):
-            rows.append([f"{what}, {how}", rate, rate / rates[0], flushes, compactions])
+        rates = [n / seconds for seconds, *_ in found]
+        for how, rate, (_, spent, flushes, compactions) in zip(some, rates, found, strict=True):
+            rows.append([f"{what}, {how}", rate, rate / rates[0], spent, flushes, compactions])
     return Table(
         "HBase: loads through the gateway and as HFiles",
-        ["how", "documents/s", "against the gateway", "flushes", "compactions"],
+        ["how", "documents/s", "against the gateway", "CPU time of tools, s", "flushes", "compactions"],
         rows,
         [
             f"{n:,} documents with fingerprints, one run each, {REGIONS} regions. HFiles with their checks: "
@@ -303,20 +304,27 @@ def by_files(running: Cluster, n: int) -> Table:
     )
 
 
-def into_new_tables(running: Cluster, write: Callable[[Index, str], object]) -> tuple[float, int, int]:
-    """Seconds, flushes and compactions of a write into new tables. It gets a folder, too."""
+def into_new_tables(running: Cluster, write: Callable[[Index, str], object]) -> tuple[float, float, int, int]:
+    """Seconds, CPU seconds of HBase's tools, flushes and compactions of a write into new tables. It gets a
+    folder, too."""
     url = running.url(f"{PREFIX}-files")
     create_tables(url, Options(regions=REGIONS))
     try:
         with open_index(url, create=make_profile({})) as index, TemporaryDirectory() as folder:
             before = events(running)
-            start = perf_counter()
+            start, spent_before = perf_counter(), spent_by_children()
             write(index, folder)
-            seconds = perf_counter() - start
+            seconds, spent = perf_counter() - start, spent_by_children() - spent_before
             flushes, compactions = (after - b for after, b in zip(events(running), before, strict=True))
     finally:
         drop_store(url)
-    return seconds, flushes, compactions
+    return seconds, spent, flushes, compactions
+
+
+def spent_by_children() -> float:
+    """CPU seconds of the processes that this one has started, and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def events(running: Cluster) -> tuple[int, int]:
