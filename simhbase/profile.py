@@ -65,7 +65,7 @@ VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
 _DIGEST_DIGITS = 16
-_RISES = re.compile(r"(0\.\d+)-(0\.\d+|1)")
+_RISES = re.compile(r"(0?\.[0-9]+)-(0?\.[0-9]+|1(?:\.0+)?)")
 _BAND_BITS = 16  # fewer name too few drawers to tell texts apart
 _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(
@@ -132,6 +132,7 @@ class Profile:
     def __post_init__(self) -> None:
         """Raises UsageError for parameters that are unknown, of another type or do not go together."""
         self._require_types()
+        object.__setattr__(self, "threshold", _spelled(self.threshold))
         if self.scheme not in SCHEMES:
             raise UsageError(f"no scheme {self.scheme!r}: use {', '.join(SCHEMES)}")
         scheme = SCHEMES[self.scheme]
@@ -294,7 +295,10 @@ class Profile:
             profile = make_profile(chosen)
             if profile.sketching == self.sketching:
                 return profile
-            differences = [f"threshold is {self.threshold}, not {profile.threshold}"]
+            differences = [
+                f"threshold is {self.threshold}, not {profile.threshold}, and sketches say how many features "
+                "there are only where it rises with them"
+            ]
         raise ProfileMismatch(
             f"different fingerprints or sketches take the texts again: {'; '.join(differences)}. Load the "
             f"texts into a new store (simhbase load). Without them {', '.join(_REFILED)} alone can change"
@@ -304,6 +308,8 @@ class Profile:
         """What differs from parameters that were given, in words."""
         stored = self.parameters()
         wanted = {**given, "bands": self._named_bands(given["bands"])} if "bands" in given else dict(given)
+        if "threshold" in wanted:
+            wanted["threshold"] = _spelled(wanted["threshold"])
         if isinstance(self.fold, CharacterTable) and wanted.get("fold") == self.fold.name:
             wanted["fold"] = self.fold  # by its name, whatever version of the table is installed here
         return [
@@ -529,8 +535,20 @@ def _bands_for(profile: Profile) -> Bands:
 
 def rises(threshold: float | str) -> bool:
     """Whether a threshold rises with the number of features: AUTO, or two similarities, the lesser first."""
+    return threshold == AUTO or _two_similarities(threshold) is not None
+
+
+def _two_similarities(threshold: object) -> tuple[float, float] | None:
     found = _RISES.fullmatch(threshold) if isinstance(threshold, str) else None
-    return threshold == AUTO or (found is not None and 0 < float(found[1]) <= float(found[2]))
+    if found is None or not 0 < float(found[1]) <= float(found[2]):
+        return None
+    return float(found[1]), float(found[2])
+
+
+def _spelled(threshold: Any) -> Any:
+    """A threshold in the one spelling of its similarities."""
+    both = _two_similarities(threshold)
+    return threshold if both is None else "{:g}-{:g}".format(*both)
 
 
 def _require_similarity(threshold: float | str) -> None:

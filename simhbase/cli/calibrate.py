@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor
 from pathlib import Path
 
 import click
@@ -166,7 +167,7 @@ def _doubt(found: Calibration) -> str:
     """How far below the goal a store may be that was measured to reach it."""
     best = found.recommended
     lowest = ", ".join(
-        f"{name} of {100 * share.low:.0f} %"
+        f"{name} of {floor(100 * share.low)} %"
         for name, share in (("a recall", best.recall), ("a precision", best.precision))
         if share
     )

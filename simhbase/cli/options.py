@@ -160,7 +160,17 @@ class _Threshold(click.FloatRange):
     """A similarity, or what rises: two of them, or auto."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if isinstance(value, str) and rises(value) else super().convert(value, param, ctx)
+        if isinstance(value, str) and rises(value):
+            return value
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(
+                f"{value!r}: use a similarity above 0, up to 1; with scheme minhash also two, of short texts "
+                "and of long ones, as 0.54-0.7, or auto",
+                param,
+                ctx,
+            )
 
 
 _K = partial(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from simhbase.corpus.fields import listed
-from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, parsed_line, part_of, plain_target
+from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, cell, parsed_line, part_of, plain_target
 from simhbase.corpus.streams import split_lines
 from simhbase.errors import BadInput
 from simhbase.packing import unpacked
@@ -50,19 +49,15 @@ class CsvFile(OutputFile):
                     f"a document has a field {min(others)!r}, and {self.path} has no column of that name "
                     f"{listed(self._columns)}: a file of JSON lines (.jsonl) takes documents of several kinds"
                 )
-            yield self._row([_cell(fields.get(name)) for name in self._columns])
+            yield self._row(
+                ["" if (value := fields.get(name)) is None else cell(value) for name in self._columns]
+            )
 
     def _row(self, cells: Sequence[str]) -> bytes:
         row = io.StringIO()
         # With both characters of a line's end, each of them is quoted where a cell has it.
         csv.writer(row, delimiter=self._delimiter, lineterminator="\r\n").writerow(cells)
         return row.getvalue().removesuffix("\r\n").encode(errors="backslashreplace")
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _header(path: Path, delimiter: str, keep: Kept) -> list[str] | None:

@@ -12,7 +12,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Self, TypeVar
 
-from simhbase.corpus.outputs import NOTHING, STANDARD_OUTPUT, Kept, OutputFile, part_of, plain_target
+from simhbase.corpus.outputs import NOTHING, STANDARD_OUTPUT, Kept, OutputFile, made_of, part_of, plain_target
 from simhbase.corpus.paths import expand, files_left_out, is_taken, local_path
 from simhbase.corpus.record import Chunk, InputOptions, chunk_bytes
 from simhbase.corpus.rejects import Outcome, Rejects
@@ -88,7 +88,7 @@ class Inputs:
                 raise OutputFailed(f"cannot write {path}: {error.strerror}") from error
             if target is None:
                 continue
-            written = {target, part_of(target)}
+            written = {target, part_of(target), made_of(target)}
             for file in written:
                 if file.is_file() and any(map(file.samefile, inputs)):
                     raise UsageError(f"{file} is an input of this command: write the output to another file")

@@ -75,7 +75,7 @@ class OutputFile:
         self._written = part_of(self._target) if self._target else path
         self._compressor = _compressor(path)
         with self._failing_clearly():
-            self._file = _cut(self._written, keep) if self._target else _opened(path)
+            self._file = cut(self._written, keep) if self._target else _opened(path)
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Appends lines, given without their line breaks."""
@@ -268,7 +268,12 @@ def part_of(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
-def _cut(path: Path, keep: Kept) -> BinaryIO:
+def made_of(path: Path) -> Path:
+    """Where a file lies while it is made of what is at `part_of(path)`."""
+    return path.with_name(path.name + ".made")
+
+
+def cut(path: Path, keep: Kept) -> BinaryIO:
     """A file that no other run writes, opened behind what is to be kept of it, and cut there. Raises
     OutputBusy, PartDiffers, OSError."""
     while True:
@@ -330,6 +335,11 @@ def parsed_line(line: bytes) -> dict[str, Any]:
             "A file of JSON lines (.jsonl) takes them"
         ) from error
     return found
+
+
+def cell(value: Any) -> str:
+    """A value of JSON, which is not null, in a table: a text as it is, else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def unique_line(record: Record, fingerprint_bits: int = 64) -> bytes:

@@ -173,12 +173,13 @@ class _Columns:
 
 def _objects(batch: Any) -> list[dict[str, Any]]:
     """The rows of a batch by the names of their columns, of values that JSON has."""
-    columns = [_values(column) for column in batch.columns]
+    columns = [json_values(column) for column in batch.columns]
     names = distinct_names(batch.schema.names)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _values(array: Any) -> list[Any]:
+def json_values(array: Any) -> list[Any]:
+    """The values of an array as JSON has them."""
     from pyarrow import ArrowInvalid, ArrowNotImplementedError
 
     try:

@@ -6,19 +6,22 @@ it, which a run that goes on where one was stopped cuts and continues.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, parsed_line, rename
-from simhbase.corpus.parquet import json_type
+import orjson
+
+from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, cell, made_of, parsed_line, rename
+from simhbase.corpus.parquet import json_type, json_values
+from simhbase.errors import BadInput
 
 BATCH_BYTES = 4 << 20  # of lines, whose values are Python's at once
 GROUP_BYTES = 64 << 20  # of values in a group of rows
 COMPRESSION = "zstd"
+MOST_COLUMNS = 1_000
 MOST_LEVELS = 16  # of objects and lists in each other; deeper ones are written as JSON
 _MADE_OF = b"simhbase.lines"
 _MANY_BRACKETS = 500  # in a line, which may be nested more deeply than Python reads
@@ -31,9 +34,11 @@ class ParquetFile(OutputFile):
     well: until then PATH.part has the lines.
 
     types: asked at the end, Arrow's types of columns where they are known. A column has its type where all
-    values fit it, else that which its values have in common; where they have none they are written as JSON.
+    values fit it, else that which its values have in common; where they have none they are written as texts
+    and, what is no text, as JSON.
 
-    Raises what OutputFile does, and BadInput for an object that is nested too deeply to be read.
+    Raises what OutputFile does, and BadInput for an object that is nested too deeply to be read or has a
+    field too many: each is a column of all rows.
     """
 
     def __init__(
@@ -41,13 +46,24 @@ class ParquetFile(OutputFile):
     ) -> None:
         super().__init__(path, of_use_in_part=of_use_in_part, keep=keep)
         self._types = types
+        self._names: set[str] = set()
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Appends objects, given without line breaks."""
-        super().write(map(_readable, lines))
+        super().write(map(self._readable, lines))
+
+    def _readable(self, line: bytes) -> bytes:
+        is_deep = line.count(b"[") + line.count(b"{") > _MANY_BRACKETS
+        self._names.update(parsed_line(line) if is_deep else orjson.loads(line))
+        if len(self._names) > MOST_COLUMNS:
+            raise BadInput(
+                f"documents have more than {MOST_COLUMNS:,} different fields, of which each would be a "
+                f"column of {self.path}: a file of JSON lines (.jsonl) takes documents of several kinds"
+            )
+        return line
 
     def _name(self, target: Path) -> None:
-        made = target.with_name(f"{target.name}.made")
+        made = made_of(target)
         try:
             _write_table(self._written, made, Kept(self._size, self._crc), self._types())
             with made.open("rb") as table:
@@ -73,24 +89,18 @@ def _made_of(kept: Kept) -> bytes:
     return f"{kept.size} {kept.crc}".encode()
 
 
-def _readable(line: bytes) -> bytes:
-    if line.count(b"[") + line.count(b"{") > _MANY_BRACKETS:
-        parsed_line(line)
-    return line
-
-
 def _write_table(lines: Path, made: Path, kept: Kept, known: Types) -> None:
     """Makes a Parquet file of a file of JSON lines."""
     tried = _types_to_try(lines, known)
-    unfit: str | None = ""
-    while unfit is not None:
-        unfit = _try_to_write(lines, made, kept, {name: each[0] for name, each in tried.items()})
-        if unfit is not None:
-            del tried[unfit][0]
+    unfit = set(tried)
+    while unfit:
+        unfit = _unfit(lines, made, kept, {name: each[0] for name, each in tried.items()})
+        for name in unfit:
+            del tried[name][0]
 
 
 def _types_to_try(lines: Path, known: Types) -> dict[str, list[Any]]:
-    """For each column the types that its values may fit, the best first; None, which is JSON, always does."""
+    """For each column the types that its values may fit, the best first; None, which is text, always does."""
     import pyarrow as arrow
 
     found: dict[str, Any] = dict.fromkeys(() if lines.stat().st_size else known, arrow.null())
@@ -99,41 +109,10 @@ def _types_to_try(lines: Path, known: Types) -> dict[str, list[Any]]:
             kind = _type_of(values)
             before = found.get(name, arrow.null())
             found[name] = None if None in (kind, before) else _in_common(before, kind)
-    return {name: list(_tried(known.get(name), kind)) for name, kind in found.items()}
-
-
-def _tried(known: Any, found: Any) -> Iterator[Any]:
-    """The types of a column that is known to have one, and whose values have one in common, or None."""
-    if known is not None and _takes(known, found):
-        yield known
-    if found is not None:
-        yield found
-    yield None
-
-
-def _takes(known: Any, found: Any) -> bool:
-    """Whether values of the type that was found are such of the known one: Arrow cuts fractions off where an
-    array of integers is asked for."""
-    from pyarrow import types
-
-    if found is None:  # it finds none for pairs, and for integers of 64 bits without a sign
-        return bool(types.is_map(known) or types.is_uint64(known))
-    if types.is_null(found):
-        return True
-    if types.is_struct(known):
-        inner = {field.name: field.type for field in known.fields}
-        return types.is_struct(found) and all(
-            field.name in inner and _takes(inner[field.name], field.type) for field in found.fields
-        )
-    if types.is_list(found):
-        return bool(types.is_map(known)) or (
-            types.is_nested(known) and _takes(known.value_type, found.value_type)
-        )
-    if types.is_integer(known):
-        return bool(types.is_integer(found))
-    if types.is_floating(known):
-        return bool(types.is_integer(found) or types.is_floating(found))
-    return bool(types.is_boolean(found) if types.is_boolean(known) else types.is_string(found))
+    return {
+        name: [*([known[name]] if name in known else []), *([] if kind is None else [kind]), None]
+        for name, kind in found.items()
+    }
 
 
 def _type_of(values: list[Any]) -> Any:
@@ -184,44 +163,92 @@ def _can_be_written(kind: Any) -> bool:
     return _can_be_written(kind.value_type) if types.is_list(kind) else True
 
 
-def _try_to_write(lines: Path, made: Path, kept: Kept, types: Types) -> str | None:
-    """Writes the table with columns of these types; the name of the first that does not take a value, where
-    there is one."""
+def _unfit(lines: Path, made: Path, kept: Kept, types: Types) -> set[str]:
+    """Writes the table with columns of these types; the names of those that do not take all values. Where
+    there are some, the table is not whole."""
     import pyarrow as arrow
     from pyarrow.parquet import ParquetWriter
 
     fields = [(name, arrow.string() if kind is None else kind) for name, kind in types.items()]
     schema = arrow.schema(fields, metadata={_MADE_OF: _made_of(kept)})
+    unfit: set[str] = set()
     with ParquetWriter(made, schema, compression=COMPRESSION) as writer:
         group: list[Any] = []
         for columns in _batches(lines, types):
-            arrays = []
-            for name, values in columns.items():
-                try:
-                    arrays.append(_array(values, types[name]))
-                except (arrow.ArrowException, OverflowError, TypeError, ValueError):
-                    return name
-            group.append(arrow.table(arrays, schema=schema))
+            arrays = {
+                name: _array(values, types[name]) for name, values in columns.items() if name not in unfit
+            }
+            unfit.update(name for name, array in arrays.items() if array is None)
+            if unfit:
+                continue
+            group.append(arrow.table(list(arrays.values()), schema=schema))
             if sum(table.nbytes for table in group) >= GROUP_BYTES:
                 writer.write_table(arrow.concat_tables(group))
                 group.clear()
         if group:
             writer.write_table(arrow.concat_tables(group))
-    return None
+    return unfit
 
 
 def _array(values: list[Any], kind: Any) -> Any:
+    """Values of JSON as Arrow has them, None where they are not all the same there: it rounds, cuts off and
+    takes one thing for another."""
     import pyarrow as arrow
     from pyarrow import types
 
     if kind is None:
-        values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+        values = [None if value is None else cell(value) for value in values]
         return arrow.array(values, arrow.string())
-    if types.is_uint64(kind) and any(isinstance(value, float) for value in values):
-        raise TypeError("integers alone")
-    if types.is_map(kind):
-        values = [value and [tuple(pair) for pair in value] for value in values]
-    return arrow.array(values, json_type(kind)).cast(kind)
+    try:
+        array = _cast(arrow.array([_with_pairs(value, kind) for value in values], json_type(kind)), kind)
+    except (arrow.ArrowException, OverflowError, TypeError, ValueError):
+        return None
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    return array if is_text or all(map(_is_same, json_values(array), values)) else None
+
+
+def _with_pairs(value: Any, kind: Any) -> Any:
+    """A value with tuples where Arrow wants them: what JSON has of a map is a list of lists. Raises
+    ValueError for what is no such thing."""
+    from pyarrow import types
+
+    if types.is_map(kind) and isinstance(value, list):
+        return [(_with_pairs(key, kind.key_type), _with_pairs(each, kind.item_type)) for key, each in value]
+    if types.is_struct(kind) and isinstance(value, dict):
+        inner = {field.name: field.type for field in kind.fields}
+        return {
+            name: _with_pairs(each, inner[name]) if name in inner else each for name, each in value.items()
+        }
+    if types.is_nested(kind) and not types.is_struct(kind) and isinstance(value, list):
+        return [_with_pairs(each, kind.value_type) for each in value]
+    return value
+
+
+def _cast(array: Any, kind: Any) -> Any:
+    """An array of `json_type` as one of a type. Below an object that is null Arrow has texts without
+    characters, of which it makes no dates: they are left out."""
+    import pyarrow as arrow
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        fields = list(kind.fields)
+        inner = [_cast(each, field.type) for each, field in zip(array.flatten(), fields, strict=True)]
+        return arrow.StructArray.from_arrays(inner, fields=fields, mask=array.is_null())
+    if types.is_large_list(array.type) and types.is_nested(kind.value_type):
+        inner = _cast(array.values, kind.value_type)
+        return arrow.LargeListArray.from_arrays(array.offsets, inner, mask=array.is_null()).cast(kind)
+    return array.cast(kind)
+
+
+def _is_same(written: Any, given: Any) -> bool:
+    """Whether two values of JSON are the same, but for fields of objects that have nothing."""
+    if isinstance(given, dict):
+        return isinstance(written, dict) and all(
+            _is_same(written.get(name), given.get(name)) for name in written.keys() | given.keys()
+        )
+    if isinstance(given, list):
+        return isinstance(written, list) and len(written) == len(given) and all(map(_is_same, written, given))
+    return bool(written == given) and isinstance(written, bool) == isinstance(given, bool)
 
 
 def _batches(lines: Path, names: Iterable[str]) -> Iterator[dict[str, list[Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 
@@ -12,7 +13,10 @@ from simhbase.corpus.outputs import (
     NOTHING,
     STANDARD_OUTPUT,
     Kept,
+    OutputBusy,
     OutputFile,
+    PartDiffers,
+    cut,
     is_finished,
     part_of,
     plain_target,
@@ -41,8 +45,9 @@ def require_written(unique: str | Path | None) -> None:
         return
     if PurePath(unique).suffix.lower() in SUFFIXES:
         raise UsageError(f"`unique` {unique}: Parquet is compressed within: name it .parquet")
-    if plain_target(Path(unique)) is None:
-        raise UsageError(f"`unique` {unique}: Parquet is written to plain files, and this is none")
+    with suppress(OSError):  # which is said where all outputs are looked at
+        if plain_target(Path(unique)) is None:
+            raise UsageError(f"`unique` {unique}: Parquet is written to plain files, and this is none")
     if find_spec("pyarrow") is None:
         raise UsageError(
             f"`unique` {unique}: Parquet is written by pyarrow, which is not installed: "
@@ -73,7 +78,10 @@ def unique_is_finished(path: Path, kept: Kept) -> bool:
         return is_finished(path, kept)
     if not is_table_of(path, kept):
         return False
-    part_of(path.resolve()).unlink(missing_ok=True)  # whoever was killed when the table had its name left it
+    # Whoever was killed when the table had its name left the lines, unless another run writes there now.
+    if (part := part_of(path.resolve())).exists():
+        with suppress(OutputBusy, PartDiffers), cut(part, kept):
+            part.unlink()
     return True
 
 

@@ -102,6 +102,13 @@ def test_a_threshold_that_rises_goes_from_the_one_to_the_other():
     assert Profile(scheme="minhash").rising_threshold is None
 
 
+@pytest.mark.parametrize("spelled", ["0.540-0.70", ".54-.7"])
+def test_two_similarities_are_the_same_however_they_are_spelled(spelled):
+    assert Profile(scheme="minhash", threshold=spelled) == Profile(scheme="minhash", threshold="0.54-0.7")
+    Profile(scheme="minhash", threshold="0.54-0.7").require({"threshold": spelled})
+    assert Profile(scheme="minhash", threshold="0.5-1.0").threshold == "0.5-1"
+
+
 def test_the_threshold_of_a_store_becomes_another_that_rises_without_its_texts():
     before = Profile(scheme="minhash", threshold="auto")
     assert before.refiled({"threshold": "0.54-0.7"}).threshold == "0.54-0.7"
@@ -352,6 +359,7 @@ def test_an_idf_beyond_all_measure_is_refused():
         {"scheme": "minhash", "threshold": "0.7-0.54"},
         {"scheme": "minhash", "threshold": "0.0-0.7"},
         {"scheme": "minhash", "threshold": "0.54-1.7"},
+        {"scheme": "minhash", "threshold": "0.\u0665-0.7"},
         {"scheme": "minhash", "threshold": "0.54-0.7", "features": "chars:3"},
         {"verify": True, "threshold": "0.54-0.7"},
         {"threshold": "auto"},
