@@ -336,9 +336,15 @@ def _several_words(value: Iterable[str]) -> list[str]:
 
 def make_profile(given: Mapping[str, object], preset: str = "default") -> Profile:
     """A profile of the parameters given, the preset's for the others. Raises UsageError."""
-    if preset not in PRESETS:
-        raise UsageError(f"no preset {preset!r}: use {', '.join(PRESETS)}")
+    _require_preset(preset)
+    if unknown := given.keys() - {each.name for each in fields(Profile)}:
+        raise UsageError(f"a profile has no parameter {min(unknown)!r}")
     return Profile(**{**PRESETS[preset], **given})  # type: ignore[arg-type]  # checked in __post_init__
+
+
+def _require_preset(preset: object) -> None:
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise UsageError(f"no preset {preset!r}: use {', '.join(PRESETS)}")
 
 
 def preset_parameters(preset: str) -> dict[str, object]:
@@ -349,15 +355,19 @@ def preset_parameters(preset: str) -> dict[str, object]:
 
 
 def given_parameters(profile: Profile | Mapping[str, object] | None) -> Mapping[str, object]:
-    """The parameters that somebody gives by a whole profile, by name, or not at all. Raises UsageError for
-    anything else."""
+    """The parameters that somebody gives by a whole profile, by name (of which `preset` stands for several),
+    or not at all. Raises UsageError for anything else."""
     if isinstance(profile, Profile):
         return profile.parameters()
     if profile is not None and not isinstance(profile, Mapping):
         raise UsageError(
             f"profile = {profile!r}: a Profile is needed, or some of its parameters by name as {{'k': 2}}"
         )
-    return profile or {}
+    if not profile or "preset" not in profile:
+        return profile or {}
+    _require_preset(profile["preset"])
+    others = {name: value for name, value in profile.items() if name != "preset"}
+    return {**preset_parameters(str(profile["preset"])), **others}
 
 
 def _described(value: object) -> object:

@@ -39,7 +39,7 @@ Examples:
     metavar="first|longest|newest|oldest|FIELD|-FIELD",
     help="Which document of a group to keep: the first in input order, the longest text, the newest or "
     "oldest by the field date (--date-field names another), or that with the greatest (-FIELD: least) value "
-    "of a field, as numbers where all are, else as texts. [default: first]",
+    "of a field; as numbers where all are, dates (ISO 8601) where all are, else as texts. [default: first]",
 )
 @click.option("--representative", hidden=True, help="The former name of --keep.")
 @click.option(

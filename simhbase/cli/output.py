@@ -33,6 +33,7 @@ OPTIONS: Mapping[str, str] = {
     name: f"--{name.replace('_', '-')}"
     for name in (
         "compression",
+        "date_field",
         "delimiter",
         "documents",
         "duplicates",

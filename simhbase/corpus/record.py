@@ -17,7 +17,8 @@ IdFrom = Literal["field", "line", "path", "text"]
 IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 
 MAX_RECORD_BYTES = 16 << 20
-VALUE_HINT = "`keep` names another"  # what to do where the value_field is missing
+# What to do where the value_field is missing.
+VALUE_HINT = "`keep` names another, or `date_field` that of newest and oldest"
 TAG_HINT = "`tag_fields` names another"  # the same of a field whose value is a tag
 
 

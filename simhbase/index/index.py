@@ -42,7 +42,7 @@ from simhbase.index.tags import Tags, required_tags, tags_of
 from simhbase.index.writer import Writer, batch_of, known, now, remove_older, writer_for
 from simhbase.metrics import Metrics, count_by_outcome, timed
 from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected, StoredDocument
-from simhbase.profile import Profile
+from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
@@ -59,7 +59,7 @@ LOOKED_AT = 5.0  # seconds after which an open index makes sure that its tables 
 
 def open_index(
     url: str,
-    create: Profile | None = None,
+    create: Profile | Mapping[str, object] | None = None,
     access: Access = "write",
     drawer_limit: int | None = DRAWER_LIMIT,
     ids_limit: int = IDS_LIMIT,
@@ -67,7 +67,8 @@ def open_index(
 ) -> Index:
     """Opens the index at a URL.
 
-    create: makes what is missing of the tables, with this profile; tables that exist must have it.
+    create: makes what is missing of the tables, with this profile, or one with these parameters; tables that
+    exist must have it.
     access: "read" leaves an embedded store to its one writer. drawer_limit, ids_limit: see Reader. metrics:
     is told what the index does.
 
@@ -79,6 +80,8 @@ def open_index(
     for name, limit in (("drawer_limit", drawer_limit), ("ids_limit", ids_limit)):
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise UsageError(f"{name} = {limit!r}: a whole number from 1 on is needed")
+    if isinstance(create, Mapping):
+        create = make_profile(given_parameters(create))
     if create is not None and not isinstance(create, Profile):
         raise UsageError(f"create = {create!r} is no Profile: create=Profile() takes the defaults")
     if create is not None:

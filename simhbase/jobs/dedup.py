@@ -35,7 +35,7 @@ from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Compared, Groups, groups, stars
 from simhbase.jobs.lookups import StoredDocuments
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
-from simhbase.jobs.representative import Preference, preference, text_among_numbers
+from simhbase.jobs.representative import Preference, compared_as_text, preference
 from simhbase.jobs.source_report import warnings_of
 from simhbase.model import Match
 from simhbase.profile import Profile, given_parameters
@@ -62,8 +62,9 @@ def dedup(
     that is auto; 0: the fingerprints alone decide, as they do of inputs that are fingerprints. keep: which
     document of a group is its representative: "first" in input order, "longest", "newest" or "oldest" (with
     the greatest or the least value of `date_field`), or with the greatest ("-FIELD": least) value of a field;
-    values are compared as numbers where all are, else as texts. chains: a group is a connected component of
-    matches; else a representative and what matches it. against: the URL of a store, which stays as it is:
+    values are compared as numbers where all are, as dates where all are such (ISO 8601; times without an
+    offset are UTC), else as texts. chains: a group is a connected component of matches; else a representative
+    and what matches it. against: the URL of a store, which stays as it is:
     documents that match a stored one (of another id) are its duplicates, and the others are grouped; the
     profile is the store's. It holds no texts: where it keeps sketches they tell the similarity, of which
     `min_similarity` is the least, else its fingerprints alone decide. unique, duplicates: files to write the
@@ -272,8 +273,6 @@ class _Values:
         field = self._preferred.field
         if self._values and all(value is None for value in self._values):
             raise BadInput(f"`keep`: no document has anything in a field {field!r}")
-        if text := text_among_numbers(self._values):
-            self._watcher.note(
-                f"`keep`: {field!r} is compared as text: {text[:40]!r} is no number, others are"
-            )
+        if reason := compared_as_text(self._values):
+            self._watcher.note(f"`keep`: {field!r} is compared as text: {reason}")
         return self._preferred.order(self._values)

@@ -31,10 +31,11 @@ class DedupReport:
 
     documents: how many were read, with those that were rejected; unique: one of each group, and those that
     are in none; duplicates: the others; duplicates_of_stored: those of them that match a document of the
-    store, with `against`; groups: of two and more. sources: files, or folders that were
-    given, in input order; of more than 100 those with the most duplicates. largest: the five largest groups,
-    the largest first. counts: what could not be read, by kind; where nothing at all could
-    (`counts.nothing_read`), the command ends with an error.
+    store, with `against`; groups: of two and more. unreadable_sources: files and folders that could not be
+    read, of which nothing is known. sources: files, or folders that were given, in input order; of more than
+    100 those with the most duplicates. largest: the five largest groups, the largest first. counts: what
+    could not be read, by kind; where nothing at all could (`counts.nothing_read`), the command ends with an
+    error.
     """
 
     documents: int
@@ -43,6 +44,7 @@ class DedupReport:
     duplicates_of_stored: int
     groups: int
     rejected: int
+    unreadable_sources: int
     seconds: float
     sources: tuple[SourceReport, ...]
     largest: tuple[GroupSize, ...]
@@ -100,6 +102,7 @@ def report_of(
         duplicates_of_stored=duplicates_of_stored,
         groups=grouped.count,
         rejected=counts.rejected,
+        unreadable_sources=counts.unreadable_sources,
         seconds=round(seconds, 3),
         sources=most_repeated(sources),
         largest=_largest(grouped, ids),

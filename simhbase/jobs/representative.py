@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from math import nan
 from typing import Literal
 
@@ -12,6 +14,8 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.record import Value
 from simhbase.errors import UsageError
+
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +31,16 @@ class Preference:
     def order(self, values: Sequence[Value | None]) -> NDArray[np.int64]:
         """Positions of n documents from the most preferred to the least: int64 (n,).
 
-        Values are compared as numbers where all are, else as texts by code points. Of equal ones the
-        first is preferred, and those without a value (None, NaN) to nobody.
+        Values are compared as numbers where all are, as dates where all are such (ISO 8601; times without
+        an offset are UTC), else as texts by code points. Of equal ones the first is preferred, and those
+        without a value (None, NaN) to nobody.
         """
-        if any(_is_text(value) for value in values):
-            return self._order_of_texts(values)
-        numbers = np.array([as_number(value) for value in values], dtype=np.float64)
-        order: NDArray[np.int64] = np.argsort(-self.sign * numbers, kind="stable")  # NaN comes last
-        return order
+        for measured in (as_number, as_moment):
+            with suppress(ValueError):
+                numbers = np.array([measured(value) for value in values], dtype=np.float64)
+                order: NDArray[np.int64] = np.argsort(-self.sign * numbers, kind="stable")  # NaN comes last
+                return order
+        return self._order_of_texts(values)
 
     def _order_of_texts(self, values: Sequence[Value | None]) -> NDArray[np.int64]:
         texts = {number: str(value) for number, value in enumerate(values) if value is not None}
@@ -54,22 +60,36 @@ def preference(name: str, date_field: str) -> Preference | None:
     return Preference(field, -1 if name == "oldest" or name.startswith("-") else 1)
 
 
-def text_among_numbers(values: Sequence[Value | None]) -> str | None:
-    """The first text where other values are numbers: what a person may not have expected."""
-    text = next((value for value in values if isinstance(value, str) and _is_text(value)), None)
-    if text is None or all(value is None or _is_text(value) for value in values):
-        return None
-    return text
+def compared_as_text(values: Sequence[Value | None]) -> str | None:
+    """Why values are compared as texts, naming the first that is no number or no date as others are: what a
+    person may not have expected. None where all are alike."""
+    known = [value for value in values if value is not None]
+    for measured, kind in ((as_number, "number"), (as_moment, "date of ISO 8601")):
+        are_such = [_is_such(measured, value) for value in known]
+        if all(are_such):
+            return None
+        if any(are_such):
+            return f"{str(known[are_such.index(False)])[:40]!r} is no {kind}, others are"
+    return None
 
 
-def _is_text(value: Value | None) -> bool:
+def _is_such(measured: Callable[[Value | None], float], value: Value) -> bool:
     try:
-        as_number(value)
+        measured(value)
     except ValueError:
-        return True
-    return False
+        return False
+    return True
 
 
 def as_number(value: Value | None) -> float:
     """The number that a value is compared as, NaN for none. Raises ValueError for a text that is none."""
     return nan if value is None else float(value)
+
+
+def as_moment(value: Value | None) -> float:
+    """The microseconds since 1970 of a date, with a time or without, NaN for none. Raises ValueError for what
+    is none of ISO 8601."""
+    if value is None:
+        return nan
+    moment = datetime.fromisoformat(str(value))
+    return float(((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND)

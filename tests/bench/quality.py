@@ -172,7 +172,9 @@ def measured_corpus(name: str, corpus: Corpus, scale: float) -> Measured:
     calibration = recommend(sample, Goal(TARGET), processes())
     labels = known(read_labels(DATA / str(corpus.labels)), corpus.id_prefix, sample)
     pairs = labelled_pairs(labels, sample, shingle_sets(sample.texts))
-    plots = draw(calibration, PLOTS / name)
+    plots = [path for path in draw(calibration, PLOTS / name) if path.suffix == ".svg"]
+    for path in plots:
+        path.with_suffix(".png").unlink()  # the page shows the others
     print(f"{name}: {len(sample.texts):,} texts, {perf_counter() - start:.0f} s", file=sys.stderr)
     return Measured(corpus, calibration, Truth(pairs, pairs, sample), plots)
 

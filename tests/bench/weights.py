@@ -38,6 +38,14 @@ TARGET = 1_000_000
 RIGHT, UNRELATED = 0.65, 0.3
 K = 3
 AT_ONCE = 256
+# What people have seen in them, and tried beside them.
+LOOKED_AT = (
+    "The pair that is wrong among the laws is two cities' rules of their underground railways; those of "
+    "counts are the rules of two cities on heating, tourism, audits or town planning, with 17 to 30 % "
+    "of their shingles in common. Other bounds of saturation from 4 to 8, and other lengths from which "
+    "it holds (512 to 1,280 words), were tried on the same texts: below 1,024 words and with a slower "
+    "fall recall of news is lost, above it precision where texts have 3,000 characters."
+)
 
 
 def capped(most: int) -> Weighing:
@@ -64,7 +72,9 @@ def measure(scale: float = 1.0) -> list[Table]:
         "pages of one project, joined to 5,000 characters and more": joined_pages(),
         "Chinese television news": news(int(NEWS * scale)),
     }
-    return [table(title, list(dict.fromkeys(texts))) for title, texts in corpora.items()]
+    tables = [table(title, list(dict.fromkeys(texts))) for title, texts in corpora.items()]
+    tables[0].notes.append(LOOKED_AT)
+    return tables
 
 
 def laws() -> Iterator[str]:

@@ -220,6 +220,34 @@ def test_unique_documents_get_no_name_that_would_be_read_as_something_else(tmp_p
     assert not list(tmp_path.iterdir())
 
 
+def test_the_newest_is_that_of_the_latest_moment_in_whatever_form(tmp_path):
+    times = {
+        "a": ("us", "UTC", 10),
+        "b": ("us", "Asia/Shanghai", 9),
+        "c": ("ms", "UTC", 11),
+        "d": ("ns", None, 8),
+    }
+    for name, (unit, zone, hour) in times.items():
+        moment = WHEN.replace(hour=hour, tzinfo=datetime.UTC if zone else None)
+        columns = {"id": [name], "text": [FIRST], "date": pa.array([moment], pa.timestamp(unit, zone))}
+        parquet.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    (tmp_path / "e.csv").write_text(f"id,text,date\ne,{FIRST},2020-01-02T12:30+01:00\n")
+    files = [*(f"{name}.parquet" for name in times), "e.csv"]
+    for keep, kept in (("newest", "e"), ("oldest", "d"), ("date", "e")):
+        result("dedup", "--keep", keep, "--unique", "u.jsonl", *files, cwd=tmp_path)
+        assert [line["id"] for line in read_lines(tmp_path / "u.jsonl")] == [kept]
+    (tmp_path / "f.csv").write_text(f"id,text,date\nf,{FIRST},2020-1-3\n")
+    done = run("dedup", "--keep", "newest", *files, "f.csv", cwd=tmp_path)
+    assert b"--keep: 'date' is compared as text: '2020-1-3' is no date of ISO 8601, others are" in done.stderr
+
+
+def test_a_file_that_cannot_be_read_is_counted(tmp_path):
+    write_lines(tmp_path / "a.jsonl", [{"id": "1", "text": FIRST}])
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 broken")
+    report = result("dedup", "a.jsonl", "b.parquet", cwd=tmp_path, exit_code=3)
+    assert (report["unreadable_sources"], report["rejected"]) == (1, 0)
+
+
 def tables_written(tmp_path: Path, *options: object, name: str = "u.parquet") -> pa.Table:
     """The unique documents of a command as a table, which both that write some agree about."""
     found = []

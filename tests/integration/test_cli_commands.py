@@ -514,6 +514,7 @@ def test_dedup_groups_chains_and_names_the_first_of_each(tmp_path):
         "unique": 3,
         "duplicates": 3,
         "duplicates_of_stored": 0,
+        "unreadable_sources": 0,
         "groups": 2,
         "rejected": 0,
         "sources": [{"source": str(file), "documents": 6, "duplicates": 3, "removed": 0.5, "rejected": 0}],

@@ -146,6 +146,21 @@ def test_what_names_no_copy_is_a_usage_error(tmp_path, monkeypatch, name):
     assert [path.name for path in tmp_path.iterdir()] == ["s.db"]
 
 
+def test_a_preset_is_a_parameter_that_stands_for_several(tmp_path):
+    short = simhbase.compare("今天天气很好啊", "今天天气很好呀", {"preset": "short"})
+    assert short.match
+    assert not simhbase.compare(
+        "今天天气很好啊", "今天天气很好呀", {"preset": "short", "threshold": 0.9}
+    ).match
+    with simhbase.open("memory:", create={"preset": "short", "threshold": "0.58-0.7"}) as index:
+        assert (index.profile.features, index.profile.threshold) == ("chars:1-3", "0.58-0.7")
+    for given, reason in (({"preset": "long"}, "no preset 'long'"), ({"pre": 1}, "no parameter 'pre'")):
+        with pytest.raises(simhbase.errors.UsageError, match=reason):
+            simhbase.open("memory:", create=given)
+        with pytest.raises(simhbase.errors.UsageError, match=reason):
+            simhbase.dedup(tmp_path, given)
+
+
 def test_what_is_of_a_wrong_type_is_a_usage_error(tmp_path):
     path = tmp_path / "s.db"
     url = f"rocksdb:{path}"

@@ -29,7 +29,7 @@ from simhbase.jobs.spark.fingerprints import (
     text_of,
 )
 from simhbase.jobs.spark.grouping import DISTANCE, GROUPED, KEY, REPRESENTATIVE, SIMILARITY, Grouping
-from simhbase.jobs.spark.preferred import NUMBER, WORDS, most_preferred_first, values_of, with_numbers
+from simhbase.jobs.spark.preferred import MOMENT, NUMBER, WORDS, most_preferred_first, values_of, with_numbers
 from simhbase.profile import Profile
 
 DIGEST, GROUP = "place.digest", "group"
@@ -175,7 +175,7 @@ def _grouped(firsts: DataFrame, rows: _Rows, grouping: Grouping, order: list[Col
     if grouping.least:
         several = several.join(rows.texts(several), KEY)
     by_component = several.repartition(COMPONENT).sortWithinPartitions(COMPONENT, *order)
-    needed = by_component.drop(PLACE, IDENTITY, REASON, NUMBER, WORDS)
+    needed = by_component.drop(PLACE, IDENTITY, REASON, NUMBER, MOMENT, WORDS)
     similarity = F.lit(1.0 if grouping.tells_similarity else None).cast("double")
     alone = firsts.join(sizes, COMPONENT, "left_anti").select(
         KEY, F.col(ID).alias(REPRESENTATIVE), F.lit(0).alias(DISTANCE), similarity.alias(SIMILARITY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -18,11 +18,11 @@ from pyspark.sql.types import (
 )
 
 from simhbase.errors import BadInput, UsageError
-from simhbase.jobs.representative import Preference, as_number
+from simhbase.jobs.representative import Preference, as_moment, as_number
 from simhbase.jobs.spark.fingerprints import type_of
 from simhbase.logs import logger
 
-NUMBER, WORDS = "number", "words"
+NUMBER, MOMENT, WORDS = "number", "moment", "words"
 
 log = logger(__name__)
 
@@ -46,10 +46,11 @@ def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list
 
 
 def with_numbers(documents: DataFrame) -> DataFrame:
-    """The same with the numbers that words are, null for other words."""
+    """The same with the numbers and the dates that words are, null for other words."""
     if WORDS not in documents.columns:
         return documents
-    schema = StructType([*documents.schema.fields, StructField(NUMBER, DoubleType())])
+    added = [StructField(name, DoubleType()) for name in (NUMBER, MOMENT)]
+    schema = StructType([*documents.schema.fields, *added])
     return documents.mapInArrow(_numbered, schema)
 
 
@@ -57,25 +58,34 @@ def most_preferred_first(accepted: DataFrame, preferred: Preference | None) -> l
     """By what to sort documents, before their order in the input. Raises BadInput where none has a value."""
     if preferred is None:
         return []
-    numbers, words = F.col(NUMBER), F.col(WORDS if WORDS in accepted.columns else NUMBER)
-    counts = accepted.agg(F.count("*"), F.count(numbers), F.count(words)).head() or (0, 0, 0)
-    documents, as_numbers, values = counts
+    has_words = WORDS in accepted.columns
+    numbers, moments, words = map(F.col, (NUMBER, MOMENT, WORDS) if has_words else (NUMBER,) * 3)
+    counted = accepted.agg(F.count("*"), F.count(numbers), F.count(moments), F.count(words)).head()
+    documents, as_numbers, as_moments, values = counted or (0, 0, 0, 0)
     if documents and not values:
         raise BadInput(f"`keep`: no document has anything in a column {preferred.field!r}")
-    if 0 < as_numbers < values:
-        log.warning("`keep`: %r is compared as text: some are numbers, others are not", preferred.field)
-    by = words if as_numbers < values else F.nanvl(numbers, F.lit(None).cast("double")) + F.lit(0.0)
+    if max(as_numbers, as_moments) < values:
+        by = words
+        if kind := "numbers" if as_numbers else "dates of ISO 8601" if as_moments else None:
+            log.warning("`keep`: %r is compared as text: some are %s, others are not", preferred.field, kind)
+    else:
+        found = numbers if as_numbers == values else moments
+        by = F.nanvl(found, F.lit(None).cast("double")) + F.lit(0.0)
     return [by.desc_nulls_last() if preferred.sign > 0 else by.asc_nulls_last()]
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        numbers = pa.array(map(_number, batch.column(WORDS).to_pylist()), pa.float64())
-        yield pa.RecordBatch.from_arrays([*batch.columns, numbers], [*batch.schema.names, NUMBER])
+        words = batch.column(WORDS).to_pylist()
+        added = [
+            pa.array((_measured(measured, each) for each in words), pa.float64())
+            for measured in (as_number, as_moment)
+        ]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *added], [*batch.schema.names, NUMBER, MOMENT])
 
 
-def _number(words: str | None) -> float | None:
+def _measured(measured: Callable[[str | None], float], words: str | None) -> float | None:
     try:
-        return None if words is None else as_number(words)
+        return None if words is None else measured(words)
     except ValueError:
         return None
