@@ -165,11 +165,12 @@ def calibrate(
 
 def _doubt(found: Calibration) -> str:
     """How far below the goal a store may be that was measured to reach it."""
-    best = found.recommended
+    best, goal = found.recommended, found.goal
+    measured = (("a recall", best.recall, goal.recall), ("a precision", best.precision, goal.precision))
     lowest = ", ".join(
         f"{name} of {floor(100 * share.low)} %"
-        for name, share in (("a recall", best.recall), ("a precision", best.precision))
-        if share
+        for name, share, least in measured
+        if share and share.low < least
     )
     larger = "a larger corpus" if found.sample.is_whole else "a larger --sample"
     return (

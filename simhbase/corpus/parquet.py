@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import RawIOBase
 from itertools import repeat
@@ -207,22 +207,18 @@ def _of_texts(kind: Any) -> Any:
     import pyarrow as arrow
     from pyarrow import types
 
-    if types.is_null(kind):
-        return kind
-    if types.is_dictionary(kind):
-        return _of_texts(kind.value_type)
-    if types.is_struct(kind):
-        return arrow.struct([(field.name, _of_texts(field.type)) for field in kind.fields])
-    if types.is_map(kind):
-        return arrow.map_(_of_texts(kind.key_type), _of_texts(kind.item_type))
-    if types.is_list(kind):
-        return arrow.list_(_of_texts(kind.value_type))
-    if types.is_large_list(kind):
-        return arrow.large_list(_of_texts(kind.value_type))
-    if types.is_fixed_size_list(kind):
-        return arrow.list_(_of_texts(kind.value_type), kind.list_size)
-    is_large = types.is_large_string(kind) or types.is_large_binary(kind)
-    return arrow.large_string() if is_large else arrow.string() if _is_text(kind) else kind
+    def leaf(kind: Any) -> Any:
+        if types.is_null(kind) or not _is_text(kind):
+            return kind
+        is_large = types.is_large_string(kind) or types.is_large_binary(kind)
+        return arrow.large_string() if is_large else arrow.string()
+
+    def list_of(kind: Any, values: Any) -> Any:
+        if types.is_fixed_size_list(kind):
+            return arrow.list_(values, kind.list_size)
+        return arrow.large_list(values) if types.is_large_list(kind) else arrow.list_(values)
+
+    return _remade(kind, leaf, list_of)
 
 
 def json_type(kind: Any) -> Any:
@@ -231,17 +227,32 @@ def json_type(kind: Any) -> Any:
     import pyarrow as arrow
     from pyarrow import types
 
+    def leaf(kind: Any) -> Any:
+        if types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+            return kind
+        return arrow.large_binary() if _is_text(kind) else arrow.string()
+
+    return _remade(kind, leaf, lambda _, values: arrow.large_list(values))
+
+
+def _remade(kind: Any, leaf: Callable[[Any], Any], list_of: Callable[[Any, Any], Any]) -> Any:
+    """A type with others within: leaf(type) of what holds no values of its own, list_of(type, that of its
+    values) of lists; what a dictionary stands for."""
+    import pyarrow as arrow
+    from pyarrow import types
+
+    def inner(kind: Any) -> Any:
+        return _remade(kind, leaf, list_of)
+
     if types.is_dictionary(kind):
-        return json_type(kind.value_type)
+        return inner(kind.value_type)
     if types.is_struct(kind):
-        return arrow.struct([(field.name, json_type(field.type)) for field in kind.fields])
+        return arrow.struct([(field.name, inner(field.type)) for field in kind.fields])
     if types.is_map(kind):
-        return arrow.map_(json_type(kind.key_type), json_type(kind.item_type))
+        return arrow.map_(inner(kind.key_type), inner(kind.item_type))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return arrow.large_list(json_type(kind.value_type))
-    if types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        return kind
-    return arrow.large_binary() if _is_text(kind) else arrow.string()
+        return list_of(kind, inner(kind.value_type))
+    return leaf(kind)
 
 
 def _json_value(value: Any) -> Any:

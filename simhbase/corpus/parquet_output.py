@@ -119,7 +119,8 @@ def _type_of(values: list[Any]) -> Any:
     """That of values of JSON, None where they have none in common or Parquet has none of the kind."""
     import pyarrow as arrow
 
-    if max(map(_levels, values), default=0) > MOST_LEVELS:
+    nested = (value for value in values if isinstance(value, list | dict))
+    if max(map(_levels, nested), default=0) > MOST_LEVELS:
         return None
     try:
         kind = arrow.array(values).type
@@ -200,7 +201,8 @@ def _array(values: list[Any], kind: Any) -> Any:
         values = [None if value is None else cell(value) for value in values]
         return arrow.array(values, arrow.string())
     try:
-        array = _cast(arrow.array([_with_pairs(value, kind) for value in values], json_type(kind)), kind)
+        given = [_with_pairs(value, kind) for value in values] if types.is_nested(kind) else values
+        array = _cast(arrow.array(given, json_type(kind)), kind)
     except (arrow.ArrowException, OverflowError, TypeError, ValueError):
         return None
     is_text = types.is_string(kind) or types.is_large_string(kind)
