@@ -29,14 +29,17 @@ def test_what_a_tool_prints_comes_back_and_stays_in_its_log(tmp_path):
     assert "x" in (tmp_path / "log.log").read_text()
 
 
-def test_all_tools_but_import_are_compiled_quickly_unless_it_is_said_how(tmp_path, monkeypatch):
+def test_what_does_little_is_compiled_quickly_unless_it_is_said_how(tmp_path, monkeypatch):
     found = tools(tmp_path, "import os; print(os.environ.get('JAVA_TOOL_OPTIONS'))")
-    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
-    assert found.run("loading", "log", BULK_LOAD) == "-XX:TieredStopAtLevel=1\n"
-    assert found.run("making", "log", IMPORT) == "None\n"
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx4g")
-    assert found.run("loading", "log", BULK_LOAD) == "-XX:TieredStopAtLevel=1 -Xmx4g\n"
-    assert found.run("making", "log", IMPORT) == "-Xmx4g\n"
+    for said, quickly, well in (
+        (None, "-XX:TieredStopAtLevel=1", "None"),
+        ("-Xmx4g", "-XX:TieredStopAtLevel=1 -Xmx4g", "-Xmx4g"),
+    ):
+        monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
+        if said:
+            monkeypatch.setenv("JAVA_TOOL_OPTIONS", said)
+        assert found.run("loading", "log", BULK_LOAD, does_little=True) == f"{quickly}\n"
+        assert found.run("making", "log", IMPORT) == f"{well}\n"
 
 
 def test_a_tool_that_fails_is_named_with_its_telling_lines(tmp_path):

@@ -130,7 +130,7 @@ class HFiles:
             self._note(f"the command hbase is of HBase {shown}, with which this has not been tried")
         meta, row = self._store.table("meta").name, CLOCK_ROW.decode()
         time = self._store.server_time()
-        if not self._count(meta, {"starttime": time, "range": f"{row},{row}0"}):
+        if not self._count(meta, {"starttime": time, "range": f"{row},{row}0"}, does_little=True):
             raise UsageError(
                 f"the command hbase does not find in {meta} what was written there through "
                 f"{self._store.url}: it is configured for another HBase. Give it the configuration of this "
@@ -203,7 +203,14 @@ class HFiles:
         require()
         try:
             doing = f"loading HFiles into {name}"
-            self._tools.run(doing, f"load-{files.table}", tools.BULK_LOAD, self._folder.uri(hfiles), name)
+            self._tools.run(
+                doing,
+                f"load-{files.table}",
+                tools.BULK_LOAD,
+                self._folder.uri(hfiles),
+                name,
+                does_little=True,
+            )
         except ToolFailed as error:
             return str(error)
         if files.rows > LOOKED_FOR and self._count_of(files) == files.rows:
@@ -215,7 +222,7 @@ class HFiles:
         """How many rows of the table have cells of their time."""
         return self._count(self._name(files.table), {"starttime": files.time, "endtime": files.time + 1})
 
-    def _count(self, name: str, options: Mapping[str, object]) -> int:
+    def _count(self, name: str, options: Mapping[str, object], *, does_little: bool = False) -> int:
         """How many rows of a table the tool counts with these options."""
         counted = self._tools.run(
             f"counting the rows of {name}",
@@ -224,6 +231,7 @@ class HFiles:
             *self._job_options(),
             name,
             *(f"--{option}={value}" for option, value in options.items()),
+            does_little=does_little,
         )
         found = re.findall(r"^\s*ROWS=(\d+)", counted, re.MULTILINE)
         return int(found[-1]) if found else 0  # a counter that was not counted up is not shown
