@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -43,7 +43,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """The answer to one query.
+    """The answer to one query: a sized container of its matches, so false where nothing is near.
 
     `fingerprint` is None where the text had too few features; `reason` then says why. `truncated`
     is true where a drawer or a fingerprint's documents held more than the limits allowed to read.
@@ -54,6 +54,15 @@ class Lookup:
     truncated: bool = False
     reason: str | None = None
 
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    def __iter__(self) -> Iterator[Match]:
+        return iter(self.matches)
+
+    def __contains__(self, match: object) -> bool:
+        return match in self.matches
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -63,6 +72,7 @@ class Claim:
     "rejected", the text has too few features, or the id cannot be stored; "conflict", the id is stored with
     another text; "undecided", the time was up: nothing is stored, and the same claim may be made again.
     `reason` says more of the last three. `fingerprint` is None where the text had too few features.
+    True in a condition if accepted.
     """
 
     id: str
@@ -75,6 +85,9 @@ class Claim:
     def accepted(self) -> bool:
         """Whether the document is stored."""
         return self.outcome == "accepted"
+
+    def __bool__(self) -> bool:
+        return self.accepted
 
 
 @dataclass(frozen=True, slots=True)

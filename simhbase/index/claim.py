@@ -600,4 +600,6 @@ def _in_order(
     values: list[int] = fingerprints.values.tolist()
     for document, value in zip(ids, values, strict=True):
         answer = by_id.pop(document, None)
-        yield answer or Claim(document, "rejected", value, reason=next(refused).reason)
+        if answer is None:
+            answer = Claim(document, "rejected", value, reason=next(refused).reason)
+        yield answer
