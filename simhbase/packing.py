@@ -6,12 +6,13 @@ import bz2
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from typing import Any
+from os import SEEK_CUR
+from tempfile import SpooledTemporaryFile, gettempdir
+from typing import Any, BinaryIO
 
 from zstandard import ZstdDecompressor, ZstdError
 
@@ -27,6 +28,9 @@ GZIP_STEP = 1 << 11  # unpacks to 2 MiB at most
 ZSTD_STEP = 1 << 8  # unpacks to 8 MiB at most
 BOUNDED_STEP = 1 << 14  # of those that bound what they give; what is behind a short stream is copied
 BOUND = 1 << 20
+PLAIN_STEP = 1 << 20
+PADDING_STEP = 1 << 12
+HELD_BYTES = 4 << 20  # of a member that is given when its checksum was read; a larger one is unpacked twice
 
 _SIGNATURES = re.compile(
     rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18)"  # a frame or a skippable one
@@ -78,55 +82,179 @@ def packer_of(head: bytes) -> str | None:
     return found and found.lastgroup
 
 
-def unpacked(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of blocks of packed or plain bytes, told apart by the first of them.
+class Rereadable:
+    """A file that is read from its beginning to its end, in which one can go back to the last `mark`.
 
-    Raises Unreadable, after all that came before it, where the data is damaged or ends early.
+    Of a pipe, what was read since the mark is kept: a little in memory, more in the folder for temporary
+    files. `read` raises Unreadable.
     """
-    head, rest = peek(blocks, SIGNATURE_BYTES)
-    content = chain([head], rest)
-    packer = packer_of(head)
-    return content if packer is None else _unpacked(packer, content)
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        # `read` alone waits until a pipe has so much.
+        self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+
+    @staticmethod
+    def of(file: BinaryIO) -> Rereadable:
+        """The same file, whether it can be sought in or not."""
+        return Rereadable(file) if file.seekable() else _Pipe(file)
+
+    def read(self, size: int) -> bytes:
+        """Some of the next bytes, at most `size`; none at the end."""
+        try:
+            return self._read(size)
+        except OSError as error:
+            raise Unreadable(f"it cannot be read further: {error.strerror}") from error
+
+    def tell(self) -> int:
+        """The position of the next byte."""
+        return self._file.tell()
+
+    def mark(self) -> None:
+        """From here on, bytes can be read again."""
+
+    def unmark(self) -> None:
+        """No byte behind this place will be read again."""
+
+    def back_to(self, position: int) -> None:
+        """Reads on from an earlier position, which is not before the mark."""
+        self._file.seek(position)
+
+    def close(self) -> None:
+        """Forgets what is kept. The file stays open."""
 
 
-def peek(blocks: Iterable[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
-    """At least the first `size` bytes, if there are so many, and the blocks that follow."""
-    rest = iter(blocks)
-    head = b""
-    while len(head) < size and (block := next(rest, b"")):
+class _Pipe(Rereadable):
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self._kept = SpooledTemporaryFile[bytes](HELD_BYTES)
+        self._start = 0  # position of the first byte that is kept
+        self._position = self._end = 0  # of the next byte, and of the next one of the pipe
+        self._is_marked = True
+
+    def read(self, size: int) -> bytes:
+        if self._position == self._end:
+            data = super().read(PLAIN_STEP)
+            self._end += len(data)
+            if not self._is_marked:
+                self._position = self._start = self._end
+                return data
+            self._keep(data)
+        data = self._kept.read(size)
+        self._position += len(data)
+        return data
+
+    def _keep(self, data: bytes) -> None:
+        try:
+            self._kept.write(data)
+            self._kept.seek(-len(data), SEEK_CUR)
+        except OSError as error:
+            raise Unreadable(
+                f"its packed data cannot be put aside in {gettempdir()} until its checksum is read: "
+                f"{error.strerror}. TMPDIR names another folder; or unpack it before"
+            ) from error
+
+    def tell(self) -> int:
+        return self._position
+
+    def mark(self) -> None:
+        self._is_marked = True
+        if self._position == self._end or self._position - self._start > HELD_BYTES:
+            self._forget()
+
+    def unmark(self) -> None:
+        self._is_marked = False
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drops what is before the position."""
+        rest = self._kept.read()
+        self._kept.seek(0)
+        self._kept.truncate()
+        self._kept.write(rest)
+        self._kept.seek(0)
+        self._start = self._position
+
+    def back_to(self, position: int) -> None:
+        self._kept.seek(position - self._start)
+        self._position = position
+
+    def close(self) -> None:
+        self._kept.close()
+
+
+def peek(file: Rereadable, size: int) -> bytes:
+    """The next `size` bytes, fewer at the end, which are read again."""
+    begin, head = file.tell(), b""
+    while len(head) < size and (block := file.read(size - len(head))):
         head += block
-    return head, rest
+    file.back_to(begin)
+    return head
 
 
-def _unpacked(name: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of all members, one after the other."""
-    packer = _PACKERS[name]
+def unpacked(file: Rereadable) -> Iterator[bytes]:
+    """The content of a file, packed or plain as its first bytes say.
+
+    Nothing of a member (gzip), frame (zstd) or stream (bzip2, xz) is given before all of it was unpacked and
+    its checksum was right. Raises Unreadable, after all that came before it, where the data is damaged or
+    ends early. What was packed without a checksum (zstd can, xz with --check=none) is only known to unpack.
+    """
+    name = packer_of(peek(file, SIGNATURE_BYTES))
+    return _plain(file) if name is None else _unpacked(name, file)
+
+
+def _plain(file: Rereadable) -> Iterator[bytes]:
+    file.unmark()
+    return iter(partial(file.read, PLAIN_STEP), b"")
+
+
+def _unpacked(name: str, file: Rereadable) -> Iterator[bytes]:
+    while _has_member(file):
+        file.mark()
+        begin, held, size = file.tell(), list[bytes](), 0
+        for block in _member(name, file):
+            size += len(block)
+            if size <= HELD_BYTES:
+                held.append(block)
+        if size <= HELD_BYTES:
+            yield from held
+        else:
+            held.clear()
+            file.back_to(begin)
+            yield from _member(name, file)
+
+
+def _has_member(file: Rereadable) -> bool:
+    """Whether there is more than padding: zeros, to the size of a tape's block."""
+    while block := file.read(PADDING_STEP):
+        if rest := block.lstrip(b"\0"):
+            file.back_to(file.tell() - len(rest))
+            return True
+        file.mark()
+    return False
+
+
+def _member(name: str, file: Rereadable) -> Iterator[bytes]:
+    packer, begin = _PACKERS[name], file.tell()
     decompressor = packer.new()
-    in_member = False
-    for piece in _pieces(blocks, packer.step):
-        # Between members, zeros are padding to the size of a tape's block.
-        while piece := piece if in_member else piece.lstrip(b"\0"):
-            with _failing_clearly(name):
-                yield from filter(None, packer.unpack(decompressor, piece))
-            in_member = not decompressor.eof
-            piece = decompressor.unused_data
-            if not in_member:
-                decompressor = packer.new()
-    if in_member:
-        raise Unreadable(f"its {name} data ends in the middle: the file was cut short")
+    while not decompressor.eof:
+        if not (piece := file.read(packer.step)):
+            raise Unreadable(
+                f"its {name} data ends in the middle: the file was cut short. Nothing from byte {begin:,} "
+                "on is read, as it cannot be checked"
+            )
+        with _failing_clearly(name, begin):
+            yield from filter(None, packer.unpack(decompressor, piece))
+    file.back_to(file.tell() - len(decompressor.unused_data))
 
 
 @contextmanager
-def _failing_clearly(name: str) -> Iterator[None]:
+def _failing_clearly(name: str, begin: int) -> Iterator[None]:
     try:
         yield
     except (zlib.error, ZstdError, lzma.LZMAError, OSError) as error:  # OSError: of bz2
         greedy = "memory" in str(error).lower()
         problem = "takes more memory to unpack than is allowed" if greedy else "is damaged"
-        raise Unreadable(f"its {name} data {problem} ({error})") from error
-
-
-def _pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    for block in blocks:
-        for start in range(0, len(block), size):
-            yield block[start : start + size]
+        raise Unreadable(
+            f"its {name} data {problem} ({error}). Nothing from byte {begin:,} on is read"
+        ) from error

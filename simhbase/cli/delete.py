@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime
-from functools import partial
 from itertools import chain, islice
 from typing import BinaryIO
 
@@ -16,12 +15,11 @@ import orjson
 from simhbase.cli.options import converted, moment, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.cli.progress import progress
-from simhbase.corpus.sources import READ_BYTES
 from simhbase.corpus.streams import split_lines, unpacked_text
 from simhbase.errors import BadInput, UsageError
 from simhbase.index import open_index
 from simhbase.interrupt import interrupt_put_off
-from simhbase.packing import Unreadable
+from simhbase.packing import Rereadable, Unreadable
 
 BATCH = 4096  # documents removed at once
 NAMED = 10  # ids that are not stored
@@ -94,17 +92,18 @@ def _lines(file: BinaryIO | None) -> Iterator[str]:
     if file is None:
         return
     name = getattr(file, "name", "standard input")
-    blocks = iter(partial(getattr(file, "read1", file.read), READ_BYTES), b"")
     try:
-        for number, line in enumerate(split_lines(unpacked_text(blocks), sys.maxsize), 1):
-            assert isinstance(line, bytes)  # none is too long
-            try:
-                document = line.rstrip(b"\r").decode()
-            except UnicodeDecodeError as error:
-                where = f"--ids-file {name}, line {number}"
-                raise BadInput(f"{where}: not UTF-8 at byte {error.start + 1}") from error
-            if document:
-                yield _id_of(document, f"--ids-file {name}, line {number}")
+        with closing(Rereadable.of(file)) as rereadable:
+            lines = split_lines(unpacked_text(rereadable), sys.maxsize)
+            for number, line in enumerate(lines, 1):
+                assert isinstance(line, bytes)  # none is too long
+                try:
+                    document = line.rstrip(b"\r").decode()
+                except UnicodeDecodeError as error:
+                    where = f"--ids-file {name}, line {number}"
+                    raise BadInput(f"{where}: not UTF-8 at byte {error.start + 1}") from error
+                if document:
+                    yield _id_of(document, f"--ids-file {name}, line {number}")
     except Unreadable as error:
         raise BadInput(f"--ids-file {name}: {error}") from error
 

@@ -7,15 +7,12 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from simhbase.corpus.fields import listed
 from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, cell, parsed_line, part_of, plain_target
 from simhbase.corpus.streams import split_lines
 from simhbase.errors import BadInput
-from simhbase.packing import unpacked
-
-_READ_BYTES = 1 << 16
+from simhbase.packing import Rereadable, unpacked
 
 
 class CsvFile(OutputFile):
@@ -66,15 +63,8 @@ def _header(path: Path, delimiter: str, keep: Kept) -> list[str] | None:
     if target is None or not keep.size:
         return None
     with part_of(target).open("rb") as file:
-        lines = split_lines(unpacked(_blocks(file, keep.size)), sys.maxsize)
+        lines = split_lines(unpacked(Rereadable(file)), sys.maxsize)
         rows = csv.reader(
             (line.decode() + "\n" for line in lines if isinstance(line, bytes)), delimiter=delimiter
         )
         return next(rows, None)
-
-
-def _blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """The beginning of a file."""
-    while size and (block := file.read(min(size, _READ_BYTES))):
-        size -= len(block)
-        yield block

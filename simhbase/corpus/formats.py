@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
@@ -25,7 +25,7 @@ from simhbase.corpus.rows import distinct_names, readable, whole_row
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
 from simhbase.corpus.warc import warc_records
 from simhbase.errors import BadInput
-from simhbase.packing import SUFFIXES, Unreadable
+from simhbase.packing import SUFFIXES, Rereadable, Unreadable
 
 _BY_EXTENSION: dict[str, Format] = {
     ".jsonl": "jsonl",
@@ -61,13 +61,12 @@ def plain_name(name: str) -> str:
 
 
 def raw_records(
-    source: Source, blocks: Iterable[bytes], file_format: Format, options: InputOptions
+    source: Source, file: Rereadable, file_format: Format, options: InputOptions
 ) -> Iterator[Raw | Reject]:
-    """All records of a source, given its bytes; where it breaks off, one reject at the end."""
-    # Data that something has unpacked on its way often keeps its name, and is as good.
-    packed_by_name = PurePath(source.name).suffix.lower() in SUFFIXES
-    blocks = _begun(blocks) if packed_by_name else blocks
-    content = unpacked_text(blocks, plain=b"{" if packed_by_name and file_format == "jsonl" else b"")
+    """All records of a source, given its file; where it breaks off, one reject at the end."""
+    is_named_packed = PurePath(source.name).suffix.lower() in SUFFIXES
+    plain = b"{" if file_format == "jsonl" else b""
+    content = unpacked_text(file, is_named_packed=is_named_packed, plain=plain)
     # A page says its own encoding, whatever is said of other files.
     content = wide_to_utf8(content, "auto" if file_format == "html" else options.encoding)
     lines = _Lines(split_lines(content, options.max_record_bytes))
@@ -96,16 +95,6 @@ def raw_records(
             yield Reject(source.name, lines.number + 1, None, str(error))
         else:
             yield SourceReject(source.name, None, None, str(error))
-
-
-def _begun(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The blocks of a packed file, which has some even where nothing is packed in it."""
-    rest = iter(blocks)
-    for first in islice(rest, 1):
-        yield first
-        yield from rest
-        return
-    raise Unreadable("it is empty, which no packed file is: it was cut short")
 
 
 class _Lines:

@@ -197,7 +197,7 @@ class _Gzip(_Compressor):
 
 class _Zstd(_Compressor):
     def __init__(self) -> None:
-        self._compressor = ZstdCompressor().compressobj()
+        self._compressor = ZstdCompressor(write_checksum=True).compressobj()
 
     def compress(self, data: bytes) -> bytes:
         return self._compressor.compress(data)

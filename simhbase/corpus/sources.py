@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,10 +16,9 @@ from simhbase.corpus.parquet import MAGIC, column_types, parquet_records
 from simhbase.corpus.paths import Found, LeftOut, expand, local_path, printable
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
-from simhbase.packing import Unreadable
+from simhbase.packing import Rereadable
 
 STDIN = "-"
-READ_BYTES = 1 << 20
 CHUNK_RECORDS = 512
 CHUNK_BYTES = 1 << 20
 
@@ -118,7 +117,12 @@ class Sources:
 
     def _records(self, found: Found, file: BinaryIO) -> Iterator[Raw | Reject]:
         file_format = self._options.format or format_of(found.source.name) or "jsonl"
-        return raw_records(found.source, self._blocks(file), file_format, self._options)
+        begin = self.consumed_bytes
+        with closing(Rereadable.of(file)) as rereadable:
+            for item in raw_records(found.source, rereadable, file_format, self._options):
+                self.consumed_bytes = begin + rereadable.tell()
+                yield item
+            self.consumed_bytes = begin + rereadable.tell()
 
     def _rows(self, found: Found, file: BinaryIO) -> Iterator[Raw | Reject]:
         """Those of a Parquet file, of which only some columns are read."""
@@ -126,15 +130,6 @@ class Sources:
         yield from parquet_records(found.source, _Counted(file, self), self._options)
         if size is not None:
             self.consumed_bytes = begin + size
-
-    def _blocks(self, file: BinaryIO) -> Iterator[bytes]:
-        read_what_is_there = getattr(file, "read1", file.read)  # read alone waits until a pipe fills it
-        try:
-            while block := read_what_is_there(READ_BYTES):
-                self.consumed_bytes += len(block)
-                yield block
-        except OSError as error:
-            raise Unreadable(f"it cannot be read further: {error.strerror}") from error
 
 
 class _Counted(io.RawIOBase):

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from itertools import chain
 
 from simhbase.corpus.parquet import MAGIC
-from simhbase.packing import PACKERS, SIGNATURE_BYTES, Unreadable, packer_of, peek, unpacked
+from simhbase.packing import PACKERS, SIGNATURE_BYTES, Rereadable, Unreadable, packer_of, peek, unpacked
 
 BOM = b"\xef\xbb\xbf"
 _ZIP = b"PK\x03\x04"
 _WIDE = re.compile(rb"(?P<utf_32>\xff\xfe\0\0|\0\0\xfe\xff)|(?P<utf_16>\xff\xfe|\xfe\xff)")  # their marks
 _WIDE_MARK_BYTES = 4
+_PLAIN_BYTES = 4096  # looked at, to see whether it is text
+_BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # no text has such, packed data soon does
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +26,26 @@ class TooLong:
     bytes: int
 
 
-def unpacked_text(blocks: Iterable[bytes], plain: bytes = b"") -> Iterator[bytes]:
-    """What is in blocks of packed or plain bytes, without a UTF-8 byte order mark.
+def unpacked_text(file: Rereadable, *, is_named_packed: bool = False, plain: bytes = b"") -> Iterator[bytes]:
+    """What is in a packed or plain file, without a UTF-8 byte order mark.
 
-    plain: what plain bytes begin with, behind white space. Raises Unreadable where they do not, and,
-    after all that came before it, where the data is damaged or ends early.
+    is_named_packed: its name says that it is packed; plain: what it begins with, behind white space, if it
+    is not. Raises Unreadable where it is neither, and, after all that came before it, where the data is
+    damaged or ends early.
     """
-    head, rest = peek(blocks, SIGNATURE_BYTES)
+    head = peek(file, _PLAIN_BYTES if is_named_packed else SIGNATURE_BYTES)  # a pipe may be slow
+    if not head and is_named_packed:
+        raise Unreadable("it is empty, which no packed file is: it was cut short")
     if head.startswith(_ZIP):
         raise Unreadable(f"it is packed with zip: unpack it first ({PACKERS} need not be)")
-    begins_right = head.removeprefix(BOM).lstrip().startswith(plain)
-    if head.strip() and not packer_of(head) and not begins_right:
+    is_wide = _WIDE.match(head) is not None
+    # Data that something has unpacked on its way often keeps its name, and is as good.
+    is_plain = head.removeprefix(BOM).lstrip().startswith(plain) and (is_wide or not _BINARY.search(head))
+    if is_named_packed and head.strip() and not packer_of(head[:SIGNATURE_BYTES]) and not is_plain:
         raise Unreadable(
             f"it is not packed with {PACKERS}, as its name says, nor can it be read without unpacking"
         )
-    head, rest = peek(unpacked(chain([head], rest)), max(len(BOM), len(MAGIC)))
+    head, rest = first_bytes(unpacked(file), max(len(BOM), len(MAGIC)))
     if head.startswith(MAGIC):
         raise Unreadable(
             "it is a Parquet file, which is read from its end: name it as a file of its own, neither packed "
@@ -48,12 +55,21 @@ def unpacked_text(blocks: Iterable[bytes], plain: bytes = b"") -> Iterator[bytes
     yield from rest
 
 
+def first_bytes(blocks: Iterable[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
+    """At least the first `size` bytes, if there are so many, and the blocks that follow."""
+    rest = iter(blocks)
+    head = b""
+    while len(head) < size and (block := next(rest, b"")):
+        head += block
+    return head, rest
+
+
 def wide_to_utf8(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     """The content; that of UTF-16 and UTF-32 with a byte order mark as UTF-8 where the encoding is auto.
 
     Raises Unreadable where it is UTF-8 that is expected, and where what follows the mark is damaged.
     """
-    head, rest = peek(blocks, _WIDE_MARK_BYTES)
+    head, rest = first_bytes(blocks, _WIDE_MARK_BYTES)
     content = chain([head], rest)
     automatic = encoding == "auto"
     found = _WIDE.match(head) if automatic or codecs.lookup(encoding).name == "utf-8" else None

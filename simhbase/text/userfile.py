@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 
 from simhbase.errors import BadInput
-from simhbase.packing import Unreadable, unpacked
+from simhbase.packing import Rereadable, Unreadable, unpacked
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def read_utf8(path: Path, kind: str) -> bytes:
     """What is in a file of UTF-8, of a kind that messages name: plain, or packed, as its first bytes
     say. Raises BadInput."""
     try:
-        content = b"".join(unpacked([path.read_bytes()]))
+        content = b"".join(unpacked(Rereadable(BytesIO(path.read_bytes()))))
         content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"the {kind} {path} is not UTF-8 at byte {error.start}") from error

@@ -5,20 +5,24 @@ import csv
 import gzip
 import io
 import lzma
-from itertools import chain, pairwise
+from collections import deque
+from collections.abc import Callable
+from contextlib import closing
+from itertools import accumulate, chain, pairwise
+from pathlib import Path
 
 import orjson
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.record import InputOptions, Record, Reject
+from simhbase.corpus.record import Format, InputOptions, Record, Reject
 from simhbase.corpus.seen_ids import Place, SeenIds
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text
-from simhbase.packing import SIGNATURE_BYTES, Unreadable
+from simhbase.packing import SIGNATURE_BYTES, Rereadable, Unreadable
 
 some_lines = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), max_size=12)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(
@@ -55,21 +59,152 @@ def test_unpacking_does_not_depend_on_where_blocks_and_members_end(pack, members
     members = [b"plain, or packed", *members]
     content = b"".join(members)
     packed = b"".join(map(pack, members))
-    assert b"".join(unpacked_text(in_blocks(packed, cuts))) == content
+    for file in (io.BytesIO(packed), Pipe(in_blocks(packed, cuts))):
+        with closing(Rereadable.of(file)) as rereadable:
+            assert b"".join(unpacked_text(rereadable)) == content
+
+
+class Pipe(io.RawIOBase):
+    """Cannot be sought in, and gives a block at a time."""
+
+    def __init__(self, blocks: list[bytes]) -> None:
+        self._blocks = deque(blocks)
+
+    def read1(self, size: int) -> bytes:
+        if not self._blocks:
+            return b""
+        block = self._blocks.popleft()
+        if len(block) > size:
+            self._blocks.appendleft(block[size:])
+        return block[:size]
 
 
 @pytest.mark.parametrize("pack", PACKS)
 @given(data=st.data())
-def test_a_packed_file_cut_anywhere_gives_a_beginning_and_says_so(pack, data):
+def test_of_a_packed_file_cut_anywhere_whole_members_are_given(pack, data):
     # Parquet that is packed is refused by another message.
-    content = data.draw(st.binary(min_size=1, max_size=300).filter(lambda drawn: drawn[:4] != b"PAR1"))
-    packed = pack(content)
+    first, cut = (
+        data.draw(st.binary(min_size=4, max_size=300).filter(lambda drawn: drawn[:4] != b"PAR1"))
+        for _ in range(2)
+    )
+    packed = pack(cut)
     kept = packed[: data.draw(st.integers(min(SIGNATURE_BYTES, len(packed) - 1), len(packed) - 1))]
     received = b""
     with pytest.raises(Unreadable, match="ends in the middle"):  # noqa: PT012  # what comes before counts
-        for block in unpacked_text([kept]):
+        for block in unpacked_text(Rereadable(io.BytesIO(pack(first) + kept))):
             received += block
-    assert content.removeprefix(b"\xef\xbb\xbf").startswith(received)
+    assert received == first.removeprefix(b"\xef\xbb\xbf")
+
+
+WITH_CHECKSUM = {
+    "gz": gzip.compress,
+    "zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+}
+WORDS = ["the", "council", "has", "opened", "another", "bridge", "over", "this", "river"]
+sentences = st.lists(st.sampled_from(WORDS), min_size=3, max_size=40).map(" ".join)
+
+
+Content = Callable[[list[str]], list[bytes]]
+
+
+def jsonl_file(texts: list[str]) -> list[bytes]:
+    return [orjson.dumps({"id": f"d{n}", "text": text}) + b"\n" for n, text in enumerate(texts)]
+
+
+def csv_file(texts: list[str]) -> list[bytes]:
+    return [b"id,text\r\n", *(f'd{n},"{text}\n{text}"\r\n'.encode() for n, text in enumerate(texts))]
+
+
+def lines_file(texts: list[str]) -> list[bytes]:
+    return [text.encode() + b"\n" for text in texts]
+
+
+def text_file(texts: list[str]) -> list[bytes]:
+    return ["\n".join(texts).encode()]
+
+
+def warc_file(texts: list[str]) -> list[bytes]:
+    return [warc_record(f"https://example.org/{n}", text) for n, text in enumerate(texts)]
+
+
+FORMATS: dict[Content, Format] = {
+    jsonl_file: "jsonl",
+    csv_file: "csv",
+    lines_file: "lines",
+    text_file: "text",
+    warc_file: "warc",
+}
+
+
+def warc_record(address: str, text: str) -> bytes:
+    head = f"WARC/1.1\r\nWARC-Type: resource\r\nWARC-Target-URI: {address}\r\nContent-Type: text/plain\r\n"
+    return f"{head}Content-Length: {len(text)}\r\n\r\n{text}\r\n\r\n".encode()
+
+
+def came_of_damage(data: st.DataObject, path: Path, content: Content, packer: str, *, piped: bool) -> None:
+    """Asserts that of damaged input only records come out that went in, and a reject where some do not."""
+    pieces = content(data.draw(st.lists(sentences, min_size=1, max_size=30)))
+    count = data.draw(st.integers(1, 4))
+    cuts = [number * len(pieces) // count for number in range(count + 1)]
+    members = [WITH_CHECKSUM[packer](b"".join(pieces[a:b])) for a, b in pairwise(cuts)]
+    good = b"".join(members)
+    # What comes through a pipe has no name: its first bytes alone say that it is packed.
+    at = data.draw(st.integers(SIGNATURE_BYTES if piped else 0, len(good) - 1))
+    damage = data.draw(
+        st.one_of(st.binary(min_size=1, max_size=6), st.text("abc ", min_size=1).map(str.encode))
+    )
+    bad = (good[:at] + damage + good[at + len(damage) :])[: len(good)]
+    encoding = data.draw(st.sampled_from(["utf-8", "auto"]))
+    options = InputOptions(format=FORMATS[content], encoding=encoding)
+
+    went_in, none = items_of(path, good, options, piped=piped)
+    assert not none
+    came_out, rejects = items_of(path, bad, options, piped=piped)
+    assert came_out == went_in[: len(came_out)]
+    if came_out != went_in:  # a header has bytes that mean nothing for the content
+        assert {each.source for each in rejects} == {"stdin" if piped else str(path)}
+    ends = list(accumulate(map(len, members)))
+    undamaged = good[: max((end for end in ends if end <= at), default=0)]
+    if undamaged and content is not text_file:  # which is one record
+        assert len(came_out) >= len(items_of(path, undamaged, options, piped=piped)[0])
+
+
+def items_of(
+    path: Path, data: bytes, options: InputOptions, *, piped: bool
+) -> tuple[list[Record], list[Reject]]:
+    path.write_bytes(data)
+    sources = Sources(["-"], options, Pipe([data])) if piped else Sources([str(path)], options)
+    items = list(chain.from_iterable(map(Parser(options).parse, sources.chunks())))
+    rejects = [item for item in items if isinstance(item, Reject)]
+    return [item for item in items if isinstance(item, Record)], rejects
+
+
+packed_input = {
+    "data": st.data(),
+    "content": st.sampled_from(list(FORMATS)),
+    "packer": st.sampled_from(list(WITH_CHECKSUM)),
+    "piped": st.booleans(),
+}
+in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@settings(in_one_folder, max_examples=300)
+@given(**packed_input)
+def test_of_damaged_packed_input_no_record_comes_out_that_did_not_go_in(
+    tmp_path, data, content, packer, piped
+):
+    came_of_damage(data, tmp_path / f"x.{packer}", content, packer, piped=piped)
+
+
+@pytest.mark.full
+@settings(in_one_folder, max_examples=20_000)
+@given(**packed_input)
+def test_of_no_damaged_packed_input_a_record_comes_out_that_did_not_go_in(
+    tmp_path, data, content, packer, piped
+):
+    came_of_damage(data, tmp_path / f"x.{packer}", content, packer, piped=piped)
 
 
 @given(st.lists(st.tuples(texts.filter(bool), texts), max_size=8))

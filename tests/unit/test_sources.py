@@ -491,6 +491,11 @@ PACKERS = pytest.mark.parametrize("pack", PACKS.values(), ids=["gzip", "zstd", "
 PACKERS_BY_NAME = pytest.mark.parametrize(("suffix", "pack"), PACKS.items(), ids=PACKS)
 
 
+class Pipe(io.BytesIO):
+    def seekable(self):
+        return False
+
+
 class TestPackedFiles:
     @PACKERS
     @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.json.zst", "x.bin", "x"])
@@ -535,15 +540,26 @@ class TestPackedFiles:
         assert texts(read(write(tmp_path / "x.jsonl", data))) == [("a", "first")]
 
     @PACKERS
-    def test_what_comes_before_the_cut_of_a_file_is_kept(self, tmp_path, pack):
-        rows = [{"id": i, "text": os.urandom(500).hex()} for i in range(2000)]
-        data = pack(json_lines(*rows))
-        path = write(tmp_path / "x.jsonl", data[: len(data) // 2])
+    def test_of_a_file_that_was_cut_short_only_what_can_be_checked_is_kept(self, tmp_path, pack):
+        rows = [{"id": i, "text": os.urandom(500).hex()} for i in range(200)]
+        whole, cut = pack(json_lines(*rows[:50])), pack(json_lines(*rows[50:]))
+        path = write(tmp_path / "x.jsonl", whole + cut[: len(cut) // 2])
         *records, end = read(path)
-        assert 300 < len(records) < 1200
-        assert texts(records) == [(str(row["id"]), row["text"]) for row in rows[: len(records)]]
-        assert (end.source, end.line, end.id) == (str(path), len(records) + 1, None)
+        assert texts(records) == [(str(row["id"]), row["text"]) for row in rows[:50]]
+        assert (end.source, end.line, end.id) == (str(path), 51, None)
         assert "ends in the middle: the file was cut short" in end.reason
+        assert f"Nothing from byte {len(whole):,} on is read" in end.reason
+
+    @PACKERS
+    def test_a_member_of_more_than_is_held_is_given_when_it_was_checked(self, tmp_path, pack):
+        rows = [{"id": i, "text": f"{i} " * 10_000} for i in range(200)]
+        data = pack(json_lines(*rows))
+        assert len(texts(read(write(tmp_path / "x.jsonl", data)))) == 200
+        assert len(texts(read("-", stdin=Pipe(data)))) == 200
+        (end,) = read(write(tmp_path / "x.jsonl", data[: len(data) * 3 // 4]))
+        assert isinstance(end, SourceReject)
+        (end,) = read("-", stdin=Pipe(data[: len(data) * 3 // 4]))
+        assert isinstance(end, SourceReject)
 
     @PACKERS
     def test_what_comes_before_damage_is_kept(self, tmp_path, pack):
