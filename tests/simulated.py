@@ -30,6 +30,7 @@ from simhbase.stores.base import (
     Row,
     Size,
     Version,
+    now,
 )
 
 T = TypeVar("T")
@@ -190,6 +191,9 @@ class SimulatedStore:
 
     def ttl(self) -> None:
         return None
+
+    def now(self) -> int:
+        return now()
 
     def exclusive(self) -> AbstractContextManager[object]:
         return nullcontext()

@@ -102,7 +102,9 @@ def check(
                 return sum(size.rows for size in sizes(index.store).values()) // part.of
 
             with counting(progress, "rows", rows) as note:
-                return Checker(index.store, index.profile.index_scheme, repair, progress=note).check(part)
+                return Checker(
+                    index.store, index.profile.index_scheme, repair, clock=index.clock, progress=note
+                ).check(part)
 
         passes = list(_repeated(one_pass, MOST_PASSES if repair else 1))
     first, last = passes[0], passes[-1]

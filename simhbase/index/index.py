@@ -39,7 +39,7 @@ from simhbase.index.rows import Entry
 from simhbase.index.stats import Stats, measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.tags import Tags, required_tags, tags_of
-from simhbase.index.writer import Writer, batch_of, known, now, remove_older, writer_for
+from simhbase.index.writer import Writer, batch_of, known, remove_older, writer_for
 from simhbase.metrics import Metrics, count_by_outcome, timed
 from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected, StoredDocument
 from simhbase.profile import Profile, given_parameters, make_profile
@@ -110,13 +110,13 @@ class Index:
         access: Access = "write",
         drawer_limit: int | None = DRAWER_LIMIT,
         ids_limit: int = IDS_LIMIT,
-        clock: Callable[[], int] = now,
+        clock: Callable[[], int] | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         self.store = store
         self.profile = stored.profile
         self.access = access
-        self.clock = clock
+        self.clock = clock = clock or store.now
         self._stored = stored
         self._looked = monotonic()
         self._mute_list = MuteList(store, clock)

@@ -17,7 +17,7 @@ from simhbase.index.index import Index, open_index
 from simhbase.index.reader import listed_sketches
 from simhbase.index.stored_profile import StoredProfile, read_profile
 from simhbase.index.tables import open_like
-from simhbase.index.writer import SETTLED, Copied, Known, alive_since, batch_of, known_in, now
+from simhbase.index.writer import SETTLED, Copied, Known, alive_since, batch_of, known_in
 from simhbase.interrupt import interrupt_put_off
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
@@ -158,13 +158,12 @@ class Migration:
     source: Index
     target: Index
     delete_missing: bool = False
-    clock: Callable[[], int] = field(default=now)
     progress: Callable[[int], None] = lambda rows: None
     copied_at_once: int = COPIED_AT_ONCE
 
     def run(self) -> Done:
         """One run over all documents of the source."""
-        done, begun = Done(), self.clock()
+        done, begun = Done(), self.target.clock()
         for batch in self._batches():
             with interrupt_put_off():
                 self._carry_over(batch, done)
@@ -185,7 +184,7 @@ class Migration:
     def _carry_over(self, batch: Sequence[Row], done: Done) -> None:
         found = known_in(batch)
         done.unreadable_rows += len(batch) - len(found)
-        time = self.clock()
+        time = self.target.clock()
         here, there = (alive_since(index.store, time) for index in (self.source, self.target))
         alive = {document: each for document, each in found.items() if each.stored and each.version >= here}
         stored = {document: each for document, each in alive.items() if each.version >= there}
@@ -211,14 +210,15 @@ class Migration:
         return {document: each.entry.sketch for document, each in stored.items()}
 
     def _delete(self, deleted: Mapping[str, int], done: Done) -> None:
-        """Deletes what the source has deleted at these versions, but for what was written later."""
+        """Deletes what the source has deleted, at the same versions: with later ones, what the source adds
+        again could be older than its own deletion here."""
         cells = self.target.store.records("documents").get(list(map(rows.document_key, deleted)))
         seen = {
             document: cell.version
             for (document, version), cell in zip(deleted.items(), cells, strict=True)
             if cell is not None and cell.version < version
         }
-        done.deleted += self.target.writer.delete_seen(seen)
+        done.deleted += self.target.writer.delete_seen(seen, deleted)
 
     def _delete_missing(self, begun: int, done: Done) -> None:
         """Deletes what the target has from before a time, and the source has not."""

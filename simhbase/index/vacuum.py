@@ -67,7 +67,9 @@ def vacuum(url: str, older_than: float = GRACE, *, progress: Progress = no_progr
             return index.store.records("obsolete" if hints else "documents").approximate_size().rows
 
         with counting(progress, "rows", notes) as note:
-            removed = Vacuum(index.store, index.profile.index_scheme, older_than, progress=note).run()
+            removed = Vacuum(
+                index.store, index.profile.index_scheme, older_than, index.clock, progress=note
+            ).run()
     return VacuumReport(
         looked_at=removed.notes,
         listings=removed.listings,

@@ -15,7 +15,6 @@ that lead nowhere, and never a document without rows.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,6 +34,7 @@ from simhbase.index.tags import Tags, tags_problem
 from simhbase.interrupt import interrupt_put_off
 from simhbase.model import AddReport, Rejected
 from simhbase.stores.base import AtomicStore, Changes, Row, Store, leaves_hints
+from simhbase.stores.base import now as now
 
 DOCUMENTS_AT_ONCE = 1 << 17  # new ones of one step of an atomic store, which takes many as files
 SETTLED = 100_000  # documents that were written, from which on a store is settled
@@ -44,11 +44,6 @@ REFRESHED = 4  # an unchanged document is written anew when this part of its tim
 # all. So a version is later than the clock by a chance of so many milliseconds, or than a version that was
 # seen by a few: these add up where a document is written again and again.
 CHANCE, SMALL_CHANCE = 1_000, 8
-
-
-def now() -> int:
-    """This machine's time, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +72,9 @@ class Writer(Protocol):
     def delete(self, ids: Sequence[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""
 
-    def delete_seen(self, seen: Mapping[str, int]) -> int:
+    def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
         """Removes documents that still have the version at which they were seen, by id; returns how many.
-        What is written meanwhile stays."""
+        What is written meanwhile stays. at: the versions of these deletions in another store, by id."""
 
     def copy(
         self,
@@ -155,8 +150,8 @@ class AtomicWriter:
             deleted += sum(each.version >= alive for _, each in stored)
         return deleted
 
-    def delete_seen(self, seen: Mapping[str, int]) -> int:
-        """See Writer."""
+    def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
+        """See Writer. Nothing is left that would have a version."""
         ids, deleted = list(seen), 0
         for start in range(0, len(ids), CHANGED_AT_ONCE):
             chunk = ids[start : start + CHANGED_AT_ONCE]
@@ -296,16 +291,16 @@ class HintingWriter:
             self.store.records("documents").put(tombstones, version)
         return len(stored)
 
-    def delete_seen(self, seen: Mapping[str, int]) -> int:
-        """See Writer. What says that a document is deleted is hardly later than the document was, so that
-        whatever is written meanwhile is later still. The note for vacuum has the time of now: what is under
-        way has ended when vacuum comes to it."""
+    def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
+        """See Writer. By default a tombstone is hardly later than its document, so that whatever is written
+        meanwhile is later still. The note for vacuum has the time of now: what is under way has ended when
+        vacuum comes to it."""
         ids = list(seen)
         gone = _stored_as_seen(seen, ids, known(self.store, ids))
         self.note_obsolete(self.version(), [(document, each.entry) for document, each in gone])
         self.store.records("documents").put(
             [_tombstone(document, each) for document, each in gone],
-            [each.version + 1 + self.chance(SMALL_CHANCE) for _, each in gone],
+            [at[document] if at else each.version + 1 + self.chance(SMALL_CHANCE) for document, each in gone],
         )
         left = known(self.store, [document for document, _ in gone])
         return sum(each is None or not each.stored for each in left)
@@ -610,6 +605,6 @@ def _copied(found: Sequence[Known | None], versions: Sequence[int]) -> Copied:
     pairs = [(each, version) for each, version in zip(found, versions, strict=True) if each]
     older = [each for each, version in pairs if each.version < version]
     updated = sum(each.stored for each in older)
-    unchanged = sum(each.version == version for each, version in pairs)
+    unchanged = sum(each.stored and each.version == version for each, version in pairs)
     added = len(found) - len(pairs) + len(older) - updated
     return Copied(added, updated, unchanged, len(pairs) - len(older) - unchanged)

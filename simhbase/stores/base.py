@@ -14,6 +14,7 @@ TablesMissing, ReadOnly, StoreFailed. Every write may be repeated after a retrya
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -30,6 +31,11 @@ RECORD_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "obsolete
 ATOMIC_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")
 TTL_ROW = b"ttl"  # in meta of atomic stores: seconds as decimal digits, put when a store is created
 PART_ROWS = 1 << 18  # of one part of a read, about
+
+
+def now() -> int:
+    """This machine's time, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,10 @@ class Store(Protocol):
 
     def records(self, table: RecordTable) -> Records:
         """One of the other tables."""
+
+    def now(self) -> int:
+        """Milliseconds since 1970 by the clock that versions go by: where several machines write, the
+        servers', as far as opening for writing compared it with this machine's."""
 
     def exclusive(self) -> AbstractContextManager[object]:
         """Held around a read-then-write that threads of this process must not interleave. Where many

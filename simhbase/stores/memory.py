@@ -27,6 +27,7 @@ from simhbase.stores.base import (
     Row,
     Size,
     Version,
+    now,
 )
 
 T = TypeVar("T")
@@ -79,6 +80,10 @@ class MemoryStore:
     def ttl(self) -> int | None:
         """Seconds after which documents expire."""
         return ttl_in(self.records("meta"))
+
+    def now(self) -> int:
+        """This machine's time: nobody else writes."""
+        return now()
 
     def exclusive(self) -> AbstractContextManager[object]:
         """A re-entrant lock; every operation takes it. Raises StoreFailed after `close`."""

@@ -187,9 +187,9 @@ def test_what_has_expired_is_not_copied(index, clock):
     other = create_store("memory:")
     write_profile(other, index.profile)
     with Index(other, read_profile(other), clock=clock) as target:
-        assert Migration(index, target, clock=clock).run().copied.added == 1
+        assert Migration(index, target).run().copied.added == 1
         clock.ahead += TTL
-        done = Migration(index, target, delete_missing=True, clock=clock).run()
+        done = Migration(index, target, delete_missing=True).run()
         assert (done.copied.added, done.deleted) == (0, 1)
 
 

@@ -16,6 +16,7 @@ from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import Store, leaves_hints
 from tests.contract.conftest import kind_called
+from tests.simulated import Server, SimulatedStore
 
 PROFILE = Profile()
 HOUR = 3_600_000  # milliseconds
@@ -154,10 +155,12 @@ def test_missing_documents_are_deleted_but_for_those_written_meanwhile(source, t
     write(target, {b: 2}, now() - HOUR)
     begun = now()
     write(target, {c: 3}, begun + HOUR // 2)
-    done = Migration(source, target, delete_missing=True, clock=lambda: begun).run()
+    target.clock = lambda: begun
+    done = migrate(source, target, delete_missing=True)
     assert (done.copied.added, done.deleted, done.too_young) == (1, 1, 1)
     assert target.fingerprints([a, b, c]) == [1, None, 3]
-    done = Migration(source, target, delete_missing=True, clock=lambda: begun + HOUR).run()
+    target.clock = lambda: begun + HOUR
+    done = migrate(source, target, delete_missing=True)
     assert (done.deleted, done.too_young) == (1, 0)
     assert target.fingerprints([a, b, c]) == [1, None, None]
 
@@ -188,3 +191,28 @@ def test_each_row_gets_a_version_of_its_own(store, name):
         (b"4", 9),
     ]
     table.delete([key for key, _ in rows])
+
+
+def test_what_was_deleted_and_added_again_by_a_clock_that_was_ahead_is_copied_again():
+    """Versions of deletions are the source's: later ones would hide what the source adds next."""
+    source, target = (made(SimulatedStore(Server().ask), PROFILE) for _ in range(2))
+    ids = [f"d{number}" for number in range(50)]
+    documents = dict.fromkeys(ids, NEAR)
+    write(source, documents, now() + HOUR)
+    migrate(source, target)
+    source.delete(ids)
+    assert migrate(source, target).deleted == len(ids)
+    write(source, documents)
+    done = migrate(source, target)
+    assert done.copied == Copied(added=len(ids))
+    assert target.fingerprints(ids) == [NEAR] * len(ids)
+    assert versions(target, ids) == versions(source, ids)
+
+
+def test_only_what_is_stored_counts_as_unchanged():
+    source, target = (made(SimulatedStore(Server().ask), PROFILE) for _ in range(2))
+    write(source, {"a": NEAR}, at=10_000)
+    write(target, {"a": NEAR}, at=1)
+    (version,) = versions(source, ["a"])
+    target.writer.delete_seen({"a": versions(target, ["a"])[0]}, {"a": version})
+    assert migrate(source, target).copied == Copied(later=1)

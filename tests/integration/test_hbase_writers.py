@@ -222,10 +222,15 @@ def test_a_clock_that_differs_by_more_than_an_hour_is_refused_for_writing(url, m
     open_index(url, access="read").close()
 
 
-def test_a_clock_that_differs_by_some_seconds_is_warned_of(url, monkeypatch, caplog):
-    monkeypatch.setattr(clocks, "now", lambda: now() - 60_000)
-    open_index(url).close()
-    assert "this machine's clock is 60 s behind of HBase's: set the clocks with NTP" in caplog.text
+@pytest.mark.parametrize(("difference", "word"), [(-300_000, "behind"), (300_000, "ahead")])
+def test_versions_go_by_the_servers_clock(url, monkeypatch, caplog, difference, word):
+    monkeypatch.setattr(clocks, "now", lambda: now() + difference)
+    with open_index(url) as index:
+        assert f"this machine's clock is 300 s {word} of HBase's: set the clocks with NTP" in caplog.text
+        before = now()
+        add(index, {"a": F})
+        (cell,) = index.store.records("documents").get([document_key("a")])
+        assert before - 1000 < cell.version < now() + CHANCE + 1000
 
 
 # Checks and repairs beside writers

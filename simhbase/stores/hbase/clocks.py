@@ -1,11 +1,10 @@
-"""Opening for writing compares this machine's clock with a server's: versions are this machine's time."""
+"""Versions go by the servers' clock: opening for writing measures how far this machine's differs from it."""
 
 from __future__ import annotations
 
-import time
-
 from simhbase.errors import StoreFailed
 from simhbase.logs import logger
+from simhbase.stores.base import now as now
 from simhbase.stores.hbase.client import Client
 from simhbase.stores.hbase.connection import Connection
 from simhbase.stores.hbase.requests import Table
@@ -19,24 +18,23 @@ ROW = b"clock"
 log = logger(__name__)
 
 
-def now() -> int:
-    """This machine's time, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+def ahead(client: Client, meta: Table) -> int:
+    """Measures by how many milliseconds this machine's clock is ahead of a server's (negative: behind); 0
+    where the call took longer than they differ. Warns from some seconds on.
 
-
-def compare(client: Client, meta: Table) -> None:
-    """Raises StoreFailed where this machine's clock differs by more than an hour from a server's, and what a
-    write raises; warns where it differs by more than some seconds."""
+    Raises StoreFailed where they differ by more than an hour, and what a write raises.
+    """
     before, there, after = server_time(client, meta)
     # The call itself took some of the time between.
     difference = max(before - there, 0) + min(after - there, 0)
     if abs(difference) > MOST_MS:
         raise StoreFailed(
-            f"this machine's clock is {_words(difference)} of HBase's, and of two writes the one with the "
-            "later time counts: set the clocks with NTP, and open the store again"
+            f"this machine's clock is {_words(difference)} of HBase's, which is too much to correct: "
+            "set the clocks with NTP, and open the store again"
         )
     if abs(difference) >= WARNING_MS:
         log.warning("this machine's clock is %s of HBase's: set the clocks with NTP", _words(difference))
+    return difference
 
 
 def server_time(client: Client, meta: Table) -> tuple[int, int, int]:

@@ -56,6 +56,7 @@ class HBaseStore:
             for name, table in self._tables.items()
         }
         self._ttl: tuple[int | None] | None = None
+        self._clock_ahead = 0  # milliseconds
 
     def records(self, table: RecordTable) -> HBaseRecords:
         """One of the other tables."""
@@ -115,7 +116,12 @@ class HBaseStore:
         for table in (self._index, *self._tables.values()):
             self._client.require(table)
         if self._access == "write":
-            clocks.compare(self._client, self._tables["meta"])
+            self._clock_ahead = clocks.ahead(self._client, self._tables["meta"])
+
+    def now(self) -> int:
+        """The servers' time, as far as opening for writing compared it with this machine's: with a clock that
+        is ahead, a late copy of a call could win over what came after it."""
+        return clocks.now() - self._clock_ahead
 
     def exclusive(self) -> AbstractContextManager[object]:
         """Keeps nobody out: other processes would come in all the same."""

@@ -31,6 +31,7 @@ from simhbase.stores.base import (
     Row,
     Size,
     Version,
+    now,
 )
 from simhbase.stores.rocksdb.database import Batch, Database
 from simhbase.stores.rocksdb.follower import Follower
@@ -82,6 +83,10 @@ class RocksStore:
                 "open the store in each process (after the fork, or with multiprocessing's 'spawn')"
             )
         return database
+
+    def now(self) -> int:
+        """This machine's time: nobody else writes."""
+        return now()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
