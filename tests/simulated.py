@@ -204,6 +204,9 @@ class SimulatedStore:
     def refresh(self) -> None:
         pass
 
+    def require_writable(self) -> None:
+        pass
+
     def settle(self) -> None:
         pass
 

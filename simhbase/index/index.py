@@ -425,6 +425,12 @@ class Index:
         self._stored.require_in(self.store)
         self._looked = monotonic()
 
+    def require_ready(self) -> None:
+        """Raises what keeps the index from being read, and written where it was opened for that."""
+        self.require_own_tables()
+        if self.access == "write":
+            self.store.require_writable()
+
     def _fingerprinted(self, texts: Sequence[str]) -> Fingerprinted:
         fingerprinter = self.fingerprinter
         return timed(self.metrics, "fingerprint", len(texts), lambda: fingerprinter.fingerprint_many(texts))

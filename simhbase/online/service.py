@@ -205,8 +205,8 @@ class Service:
         return _answer(answers.Alive())
 
     async def readyz(self) -> Response:
-        """Whether the store answers, and is the one that was opened."""
-        await self._checks.run(self._index.require_own_tables)
+        """Whether the store answers, is the one that was opened, and can be written to."""
+        await self._checks.run(self._index.require_ready)
         return _answer(answers.Alive())
 
     async def numbers(self) -> Response:

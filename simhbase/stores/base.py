@@ -192,6 +192,9 @@ class Store(Protocol):
     def sync(self) -> None:
         """Returns when everything written before survives the loss of this process and machine."""
 
+    def require_writable(self) -> None:
+        """Raises StoreFailed where a write is known to fail; mends that where it can. For readiness."""
+
     def settle(self) -> None:
         """For use after a great many writes: brings them into the order in which they are read fastest. May
         be left out, and interrupted."""

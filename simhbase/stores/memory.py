@@ -112,6 +112,9 @@ class MemoryStore:
     def sync(self) -> None:
         """Does nothing: memory survives nothing."""
 
+    def require_writable(self) -> None:
+        """Does nothing: memory fails nobody."""
+
     def settle(self) -> None:
         """Does nothing."""
 

@@ -153,3 +153,47 @@ else:
         [sys.executable, "-c", program], env=environment(), capture_output=True, check=False, timeout=TIMEOUT
     )
     assert (done.stdout, done.stderr) == (b"1\n", b"")
+
+
+@pytest.mark.parametrize("access", ["write", "read"])
+def test_a_child_is_told_at_once_while_a_thread_of_its_parent_is_in_the_store(url, access):
+    program = f"""
+import os, sys, threading
+import simhbase
+from simhbase import Document
+from simhbase.errors import StoreFailed
+
+index = simhbase.open({url!r}, access={access!r})
+inside, ended = threading.Event(), threading.Event()
+
+def stay():
+    with index.store._lock:
+        inside.set()
+        ended.wait()
+
+threading.Thread(target=stay).start()
+inside.wait()
+if child := os.fork():
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    ended.set()
+else:
+    told = 0
+    for call in (
+        lambda: index.find("what is there"),
+        lambda: index.add([Document("child", "what a child adds")]),
+        lambda: index.delete(["first"]),
+        index.store.sync,
+        index.store.refresh,
+        index.require_ready,
+    ):
+        try:
+            call()
+        except simhbase.SimhbaseError:
+            told += 1
+    index.close()
+    os._exit(told)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, check=False, timeout=TIMEOUT
+    )
+    assert (done.stdout, done.stderr) == (b"6\n", b"")

@@ -2,13 +2,16 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -489,6 +492,98 @@ def test_a_full_disk_is_named_and_costs_nothing_that_was_acknowledged(small_disk
     store.close()
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     assert_everything_acknowledged_is_there(url, batches)
+
+
+def test_a_store_writes_again_once_a_full_disk_has_room(small_disk: Path) -> None:
+    url = f"rocksdb:{small_disk / 'store'}"
+    store = create_store(url)
+    batches = fill(store)
+    with pytest.raises(StoreFailed, match="Make room, then do the same again"):
+        store.require_writable()
+    assert there(store, encode(batch(batches - 1), LAYOUT)).all(), "what is stored can be read meanwhile"
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    store.require_writable()
+    store.records("documents").put([(b"more", b"room")])
+    store.sync()
+    store.close()
+    assert_everything_acknowledged_is_there(url, batches)
+
+
+def test_a_store_writes_again_after_a_refused_write_beside_threads_that_read(url: str) -> None:
+    with files_up_to(4 << 20):
+        store = create_store(url)
+        batches = fill(store)
+    expected = encode(batch(0), LAYOUT)
+    ended = threading.Event()
+
+    def read() -> int:
+        reads = 0
+        while not ended.is_set():
+            assert there(store, expected).all()
+            assert len(next(store.drawers.iterate()).keys) > 0
+            reads += 1
+        return reads
+
+    with ThreadPoolExecutor(3) as threads:
+        reading = [threads.submit(read) for _ in range(3)]
+        try:
+            for number in range(5):
+                store.records("documents").put([(b"more", b"%d" % number)])
+                store.require_writable()
+                store.database.failed = StoreFailed("tried")  # as after a failed write
+        finally:
+            ended.set()
+        assert all(each.result() for each in reading)
+    assert values(store, "documents", b"more") == [b"4"]
+    store.close()
+    assert_everything_acknowledged_is_there(url, batches)
+
+
+def replaced_by_another_store(path: Path) -> None:
+    other = path.with_name("other")
+    create_store(f"rocksdb:{other}").close()
+    path.rename(path.with_name("away"))
+    other.rename(path)
+
+
+def replaced_within_its_folder(path: Path) -> None:
+    for file in path.iterdir():
+        file.unlink()
+    create_store(f"rocksdb:{path}.other").close()
+    for file in path.with_name(path.name + ".other").iterdir():
+        file.rename(path / file.name)
+
+
+@pytest.mark.parametrize("lose", [shutil.rmtree, replaced_by_another_store, replaced_within_its_folder])
+def test_nothing_is_acknowledged_once_the_folder_was_removed_or_replaced(
+    url: str, lose: Callable[[Path], None]
+) -> None:
+    store = create_store(url)
+    store.records("documents").put([(b"first", b"1")])
+    store.require_writable()
+    lose(folder(url))
+    for write in (
+        lambda: store.records("documents").put([(b"second", b"2")]),
+        lambda: store.drawers.add(KEYS),
+        lambda: store.records("meta").increment(b"counter"),
+        store.sync,
+        store.require_writable,
+    ):
+        with pytest.raises(StoreFailed, match="removed or replaced"):
+            write()
+    store.close()
+
+
+def test_a_folder_that_came_back_is_written_again(url: str) -> None:
+    store = create_store(url)
+    folder(url).rename(folder(url).with_name("away"))
+    with pytest.raises(StoreFailed, match="removed or replaced"):
+        store.records("documents").put([(b"first", b"1")])
+    folder(url).with_name("away").rename(folder(url))
+    store.records("documents").put([(b"first", b"2")])
+    store.require_writable()
+    assert values(store, "documents", b"first") == [b"2"]
+    store.close()
 
 
 def test_a_refused_write_costs_nothing_that_was_acknowledged(url: str) -> None:

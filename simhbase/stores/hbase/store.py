@@ -137,6 +137,9 @@ class HBaseStore:
     def sync(self) -> None:
         """Does nothing: what was acknowledged is in the write-ahead logs."""
 
+    def require_writable(self) -> None:
+        """Does nothing: what fails is a call."""
+
     def settle(self) -> None:
         """Does nothing: region servers merge files when they see fit."""
 

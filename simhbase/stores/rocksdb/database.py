@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shutil
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
@@ -21,10 +23,20 @@ from rocksdict import AccessType, Checkpoint, DbClosedError, Options, Rdict, Rea
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.stores.base import PART_ROWS, Size
 from simhbase.stores.rocksdb.ingestion import Ingestion
-from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, L0_FILES, TABLES, WRITES, open_rdict
+from simhbase.stores.rocksdb.options import (
+    IN_ORDER,
+    INDEX,
+    L0_FILES,
+    TABLES,
+    WRITES,
+    database_options,
+    open_rdict,
+)
 
 _MERGED_FROM = "level0_file_num_compaction_trigger"
 _LOOKED_AT = 0.01  # seconds
+STILL_READING = 10.0  # seconds that a call of another thread may still read
+OPENING_BYTES = 16 << 20  # of a manifest, a log and the like, beside what the logs hold
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied")
 
 
@@ -43,7 +55,9 @@ class Failures:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and (type(error) is Exception or isinstance(error, (DbClosedError, OSError))):
+        if error is not None and (
+            type(error) is Exception or isinstance(error, (DbClosedError, OSError)) or _is_in_use(error)
+        ):
             raise self._ours(str(error)) from error
 
     def _ours(self, message: str) -> SimhbaseError:
@@ -73,9 +87,15 @@ class Database:
     """
 
     def __init__(self, url: str, rdict: Rdict, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
         self._reading = Failures("reading", url)
-        self.writing = Failures("writing to", url)
+        self._writing = Failures("writing to", url)
         self.process = os.getpid()
+        # After a failed write RocksDB refuses all that follow, until it is opened again.
+        self.failed: StoreFailed | None = None
+        self.closed = False
+        self._identity = _identity(folder)
         self.rdict = rdict
         self.families = {table: rdict.get_column_family(table) for table in TABLES}
         self.handles = {table: rdict.get_column_family_handle(table) for table in TABLES}
@@ -138,25 +158,54 @@ class Database:
                 del iterator
             return found
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Held around every write. What was written is acknowledged only where the store's path still leads
+        to it."""
+        try:
+            with self._writing:
+                yield
+        except StoreFailed as error:
+            self.failed = error
+            raise
+        self.require_folder()
+
+    def require_folder(self) -> None:
+        """Raises StoreFailed where the folder was removed or replaced: RocksDB would go on writing to files
+        that no name leads to."""
+        if _identity(self.folder) != self._identity:
+            raise StoreFailed(
+                f"writing to {self.url} failed: its folder was removed or replaced while it was open, so "
+                "what is written now is lost. Bring the folder back, or end this process and open the store "
+                "that is there"
+            )
+
+    def require_sound(self) -> None:
+        """Raises StoreFailed where the folder is gone, and notes a flush that failed in the background."""
+        self.require_folder()
+        if not self.closed and self.families[INDEX].property_int_value("rocksdb.background-errors"):
+            self.failed = StoreFailed(f"writing to {self.url} failed: its LOG says why")
+
     def write(self, batch: WriteBatch) -> None:
         """Writes a batch to the log."""
-        with self.writing:
+        with self.writing():
             self._ingestion.end()
             self.rdict.write(batch, WRITES)
 
     def add_files(self, index: NDArray[np.uint8], rows: Mapping[str, Mapping[bytes, bytes]]) -> None:
         """Adds many rows: see Ingestion. They are on the disk when it returns."""
-        with self.writing:
+        self.require_folder()
+        with self.writing():
             self._ingestion.add(index, rows)
 
     def end_ingestion(self) -> None:
         """Has the files that a writer has left."""
-        with self.writing:
+        with self.writing():
             self._ingestion.end()
 
     def settle(self) -> None:
         """Returns when no table has files that may hold any key."""
-        with self.writing:
+        with self.writing():
             for family in self.families.values():
                 family.set_options({_MERGED_FROM: "1"})
             try:
@@ -169,12 +218,12 @@ class Database:
     def copy_to(self, folder: Path) -> None:
         """Makes a folder with all that is stored by now, whole or not at all. Files of rows never change, so
         that hard links to them do on the same file system."""
-        with self.writing:
+        with self._writing:
             Checkpoint(self.rdict).create_checkpoint(str(folder))
 
     def sync(self) -> None:
         """Brings the log to the disk."""
-        with self.writing:
+        with self.writing():
             self.rdict.flush_wal(sync=True)
 
     def set_index_option(self, name: str, value: str) -> None:
@@ -197,14 +246,39 @@ class Database:
         """Gives the folder and its lock back, at once; does nothing in a child of the process."""
         if self.process != os.getpid():
             return
+        self.closed = True
         self.handles.clear()
+        end = time.monotonic() + STILL_READING
         for part in (*self.families.values(), self.rdict):
-            try:
-                part.close()
-            except Exception as error:
-                # Closing flushes; where that fails, the rows are in the log, for the next opening.
-                if type(error) is not Exception:
-                    raise
+            while _is_still_read(part) and time.monotonic() < end:
+                time.sleep(_LOOKED_AT)
+
+
+def _is_in_use(error: BaseException) -> bool:
+    """Whether rocksdict refuses a call beside one that another thread is in, in which one of them closes."""
+    return type(error) is RuntimeError and "borrowed" in str(error)
+
+
+def _is_still_read(part: Rdict) -> bool:
+    """Closes a part of a database. Returns whether a call of another thread is in the way."""
+    try:
+        part.close()
+    except Exception as error:
+        # Closing flushes; where that fails, the rows are in the log, for the next opening.
+        if type(error) is not Exception and not _is_in_use(error):
+            raise
+        return _is_in_use(error)
+    return False
+
+
+def _identity(folder: Path) -> tuple[int, ...]:
+    """Which folder a path leads to, and which lock file lies there; empty where there is none."""
+    try:
+        # Both: contents may be replaced within a folder, and a copy may consist of hard links.
+        there = folder.stat(), (folder / "LOCK").stat()
+    except OSError:
+        return ()
+    return tuple(number for each in there for number in (each.st_dev, each.st_ino))
 
 
 def _is_merging(family: Rdict) -> bool:
@@ -248,6 +322,28 @@ def _forget_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def reopened(database: Database) -> Database:
+    """A database in the place of one that refuses to write. That one stays open for reading where the files
+    have no room to be opened. Raises StoreFailed."""
+    database.require_folder()
+    url, path = database.url, database.folder
+    needed = OPENING_BYTES + sum(file.stat().st_size for file in path.glob("*.log"))
+    free = shutil.disk_usage(path).free
+    if not database.closed and free < needed:
+        raise StoreFailed(
+            f"{database.failed}. To be opened again it needs {needed >> 20} MiB, and {free >> 20} are free"
+        ) from database.failed
+    database.close()
+    end = time.monotonic() + STILL_READING
+    while True:
+        try:
+            return open_writer(url, path, database_options())
+        except StoreBusy:  # an iterator of another thread keeps the lock until its call ends
+            if time.monotonic() > end:
+                raise
+            time.sleep(_LOOKED_AT)
 
 
 def open_writer(url: str, path: Path, options: Options) -> Database:

@@ -33,7 +33,7 @@ from simhbase.stores.base import (
     Version,
     now,
 )
-from simhbase.stores.rocksdb.database import Batch, Database
+from simhbase.stores.rocksdb.database import Batch, Database, reopened
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, WITHIN_DRAWER
 
@@ -54,6 +54,7 @@ class RocksStore:
         self._lock = threading.RLock()
         self._database: Database | None = database
         self._follower = follower
+        self._process = os.getpid()
         self._views = 0  # counts the times at which rows begin, and end, to go: odd while they go
         self.drawers = RocksDrawers(self)
         self._records = {table: RocksRecords(self, table) for table in self.tables}
@@ -72,17 +73,26 @@ class RocksStore:
 
     @property
     def database(self) -> Database:
-        """What the tables read and write through. Raises StoreFailed after `close`, and in a process that
-        was forked from the one that opened it."""
-        database = self._database
-        if database is None:
+        """What the tables are read and written through. Raises StoreFailed after `close`, and in a process
+        that was forked from the one that opened it."""
+        self._require_own_process()
+        if self._database is None:
             raise StoreFailed(f"{self.url} was closed: open it again")
-        if database.process != os.getpid():
+        return self._database
+
+    def _require_own_process(self) -> None:
+        # Before any lock: one that another thread held at the fork is never released in the child.
+        if self._process != os.getpid():
             raise StoreFailed(
                 f"{self.url} was opened before this process was forked, and RocksDB does not survive a fork: "
                 "open the store in each process (after the fork, or with multiprocessing's 'spawn')"
             )
-        return database
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._require_own_process()
+        with self._lock:
+            yield
 
     def now(self) -> int:
         """This machine's time: nobody else writes."""
@@ -91,11 +101,32 @@ class RocksStore:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """A re-entrant lock of this process; every write takes it. What an earlier write has left is there
-        before what is read inside."""
-        with self._lock:
+        before what is read inside; after one that failed the database is opened anew."""
+        with self._locked():
             if self._follower is None:
+                if self.database.failed is not None:
+                    self._database = reopened(self.database)
                 self.database.end_ingestion()
             yield
+
+    def require_writable(self) -> None:
+        """Raises StoreFailed where a write would fail."""
+        with self._locked():
+            if self._follower is None:
+                self.database.require_sound()
+                with self.exclusive():
+                    pass
+
+    def read(self, read: Callable[[Database], T]) -> T:
+        """What is read of the database; once more where that was opened anew meanwhile."""
+        database = self.database
+        try:
+            return read(database)
+        except StoreFailed:
+            if not database.closed:
+                raise
+        with self.exclusive():
+            return read(self.database)
 
     def consistently(self, read: Callable[[], T]) -> T:
         """What `read` returns; with writers kept out where rows are being removed, and once more where some
@@ -105,7 +136,7 @@ class RocksStore:
             result = read()
             if before == self._views:
                 return result
-        with self._lock:
+        with self._locked():
             return read()
 
     @contextmanager
@@ -120,7 +151,7 @@ class RocksStore:
     def commit(self, changes: Changes) -> None:
         """Makes all changes as one batch of the log, and syncs it; or many new rows as files."""
         removes = any(changes.delete.values()) or len(changes.unindex) > 0
-        with self._lock:
+        with self.exclusive():
             if self._follower is None and not removes and changes.index.size >= FILE_ROWS * KEY_BYTES:
                 self._add_files(changes)
                 return
@@ -144,7 +175,7 @@ class RocksStore:
 
     def refresh(self) -> None:
         """Lets a reader see all that the writer has written so far; a writer sees it anyway."""
-        with self._lock:
+        with self._locked():
             if self._follower is not None and (written := self._follower.is_behind()):
                 with self._rows_go():
                     self._database = self._follower.level(self.database, written)
@@ -152,7 +183,7 @@ class RocksStore:
     def sync(self) -> None:
         """Syncs the log, which is one for all tables: 0.4 ms after a hundred documents, 1 to 4 ms after a
         thousand (ext4 on a virtual disk)."""
-        with self._lock:
+        with self.exclusive():
             if self._follower is None:
                 self.database.sync()
 
@@ -169,7 +200,10 @@ class RocksStore:
         return {}
 
     def close(self) -> None:
-        """Gives the folder back: the next writer can open it when this returns."""
+        """Gives the folder back: the next writer can open it when this returns; does nothing in a child of
+        the process."""
+        if self._process != os.getpid():
+            return
         with self._lock:
             if self._database is not None:
                 self._database.close()
@@ -201,7 +235,7 @@ class RocksDrawers:
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
         """0 for rows that exist, -1 for others."""
-        values = self._store.database.get(INDEX, to_bytes(keys))
+        values = self._store.read(lambda database: database.get(INDEX, to_bytes(keys)))
         found = np.fromiter((0 if value is not None else -1 for value in values), np.int64, len(values))
         return found.reshape(keys.shape[:-1])
 
@@ -230,7 +264,7 @@ class RocksDrawers:
             key = rows[-1] if rows else key
 
     def _keys(self, starts: Sequence[bytes], most: int) -> tuple[list[bytes], list[int], list[bool]]:
-        return self._store.database.keys(INDEX, WITHIN_DRAWER, starts, most)
+        return self._store.read(lambda database: database.keys(INDEX, WITHIN_DRAWER, starts, most))
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows in key order. Between two batches nothing is held open."""
@@ -238,12 +272,12 @@ class RocksDrawers:
             yield to_index_rows(rows)
 
     def _batch(self, start: bytes) -> list[bytes]:
-        rows, _, _ = self._store.database.keys(INDEX, IN_ORDER, [start], BATCH_ROWS)
+        rows, _, _ = self._store.read(lambda database: database.keys(INDEX, IN_ORDER, [start], BATCH_ROWS))
         return rows
 
     def approximate_size(self) -> Size:
         """RocksDB's estimates."""
-        return self._store.database.approximate_size(INDEX)
+        return self._store.read(lambda database: database.approximate_size(INDEX))
 
 
 class RocksRecords:
@@ -277,7 +311,7 @@ class RocksRecords:
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         """The cells of keys."""
-        found = self._store.database.get(self._table, keys)
+        found = self._store.read(lambda database: database.get(self._table, keys))
         return [None if stored is None else self._cell(stored) for stored in found]
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
@@ -306,7 +340,8 @@ class RocksRecords:
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         """The rows of prefixes."""
-        found = self._store.database.rows(self._table, zip(prefixes, prefixes, strict=True), limit)
+        ranges = [(prefix, prefix) for prefix in prefixes]
+        found = self._store.read(lambda database: database.rows(self._table, ranges, limit))
         return [self._cells(rows) for rows in found]
 
     def _cells(self, rows: Sequence[tuple[bytes, bytes]]) -> list[Row]:
@@ -317,7 +352,7 @@ class RocksRecords:
         return _batches(self._batch, start, stop, key=itemgetter(0))
 
     def _batch(self, start: bytes) -> list[Row]:
-        (rows,) = self._store.database.rows(self._table, [(start, b"")], BATCH_ROWS)
+        (rows,) = self._store.read(lambda database: database.rows(self._table, [(start, b"")], BATCH_ROWS))
         return self._cells(rows)
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
@@ -343,7 +378,7 @@ class RocksRecords:
 
     def approximate_size(self) -> Size:
         """RocksDB's estimates."""
-        return self._store.database.approximate_size(self._table)
+        return self._store.read(lambda database: database.approximate_size(self._table))
 
 
 def _batches(
