@@ -20,14 +20,15 @@ fingerprint can be derived again from what is stored. All of it is exact integer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.acceleration import fingerprint_loops
 from simhbase.errors import UsageError
 from simhbase.text.features import FeatureBatch
 from simhbase.text.hashing import GOLDEN, fmix32, fmix64
@@ -39,12 +40,8 @@ COUNTED = 128  # features from which on it makes no difference how many there ar
 _MOST_SLOTS = 4096
 _LEAST_BITS = 64  # of a sketch: all zero, which stands for no text, is then no text's by chance
 _CACHED = 1 << 14  # shingles hashed at once: 64 KiB, which stay in the cache
-_LARGE = 1 << 15  # shingles from which on the compiled loop is worth loading, with 128 slots: 10 ms
+_SLOTS_A_CHARACTER = 64  # of a shingle, are as much work here as a character of a text is before
 _COMPARED = 1 << 14  # sketches compared at once
-
-Minima = Callable[
-    [NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]], NDArray[np.uint32]
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +152,8 @@ def signatures(batch: FeatureBatch, slots: int = SLOTS, seed: int = 0) -> NDArra
         counts = batch.counts[present]
         shingles = np.ascontiguousarray(batch.digests.view(">u4")[:, 0], dtype=np.uint32)
         factors, terms = _permutations(slots, seed)
-        least = _loop_for(len(shingles))(shingles, np.cumsum(counts) - counts, factors, terms)
+        loops = fingerprint_loops(len(shingles) * slots // _SLOTS_A_CHARACTER)
+        least = (loops.minima if loops else minima)(shingles, np.cumsum(counts) - counts, factors, terms)
         fmix32(least)
         found[present] = least
     return found
@@ -190,21 +188,6 @@ def _chunks(starts: NDArray[np.int64], end: int) -> Iterator[tuple[slice, int, i
     bounds = [*starts[first[:-1]].tolist(), end]
     for number in range(len(first) - 1):
         yield slice(first[number], first[number + 1]), bounds[number], bounds[number + 1]
-
-
-@cache
-def _compiled() -> Minima:
-    try:
-        from simhbase.fingerprint.minhash_numba import minima as compiled
-    except (ImportError, RuntimeError):  # RuntimeError: Numba finds no folder to keep what it compiled
-        return minima
-    found: Minima = compiled
-    return found
-
-
-def _loop_for(shingles: int) -> Minima:
-    """The quicker loop for so many; loading the compiled one is worth it for many only."""
-    return _compiled() if shingles >= _LARGE or _compiled.cache_info().currsize else minima
 
 
 @lru_cache

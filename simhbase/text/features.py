@@ -22,16 +22,19 @@ import regex
 import rjieba
 from numpy.typing import NDArray
 
+from simhbase.acceleration import text_loops
 from simhbase.errors import UsageError
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.hashing import GOLDEN, fmix64
 from simhbase.text.idf import SCALE, IdfTable
 from simhbase.text.normalise import CURRENT, EVERY, SEEN, SPACES_IN_HAN, NormalForm, normalise, pieces
+from simhbase.text.saturation import saturated
 
 WEIGHTS = ("saturated", "count", "tfidf", "levels")
 BY_IDF = ("tfidf", "levels")
 LEVELS = 5
 CACHED_TOKENS = 1 << 18
+LONGEST_COMPILED = 1 << 20  # characters of a text: loops take a hundred bytes for each, and have no pieces
 
 # jieba cuts runs of U+4E00-9FD5 and yields every rarer Han character (extension A and the last
 # rows of the basic block) alone; handed such runs whole, rjieba would keep them whole.
@@ -71,15 +74,6 @@ _SHARES_OF_SINGLES = np.array(
     ],
     dtype=np.uint64,
 )
-
-
-# Where one word of a long text on a narrow subject is counted 90 to 280 times, it decides every bit, and
-# texts that have nothing else in common are near. In texts of up to some 400 words what repeats is what
-# near-duplicates share, and they lose by any saturation. docs/quality.md has both measured.
-_SATURATION = 6
-_SATURATED_FROM = 1024  # words
-_STEEPNESS = 4
-_LARGEST_COUNT = 1 << 15  # keeps products within 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,21 +150,6 @@ class FeatureOptions:
         return "mmh3_x64_128+mix64" if self.kind.startswith("words") else "mix64"
 
 
-def saturated(counts: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The weights of words that are counted so often in texts of so many words, in halves: int64 (m,) twice
-    -> int64 (m,). (Of finer ones no sum is exactly even, and a bit that is near even differs sooner.)
-
-    c K / (c + K), the saturation of BM25 (Robertson, Zaragoza: The Probabilistic Relevance Framework, 2009),
-    with K = 6 (1024 / words)^4, and never below 6. So it is the count itself in short texts, up to 6 in long
-    ones, and changes little between texts of nearly one length.
-    """
-    counts = np.minimum(counts, _LARGEST_COUNT)
-    bound = _SATURATION * _SATURATED_FROM**_STEEPNESS
-    scaled = counts * np.minimum(words, _SATURATED_FROM) ** _STEEPNESS
-    rounded: NDArray[np.int64] = (4 * counts * bound + scaled + bound) // (2 * (scaled + bound))
-    return rounded
-
-
 def tokens(text: str, form: NormalForm = CURRENT) -> list[str]:
     """The tokens of a text, in order, before any is left out."""
     words = _WORDS[form.name].findall
@@ -224,34 +203,37 @@ class Extractor:
         self.options = options
         self._bytes = bits // 8
         self._digests = _DigestCache(self._bytes, self.keeps)
+        self._words: Any = None  # of `text/compiled.py`, where there are loops
+        self._normaliser: Any = None
 
-    @cached_property
-    def extract(self) -> Callable[[Sequence[str]], FeatureBatch]:
-        """texts -> FeatureBatch, by the kind of features."""
-        by_kind, boilerplate = self._by_kind(), self.options.boilerplate
-        form = self.options.form
-        return by_kind if boilerplate is None else lambda texts: by_kind(boilerplate.strip(texts, form))
-
-    def _by_kind(self) -> Callable[[Sequence[str]], FeatureBatch]:
+    def extract(self, texts: Sequence[str]) -> FeatureBatch:
+        """The features of texts."""
+        if self.options.boilerplate is not None:
+            texts = self.options.boilerplate.strip(texts, self.options.form)
         kind, _, size = self.options.kind.partition(":")
         if size == "auto":
-            return lambda texts: _pairs_and_triples(self._bare(texts), self._bytes // 8)
+            return _pairs_and_triples(self._bare(texts), self._bytes // 8)
         if size == "1-3":
-            return lambda texts: _up_to_triples(self._bare(texts), self._bytes // 8)
+            return _up_to_triples(self._bare(texts), self._bytes // 8)
         if kind == "chars":
-            return lambda texts: _ngrams_of_bare(self._bare(texts), int(size), self._bytes // 8)
+            return _ngrams_of_bare(self._bare(texts), int(size), self._bytes // 8)
         if size:
-            return lambda texts: self._word_ngrams(texts, int(size))
-        if self.options.weights in BY_IDF or self.options.top is not None:
-            return self._weighted_words
-        return self._words if self.options.weights == "count" else self._saturated_words
+            return self._word_ngrams(texts, int(size))
+        return self._weighed_words(texts)
 
-    def _bare(self, texts: Sequence[str]) -> list[str]:
-        """Normalised texts without white space."""
+    def _bare(self, texts: Sequence[str]) -> _Bare:
         form = self.options.form
-        return [
+        if compiled := _compiled_for(texts):
+            if self._normaliser is None:
+                self._normaliser = compiled.Normaliser(form)
+            points, ends = self._normaliser(texts, bare=True)
+            return _Bare(points.view(np.uint32), np.diff(ends, prepend=0))
+        bare = [
             "".join([normalise(piece, form).replace(" ", "") for piece in pieces(text)]) for text in texts
         ]
+        encoded = "".join(bare).encode("utf-32-le", "surrogatepass")
+        lengths = np.array([len(text) for text in bare], dtype=np.int64)
+        return _Bare(np.frombuffer(encoded, dtype="<u4"), lengths)
 
     def keeps(self, token: str) -> bool:
         """Whether a token counts as a feature."""
@@ -297,11 +279,33 @@ class Extractor:
             folded[one] = min(weight, folded.get(one, weight))
         return folded
 
-    def _words(self, texts: Sequence[str]) -> FeatureBatch:
+    def _weighed_words(self, texts: Sequence[str]) -> FeatureBatch:
+        if compiled := _compiled_for(texts):
+            return self._compiled_words(compiled, texts)
+        if self.options.weights in BY_IDF or self.options.top is not None:
+            return self._weighted_words(texts)
+        if self.options.weights == "saturated":
+            return self._saturated_words(texts)
         return self._batch([self._digested(text, _bag) for text in texts])
 
+    def _compiled_words(self, compiled: Any, texts: Sequence[str]) -> FeatureBatch:
+        if self._words is None:
+            options, idf = self.options, self.options.idf
+            self._words = compiled.Words(
+                form=options.form,
+                min_length=options.min_length,
+                left_out=options.stop_words,
+                weights=options.weights,
+                known=None if idf is None else self._idf,
+                unknown=0 if idf is None else idf.median,
+                top=options.top or 0,
+                levels=LEVELS if options.weights == "levels" else 0,
+                bits=8 * self._bytes,
+            )
+        return FeatureBatch(*self._words(texts))
+
     def _saturated_words(self, texts: Sequence[str]) -> FeatureBatch:
-        batch = self._words(texts)
+        batch = self._batch([self._digested(text, _bag) for text in texts])
         features, owners, counts = _counted_features(batch)
         weights = saturated(counts, batch.counts[owners])
         # Repeated, as sums of bits are quicker than products.
@@ -319,7 +323,10 @@ class Extractor:
         return FeatureBatch(batch.digests, batch.counts, np.array(weights, dtype=np.int64))
 
     def _word_ngrams(self, texts: Sequence[str], size: int) -> FeatureBatch:
-        batch = self._batch([self._digested(text, tokens) for text in texts])
+        if compiled := _compiled_for(texts):
+            batch = self._compiled_words(compiled, texts)
+        else:
+            batch = self._batch([self._digested(text, tokens) for text in texts])
         return _ngrams(list(batch.digests.view(">u8").T), batch.counts, size, width=64)
 
     def _digested(self, text: str, cut: Callable[[str, NormalForm], list[str]]) -> bytes:
@@ -371,14 +378,31 @@ def _counted_features(
     return ordered[first], texts[first], np.diff(first, append=len(ordered))
 
 
-def _up_to_triples(bare: Sequence[str], words: int) -> FeatureBatch:
-    """Of normalised texts without white space: pairs and triples of characters, and of short texts a share of
-    the single ones, by their digests (see `_pairs_and_triples`)."""
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """Normalised texts without white space: code points, uint32, text after text, and lengths, int64 (n,)."""
+
+    points: NDArray[np.uint32]
+    lengths: NDArray[np.int64]
+
+    def __getitem__(self, chosen: NDArray[np.bool_]) -> _Bare:
+        return _Bare(self.points[np.repeat(chosen, self.lengths)], self.lengths[chosen])
+
+
+def _compiled_for(texts: Sequence[str]) -> Any:
+    """The module `text/compiled.py` if it is to be used for these texts, or None."""
+    sizes = [*map(len, texts)]
+    return text_loops(sum(sizes)) if max(sizes, default=0) <= LONGEST_COMPILED else None
+
+
+def _up_to_triples(bare: _Bare, words: int) -> FeatureBatch:
+    """Pairs and triples of characters, and of short texts a share of the single ones, by their digests (see
+    `_pairs_and_triples`)."""
     singles, pairs, triples = (_ngrams_of_bare(bare, size, words) for size in (1, 2, 3))
-    lengths = np.minimum([len(text) for text in bare], _NO_SINGLES_FROM).astype(np.int64)
-    owners = np.repeat(np.arange(len(bare)), singles.counts)
+    lengths = np.minimum(bare.lengths, _NO_SINGLES_FROM)
+    owners = np.repeat(np.arange(len(lengths)), singles.counts)
     taken = _draws(singles.digests.view(np.uint64)[:, 0]) < _SHARES_OF_SINGLES[lengths][owners]
-    counts = np.bincount(owners[taken], minlength=len(bare)).astype(np.int64)
+    counts = np.bincount(owners[taken], minlength=len(lengths)).astype(np.int64)
     return _side_by_side([FeatureBatch(singles.digests[taken], counts), pairs, triples])
 
 
@@ -390,36 +414,32 @@ def _side_by_side(batches: Sequence[FeatureBatch]) -> FeatureBatch:
     return FeatureBatch(digests[np.argsort(owners, kind="stable")], counts)
 
 
-def _ngrams_of_bare(bare: Sequence[str], size: int, words: int) -> FeatureBatch:
-    """N-grams of the characters of normalised texts without white space."""
-    counts = np.array([len(text) for text in bare], dtype=np.int64)
-    encoded = "".join(bare).encode("utf-32-le", "surrogatepass")
-    points = np.frombuffer(encoded, dtype="<u4")
-    return _ngrams([points] * words, counts, size, _CODE_POINT_BITS)
+def _ngrams_of_bare(bare: _Bare, size: int, words: int) -> FeatureBatch:
+    return _ngrams([bare.points] * words, bare.lengths, size, _CODE_POINT_BITS)
 
 
-def _pairs_and_triples(bare: Sequence[str], words: int) -> FeatureBatch:
-    """Of normalised texts without white space: pairs of characters of short texts, triples of long ones, and
-    of a text between the two a share of both that follows from its length.
+def _pairs_and_triples(bare: _Bare, words: int) -> FeatureBatch:
+    """Pairs of characters of short texts, triples of long ones, and of a text between the two a share of both
+    that follows from its length.
 
     Which ones are taken depends on their digests, so that texts of nearly one length take nearly the
     same of what they have in common (consistent sampling), and no length parts near texts.
     """
-    lengths = np.array([len(text) for text in bare], dtype=np.int64)
-    shares = _shares_of_pairs(lengths)
+    shares = _shares_of_pairs(bare.lengths)
     triples = _ngrams_of_bare(bare, 3, words)
     with_pairs = np.flatnonzero(shares)
     if not len(with_pairs):
         return triples
-    pairs = _ngrams_of_bare([bare[text] for text in with_pairs.tolist()], 2, words)
+    pairs = _ngrams_of_bare(bare[shares > 0], 2, words)
+    texts = len(bare.lengths)
     of_pairs = np.repeat(with_pairs, pairs.counts)
-    of_triples = np.repeat(np.arange(len(bare)), triples.counts)
+    of_triples = np.repeat(np.arange(texts), triples.counts)
     owners = np.concatenate([of_pairs, of_triples])
     digests = np.concatenate([pairs.digests.view(np.uint64), triples.digests.view(np.uint64)])
     is_pair = np.arange(len(owners)) < len(of_pairs)
     taken = np.flatnonzero((_draws(digests[:, 0]) < shares[owners]) == is_pair)
     taken = taken[np.argsort(owners[taken], kind="stable")]
-    counts = np.bincount(owners[taken], minlength=len(bare)).astype(np.int64)
+    counts = np.bincount(owners[taken], minlength=texts).astype(np.int64)
     return FeatureBatch(digests[taken].view(np.uint8), counts)
 
 

@@ -125,11 +125,11 @@ def _holds_unseen(text: str) -> bool:
     if text.isascii():
         return False
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    return bool(_unseen_points()[points].any())
+    return bool(unseen_points()[points].any())
 
 
 @cache
-def _unseen_points() -> NDArray[np.bool_]:
+def unseen_points() -> NDArray[np.bool_]:
     """By code point whether it is not seen."""
     table = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
     for first, last in _RANGE.findall(_UNSEEN):

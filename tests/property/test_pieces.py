@@ -12,6 +12,7 @@ from simhbase.text import normalise as texts
 from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions, document_frequencies, tokens
 from simhbase.text.idf import IdfTable
 from simhbase.text.normalise import normalise, pieces
+from tests.roads import road
 
 TABLE = IdfTable("mine", "北京 1.5\n大学 0.25\nhello 2\n".encode())
 OPTIONS = [
@@ -37,7 +38,7 @@ anything = st.text(st.characters(exclude_categories=["Cs"]))
 
 def extracted(options: FeatureOptions, bits: int, text: str, size: int) -> FeatureBatch:
     """The features of three texts, cut into pieces of a size and hashed so many windows at a time."""
-    with pytest.MonkeyPatch.context() as patch:
+    with road("plain"), pytest.MonkeyPatch.context() as patch:
         patch.setattr(texts, "PIECE", size)
         patch.setattr(features, "_WINDOWS", size)
         return Extractor(options, bits).extract([text, "", text[::-1]])

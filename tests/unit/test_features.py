@@ -12,6 +12,7 @@ from simhbase.errors import UsageError
 from simhbase.text.features import Extractor, FeatureOptions, saturated, tokens
 from simhbase.text.idf import SCALE, IdfTable, jieba_table
 from simhbase.text.normalise import normalise
+from tests.roads import ROADS, road
 
 
 def words(text: str, **options: object) -> list[tuple[str, int]]:
@@ -77,14 +78,19 @@ def test_saturated_weights_grow_with_the_count_and_fall_with_the_length():
     assert saturated(np.array([10**9]), np.array([10**9])).tolist() == [12]
 
 
+@pytest.mark.parametrize("name", ROADS)
 @pytest.mark.parametrize("bits", [64, 128])
-def test_saturated_words_of_a_batch_have_their_weights(bits):
+def test_saturated_words_of_a_batch_have_their_weights(bits, name):
     texts = ["", "北京 上海 上海 " * 300, "hello hello world", "x", "heating " * 900 + "rules"]
     extractor = Extractor(FeatureOptions(weights="saturated"), bits)
-    batch = extractor.extract(texts)
+    with road(name):
+        batch = extractor.extract(texts)
+    weights = np.ones(len(batch.digests), np.int64) if batch.weights is None else batch.weights
     ends = np.cumsum(batch.counts).tolist()
     for text, start, end in zip(texts, [0, *ends], ends, strict=False):
-        repeated = Counter(map(bytes, batch.digests[start:end]))
+        repeated = Counter()
+        for digest, weight in zip(batch.digests[start:end], weights[start:end].tolist(), strict=True):
+            repeated[bytes(digest)] += weight
         halves = [2 * weight // SCALE for _, weight in extractor.weights(text)]
         assert sorted(repeated.values()) == sorted(halves)
 

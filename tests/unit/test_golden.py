@@ -14,6 +14,7 @@ from simhbase.profile import Profile, make_profile
 from simhbase.text.features import tokens
 from simhbase.text.normalise import EVERY
 from tests import reference
+from tests.roads import ROADS, road
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "fingerprints.json"
 PROFILES = {
@@ -47,8 +48,10 @@ def golden() -> dict[str, object]:
     return orjson.loads(GOLDEN.read_bytes())
 
 
-def test_tokens_and_fingerprints_are_the_known_ones():
-    assert answers() == golden()
+@pytest.mark.parametrize("name", ROADS)
+def test_tokens_and_fingerprints_are_the_known_ones(name):
+    with road(name):
+        assert answers() == golden()
 
 
 def test_the_known_tokens_are_those_of_jieba():

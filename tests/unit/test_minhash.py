@@ -137,7 +137,7 @@ def test_a_text_without_shingles_leaves_the_others_as_they_are():
 
 @pytest.mark.parametrize("lengths", [[1], [3, 1, 40_000, 2, 17], [16_384] * 3, [1] * 50_000])
 def test_the_compiled_loop_gives_the_same_minima(lengths):
-    compiled = pytest.importorskip("simhbase.fingerprint.minhash_numba", reason="Numba is not installed")
+    compiled = pytest.importorskip("simhbase.fingerprint.loops", reason="Numba is not installed")
     rng = np.random.default_rng(sum(lengths))
     words = rng.integers(0, 2**32, sum(lengths), dtype=np.uint32)
     starts = np.cumsum(lengths) - np.array(lengths)

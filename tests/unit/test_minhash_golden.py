@@ -11,9 +11,10 @@ import orjson
 import pytest
 
 from simhbase.drawers.bands import bands
-from simhbase.fingerprint.minhash import fingerprints, minima, pack, signatures
+from simhbase.fingerprint.minhash import fingerprints, pack, signatures
 from simhbase.index.stored_profile import probes
 from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
+from tests.roads import ROADS, road
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "minhash.json"
 FEATURES = ("chars:3", "words:2", "chars:auto", "chars:1-3")
@@ -42,17 +43,11 @@ def answers(batch: FeatureBatch) -> dict[str, object]:
     }
 
 
+@pytest.mark.parametrize("name", ROADS)
 @pytest.mark.parametrize("kind", FEATURES)
-def test_signatures_and_all_that_is_made_of_them_are_the_known_ones(kind):
-    assert answers(batches()[kind]) == orjson.loads(GOLDEN.read_bytes())[kind]
-
-
-def test_the_compiled_loop_gives_the_known_signatures(monkeypatch):
-    compiled = pytest.importorskip("simhbase.fingerprint.minhash_numba", reason="Numba is not installed")
-    for loop in (compiled.minima, minima):
-        monkeypatch.setattr("simhbase.fingerprint.minhash._loop_for", lambda shingles, loop=loop: loop)
-        for kind, known in orjson.loads(GOLDEN.read_bytes()).items():
-            assert hexadecimal(signatures(batches()[kind])) == known["slots"]
+def test_signatures_and_all_that_is_made_of_them_are_the_known_ones(kind, name):
+    with road(name):
+        assert answers(batches()[kind]) == orjson.loads(GOLDEN.read_bytes())[kind]
 
 
 if __name__ == "__main__":

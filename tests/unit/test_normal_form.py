@@ -18,7 +18,7 @@ from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.difference import difference
 from simhbase.text.features import Extractor, FeatureOptions, tokens
 from simhbase.text.idf import SCALE, IdfTable
-from simhbase.text.normalise import _UNSEEN_RUN, CLUSTER, EVERY, NormalForm, _unseen_points, normalise
+from simhbase.text.normalise import _UNSEEN_RUN, CLUSTER, EVERY, NormalForm, normalise, unseen_points
 from simhbase.text.variants import character_table
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "normal_forms.json"
@@ -146,7 +146,7 @@ def test_characters_that_are_not_seen_are_one_cluster_with_what_they_follow(text
 
 def test_the_table_of_what_is_not_seen_is_what_is_searched_for():
     searched = [bool(_UNSEEN_RUN.fullmatch(chr(point))) for point in range(sys.maxunicode + 1)]
-    assert _unseen_points().tolist() == searched
+    assert unseen_points().tolist() == searched
 
 
 def test_a_fold_that_is_none_is_refused():

@@ -1,0 +1,134 @@
+"""Normal forms and words by the compiled loops, for `text/features.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import mmh3
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.text import loops
+from simhbase.text.dictionary import LONGEST_EXPANSION, Characters, load
+from simhbase.text.normalise import CURRENT, EVERY, NormalForm, normalise
+from simhbase.text.variants import CharacterTable
+
+_AT_ONCE = 1 << 16  # characters: what is known of them stays in the cache
+_UTF32 = "utf-32-le"
+
+_PROBE = "中文和 English，1-2"
+
+Points = tuple[NDArray[np.int32], NDArray[np.int64]]  # of texts, one behind the other, and where each ends
+
+
+def prepare() -> None:
+    """Load or compile the loops."""
+    Words(CURRENT, 2, frozenset(), "saturated", None, 0, 0, 0, 64)([_PROBE])
+
+
+class Normaliser:
+    """Texts to the code points of their normal forms."""
+
+    def __init__(self, form: NormalForm) -> None:
+        self._form = form
+        self._is_closed = form.name != EVERY
+        _, characters = load()
+        self._characters = characters if form.fold is None else _folded(characters, form.fold)
+
+    def __call__(self, texts: Sequence[str], *, bare: bool = False) -> Points:
+        """The normal forms of texts, without white space where `bare`."""
+        points, ends = _points(texts)
+        found, found_ends, awkward = loops.normal_forms(
+            points, ends, *self._characters, self._is_closed, bare
+        )
+        if not awkward.any():
+            return found, found_ends
+        parts = np.split(found, found_ends[:-1])
+        for text in np.flatnonzero(awkward).tolist():
+            normal = normalise(texts[text], self._form)
+            parts[text] = _points([normal.replace(" ", "") if bare else normal])[0]
+        return np.concatenate(parts), np.cumsum([len(part) for part in parts])
+
+
+def _points(texts: Sequence[str]) -> Points:
+    joined = "".join(texts).encode(_UTF32, "surrogatepass")
+    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+    return np.frombuffer(joined, dtype="<i4"), ends
+
+
+def _folded(characters: Characters, table: CharacterTable) -> Characters:
+    """The same where characters are folded afterwards."""
+    single = characters.becomes >= 0
+    becomes = characters.becomes.copy()
+    becomes[single] = _points([table.convert(becomes[single].tobytes().decode(_UTF32, "surrogatepass"))])[0]
+    several = characters.several
+    expanded = several > LONGEST_EXPANSION  # code points, not lengths
+    if expanded.any():
+        several = several.copy()
+        several[expanded] = _points([table.convert(several[expanded].tobytes().decode(_UTF32))])[0]
+    return Characters(becomes, several)
+
+
+class Words:
+    """The words of texts as digests, each with its weight.
+
+    left_out: stop words; known, unknown: IDF by token, and of other tokens, or None; top, levels: 0 for all,
+    and for weights as they are. See `features.FeatureOptions`.
+    """
+
+    def __init__(
+        self,
+        form: NormalForm,
+        min_length: int,
+        left_out: frozenset[str],
+        weights: str,
+        known: Mapping[str, int] | None,
+        unknown: int,
+        top: int,
+        levels: int,
+        bits: int,
+    ) -> None:
+        self._normalised = Normaliser(form)
+        weighting = {"count": loops.COUNTS if top else loops.IN_ORDER, "saturated": loops.SATURATED}
+        idf = known or {}
+        self._options: tuple[Any, ...] = (
+            load()[0],
+            form.name != EVERY,  # whether a joiner that the normal form has left is within a word
+            min_length,
+            _digests(left_out),
+            weighting.get(weights, loops.BY_TABLE),
+            loops.hash_table(_digests(idf), np.fromiter(idf.values(), np.int64, len(idf))),
+            unknown,
+            top,
+            levels,
+            bits // 64,
+        )
+
+    def __call__(
+        self, texts: Sequence[str]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64] | None]:
+        """Digests, counts and weights, as a FeatureBatch has them."""
+        parts = [loops.words(*self._normalised(some), *self._options) for some in _batches(texts)]
+        digests, counts, weights = (
+            parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        )
+        return digests.view(np.uint8), counts, None if len(weights) < len(digests) else weights
+
+
+def _digests(tokens: Mapping[str, int] | frozenset[str]) -> NDArray[np.uint64]:
+    """The first 64 bits of each token's digest."""
+    joined = b"".join([mmh3.mmh3_x64_128_digest(token.encode())[:8] for token in tokens])
+    return np.frombuffer(joined, dtype=np.uint64)
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Texts of about _AT_ONCE characters together, and of none one empty batch."""
+    start = size = 0
+    for position, text in enumerate(texts):
+        size += len(text)
+        if size >= _AT_ONCE:
+            yield texts[start : position + 1]
+            start, size = position + 1, 0
+    if start < len(texts) or not texts:
+        yield texts[start:]
