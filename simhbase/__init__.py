@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from simhbase.index.check import CheckReport, check
     from simhbase.index.explain import Explanation
     from simhbase.index.hot import Hot
-    from simhbase.index.manifests import LoadState
+    from simhbase.index.load_log import LoadState
     from simhbase.index.migrate import MigrationReport, migrate
     from simhbase.index.mute import Muted
     from simhbase.index.stats import Stats
@@ -185,7 +185,7 @@ _NAMES = {
     "index.check": "CheckReport check",
     "index.explain": "Explanation",
     "index.hot": "Hot",
-    "index.manifests": "LoadState",
+    "index.load_log": "LoadState",
     "index.migrate": "MigrationReport migrate",
     "index.mute": "Muted",
     "index.stats": "Stats",

@@ -58,6 +58,11 @@ Examples:
     "its duplicate. The store stays as it is.",
 )
 @output_option("--unique", "File for the documents that are kept, and those without a match. " + UNIQUE_LINES)
+@click.option(
+    "--keep-rejected",
+    is_flag=True,
+    help="With --unique: list texts there, too, that are too short for a fingerprint, behind the others.",
+)
 @output_option("--duplicates", "File for the others, each with what is kept for it and its group.")
 @output_option(
     "--evidence",
@@ -75,6 +80,7 @@ def dedup(
     chains: bool,
     against: str | None,
     unique: Path | None,
+    keep_rejected: bool,
     duplicates: Path | None,
     evidence: Path | None,
     output: Output,
@@ -111,6 +117,7 @@ def dedup(
         unique=unique,
         duplicates=duplicates,
         evidence=evidence,
+        keep_rejected=keep_rejected,
     )
     output.report(report)
     if report.duplicates and not (unique or duplicates or evidence):

@@ -22,7 +22,7 @@ from simhbase.cli.options import (
 )
 from simhbase.cli.output import Output, json_option
 from simhbase.corpus.inputs import Inputs
-from simhbase.jobs.load import load as load_documents
+from simhbase.jobs.load import Load, loading
 
 
 @click.command(
@@ -47,6 +47,11 @@ Examples:
     "default its threshold, or --verify)."
 )
 @click.option(
+    "--skip-existing",
+    is_flag=True,
+    help="Leave documents whose id is stored as they are, and list them in no file.",
+)
+@click.option(
     "--ids-are-unique",
     is_flag=True,
     hidden=True,
@@ -65,7 +70,7 @@ Examples:
 @click.option(
     "--name",
     metavar="NAME",
-    help="Name of the load, by which it goes on after it was stopped. [default: after its inputs, options "
+    help="Name of the load, by which it is resumed after it was stopped. [default: after its inputs, options "
     "and this folder]",
 )
 @click.option(
@@ -94,6 +99,7 @@ Examples:
 @output_option(
     "--duplicates", "With --unique-only: file for the others, each with the document it duplicates."
 )
+@output_option("--new", "File for the documents that this load added or changed. " + UNIQUE_LINES)
 @output_option("--evidence", "With --unique-only: file for why each of the others was not stored.")
 @json_option
 def load(
@@ -102,6 +108,7 @@ def load(
     chosen: ProfileOptions,
     unique_only: bool,
     min_similarity: float | None,
+    skip_existing: bool,
     ids_are_unique: bool,
     tags: Mapping[str, str],
     tag_fields: Mapping[str, str],
@@ -112,6 +119,7 @@ def load(
     unique: Path | None,
     duplicates: Path | None,
     evidence: Path | None,
+    new: Path | None,
     output: Output,
 ) -> None:
     """Fingerprint documents and store them.
@@ -124,29 +132,32 @@ def load(
     its field or column customer holds: find --tag tenant=a finds those alone. A document that is stored
     already gets these tags in place of its own.
 
-    A load that was stopped or killed goes on where it was when it is run again with the same inputs and
+    A load that was stopped or killed is resumed where it was when it is run again with the same inputs and
     options, and ends with the same rows and files. `simhbase loads` lists them. With --lock-wait 2h it waits
     so long while another process writes to the store. With many millions of ids, --ids-are-unique spares the
     search for repeated ones. With --via hfiles millions of documents go into HBase by files that HBase's own
     tools make, in --work-folder FOLDER: docs/hbase.md has more of it. With --via hfile-input FOLDER is what
     Spark has made of documents for that (docs/spark.md).
     """
-    report = load_documents(
-        or_stdin(inputs),
-        url,
-        chosen.given,
+    job = Load(
+        inputs=or_stdin(inputs),
+        store=url,
+        profile=chosen.given,
         unique_only=unique_only,
         min_similarity=min_similarity,
+        skip_existing=skip_existing,
         ids_are_unique=ids_are_unique,
         tags=tags,
         tag_fields=tag_fields,
         unique=unique,
         duplicates=duplicates,
         evidence=evidence,
+        new=new,
         name=name,
         lock_wait=lock_wait,
         via=via,
         work_folder=work_folder,
     )
-    output.report(report)
+    with loading(job) as report:
+        output.report(report)  # noted as finished when somebody has it
     end(report.counts)

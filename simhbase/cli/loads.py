@@ -9,7 +9,7 @@ from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option, shown_moment
 from simhbase.errors import UsageError
 from simhbase.index import open_index
-from simhbase.index.manifests import LoadState
+from simhbase.index.load_log import LoadState
 
 
 @click.group(invoke_without_command=True)
@@ -19,7 +19,7 @@ from simhbase.index.manifests import LoadState
 def loads(context: click.Context, url: str, output: Output) -> None:
     """List the loads into a store, by name the last run of each.
 
-    A load that was stopped or killed goes on where it was when it is run again with the same inputs and
+    A load that was stopped or killed is resumed where it was when it is run again with the same inputs and
     options. Loads of standard input, which cannot be read again, are not listed.
     """
     if context.invoked_subcommand is not None:
@@ -69,7 +69,7 @@ def _values(state: LoadState) -> dict[str, object]:
         "loaded": loaded,
         "duplicates": counts.get("duplicates", 0),
         "rejected": counts.get("rejected", 0),
-        "host": state.owner.host,
-        "process": str(state.owner.pid),
+        "host": state.host,
+        "process": str(state.process),
         "reason": state.reason or None,
     }

@@ -47,13 +47,16 @@ OPTIONS: Mapping[str, str] = {
         "ids_are_unique",
         "jaccard",
         "keep",
+        "keep_rejected",
         "max_record_bytes",
         "max_rejects",
         "min_similarity",
         "name",
+        "new",
         "read_only",
         "regions",
         "sample",
+        "skip_existing",
         "text_field",
         "ttl",
         "unique",
@@ -218,7 +221,7 @@ class ConsoleOutput:
         _write([text.encode()])
 
 
-RARE = ("duplicates_of_stored", "unreadable_sources", "lost_sketches", "unreadable_rows")
+RARE = ("duplicates_of_stored", "removed", "unreadable_sources", "lost_sketches", "unreadable_rows")
 
 
 class Report(Protocol):

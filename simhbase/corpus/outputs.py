@@ -377,4 +377,4 @@ def shown_similarity(value: float) -> float:
 
 def reject_line(reject: Reject) -> bytes:
     """A line of a list of rejects."""
-    return json_line(reject)
+    return json_line({name: getattr(reject, name) for name in ("source", "line", "id", "reason")})

@@ -196,6 +196,13 @@ class SourceReject(Reject):
     """A whole source that could not be read: it stands for no record."""
 
 
+@dataclass(frozen=True, slots=True)
+class WithoutFingerprint(Reject):
+    """A document whose text has too little for a fingerprint, as it may be written out."""
+
+    record: Record
+
+
 Chunk = list[Raw | Reject]  # in input order, of bounded count and bytes
 
 

@@ -30,7 +30,7 @@ from simhbase.packing import SUFFIXES
 _NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC"}
 
 
-def require_written(unique: str | Path | None) -> None:
+def require_written(unique: str | Path | None, option: str = "unique") -> None:
     """Raises UsageError for a file of unique documents whose name tells a format that is only read: what is
     written could not be read by that name. The same for Parquet where it cannot be written."""
     if unique is None:
@@ -38,19 +38,19 @@ def require_written(unique: str | Path | None) -> None:
     file_format = _format(Path(unique))
     if file_format in _NOT_WRITTEN:
         raise UsageError(
-            f"`unique` {unique}: JSON lines, rows (.csv, .tsv) and Parquet are written, not "
+            f"`{option}` {unique}: JSON lines, rows (.csv, .tsv) and Parquet are written, not "
             f"{_NOT_WRITTEN[file_format]}: name it .jsonl"
         )
     if file_format != "parquet":
         return
     if PurePath(unique).suffix.lower() in SUFFIXES:
-        raise UsageError(f"`unique` {unique}: Parquet is compressed within: name it .parquet")
+        raise UsageError(f"`{option}` {unique}: Parquet is compressed within: name it .parquet")
     with suppress(OSError):  # which is said where all outputs are looked at
         if plain_target(Path(unique)) is None:
-            raise UsageError(f"`unique` {unique}: Parquet is written to plain files, and this is none")
+            raise UsageError(f"`{option}` {unique}: Parquet is written to plain files, and this is none")
     if find_spec("pyarrow") is None:
         raise UsageError(
-            f"`unique` {unique}: Parquet is written by pyarrow, which is not installed: "
+            f"`{option}` {unique}: Parquet is written by pyarrow, which is not installed: "
             "pip install 'simhbase[parquet]'"
         )
 

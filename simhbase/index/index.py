@@ -23,7 +23,7 @@ from simhbase.index import rows
 from simhbase.index.claim import TIMEOUT, Claimed, Claimer, claimer_for
 from simhbase.index.explain import Explanation, explain
 from simhbase.index.hot import Hot, hottest
-from simhbase.index.manifests import LoadState, Manifests
+from simhbase.index.load_log import LoadState, all_loads, forget_load
 from simhbase.index.moment import Moment, milliseconds, milliseconds_to_come
 from simhbase.index.mute import Hidden, Muted, MuteList, Name, require_ids, require_note
 from simhbase.index.part import WHOLE, Part, part_of
@@ -213,11 +213,16 @@ class Index:
         return self.add_batch(ids, FingerprintBatch.bare(values), given)
 
     def add_batch(
-        self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+        self,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        tags: Sequence[Tags] | None = None,
+        removing: Sequence[str] = (),
     ) -> AddReport:
         """The same for what a fingerprinter of this profile made of n texts. tags: of each its names and
-        values as pairs, by name; None: none has any."""
-        report = self._measured("add", len(ids), lambda: self.writer.add(ids, fingerprints, tags))
+        values as pairs, by name; None: none has any. removing: other documents, which are removed in the same
+        write."""
+        report = self._measured("add", len(ids), lambda: self.writer.add(ids, fingerprints, tags, removing))
         count_by_outcome(
             self.metrics,
             "documents",
@@ -354,12 +359,12 @@ class Index:
         """The loads into this store, by name the last run of each: what is running, was stopped, or has
         finished."""
         self.store.refresh()
-        return Manifests(self.store).all()
+        return all_loads(self.store)
 
     def forget_load(self, name: str) -> bool:
         """Removes what is noted of a load, so that it begins anew; what it has stored stays. False where
         there is none of this name. Raises StoreBusy where it is running."""
-        return Manifests(self.store).forget(name)
+        return forget_load(self.store, name)
 
     def mute(
         self,

@@ -63,11 +63,16 @@ class Writer(Protocol):
     """Writes documents of one scheme to one store."""
 
     def add(
-        self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+        self,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        tags: Sequence[Tags] | None = None,
+        removing: Sequence[str] = (),
     ) -> AddReport:
         """Stores n documents, or replaces them; ids and tags that cannot be stored are rejected. Durable when
         it returns. A document that is stored with the same fingerprint, sketch and tags already costs a read.
-        tags: of each; None: none has any."""
+        tags: of each; None: none has any. removing: other documents, which are removed with the first of
+        these where a store changes all tables in one step, else behind them."""
 
     def delete(self, ids: Sequence[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""
@@ -122,19 +127,26 @@ class AtomicWriter:
     clock: Callable[[], int] = field(default=now)
 
     def add(
-        self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+        self,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        tags: Sequence[Tags] | None = None,
+        removing: Sequence[str] = (),
     ) -> AddReport:
         """See Writer."""
         batch, rejected = admitted(ids, fingerprints, tags)
         report = AddReport(rejected=tuple(rejected))
-        for start in range(0, len(batch.ids), DOCUMENTS_AT_ONCE):
+        removing = _storable(removing)
+        for start in range(0, max(len(batch.ids), 1), DOCUMENTS_AT_ONCE):
             chunk = batch[range(start, min(start + DOCUMENTS_AT_ONCE, len(batch.ids)))]
             with self.store.exclusive():
+                gone = _stored(removing, known(self.store, removing)) if removing and not start else []
                 time, found = self.clock(), known(self.store, chunk.ids)
                 before = _alive(found, alive_since(self.store, time))
                 changed = _changed(self.store, self.scheme, chunk, found, refreshed_before(self.store, time))
                 for some in _steps(changed, found):
-                    self._commit(chunk[some], [found[number] for number in some], [])
+                    self._commit(chunk[some], [found[number] for number in some], gone)
+                    gone = []
             report += _report(chunk, before)
         return report
 
@@ -239,13 +251,19 @@ class HintingWriter:
     chance: Callable[[int], int] = field(default=randbelow)
 
     def add(
-        self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
+        self,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        tags: Sequence[Tags] | None = None,
+        removing: Sequence[str] = (),
     ) -> AddReport:
         """See Writer."""
         batch, rejected = admitted(ids, fingerprints, tags)
         plan = self.plan(batch)
         for step in plan.steps:
             self.put(step)
+        if removing:
+            self.delete(removing)
         return plan.report + AddReport(rejected=tuple(rejected))
 
     def plan(self, batch: Batch, version: int | None = None, *, has_documents: bool = True) -> Plan:

@@ -53,6 +53,7 @@ def dedup(
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
+    keep_rejected: bool = False,
 ) -> DedupReport:
     """Finds the near-duplicates within one corpus, and among what a store holds.
 
@@ -71,12 +72,16 @@ def dedup(
     documents that are kept to (JSON lines; rows in .csv, .tsv and .parquet), and the others with their
     representatives and groups, as JSON lines: the report has their numbers alone. evidence: a file for why
     each of the others was removed: the rule, the Jaccard similarity of the texts, and the words that differ.
+    keep_rejected: texts with too little for a fingerprint (a word or two) are in the list of `unique`, too,
+    behind the others; they count as rejected.
 
     Fingerprints and values are kept in memory; ids, what is written, and the texts where they are compared,
     on disk until the end, beside the files or else in the folder for temporary ones. Raises UsageError for
     what does not go together, before anything is read; TooManyRejects; what opening the store does.
     """
     inputs = Inputs.of(inputs)
+    if keep_rejected and not unique:
+        raise UsageError("`keep_rejected` keeps texts in the list of `unique`: it needs that")
     require_written(unique)
     inputs.require_outputs(unique, duplicates, evidence)
     start = monotonic()
@@ -103,6 +108,7 @@ def dedup(
             stored_rule = stored.rule if stored else rule
             files.append(EvidenceFile(stack, Path(evidence), ids, rule, stored_rule, texts))
         work = _work(inputs.options, comparison.profile, values, writes=bool(unique), keeps_texts=bool(texts))
+        work = replace(work, keeps_rejected=keep_rejected)
         batches = stack.enter_context(closing(inputs.each(work)))
         for batch in without_repeats(batches):
             rejects.note(batch)

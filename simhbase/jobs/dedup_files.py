@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputFile, duplicate_line, plain_target, unique_line
+from simhbase.corpus.record import WithoutFingerprint
 from simhbase.corpus.spool import Spool
 from simhbase.corpus.unique_output import unique_file
 from simhbase.jobs.comparison import ComparedTexts
@@ -42,15 +43,19 @@ class DedupFile(Protocol):
 
 
 class UniqueFile:
-    """Writes the list of unique documents; keeps every record until it is known which ones are."""
+    """Writes the list of unique documents, and behind them those without a fingerprint, where these come as
+    such; keeps every record until it is known which ones are."""
 
     def __init__(self, stack: ExitStack, path: Path, inputs: Inputs) -> None:
         self._file = stack.enter_context(unique_file(path, inputs, of_use_in_part=False))
         self._spool = stack.enter_context(Spool(folder_of(path)))
+        self._rejected = stack.enter_context(Spool(folder_of(path)))
 
     def put_aside(self, batch: Batch) -> None:
         """Takes the next records."""
         self._spool.put_aside(unique_line(record, batch.bits) for record in batch.records)
+        rejected = (item.record for item in batch.items if isinstance(item, WithoutFingerprint))
+        self._rejected.put_aside(map(unique_line, rejected))
 
     def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
         """Nothing: these are duplicates."""
@@ -61,8 +66,12 @@ class UniqueFile:
 
     def write(self, grouped: Groups) -> None:
         """Writes those that stand for themselves."""
-        for chunk in _chunks(grouped.unique):
-            self._file.write(self._spool.read(chunk.tolist()))
+        for spool, wanted in (
+            (self._spool, grouped.unique),
+            (self._rejected, np.ones(len(self._rejected), dtype=np.bool_)),
+        ):
+            for chunk in _chunks(wanted):
+                self._file.write(spool.read(chunk.tolist()))
 
 
 class Ids:

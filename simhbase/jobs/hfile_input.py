@@ -18,7 +18,7 @@ import orjson
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed
 from simhbase.index import Index
-from simhbase.index.manifests import Manifests
+from simhbase.index.load_log import LoadLog
 from simhbase.jobs.hfiles import HINTS, Handover
 from simhbase.stores.hbase import HBaseStore
 from simhbase.stores.hbase.hfiles import HFiles
@@ -98,16 +98,16 @@ def load_hfile_input(
     _require_manifest(uri)
     command = hbase_command()
     digest = hashlib.blake2b(f"{index.store.url} {uri}".encode(), digest_size=8).hexdigest()
-    with Manifests(index.store).claim(f"{uri.rpartition('/')[2][:80]}-{digest[:8]}", digest) as manifest:
+    with LoadLog.begin(index.store, f"{uri.rpartition('/')[2][:80]}-{digest[:8]}", digest) as log:
         place = WorkFolder(str(work_folder or uri), f"simhbase-load-{digest}")
-        hfiles = HFiles(cast(HBaseStore, index.store), command, place, manifest.live, watcher.note)
+        hfiles = HFiles(cast(HBaseStore, index.store), command, place, log.require_held, watcher.note)
         try:
             found = _handed_over(index, hfiles, uri)
         except BaseException as error:
             place.close(keeping_logs=isinstance(error, StoreFailed))
             raise
         place.close(keeping_logs=False)
-        manifest.change(counts={name: getattr(found, name) for name in COUNTED})
+        log.change(counts={name: getattr(found, name) for name in COUNTED})
     return found
 
 

@@ -1,14 +1,26 @@
-"""A corpus into a store."""
+"""A corpus into a store.
+
+`load_noted` reads from top to bottom: open the store, take the load in its log, read, store, write the files,
+note how far it is, give the files their names.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import socket
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from functools import cached_property, partial
 from pathlib import Path
+from secrets import token_hex
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
 
 from simhbase.corpus.inputs import Inputs, opened
 from simhbase.corpus.outputs import (
@@ -17,31 +29,36 @@ from simhbase.corpus.outputs import (
     PartDiffers,
     duplicate_line,
     is_finished,
+    plain_target,
     unique_line,
 )
+from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import InputOptions, Record
 from simhbase.corpus.rejects import Counts, Rejects
+from simhbase.corpus.remote import public_name
 from simhbase.corpus.seen_ids import SeenIds
+from simhbase.corpus.sources import STDIN
 from simhbase.corpus.trim import unique_trim, without_content
 from simhbase.corpus.unique_output import require_written, unique_file, unique_is_finished
 from simhbase.corpus.watcher import Watcher
-from simhbase.errors import ProfileMismatch, StoreBusy, TableDisabled, TablesMissing, UsageError
-from simhbase.fingerprint.pipeline import Fingerprinter
+from simhbase.errors import BadInput, ProfileMismatch, StoreBusy, TableDisabled, TablesMissing, UsageError
 from simhbase.index import Index, open_index
-from simhbase.index.manifests import forgetting, require_name
+from simhbase.index.load_log import LoadLog, finished_since, forgetting, require_name
 from simhbase.index.tags import Tags, required_tags, tags_of
-from simhbase.index.writer import SETTLED
+from simhbase.index.writer import SETTLED, alive_since, known, now
 from simhbase.interrupt import interrupt_put_off
-from simhbase.jobs.checkpoints import Checkpoints, InputsChanged, Task
+from simhbase.jobs.checkpoints import Checkpoints, Decision, InputsChanged
 from simhbase.jobs.dedup_report import GroupSize
 from simhbase.jobs.evidence import Rule, evidence_line
 from simhbase.jobs.kept_out import kept_out_by
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
-from simhbase.jobs.source_report import SourceReport, Three, most_repeated, warnings_of
+from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
 from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, store_kept
 from simhbase.model import Match
 from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.stores import drop_store
 from simhbase.stores.base import leaves_hints
+from simhbase.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from simhbase.jobs.hfiles import HFileLoad
@@ -51,6 +68,8 @@ _LOOKED_AT = 1.0  # seconds between tries to get what another process has
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
 # The same where nothing has to be made of texts: so many that an embedded store takes them as files.
 PREPARED_CHUNKS_AT_ONCE = 128
+_OF_UNIQUE_ONLY = ("unique", "duplicates", "evidence")
+_WITH_RECORDS = ("unique", "new")  # files of documents
 
 
 @dataclass(frozen=True)
@@ -59,12 +78,12 @@ class LoadReport:
 
     documents: how many were read, with those that were rejected. loaded: how many of them the store holds;
     of these, added are new, moved had another fingerprint before, unchanged are as they were. duplicates:
-    were not stored, with `unique_only`. unreadable_sources: files and folders that could not be read, of
-    which nothing is known. sources: files, or folders that were given, in input order; of more than 100 those
-    with the most duplicates. largest: the five stored documents that kept out the most, each with what it
-    kept out (where more than 100,000 do, that may be too low by a 100,000th of all duplicates). counts: what
-    could not be read, by kind; where nothing at all could (`counts.nothing_read`), the command ends with an
-    error.
+    were not stored, with `unique_only`; removed: stored documents whose new text is one. unreadable_sources:
+    files and folders that could not be read, of which nothing is known. sources: files, or folders that were
+    given, in input order; of more than 100 those with the most duplicates. largest: the five stored
+    documents that kept out the most, each with what it kept out (where more than 100,000 do, that may be too
+    low by a 100,000th of all duplicates). counts: what could not be read, by kind; where nothing at all
+    could (`counts.nothing_read`), the command ends with an error.
     """
 
     documents: int
@@ -73,12 +92,155 @@ class LoadReport:
     moved: int
     unchanged: int
     duplicates: int
+    removed: int
     rejected: int
     unreadable_sources: int
     seconds: float
     sources: tuple[SourceReport, ...]
     largest: tuple[GroupSize, ...]
     counts: Counts
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> LoadReport:
+        """The report that was noted in a log."""
+        return cls(
+            **{
+                **found,
+                "sources": tuple(SourceReport(**each) for each in found["sources"]),
+                "largest": tuple(GroupSize(**each) for each in found["largest"]),
+                "counts": Counts(**found["counts"]),
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What a load was asked to do: see `load`. Raises UsageError for what does not go together, OutputFailed
+    for files that cannot be written."""
+
+    inputs: Inputs
+    store: str
+    profile: Profile | Mapping[str, object] | None = None
+    unique_only: bool = False
+    min_similarity: float | None = None
+    skip_existing: bool = False
+    ids_are_unique: bool = False
+    tags: Mapping[str, str] | None = None
+    tag_fields: Mapping[str, str] | None = None
+    unique: str | Path | None = None
+    duplicates: str | Path | None = None
+    evidence: str | Path | None = None
+    new: str | Path | None = None
+    name: str | None = None
+    lock_wait: float = 0
+    via: Literal["hfiles", "hfile-input"] | None = None
+    work_folder: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.via == "hfile-input":
+            self._require_rows()
+            return
+        options = replace(self.inputs.options, whole_rows=bool(self.unique or self.new))
+        options = _tagging(options, required_tags(self.tags), tags_of(self.tag_fields or {}))
+        object.__setattr__(self, "inputs", replace(self.inputs, options=options))
+        self._require_fitting()
+        self._require_fitting_route()
+
+    @cached_property
+    def files(self) -> dict[str, Path | None]:
+        """The files that it writes, by option."""
+        given = {option: getattr(self, option) for option in (*_OF_UNIQUE_ONLY, "new")}
+        paths = {"rejects": self.inputs.rejects, **given}
+        return {option: None if path is None else Path(path) for option, path in paths.items()}
+
+    @cached_property
+    def can_be_resumed(self) -> bool:
+        """Whether all that it reads can be read again, and all that it writes be cut."""
+        return all(map(_can_be_read_again, self.inputs.paths)) and all(
+            path is None or plain_target(path) is not None for path in self.files.values()
+        )
+
+    @property
+    def digest(self) -> str:
+        """Tells it from others, wherever it runs."""
+        told = {
+            "paths": list(map(public_name, self.inputs.paths)),  # signatures are others each day
+            "read": asdict(self.inputs.options),
+            "files": {name: path and str(path) for name, path in self.files.items()},
+            "options": [self.unique_only, self.min_similarity, self.ids_are_unique, self.skip_existing],
+        }
+        # In ASCII, as names of files may be no UTF-8.
+        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+    @property
+    def log_name(self) -> str:
+        """Its name, or one for it on this host and in this folder."""
+        if self.name is not None:
+            return self.name
+        first, *others = self.inputs.paths
+        place = json.dumps([socket.gethostname(), _here(), self.digest])
+        more = f"+{len(others)}" if others else ""
+        readable = "".join(filter(str.isprintable, Path(public_name(first)).name))[:80]
+        return f"{readable}{more}-{hashlib.blake2b(place.encode(), digest_size=4).hexdigest()}"
+
+    @property
+    def chunks_at_once(self) -> int:
+        """How many chunks are written together."""
+        is_prepared = self.inputs.options.fingerprint_field is not None and not self.unique_only
+        # A pipe may be slow, and many are not worth waiting for.
+        comes_as_files = is_prepared and self.can_be_resumed and not self.store.startswith("hbase:")
+        return PREPARED_CHUNKS_AT_ONCE if comes_as_files else CHUNKS_AT_ONCE
+
+    def _require_fitting(self) -> None:
+        if any(self.files[option] for option in _OF_UNIQUE_ONLY) and not self.unique_only:
+            raise UsageError(
+                "`unique`, `duplicates` and `evidence` say what `unique_only=True` kept: they need it"
+            )
+        if self.min_similarity is not None and not self.unique_only:
+            raise UsageError(
+                "`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it"
+            )
+        if self.name is not None:
+            require_name(self.name)
+        for option in _WITH_RECORDS:
+            require_written(self.files[option], option)
+        self.inputs.require_outputs(*(self.files[option] for option in (*_OF_UNIQUE_ONLY, "new")))
+        if self.name is not None and not self.can_be_resumed:
+            raise UsageError(
+                "`name` is for loads that can be resumed: those of a pipe, or into one, cannot. Leave it "
+                "out, or use files"
+            )
+
+    def _require_fitting_route(self) -> None:
+        if self.via not in (None, "hfiles"):
+            raise UsageError(f"no `via` {self.via!r}: there are 'hfiles' and 'hfile-input'")
+        if self.via is None and self.work_folder is not None:
+            raise UsageError("`work_folder` is for the files of `via='hfiles'`: it needs that")
+        if self.via is None:
+            return
+        _require_hbase(self.store, self.via)
+        if self.unique_only:
+            raise UsageError(
+                "`via='hfiles'` and `unique_only=True` do not go together: documents that are put aside are "
+                "not found by those that follow. Find the duplicates first (simhbase dedup --unique FILE), "
+                "and load that file, or leave `via='hfiles'` out"
+            )
+        if self.new or self.skip_existing:
+            raise UsageError(
+                "`via='hfiles'` looks at no document before it is stored: leave out `new` and `skip_existing`"
+            )
+
+    def _require_rows(self) -> None:
+        asked = {each.name for each in fields(self) if getattr(self, each.name)}
+        others = asked - {"inputs", "store", "profile", "lock_wait", "via", "work_folder"}
+        if others or self.inputs.rejects or self.inputs.options != InputOptions():
+            raise UsageError(
+                "`via='hfile-input'` loads rows that are made already: leave out what says how documents are "
+                "read, which are kept, and where they are listed"
+            )
+        _require_hbase(self.store, "hfile-input")
+        if len(self.inputs.paths) != 1:
+            raise UsageError("`via='hfile-input'` loads the rows in one folder: name that")
 
 
 def load(
@@ -88,12 +250,14 @@ def load(
     *,
     unique_only: bool = False,
     min_similarity: float | None = None,
+    skip_existing: bool = False,
     ids_are_unique: bool = False,
     tags: Mapping[str, str] | None = None,
     tag_fields: Mapping[str, str] | None = None,
     unique: str | Path | None = None,
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
+    new: str | Path | None = None,
     name: str | None = None,
     lock_wait: float = 0,
     via: Literal["hfiles", "hfile-input"] | None = None,
@@ -102,17 +266,20 @@ def load(
     """Fingerprints documents and stores them; one whose id is stored already is replaced.
 
     inputs: paths, or an Inputs that says more. store: its URL, as of `open`; an embedded one that does not
-    exist is made with the first documents. profile: of a store that is made; one that exists must agree with
-    it, or with those parameters that are given by name. unique_only: store a document only if nothing that is
-    stored by then matches it; min_similarity: what is less similar is no duplicate. ids_are_unique: do not
-    look for ids that come twice, which takes 23 to 34 bytes an id. tags: of all documents, names and values;
-    tag_fields: names of further tags, and the fields or columns that hold their values. A document that is
-    stored already gets these in place of its own; a record without one of the fields is rejected. unique,
-    duplicates: files to list what was stored with `unique_only` (JSON lines; rows in .csv, .tsv and
-    .parquet), and what was not, as JSON lines; evidence: one for why it was not.
+    exist is made, and goes again if nothing is stored. profile: of a store that is made; one that exists
+    must agree with it, or with those parameters that are given by name. unique_only: store a document only
+    if nothing that is stored by then matches it; a stored document whose new text is a duplicate is removed.
+    min_similarity: what is less similar is no duplicate. skip_existing: leave documents whose id is stored
+    as they are, and list them nowhere. ids_are_unique: do not look for ids that come twice, which takes 23
+    to 34 bytes an id. tags: of all documents, names and values; tag_fields: names of further tags, and the
+    fields or columns that hold their values. A document that is stored already gets these in place of its
+    own; a record without one of the fields is rejected. unique, duplicates: files to list what was stored
+    with `unique_only` (JSON lines; rows in .csv, .tsv and .parquet), and what was not, as JSON lines;
+    evidence: one for why it was not. new: a file for the documents that this load added or changed, in the
+    forms of `unique`; those that were stored with the same fingerprint are not in it.
 
-    A load that was stopped, also by a crash, goes on where it was when it is run again with the same inputs
-    and options, and ends with the same rows and files as if it had not been stopped (in HBase with
+    A load that was stopped, also by a crash, is resumed where it was when it is run again with the same
+    inputs and options, and ends with the same rows and files as if it had not been stopped (in HBase with
     `unique_only` the files may name another one of several matches). name: what it is called, by default
     after these, its host and its folder; `Index.loads()` lists those of a store. Where the input cannot be
     read again (standard input) or an output not be cut (a pipe), it begins anew. lock_wait: seconds to wait
@@ -130,86 +297,234 @@ def load(
     ProfileMismatch, StoreUnreachable; TooManyRejects; TablesMissing where tables are dropped meanwhile, or
     do not exist in HBase.
     """
-    inputs = Inputs.of(inputs)
-    if via == "hfile-input":
-        others = [
-            unique_only,
-            min_similarity,
-            ids_are_unique,
-            tags,
-            tag_fields,
-            unique,
-            duplicates,
-            evidence,
-            name,
-        ]
-        return _load_hfile_input(inputs, store, profile, lock_wait, work_folder, has_others=any(others))
-    options = replace(inputs.options, whole_rows=bool(unique))
-    inputs = replace(inputs, options=_tagging(options, required_tags(tags), tags_of(tag_fields or {})))
-    files = {"rejects": inputs.rejects, "unique": unique, "duplicates": duplicates, "evidence": evidence}
-    task = Task(
-        inputs,
-        {option: None if path is None else Path(path) for option, path in files.items()},
-        unique_only,
-        min_similarity,
-        ids_are_unique,
-    )
-    _require_fitting(task, name)
-    route = _Route(via, work_folder)
-    route.require_fitting(store, task)
-    start = monotonic()
-    patience = _Patience(lock_wait, inputs.watcher)
-    # First: who does not get the store touches no file.
-    with patience.wait_for(lambda: _target(inputs, store, profile, min_similarity)) as target:
-        with Checkpoints(task, name) as checkpoints:
-            if target.exists:
-                patience.wait_for(lambda: checkpoints.begin(target.make()))
-            try:
-                report = _Load(task, target, checkpoints, patience, route).run()
-            except (InputsChanged, PartDiffers) as error:
-                if name is not None:
-                    raise UsageError(
-                        f"cannot go on with the load {name!r}: {error}. To load all anew, type first: "
-                        f"{forgetting(name)}"
-                    ) from error
-                inputs.watcher.note(f"{error}: all is loaded anew")
-                checkpoints.begin_anew()
-                report = _Load(task, target, checkpoints, patience, route).run()
+    options = {name: each for name, each in locals().items() if name != "inputs"}
+    with loading(Load(inputs=Inputs.of(inputs), **options)) as report:
+        return report
+
+
+@contextmanager
+def loading(job: Load) -> Iterator[LoadReport]:
+    """Carries out a load, and gives its report. It is noted as finished when the block has ended well: one
+    whose report nobody has got reports again when it is run again. Raises as `load`."""
+    wait = _Wait(job.lock_wait, job.inputs.watcher)
+    if job.via == "hfile-input":
+        yield _load_hfile_input(job, wait)
+        return
+    with ExitStack() as stack:
+        index = stack.enter_context(_opened_store(job, wait))  # first: who does not get it touches no file
+        found = wait.until(lambda: _begin(job, index, wait))
+        if isinstance(found, LoadReport):  # another process has done it meanwhile
+            yield found
+            return
+        log = stack.enter_context(found)
+        try:
+            report = load_noted(job, index, log, wait)
+        except (InputsChanged, PartDiffers) as error:
+            if job.name is not None:
+                raise UsageError(
+                    f"cannot resume the load {job.name!r}: {error}. To load everything again, type first: "
+                    f"{forgetting(job.name)}"
+                ) from error
+            job.inputs.watcher.note(f"{error}; starting over")
+            log.begin_anew()
+            report = load_noted(job, index, log, wait)
         if report.added + report.moved >= SETTLED:
-            # All is done but this, which whoever has no time for may leave out.
-            with suppress(KeyboardInterrupt):
-                target.make().store.settle()
-    for warning in warnings_of(report.sources):
-        inputs.watcher.note(warning)
-    return replace(report, seconds=round(monotonic() - start, 3))
+            with suppress(KeyboardInterrupt):  # everything is stored: this can be left out
+                index.store.settle()
+        for warning in warnings_of(report.sources):
+            job.inputs.watcher.note(warning)
+        yield report
 
 
-def _load_hfile_input(
-    inputs: Inputs,
-    store: str,
-    profile: Profile | Mapping[str, object] | None,
-    lock_wait: float,
-    work_folder: str | Path | None,
-    *,
-    has_others: bool,
-) -> LoadReport:
+def _begin(job: Load, index: Index, wait: _Wait) -> LoadLog | LoadReport:
+    """Takes a load; the report of one that another process has finished while this one waited."""
+    store = index.store if job.can_be_resumed else MemoryStore("memory:")
+    if wait.has_waited and (done := finished_since(store, job.log_name, job.digest, wait.begun)):
+        return LoadReport.of_json(done)
+    return LoadLog.begin(store, job.log_name, job.digest)
+
+
+def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport:
+    """One run of a load, from its beginning or from where an earlier one was stopped. Raises InputsChanged
+    and PartDiffers where it cannot be resumed."""
+    start, watcher = monotonic(), job.inputs.watcher
+    checkpoints = Checkpoints(job.inputs, log, is_noted=job.can_be_resumed)
+    if log.state.progress == "finishing":
+        checkpoints.require_same_inputs()
+        for option in job.files:
+            _name(job, option, checkpoints, wait)
+        return LoadReport.of_json(log.state.report or {})
+    if log.before is not None and log.state.parts:
+        watcher.note(_resuming(log))
+    tally = _Tally.of(log.state.counts or {})
+    seen = None if job.ids_are_unique else SeenIds()
+    with ExitStack() as stack:
+        hfiles = stack.enter_context(_hfiles(job, index, log))
+        files = {option: stack.enter_context(_opened(job, option, checkpoints, wait)) for option in job.files}
+        rejects = Rejects(files["rejects"], job.inputs.max_rejects, watcher, tally.counts)
+        batches = stack.enter_context(closing(_batches(job, index, checkpoints, seen)))
+        stack.enter_context(_saying_what_is_kept(tally, watcher))
+        for read in joined(batches, job.chunks_at_once):
+            batch = read.without_repeats(SeenIds() if seen is None else seen)  # a write takes an id once
+            rejects.note(batch)
+            tally.counts = rejects.counts
+            if hfiles is not None:
+                hfiles.put_aside(batch.ids, batch.fingerprints, batch.tags)
+                checkpoints.put_off(read, checkpoints.sources.of(batch.items, [False] * len(batch.ids)), {})
+                if hfiles.is_full:
+                    _hand_over(hfiles, tally, checkpoints, files)
+                continue
+            with interrupt_put_off():
+                near = _take(job, index, checkpoints, tally, files, batch, read.chunks)
+                sources = checkpoints.sources.of(batch.items, (each is not None for each in near))
+                checkpoints.put_off(read, sources, kept_out_by(near))
+                checkpoints.advance(tally.noted(), files)
+        if rejects.counts.nothing_read:
+            for file in (files[option] for option in (*_OF_UNIQUE_ONLY, "new")):
+                if file:
+                    file.abandon()
+            log.remove()
+            return _report(tally, checkpoints, start)
+        if hfiles is not None:
+            _hand_over(hfiles, tally, checkpoints, files)
+        index.require_own_tables()  # what went into tables that were dropped meanwhile is not loaded
+        report = _report(tally, checkpoints, start)
+        checkpoints.note_all(asdict(report), files)
+        index.store.sync()
+    return report
+
+
+def _take(
+    job: Load,
+    index: Index,
+    checkpoints: Checkpoints,
+    tally: _Tally,
+    files: Mapping[str, OutputFile | None],
+    batch: Batch,
+    chunks: int,
+) -> list[Match | None]:
+    """Stores a batch, and writes it to the files; for each document what keeps it out, None for most."""
+    if not batch.records:
+        return []
+    decision, done = _stored(job, index, checkpoints, batch, chunks)
+    tally.add(done, skipped=len(decision.skipped))  # before files, which may fail: what is stored is told of
+    near = iter(done.duplicate_of)
+    found = [None if number in decision.skipped else next(near) for number in range(len(batch.ids))]
+    kept = [each is None and number not in decision.skipped for number, each in enumerate(found)]
+    new = [each and number in decision.new for number, each in enumerate(kept)]
+    rule = Rule(index.profile.index_scheme.rule(job.min_similarity))
+    _write(files["unique"], _lines(batch.records, kept))
+    _write(files["new"], _lines(batch.records, new))
+    _write(files["duplicates"], _duplicate_lines(batch.ids, found))
+    _write(files["evidence"], _evidence_lines(batch.ids, found, rule))
+    return found
+
+
+def _stored(
+    job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int
+) -> tuple[Decision, Loaded]:
+    """Stores what is to be stored of a batch: all of it, or only what nothing is near."""
+    is_shared = leaves_hints(index.store)
+    with index.store.exclusive() if job.unique_only and not is_shared else nullcontext():
+        decision = _decided(job, index, checkpoints, batch, chunks)
+        if decision.skipped:
+            left = [number not in decision.skipped for number in range(len(batch.ids))]
+            batch = batch.only(np.array(left, dtype=bool))
+        taken = batch.ids, batch.fingerprints
+        if not job.unique_only:
+            return decision, load_all(index, *taken, batch.tags)
+        if decision.duplicates is None:
+            return decision, claim_all(index, *taken, job.min_similarity, batch.tags)
+        return decision, store_kept(index, *taken, decision.duplicates, batch.tags)
+
+
+def _decided(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int) -> Decision:
+    """What becomes of a batch, as far as that is told before it is written; noted, as the store may answer
+    otherwise when a part of it is stored."""
+    decides = job.unique_only and not leaves_hints(index.store)
+    if not (decides or job.skip_existing or job.new):
+        return Decision()
+    if found := checkpoints.decided(chunks):
+        return found
+    skipped, new = frozenset[int](), frozenset[int]()
+    if job.skip_existing or job.new:
+        alive = alive_since(index.store, index.clock())
+        stored = [
+            each.entry.fingerprint if each and each.stored and each.version >= alive else None
+            for each in known(index.store, batch.ids)
+        ]
+        values = batch.fingerprints.values.tolist()
+        new = frozenset(n for n, before in enumerate(stored) if before != values[n])
+        if job.skip_existing:
+            skipped = frozenset(n for n, before in enumerate(stored) if before is not None)
+    near = None
+    if decides:
+        left = batch.only(np.array([n not in skipped for n in range(len(batch.ids))], dtype=bool))
+        near = duplicates_of(index, left.ids, left.fingerprints, job.min_similarity)
+    decision = Decision(skipped, new, near)
+    checkpoints.note_decided(chunks, decision)
+    return decision
+
+
+def _batches(
+    job: Load, index: Index, checkpoints: Checkpoints, seen: SeenIds | None
+) -> Generator[Batch, None, None]:
+    options = job.inputs.options
+    trim = unique_trim(options) if job.unique or job.new else without_content
+    return job.inputs.each(fingerprinting(options, index, trim), partial(checkpoints.left, seen=seen))
+
+
+def _opened(
+    job: Load, option: str, checkpoints: Checkpoints, wait: _Wait
+) -> AbstractContextManager[OutputFile | None]:
+    path, kept = job.files[option], checkpoints.kept(option)
+    if option in _WITH_RECORDS and path is not None:
+        return wait.until(lambda: unique_file(path, job.inputs, keep=kept))
+    return wait.until(lambda: opened(path, kept))
+
+
+def _name(job: Load, option: str, checkpoints: Checkpoints, wait: _Wait) -> None:
+    """Gives a file that an earlier run has ended its name, if it has not got it yet."""
+    path, kept = job.files[option], checkpoints.kept(option)
+    is_named = unique_is_finished if option in _WITH_RECORDS else is_finished
+    if path is not None and not is_named(path, kept):
+        with _opened(job, option, checkpoints, wait):
+            pass
+
+
+@contextmanager
+def _hfiles(job: Load, index: Index, log: LoadLog) -> Iterator[HFileLoad | None]:
+    """What takes documents in the store's place with `via`."""
+    if job.via is None:
+        yield None
+        return
+    from simhbase.jobs.hfiles import HFileLoad  # the client of HBase takes time to load
+
+    # There is one run at a time of a load that is noted.
+    place = log.state.name if job.can_be_resumed else f"{log.state.name} {token_hex(8)}"
+    with HFileLoad(index, job.work_folder, place, log.require_held, job.inputs.watcher.note) as hfiles:
+        yield hfiles
+
+
+def _hand_over(
+    hfiles: HFileLoad, tally: _Tally, checkpoints: Checkpoints, files: Mapping[str, OutputFile | None]
+) -> None:
+    """Has what was put aside in the store when it returns."""
+    report = hfiles.hand_over()
+    with interrupt_put_off():
+        tally.add(Loaded((), report))
+        checkpoints.advance(tally.noted(), files)
+
+
+def _load_hfile_input(job: Load, wait: _Wait) -> LoadReport:
     """What became of documents whose rows have been made elsewhere."""
-    if has_others or inputs.rejects or inputs.options != InputOptions():
-        raise UsageError(
-            "`via='hfile-input'` loads rows that are made already: leave out what says how documents are "
-            "read, which are kept, and where they are listed"
-        )
-    _require_hbase(store, "hfile-input")
-    if len(inputs.paths) != 1:
-        raise UsageError("`via='hfile-input'` loads the rows in one folder: name that")
     from simhbase.jobs.hfile_input import load_hfile_input  # the client of HBase takes time to load
 
     start = monotonic()
-    patience = _Patience(lock_wait, inputs.watcher)
-    with open_index(store) as index:
-        index.profile.require(given_parameters(profile))
-        (folder,) = inputs.paths
-        done = patience.wait_for(lambda: load_hfile_input(index, folder, work_folder, inputs.watcher))
+    with open_index(job.store) as index:
+        index.profile.require(given_parameters(job.profile))
+        (folder,) = job.inputs.paths
+        done = wait.until(lambda: load_hfile_input(index, folder, job.work_folder, job.inputs.watcher))
     loaded = done.added + done.moved + done.unchanged
     return LoadReport(
         documents=loaded + done.rejected,
@@ -218,6 +533,7 @@ def _load_hfile_input(
         moved=done.moved,
         unchanged=done.unchanged,
         duplicates=0,
+        removed=0,
         rejected=done.rejected,
         unreadable_sources=0,
         seconds=round(monotonic() - start, 3),
@@ -225,6 +541,51 @@ def _load_hfile_input(
         largest=(),
         counts=Counts(parsed=loaded, rejected=done.rejected),
     )
+
+
+@contextmanager
+def _opened_store(job: Load, wait: _Wait) -> Iterator[Index]:
+    """The store to load into. An embedded one that does not exist is made, and goes again if nothing was
+    stored. Raises what `open_index` does, UsageError for what it cannot take or compare by."""
+    index, is_new = wait.until(lambda: _open(job))
+    is_empty = False
+    try:
+        with closing(index):
+            try:
+                yield index
+            finally:
+                is_empty = is_new and not any(map(len, index.store.records("documents").iterate()))
+    finally:
+        if is_empty:
+            drop_store(job.store)
+
+
+def _open(job: Load) -> tuple[Index, bool]:
+    given = given_parameters(job.profile)
+    try:
+        index = open_index(job.store)
+    except TablesMissing:
+        if job.store.startswith("hbase:"):
+            raise
+        profile = make_profile(given)
+        _require_fitting_profile(job, profile)
+        return open_index(job.store, create=profile), True
+    try:
+        index.profile.require(given)
+        _require_fitting_profile(job, index.profile)
+    except BaseException:
+        index.close()
+        raise
+    return index, False
+
+
+def _require_fitting_profile(job: Load, profile: Profile) -> None:
+    _ = profile.index_scheme.bounds(None, job.min_similarity)
+    if job.inputs.options.fingerprint_field is not None and profile.sketching is not None:
+        raise UsageError(
+            "`fingerprint_field`: the store keeps a sketch of each text, which fingerprints made "
+            "elsewhere do not have. Give the texts"
+        )
 
 
 def _require_hbase(store: str, via: str) -> None:
@@ -240,93 +601,47 @@ def _tagging(options: InputOptions, tags: Tags, fields: Tags) -> InputOptions:
     return replace(options, tags=tags, tag_fields=fields)
 
 
-def _require_fitting(task: Task, name: str | None) -> None:
-    """Raises UsageError for what does not go together, OutputFailed for outputs that cannot be written."""
-    said_of_unique = [task.files[option] for option in ("unique", "duplicates", "evidence")]
-    if any(said_of_unique) and not task.unique_only:
-        raise UsageError(
-            "`unique`, `duplicates` and `evidence` say what `unique_only=True` kept: they need it"
-        )
-    if task.min_similarity is not None and not task.unique_only:
-        raise UsageError("`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it")
-    if name is not None:
-        require_name(name)
-    require_written(task.files["unique"])
-    task.inputs.require_outputs(*said_of_unique)
-    if name is not None and not task.can_be_resumed:
-        raise UsageError(
-            "`name` is for loads that can go on after they were stopped: those of a pipe, or into one, "
-            "cannot. Leave it out, or use files"
-        )
+def _can_be_read_again(given: str) -> bool:
+    path = local_path(given)
+    if path is None:
+        return True
+    return path != STDIN and (not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path))  # noqa: PTH110, PTH112, PTH113  # never raise
 
 
-@dataclass(frozen=True)
-class _Route:
-    """How documents come into the store. Raises UsageError for a way that does not exist, or does not go
-    together with the rest."""
-
-    via: str | None
-    work_folder: str | Path | None
-
-    def require_fitting(self, store: str, task: Task) -> None:
-        if self.via not in (None, "hfiles"):
-            raise UsageError(f"no `via` {self.via!r}: there are 'hfiles' and 'hfile-input'")
-        if self.via is None and self.work_folder is not None:
-            raise UsageError("`work_folder` is for the files of `via='hfiles'`: it needs that")
-        if self.via is not None:
-            _require_hbase(store, self.via)
-        if self.via is not None and task.unique_only:
-            raise UsageError(
-                "`via='hfiles'` and `unique_only=True` do not go together: documents that are put aside are "
-                "not found by those that follow. Find the duplicates first (simhbase dedup --unique FILE), "
-                "and load that file, or leave `via='hfiles'` out"
-            )
-
-    def open(self, target: _Target, checkpoints: Checkpoints, watcher: Watcher) -> HFileLoad | None:
-        """What takes documents in the store's place; None where that takes them."""
-        if self.via is None:
-            return None
-        from simhbase.jobs.hfiles import HFileLoad  # the client of HBase takes time to load
-
-        return HFileLoad(target.make(), self.work_folder, checkpoints.place, checkpoints.live, watcher.note)
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # somebody has removed it
+        return ""
 
 
-def _report(tally: _Tally, counts: Counts, noted: Checkpoints) -> LoadReport:
-    return LoadReport(
-        documents=tally.loaded + tally.duplicates + counts.rejected,
-        loaded=tally.loaded,
-        added=tally.added,
-        moved=tally.moved,
-        unchanged=tally.unchanged,
-        duplicates=tally.duplicates,
-        rejected=counts.rejected,
-        unreadable_sources=counts.unreadable_sources,
-        seconds=0.0,
-        sources=most_repeated(noted.sources.reports()),
-        largest=noted.kept_out.largest(),
-        counts=counts,
-    )
+def _resuming(log: LoadLog) -> str:
+    stopped = datetime.fromtimestamp((log.before or log.state).changed / 1000).astimezone()
+    names = ("added", "moved", "unchanged", "duplicates", "rejected")
+    read = sum((log.state.counts or {}).get(name, 0) for name in names)
+    return f"resuming after {read:,} documents, where the run of {stopped:%Y-%m-%d %H:%M} was stopped"
 
 
-class _Patience:
-    """Waits so many seconds for what another process has."""
+class _Wait:
+    """Waits so many seconds for what another process has. begun: milliseconds since 1970."""
 
     def __init__(self, seconds: float, watcher: Watcher) -> None:
         self._end = monotonic() + seconds
         self._watcher = watcher
+        self.begun = now()
+        self.has_waited = False
 
-    def wait_for(self, take: Callable[[], T]) -> T:
+    def until(self, take: Callable[[], T]) -> T:
         """What `take` returns. Raises what it raises; StoreBusy when the time is up."""
-        has_said = False
         while True:
             try:
                 return take()
             except (StoreBusy, OutputBusy) as error:
                 if monotonic() >= self._end:
                     raise
-                if not has_said:
+                if not self.has_waited:
                     self._watcher.note(f"waiting: {error}")
-                    has_said = True
+                    self.has_waited = True
                 sleep(min(_LOOKED_AT, max(0, self._end - monotonic())))
 
 
@@ -338,226 +653,49 @@ class _Tally:
     moved: int = 0
     unchanged: int = 0
     duplicates: int = 0
+    removed: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+    @classmethod
+    def of(cls, noted: Mapping[str, int]) -> _Tally:
+        """That of an interrupted run."""
+        own = {each.name: noted.get(each.name, 0) for each in fields(cls) if each.name != "counts"}
+        return cls(**own, counts=Counts(**{each.name: noted.get(each.name, 0) for each in fields(Counts)}))
+
+    def noted(self) -> dict[str, int]:
+        """All numbers, by name."""
+        values = asdict(self)
+        return {**values, **values.pop("counts")}
 
     @property
     def loaded(self) -> int:
         """How many of the documents the store holds now."""
         return self.added + self.moved + self.unchanged
 
-    def add(self, done: Loaded) -> None:
+    def add(self, done: Loaded, skipped: int = 0) -> None:
         self.added += done.report.added
         self.moved += done.report.moved
-        self.unchanged += done.report.unchanged
+        self.unchanged += done.report.unchanged + skipped
         self.duplicates += sum(near is not None for near in done.duplicate_of)
+        self.removed += done.removed
 
 
-class _Load:
-    """One run of a load, from its beginning or from where an earlier one was stopped."""
-
-    def __init__(
-        self, task: Task, target: _Target, checkpoints: Checkpoints, patience: _Patience, route: _Route
-    ) -> None:
-        self._task = task
-        self._target = target
-        self._checkpoints = checkpoints
-        self._patience = patience
-        self._route = route
-        self._hfiles: HFileLoad | None = None
-        self._rule = Rule(target.profile.index_scheme.rule(task.min_similarity))
-        self._seen = None if task.ids_are_unique else SeenIds()
-        noted = checkpoints.counts
-        self._tally = _Tally(**{each.name: noted.get(each.name, 0) for each in fields(_Tally)})
-        self._counts = Counts(**{each.name: noted.get(each.name, 0) for each in fields(Counts)})
-
-    def run(self) -> LoadReport:
-        """What became of all documents. Raises InputsChanged and PartDiffers where it cannot go on."""
-        watcher = self._task.inputs.watcher
-        if self._checkpoints.has_all:
-            self._checkpoints.require_same_inputs()
-            for option in self._task.files:
-                self._name(option)
-            return _report(self._tally, self._counts, self._checkpoints)
-        if said := self._checkpoints.going_on:
-            watcher.note(said)
-        with ExitStack() as stack:
-            if (hfiles := self._route.open(self._target, self._checkpoints, watcher)) is not None:
-                self._hfiles = stack.enter_context(hfiles)
-            files = {option: stack.enter_context(self._opened(option)) for option in self._task.files}
-            rejects = Rejects(files["rejects"], self._task.inputs.max_rejects, watcher, self._counts)
-            batches = stack.enter_context(closing(self._batches(bool(files["unique"]))))
-            stack.enter_context(_saying_what_is_kept(self._tally, watcher))
-            for batch in joined(batches, self._chunks_at_once):
-                self._take(batch, rejects, files)
-            self._end(rejects.counts, files)
-        return _report(self._tally, rejects.counts, self._checkpoints)
-
-    @property
-    def _chunks_at_once(self) -> int:
-        task = self._task
-        is_prepared = task.inputs.options.fingerprint_field is not None and not task.unique_only
-        # A pipe may be slow, and many are not worth waiting for.
-        comes_as_files = is_prepared and task.can_be_resumed and self._target.is_embedded
-        return PREPARED_CHUNKS_AT_ONCE if comes_as_files else CHUNKS_AT_ONCE
-
-    def _opened(self, option: str) -> AbstractContextManager[OutputFile | None]:
-        path, kept = self._task.files[option], self._checkpoints.kept(option)
-        if option == "unique" and path is not None:
-            inputs = self._task.inputs
-            return self._patience.wait_for(lambda: unique_file(path, inputs, keep=kept))
-        return self._patience.wait_for(lambda: opened(path, kept))
-
-    def _name(self, option: str) -> None:
-        """Gives a file that an earlier run has ended its name, where it has not got it yet."""
-        path, kept = self._task.files[option], self._checkpoints.kept(option)
-        is_named = unique_is_finished if option == "unique" else is_finished
-        if path is not None and not is_named(path, kept):
-            with self._opened(option):
-                pass
-
-    def _batches(self, with_lines: bool) -> Generator[Batch, None, None]:
-        options = self._task.inputs.options
-        trim = unique_trim(options) if with_lines else without_content
-        left = partial(self._checkpoints.left, seen=self._seen)
-        return self._task.inputs.each(fingerprinting(options, self._target, trim), left)
-
-    def _take(self, read: Batch, rejects: Rejects, files: Mapping[str, OutputFile | None]) -> None:
-        # One write takes an id once.
-        batch = read.without_repeats(SeenIds() if self._seen is None else self._seen)
-        rejects.note(batch)
-        if batch.records and not self._target.exists:
-            index = self._patience.wait_for(self._target.make)
-            self._patience.wait_for(lambda: self._checkpoints.begin_late(index))
-        if self._hfiles is not None:
-            self._hfiles.put_aside(batch.ids, batch.fingerprints, batch.tags)
-            self._checkpoints.put_off(read, self._counted(batch, [None] * len(batch.ids)), {})
-            if self._hfiles.is_full:
-                self._hand_over(self._hfiles, rejects.counts, files)
-            return
-        duplicates: Sequence[Match | None] = ()
-        with interrupt_put_off():
-            if batch.records:
-                done = self._store(batch, read.chunks)
-                self._tally.add(done)  # before files, which may fail: what is stored is told of
-                duplicates = done.duplicate_of
-                _write(files["unique"], _unique_lines(batch.records, done.duplicate_of))
-                _write(files["duplicates"], _duplicate_lines(batch.ids, done.duplicate_of))
-                _write(files["evidence"], _evidence_lines(batch.ids, done.duplicate_of, self._rule))
-            self._checkpoints.put_off(read, self._counted(batch, duplicates), kept_out_by(duplicates))
-            self._advance(rejects.counts, files)
-
-    def _counted(self, batch: Batch, duplicates: Sequence[Match | None]) -> Mapping[str, Three]:
-        return self._checkpoints.sources.of(batch.items, (near is not None for near in duplicates))
-
-    def _hand_over(self, hfiles: HFileLoad, counts: Counts, files: Mapping[str, OutputFile | None]) -> None:
-        """Has what was put aside in the store when it returns."""
-        report = hfiles.hand_over()
-        with interrupt_put_off():
-            self._tally.add(Loaded((), report))
-            self._advance(counts, files)
-
-    def _advance(self, counts: Counts, files: Mapping[str, OutputFile | None]) -> None:
-        self._checkpoints.advance(asdict(self._tally) | asdict(counts), files)
-
-    def _store(self, batch: Batch, chunks: int) -> Loaded:
-        index = self._target.make()
-        if not self._task.unique_only:
-            return load_all(index, batch.ids, batch.fingerprints, batch.tags)
-        if leaves_hints(index.store):
-            return claim_all(index, batch.ids, batch.fingerprints, self._task.min_similarity, batch.tags)
-        with index.store.exclusive():
-            duplicates = self._checkpoints.decided(chunks, len(batch.ids))
-            if duplicates is None:
-                least = self._task.min_similarity
-                duplicates = duplicates_of(index, batch.ids, batch.fingerprints, least)
-                self._checkpoints.note_decided(chunks, duplicates)
-            return store_kept(index, batch.ids, batch.fingerprints, duplicates, batch.tags)
-
-    def _end(self, counts: Counts, files: Mapping[str, OutputFile | None]) -> None:
-        if counts.nothing_read:
-            for file in filter(None, (files["unique"], files["duplicates"], files["evidence"])):
-                file.abandon()
-            self._checkpoints.forget()
-            return
-        if self._hfiles is not None:
-            self._hand_over(self._hfiles, counts, files)
-        # What went into tables that somebody has dropped meanwhile is not loaded.
-        index = self._target.make()
-        index.require_own_tables()
-        self._checkpoints.note_all(index, files)
-
-
-class _Target:
-    """The store to load into.
-
-    One that exists is open from the start. An embedded one that does not is made with the first
-    documents, so that a load which fails before them leaves nothing behind. Raises what `open_index`
-    does.
-    """
-
-    def __init__(self, url: str, profile: Profile | Mapping[str, object] | None) -> None:
-        self._url = url
-        self._index: Index | None = None
-        given = given_parameters(profile)
-        try:
-            self._index = open_index(url)
-            self._index.profile.require(given)
-            self.profile = self._index.profile
-        except TablesMissing:
-            if url.startswith("hbase:"):
-                raise
-            self.profile = make_profile(given)
-        except BaseException:
-            self.__exit__()
-            raise
-
-    @property
-    def is_embedded(self) -> bool:
-        """Whether one process at a time writes to it."""
-        return not self._url.startswith("hbase:")
-
-    @property
-    def exists(self) -> bool:
-        """Whether the store is there."""
-        return self._index is not None
-
-    @property
-    def fingerprinter(self) -> Fingerprinter:
-        """The profile's pipeline, checked against the store's if there is one."""
-        return self._index.fingerprinter if self._index else self.profile.fingerprinter()
-
-    def make(self) -> Index:
-        """The store, created if it is missing. Raises what `open_index` raises."""
-        if self._index is None:
-            self._index = open_index(self._url, create=self.profile)
-        return self._index
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if self._index is not None:
-            self._index.close()
-
-
-def _target(
-    inputs: Inputs,
-    url: str,
-    profile: Profile | Mapping[str, object] | None,
-    min_similarity: float | None,
-) -> _Target:
-    """The store to load into. Raises UsageError for what it cannot take or compare by."""
-    target = _Target(url, profile)
-    try:
-        _ = target.profile.index_scheme.bounds(None, min_similarity)
-        if inputs.options.fingerprint_field is not None and target.profile.sketching is not None:
-            raise UsageError(
-                "`fingerprint_field`: the store keeps a sketch of each text, which fingerprints made "
-                "elsewhere do not have. Give the texts"
-            )
-    except BaseException:
-        target.__exit__()
-        raise
-    return target
+def _report(tally: _Tally, checkpoints: Checkpoints, start: float) -> LoadReport:
+    return LoadReport(
+        documents=tally.loaded + tally.duplicates + tally.counts.rejected,
+        loaded=tally.loaded,
+        added=tally.added,
+        moved=tally.moved,
+        unchanged=tally.unchanged,
+        duplicates=tally.duplicates,
+        removed=tally.removed,
+        rejected=tally.counts.rejected,
+        unreadable_sources=tally.counts.unreadable_sources,
+        seconds=round(monotonic() - start, 3),
+        sources=most_repeated(checkpoints.sources.reports()),
+        largest=checkpoints.kept_out.largest(),
+        counts=tally.counts,
+    )
 
 
 @contextmanager
@@ -578,12 +716,14 @@ def _saying_what_is_kept(tally: _Tally, watcher: Watcher) -> Iterator[None]:
                 "unless it is dropped"
             )
         raise
-    except BaseException:
+    except BaseException as error:
         if tally.loaded or tally.duplicates:
-            watcher.note(
-                f"stopped after {tally.loaded:,} documents loaded and {tally.duplicates:,} duplicates. "
-                "What was loaded is kept: run the same command again to go on"
+            kept = (
+                f"stopped after {tally.loaded:,} documents ({tally.duplicates:,} duplicates). They are kept"
             )
+            # What is wrong with the input is wrong the next time, too.
+            again = "" if isinstance(error, BadInput) else ": run the same command again to resume"
+            watcher.note(f"{kept}{again}")
         else:
             watcher.note("stopped before anything was loaded")
         raise
@@ -594,8 +734,8 @@ def _write(file: OutputFile | None, lines: Iterator[bytes]) -> None:
         file.write(lines)
 
 
-def _unique_lines(records: Sequence[Record], found: Sequence[Match | None]) -> Iterator[bytes]:
-    return (unique_line(record) for record, near in zip(records, found, strict=True) if near is None)
+def _lines(records: Sequence[Record], chosen: Sequence[bool]) -> Iterator[bytes]:
+    return (unique_line(record) for record, is_it in zip(records, chosen, strict=True) if is_it)
 
 
 def _duplicate_lines(ids: Sequence[str], found: Sequence[Match | None]) -> Iterator[bytes]:

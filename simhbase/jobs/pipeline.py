@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.record import Chunk, InputOptions, Record, Reject
+from simhbase.corpus.record import Chunk, InputOptions, Record, Reject, WithoutFingerprint
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
@@ -88,12 +88,14 @@ class ChunkFingerprinter:
     """Chunk -> Batch. Cheap to send to another process, where it keeps its caches.
 
     profile: how texts become fingerprints; None where the records bring theirs. trim: what is left
-    of a record that has its fingerprint, so that no text travels back for nothing.
+    of a record that has its fingerprint, so that no text travels back for nothing; keeps_rejected: also of
+    one that has none.
     """
 
     parser: Parser
     profile: Profile | None
     trim: Callable[[Record], Record]
+    keeps_rejected: bool = False
 
     def __call__(self, chunk: Chunk) -> Batch:
         """Parses a chunk and fingerprints its texts."""
@@ -103,11 +105,16 @@ class ChunkFingerprinter:
             return self._batch(parsed, records, _prepared(records, self.parser.options.fingerprint_bits), {})
         found = self._fingerprinter.fingerprint_many([record.text or "" for record in records])
         rejects = {
-            id(record): Reject(record.source, record.line, record.id, reason)
+            id(record): self._rejected(record, reason)
             for record, reason in zip(records, found.reasons, strict=True)
             if reason is not None
         }
         return self._batch(parsed, records, found.fingerprints[found.accepted], rejects)
+
+    def _rejected(self, record: Record, reason: str) -> Reject:
+        if not self.keeps_rejected:
+            return Reject(record.source, record.line, record.id, reason)
+        return WithoutFingerprint(record.source, record.line, record.id, reason, self.trim(record))
 
     def _batch(
         self,

@@ -13,6 +13,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.selection import duplicates_of as selected
 from simhbase.index.tags import Tags
+from simhbase.index.writer import known
 from simhbase.model import AddReport, Match
 
 PATIENCE = 600.0  # seconds: what others have pending is decided within a few, or ends with its lease
@@ -23,11 +24,12 @@ class Loaded:
     """What became of n documents.
 
     duplicate_of: for each the document that keeps it out, None where it is stored; report: what
-    storing those did.
+    storing those did; removed: stored documents whose new text is a duplicate.
     """
 
     duplicate_of: Sequence[Match | None]
     report: AddReport
+    removed: int = 0
 
 
 def load_all(
@@ -56,12 +58,32 @@ def store_kept(
     duplicates: Sequence[Match | None],
     tags: Sequence[Tags] | None = None,
 ) -> Loaded:
-    """Stores those of n documents that are no duplicates."""
+    """Stores those of n documents that are no duplicates, and removes what `outdated` says of the others."""
     kept = [number for number, near in enumerate(duplicates) if near is None]
     kept_tags = None if tags is None else [tags[number] for number in kept]
-    return Loaded(
-        duplicates, index.add_batch([ids[number] for number in kept], fingerprints[kept], kept_tags)
-    )
+    gone = outdated(index, ids, fingerprints, duplicates)
+    report = index.add_batch([ids[number] for number in kept], fingerprints[kept], kept_tags, gone)
+    return Loaded(duplicates, report, len(gone))
+
+
+def outdated(
+    index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, duplicates: Sequence[Match | None]
+) -> list[str]:
+    """Those of n documents that are stored with another text and whose new one is a duplicate: they would
+    stay findable under the old one.
+
+    A document that keeps out another one of the n stays: that text would be lost with it.
+    """
+    keepers = {near.id for near in duplicates if near is not None}
+    numbers = [
+        number for number, near in enumerate(duplicates) if near is not None and ids[number] not in keepers
+    ]
+    found = known(index.store, [ids[number] for number in numbers])
+    return [
+        ids[number]
+        for number, each in zip(numbers, found, strict=True)
+        if each and each.stored and each.entry.fingerprint != int(fingerprints.values[number])
+    ]
 
 
 def claim_all(
@@ -85,4 +107,6 @@ def claim_all(
         raise Undecided(
             f"{len(undecided)} documents, {undecided[0].id!r} the first, are {undecided[0].reason}"
         )
-    return Loaded([claim.match for claim in claimed.claims], claimed.report)
+    duplicates = [claim.match for claim in claimed.claims]
+    gone = outdated(index, ids, fingerprints, duplicates)
+    return Loaded(duplicates, claimed.report, index.delete(gone) if gone else 0)

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import codecs
+import re
 
 from simhbase.errors import BadInput, UsageError
+
+_PAIRS = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]|.", re.DOTALL)
+# Signs, kana, Cyrillic and the usual characters
+_COMMON_IN_GB18030 = re.compile(rb"[\xa1-\xa9\xb0-\xd7][\xa1-\xfe]")
+_COMMON_IN_BIG5 = re.compile(rb"[\xa1-\xc6][\x40-\x7e\xa1-\xfe]")  # signs and usual characters
+_LOOKED_AT = 4096  # bytes
+_FEW = 4  # pairs: fewer tell nothing
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> str:
     """The text of bytes, without a byte order mark.
 
     `encoding` is any that Python knows, or "auto": UTF-8, else GB18030. Raises BadInput naming the
-    offset of the first wrong byte, UsageError for an encoding that does not exist.
+    offset of the first wrong byte, and with "auto" for what is rather Big5; UsageError for what is no
+    encoding of texts.
     """
     if encoding == "auto":
         return _decode_automatically(data)
     try:
-        codecs.lookup(encoding)
-        return _without_mark(data.decode(encoding))
-    except LookupError as error:
-        message = f"no text encoding {encoding!r}: use auto, utf-8, gb18030 or another name that Python knows"
-        raise UsageError(message) from error
+        # Of no bytes Python makes an empty text, whatever the encoding.
+        return _without_mark(data.decode(encoding)) if data else (b"a" * 4).decode(encoding, "ignore")[:0]
     except UnicodeDecodeError as error:
         raise BadInput(f"not {encoding}: {_where(error)}") from error
+    except (LookupError, ValueError) as error:
+        raise UsageError(
+            f"no text encoding {encoding!r}: use auto, utf-8, gb18030, big5, shift_jis, euc-kr, latin-1 or "
+            "another one that Python knows"
+        ) from error
 
 
 def _decode_automatically(data: bytes) -> str:
@@ -30,10 +40,22 @@ def _decode_automatically(data: bytes) -> str:
         return _without_mark(data.decode("utf-8"))
     except UnicodeDecodeError as not_utf8:
         try:
-            return _without_mark(data.decode("gb18030"))
+            text = data.decode("gb18030")
         except UnicodeDecodeError as not_gb18030:
             message = f"neither utf-8 ({_where(not_utf8)}) nor gb18030 ({_where(not_gb18030)})"
             raise BadInput(message) from not_gb18030
+        if _is_rather_big5(data):
+            raise BadInput(f"not utf-8 ({_where(not_utf8)}), and rather big5 than gb18030") from not_utf8
+        return _without_mark(text)
+
+
+def _is_rather_big5(data: bytes) -> bool:
+    """Whether more pairs of bytes are common characters in Big5 than in GB18030, which reads most of Big5
+    as well, as other characters."""
+    pairs = [pair for pair in _PAIRS.findall(data[:_LOOKED_AT]) if len(pair) == 2]
+    in_gb18030 = sum(_COMMON_IN_GB18030.fullmatch(pair) is not None for pair in pairs)
+    in_big5 = sum(_COMMON_IN_BIG5.fullmatch(pair) is not None for pair in pairs)
+    return len(pairs) >= _FEW and in_big5 > 1.5 * in_gb18030
 
 
 def _without_mark(text: str) -> str:

@@ -118,7 +118,7 @@ class Stage:
 def _load(file: Path, processes: int, *, ids_are_unique: bool) -> list[Cell]:
     reading, storing = Stage(), Stage()
     Checkpoints.left = reading.timed_steps(Checkpoints.left)  # type: ignore[method-assign]
-    load_job._Load._store = storing.timed(load_job._Load._store)  # type: ignore[method-assign]
+    load_job._stored = storing.timed(load_job._stored)  # type: ignore[assignment]
     field = "f" if file.name.startswith("fingerprints") else None
     inputs = Inputs([str(file)], InputOptions(fingerprint_field=field), processes=processes)
     start = perf_counter()

@@ -21,6 +21,34 @@ def reordered(kept: int) -> str:
 # --- what is removed ---
 
 
+def test_texts_without_a_fingerprint_are_kept_where_they_are_asked_for(tmp_path):
+    short = {"id": "short", "text": "Yes"}
+    write_lines(
+        tmp_path / "a.jsonl", [short, {"id": "a", "text": texts(1)[0]}, {"id": "b", "text": texts(1)[0]}]
+    )
+    for asked, expected in ((), ["a"]), (("--keep-rejected",), ["a", "short"]):
+        report = result(
+            "dedup",
+            "--unique",
+            "u.jsonl",
+            "--rejects",
+            "r.jsonl",
+            *asked,
+            "a.jsonl",
+            cwd=tmp_path,
+            exit_code=3,
+        )
+        assert (report["unique"], report["duplicates"], report["rejected"]) == (1, 1, 1)
+        assert [line["id"] for line in read_lines(tmp_path / "u.jsonl")] == expected
+        (reject,) = read_lines(tmp_path / "r.jsonl")
+        assert list(reject) == ["source", "line", "id", "reason"]
+    refused = run("dedup", "--keep-rejected", "a.jsonl", cwd=tmp_path)
+    assert (refused.returncode, b"--keep-rejected keeps texts in the list of --unique" in refused.stderr) == (
+        2,
+        True,
+    )
+
+
 @pytest.mark.parametrize("chains", ["--chains", "--no-chains"])
 def test_texts_of_one_fingerprint_that_share_little_are_no_duplicates(tmp_path, chains):
     file = documents(tmp_path / "a.jsonl", [reordered(0), reordered(200), reordered(0)])

@@ -8,9 +8,8 @@ import pytest
 from pyarrow import parquet
 
 import simhbase
-from simhbase.corpus.record import InputOptions
 from simhbase.errors import UsageError
-from simhbase.jobs.checkpoints import Task
+from simhbase.jobs.load import Load
 from simhbase.stores.rocksdb import RocksStore
 from simhbase.stores.rocksdb import store as store_module
 from tests.command_line import read_lines, result, run, texts
@@ -155,10 +154,10 @@ def test_options_that_make_no_tags_are_refused(tmp_path, options, reason):
 
 
 def test_a_load_with_other_tags_is_another_load():
-    tags = (("a", "b"),)
+    tags = {"a": "b"}
     digests = {
-        Task(simhbase.Inputs(["a"], options), {}, False, None, False).digest
-        for options in (InputOptions(), InputOptions(tags=tags), InputOptions(tag_fields=tags))
+        Load(inputs=simhbase.Inputs(["a"]), store="memory:", **options).digest
+        for options in ({}, {"tags": tags}, {"tag_fields": tags})
     }
     assert len(digests) == 3
 

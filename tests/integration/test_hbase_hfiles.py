@@ -26,7 +26,7 @@ from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.index.check import Checker
-from simhbase.index.manifests import LoadState
+from simhbase.index.load_log import LoadState
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import HintingWriter, now
 from simhbase.jobs import hfiles as job

@@ -70,7 +70,9 @@ def loading(url: str, folder: Path) -> list[str]:
 def test_a_killed_load_goes_on_also_with_another_signature(web, served, tmp_path):
     lines = [*({"id": "x", "text": text} for text in texts(COUNT, words=8)), {"id": "x", "text": "?"}]
     write_lines(served / "a.jsonl", lines)
-    (served / "a.jsonl.gz").write_bytes(gzip.compress((served / "a.jsonl").read_bytes()))
+    written = (served / "a.jsonl").read_bytes().splitlines(keepends=True)
+    members = [gzip.compress(b"".join(some)) for some in (written[:4608], written[4608:])]  # given one by one
+    (served / "a.jsonl.gz").write_bytes(b"".join(members))
     web.holds_after["/a.jsonl.gz"] = (served / "a.jsonl.gz").stat().st_size - 1000
     first, second = tmp_path / "killed", tmp_path / "undisturbed"
     for folder in (first, second):
@@ -93,7 +95,7 @@ def test_a_killed_load_goes_on_also_with_another_signature(web, served, tmp_path
             cwd=folder, env=environment(), capture_output=True, check=False,
         )  # fmt: skip
         assert done.returncode == 3, done.stderr
-        assert (b"going on after 4,096 documents" in done.stderr) == (folder == first)
+        assert (b"resuming after 4,096 documents" in done.stderr) == (folder == first)
         assert b"hidden" not in done.stdout + done.stderr
         assert json.loads(done.stdout)["documents"] == COUNT + 1
     assert outcome(first) == outcome(second)
@@ -118,7 +120,7 @@ def outcome(folder: Path) -> object:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"), [(False, b"going on after 12 documents"), (True, b"loaded anew")]
+    ("changed", "said"), [(False, b"resuming after 12 documents"), (True, b"starting over")]
 )
 def test_a_file_that_has_changed_since_the_stop_is_loaded_anew(
     web, served, tmp_path, monkeypatch, changed, said

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import chdir, suppress
 from dataclasses import replace
 from pathlib import Path
-from shutil import copytree, rmtree
+from shutil import rmtree
 from unittest.mock import patch
 
 import pytest
@@ -23,11 +23,11 @@ from simhbase.corpus.outputs import OutputFile
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.watcher import NOBODY
 from simhbase.errors import BadInput, OutputFailed, StoreBusy, StoreUnreachable, TablesMissing
-from simhbase.index import Index, open_index, owner
-from simhbase.index.manifests import Manifest
+from simhbase.index import Index, load_log, open_index
+from simhbase.index.load_log import LoadLog
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.jobs import load as load_job
-from simhbase.jobs.checkpoints import Checkpoints, Task
+from simhbase.jobs.checkpoints import Checkpoints
 from simhbase.profile import Profile
 from simhbase.stores import create_store, open_store
 from tests.command_line import COMMAND, environment, result, run, run_alone
@@ -131,7 +131,7 @@ class Steps:
             try:
                 load_into(folder, unique_only, read)
             except (Crash, OutputFailed):
-                owner._running.clear()  # the process is gone
+                load_log._held.clear()  # the process is gone
                 return False
         return True
 
@@ -187,7 +187,7 @@ def test_a_table_that_was_being_made_is_there_when_the_load_is_run_again(folders
         patched.setattr(Path, step, crashing(getattr(Path, step), "unique.parquet"))
         with suppress(Crash):
             load_into(folder)
-        owner._running.clear()  # the process is gone
+        load_log._held.clear()  # the process is gone
     assert (folder / "unique.parquet.part").exists()
     assert loads(folder)[0].progress == "finishing"
     load_into(folder)
@@ -233,7 +233,8 @@ def test_what_was_loaded_is_not_loaded_again(folders, small_writes):
         load_job, "store_kept", lambda index, ids, *rest: written.extend(ids) or store_kept(index, ids, *rest)
     ):
         report = load_into(folder)
-    assert state.was_killed
+    assert state.progress == "running"
+    assert replace(state, changed=0).was_killed
     assert state.parts > 1
     assert 0 < len(written) < report.loaded + report.duplicates
     (state,) = loads(folder)
@@ -253,7 +254,7 @@ def test_inputs_that_have_changed_are_loaded_anew_and_of_a_named_load_refused(
     lines = (folder / "a.jsonl").read_bytes().splitlines(keepends=True)
     (folder / "a.jsonl").write_bytes(b"".join([lines[1], lines[0], *lines[2:]]))
     assert load_into(folder).documents == 60
-    with pytest.raises(BadInput, match=r"cannot go on with the load 'mine'.*simhbase loads forget mine"):
+    with pytest.raises(BadInput, match=r"cannot resume the load 'mine'.*simhbase loads forget mine"):
         stop_named_and_change(folder)
     with open_index(f"rocksdb:{folder / 's.db'}") as index:
         assert index.forget_load("mine")
@@ -300,21 +301,12 @@ def test_a_load_that_was_interrupted_says_why(folders, small_writes):
 
 def test_two_loads_of_one_name_do_not_run_at_once(folders, small_writes):
     folder = folders()
-    store_kept = load_job.store_kept
-    with open_index(f"rocksdb:{folder / 's.db'}") as index:
-        task = simhbase.jobs.checkpoints.Task(
-            Inputs([str(folder / "a.jsonl")]),
-            {},
-            unique_only=False,
-            min_similarity=None,
-            ids_are_unique=False,
-        )
-        first = simhbase.jobs.checkpoints.Checkpoints(task, "one")
-        first.begin(index)
-        second = simhbase.jobs.checkpoints.Checkpoints(task, "one")
-        with pytest.raises(StoreBusy, match="'one' is running already"):
-            second.begin(index)
-    assert store_kept
+    with (
+        open_index(f"rocksdb:{folder / 's.db'}") as index,
+        LoadLog.begin(index.store, "one", "task"),
+        pytest.raises(StoreBusy, match="'one' is running already"),
+    ):
+        LoadLog.begin(index.store, "one", "task")
 
 
 # As commands
@@ -467,7 +459,7 @@ def test_what_cannot_be_read_again_is_loaded_whole_and_not_noted(tmp_path):
     assert json.loads(done.stdout)["documents"] == 3000
     assert loads(tmp_path) == []
     named = run("load", "-", "--name", "n", cwd=tmp_path, stdin=b"x")
-    assert (named.returncode, b"--name is for loads that can go on" in named.stderr) == (2, True)
+    assert (named.returncode, b"--name is for loads that can be resumed" in named.stderr) == (2, True)
 
 
 def test_the_unfinished_file_of_another_load_is_not_taken_for_ones_own(folders, small_writes):
@@ -496,7 +488,7 @@ def test_a_named_load_that_is_stopped_while_its_files_get_their_names_goes_on(
 
     with patch.object(outputs, "rename", stop_later), suppress(error):
         load_into(folder, name="mine")
-    owner._running.clear()
+    load_log._held.clear()
     load_into(folder, name="mine")
     assert outcome(folder) == outcome(undisturbed)
 
@@ -542,16 +534,20 @@ def test_a_file_that_was_renamed_is_another_input(folders, small_writes):
         with patch.object(load_job, "load_all", stop_later), pytest.raises(KeyboardInterrupt):
             simhbase.load(inputs, "rocksdb:s.db", name="mine")
         Path("a.jsonl").rename("b.jsonl")
-        with pytest.raises(BadInput, match="the inputs are not what the stopped run has read"):
+        with pytest.raises(BadInput, match="inputs changed since the interrupted run"):
             simhbase.load(inputs, "rocksdb:s.db", name="mine")
 
 
 def test_a_process_whose_store_failed_at_the_end_may_load_again(folders, small_writes):
     folder = folders()
-    with (
-        patch.object(Manifest, "finish", side_effect=StoreUnreachable("gone")),
-        pytest.raises(StoreUnreachable),
-    ):
+    change = LoadLog.change
+
+    def fail_at_the_end(self: LoadLog, **values: object) -> None:
+        if values.get("progress") == "finished":
+            raise StoreUnreachable("gone")
+        change(self, **values)
+
+    with patch.object(LoadLog, "change", fail_at_the_end), pytest.raises(StoreUnreachable):
         load_into(folder)
     assert load_into(folder).documents == 60
 
@@ -564,7 +560,7 @@ def test_a_run_says_how_many_documents_another_one_has_done(folders, small_write
     with patch.object(type(NOBODY), "note", lambda self, text: said.append(text)):
         load_into(folder)
     done = sum(state.counts[name] for name in ("added", "moved", "unchanged", "duplicates", "rejected"))
-    assert f"going on after {done:,} documents, where the run of" in said[0]
+    assert f"resuming after {done:,} documents, where the run of" in said[0]
     assert done <= 60
 
 
@@ -611,34 +607,3 @@ def test_a_load_waits_for_a_store_that_another_process_makes_meanwhile(tmp_path,
         store = f"rocksdb:{tmp_path / 's.db'}"
         assert simhbase.load(tmp_path / "a.jsonl", store, lock_wait=60).documents == 20
     assert len(tries) == 4
-
-
-def test_what_another_process_noted_in_a_store_that_it_made_meanwhile_is_not_gone_on_with(
-    folders, small_writes, tmp_path
-):
-    folder, other = folders(), folders()
-    stopped(other)
-    (state,) = loads(other)
-    rmtree(folder / "s.db")
-
-    def after_another_one(url: str, create: Profile | None = None) -> Index:
-        if create is not None:
-            copytree(other / "s.db", folder / "s.db")
-            with open_index(url) as index:
-                unfinished = replace(state, name=name, task=task)
-                index.store.records("meta").put([(b"load/" + name.encode(), unfinished.encode())])
-        return open_index(url)
-
-    files = {
-        option: Path(path)
-        for option, path in zip(("unique", "duplicates", "rejects", "evidence"), FILES, strict=True)
-    }
-    with chdir(folder):
-        read = InputOptions(whole_rows=True)  # as what is unique is listed
-        inputs = Inputs(["a.jsonl"], read, processes=1, rejects=Path(FILES[2]))
-        given = Task(inputs, files, unique_only=True, min_similarity=None, ids_are_unique=False)
-        name, task = given.usual_name, given.digest
-        with patch.object(load_job, "open_index", after_another_one):
-            assert load_into(folder).documents == 60
-    (finished,) = (each for each in loads(folder) if each.name == name)
-    assert finished.progress == "finished"

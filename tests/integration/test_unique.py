@@ -37,24 +37,39 @@ loads = st.lists(st.tuples(ids, fingerprints), max_size=20, unique_by=lambda doc
 batch_sizes = st.integers(1, 21)
 
 
+def prints(values: Sequence[int]) -> FingerprintBatch:
+    return FingerprintBatch.bare(np.array(values, dtype=np.uint64))
+
+
 def near(distance: int, document: str) -> Match:
     """What a document is a duplicate of; matches are equal by these two."""
     return Match(distance, document, 0)
 
 
-def one_by_one(stored: dict[str, int], documents: Sequence[Document]) -> list[Match | None]:
-    """The definition; leaves in `stored` what is stored in the end."""
-    found = []
-    for name, fingerprint in documents:
-        found_near = [
-            near(distance, other)
-            for other, value in stored.items()
-            if other != name and (distance := (fingerprint ^ value).bit_count()) <= K
-        ]
-        found.append(min(found_near, default=None))
-        if not found_near:
-            stored[name] = fingerprint
+def one_by_one(stored: dict[str, int], documents: Sequence[Document], size: int = 1000) -> list[Match | None]:
+    """The definition, for writes of so many documents; leaves in `stored` what is stored in the end."""
+    found: list[Match | None] = []
+    for start in range(0, len(documents), size):
+        batch = documents[start : start + size]
+        of_batch = [decided(stored, *document) for document in batch]
+        keepers = {each.id for each in of_batch if each is not None}
+        for (name, fingerprint), keeper in zip(batch, of_batch, strict=True):
+            if keeper is not None and name not in keepers and stored.get(name) not in (None, fingerprint):
+                del stored[name]
+        found += of_batch
     return found
+
+
+def decided(stored: dict[str, int], name: str, fingerprint: int) -> Match | None:
+    """What keeps a document out, None where it is stored."""
+    found_near = [
+        near(distance, other)
+        for other, value in stored.items()
+        if other != name and (distance := (fingerprint ^ value).bit_count()) <= K
+    ]
+    if not found_near:
+        stored[name] = fingerprint
+    return min(found_near, default=None)
 
 
 @contextmanager
@@ -72,7 +87,7 @@ def load(
     found = []
     while batch := list(islice(rest, size)):
         names, values = zip(*batch, strict=True)
-        found += store(index, names, FingerprintBatch.bare(np.array(values, dtype=np.uint64))).duplicate_of
+        found += store(index, names, prints(values)).duplicate_of
     return found
 
 
@@ -91,7 +106,7 @@ def content(index: Index) -> dict[str, int]:
 @given(stores, loads, batch_sizes)
 def test_a_unique_load_decides_as_one_document_at_a_time(stored, documents, size):
     expected_store = dict(stored)
-    expected = one_by_one(expected_store, documents)
+    expected = one_by_one(expected_store, documents, size)
     with index_with(stored) as index:
         assert load(index, documents, size, load_unique) == expected
         assert content(index) == expected_store
@@ -99,8 +114,10 @@ def test_a_unique_load_decides_as_one_document_at_a_time(stored, documents, size
 
 @given(stores, loads, batch_sizes, st.integers(1, 3))
 def test_a_unique_load_reads_cut_drawers_to_their_end(stored, documents, size, together):
+    # What keeps a document out may be another than the nearest one, and what keeps one out is not removed.
+    documents = [(f"new {name}", fingerprint) for name, fingerprint in documents]
     expected_store = dict(stored)
-    expected = one_by_one(expected_store, documents)
+    expected = one_by_one(expected_store, documents, size)
     with pytest.MonkeyPatch.context() as patch, index_with(stored) as index:
         patch.setattr(selection, "DRAWER_LIMIT", 1)
         patch.setattr(selection, "READ_TOGETHER", together)
@@ -118,6 +135,31 @@ def test_a_unique_load_repeated_after_any_stop_keeps_the_same(documents, data, s
         found = load(index, documents, size, load_unique)
         assert [near is None for near in found] == [near is None for near in expected]
         assert content(index) == expected_store
+
+
+def test_a_stored_document_whose_new_text_is_a_duplicate_is_removed():
+    with index_with({"a": 0, "b": 0xFFFFFFFFFFFFFFFF, "c": 0xFFFFFFFF}) as index:
+        loaded = load_unique(index, ["a", "c"], prints([0xFFFFFFFFFFFFFFFE, 0xFFFFFFFF]))
+        assert (loaded.duplicate_of, loaded.removed) == ([near(1, "b"), None], 1)
+        assert content(index) == {"b": 0xFFFFFFFFFFFFFFFF, "c": 0xFFFFFFFF}
+        assert not Checker(index.store, index.profile.index_scheme).check().problems
+
+
+def test_a_stored_document_that_is_a_duplicate_of_another_and_comes_unchanged_stays():
+    with index_with({"a": 0, "b": 1}) as index:
+        loaded = load_unique(index, ["b"], prints([1]))
+        assert (loaded.duplicate_of, loaded.removed) == ([near(1, "a")], 0)
+        assert content(index) == {"a": 0, "b": 1}
+
+
+def test_no_text_is_lost_where_all_documents_move_up_one_place():
+    """As ids made of lines do where the first line is gone."""
+    values = [number * 0x1111111111111111 for number in range(1, 10)]
+    stored = {f"line {number}": value for number, value in enumerate(values)}
+    with index_with(stored) as index:
+        loaded = load_unique(index, list(stored)[:-1], prints(values[1:]))
+        assert (loaded.duplicate_of.count(None), loaded.removed) == (0, 1)
+        assert set(content(index).values()) == set(values[1:])
 
 
 def test_what_was_dropped_for_a_text_that_is_gone_is_kept_by_the_next_load():

@@ -16,10 +16,11 @@ from simhbase.drawers.scheme import MinHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters, fingerprints
 from simhbase.index import rows
-from simhbase.index.manifests import Manifests
+from simhbase.index.load_log import LoadLog
 from simhbase.index.mute import Muted, MuteList
 from simhbase.index.rows import Entry, Obsolete, PendingClaim, State
 from simhbase.index.stored_profile import write_profile
+from simhbase.jobs.checkpoints import Decision
 from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.text.boilerplate import Boilerplate
@@ -160,18 +161,17 @@ def test_the_profile_names_the_format_and_a_token_of_its_own():
 
 def test_what_is_noted_of_a_load():
     with closing(create_store("memory:")) as store:
-        load = Manifests(store).claim("nightly", "task")
-        load.note_part(0, {"chunks": 8, "digest": "00", "rejects": [3]})
-        load.note_pending({"digest": "00", "duplicates": []})
+        load = LoadLog.begin(store, "nightly", "task")
+        load.advance([{"chunks": 8, "digest": "00", "rejects": [3], "sources": {}, "kept_out": {}}])
+        load.note_pending({"digest": "00", **Decision().encode()})
         found = {
             key: orjson.loads(cell.value) for rows in store.records("meta").iterate() for key, cell in rows
         }
-        load.stop("")
+        load.remove()
     assert found.keys() == {b"load/nightly", b"load-part/nightly\0" + bytes(8), b"load-pending/nightly"}
     state = found[b"load/nightly"]
     for name in [
         *state,
-        *state["owner"],
         *found[b"load-part/nightly\0" + bytes(8)],
         *found[b"load-pending/nightly"],
     ]:

@@ -259,6 +259,30 @@ class TestEncodings:
         with pytest.raises(ValueError, match="klingon"):
             InputOptions(encoding="klingon")
 
+    @pytest.mark.parametrize("encoding", ["hex", "rot13", "zip", "idna", "undefined"])
+    def test_an_encoding_of_no_text_is_refused_with_some_that_are(self, encoding):
+        with pytest.raises(
+            UsageError, match=f"no text encoding '{encoding}': use auto, utf-8, gb18030, big5"
+        ):
+            InputOptions(encoding=encoding)
+
+    def test_big5_is_told_from_gb18030(self, tmp_path):
+        traditional = "美國總統在白宮舉行記者會，宣布新的貿易政策。"
+        for text in (
+            traditional,
+            "美国总统在白宫举行记者会，宣布新的贸易政策。",
+            "これはテストです",
+            "Новая политика",
+        ):
+            line = json.dumps({"id": "a", "text": text}, ensure_ascii=False)
+            path = write(tmp_path / "x.jsonl", line.encode("gb18030"))
+            assert texts(read(path, encoding="auto")) == [("a", text)]
+        line = json.dumps({"id": "a", "text": traditional}, ensure_ascii=False)
+        path = write(tmp_path / "x.jsonl", line.encode("big5"))
+        (reject,) = read(path, encoding="auto")
+        assert "rather big5 than gb18030: `encoding` names another one" in reject.reason
+        assert texts(read(path, encoding="big5")) == [("a", traditional)]
+
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le"])
     def test_an_encoding_with_other_line_ends_is_refused_except_for_whole_files(self, tmp_path, encoding):
         with pytest.raises(ValueError, match=f"iconv -f {encoding}"):

@@ -1,0 +1,345 @@
+"""The log of loads, in the table meta: how far each is, so that one that was stopped can be resumed.
+
+load/NAME                      the load's state, JSON; changed by compare-and-set alone
+load-part/NAME 00 number (8)   what was read for one acknowledged write, JSON
+load-pending/NAME              what was decided about the next write before it was begun, JSON
+The last two are removed when the load has finished.
+
+A run holds a load by a lease: a thread changes the state every RENEWED seconds. Where many processes write,
+a load whose state has not changed for LEASE seconds of the observer's own clock is taken over, so clocks need
+not agree. An embedded store has one writing process: an unfinished load is taken over at once. Two runs that
+both believe to hold a load cannot both go on: the compare-and-set of one of them fails.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from secrets import token_hex
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import orjson
+
+from simhbase.errors import SimhbaseError, StoreBusy, UsageError
+from simhbase.index.writer import now
+from simhbase.logs import logger
+from simhbase.stores.base import Records, Store, leaves_hints
+
+log = logger(__name__)
+LEASE, RENEWED = 30.0, 10.0  # seconds
+_LOOKED_AT = 1.0  # seconds between looks at the state of a run that may be dead
+_STATE, _PART, _PENDING = b"load/", b"load-part/", b"load-pending/"
+_PARTS_AT_ONCE = 256  # read with one call; each has the places of a write's rejects
+_NAME = re.compile(r".{1,200}")
+_held: set[str] = set()  # tokens of the runs of this process
+
+Progress = Literal["running", "stopped", "finishing", "finished"]
+
+
+@dataclass(frozen=True)
+class LoadState:
+    """How far a load is.
+
+    task: a digest of what it was told to do. progress: running, stopped (`reason` says why), finishing
+    (everything is stored; files get their names, and the report is given) or finished. host, process, token:
+    of the run that holds it or was the last to. begun, changed: milliseconds since 1970. parts: acknowledged
+    writes. counts: of documents so far, by name. files: of those it writes, by option, the bytes that count
+    and their CRC-32. report: what it has done, from finishing on.
+    """
+
+    name: str
+    task: str
+    progress: Progress
+    begun: int
+    changed: int
+    host: str = ""
+    process: int = 0
+    token: str = ""
+    reason: str = ""
+    parts: int = 0
+    counts: dict[str, int] | None = None
+    files: dict[str, tuple[int, int]] | None = None
+    report: dict[str, Any] | None = None
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether something is left to do."""
+        return self.progress != "finished"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a run holds it, or was killed while it did."""
+        return self.progress in ("running", "finishing")
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a run that held it gave no sign of life for longer than its lease, by this clock."""
+        return self.is_held and self.token not in _held and now() - self.changed > LEASE * 1000
+
+    def encode(self) -> bytes:
+        """The row's value."""
+        return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)
+
+    @staticmethod
+    def decode(value: bytes) -> LoadState:
+        """The state of a row's value."""
+        known = {each.name for each in fields(LoadState)}
+        return LoadState(**{name: each for name, each in orjson.loads(value).items() if name in known})
+
+
+class LoadLog:
+    """A load that this process runs. Raises StoreBusy in each change if another process has taken it over.
+
+    before: the state of the unfinished run that it resumes, None for a new load.
+    """
+
+    def __init__(self, store: Store, name: str, task: str) -> None:
+        self._meta = store.records("meta")
+        self._key = _STATE + name.encode()
+        self._lock = Lock()
+        self._has_ended = Event()
+        self._value = _value(self._meta, name)
+        found = None if self._value is None else LoadState.decode(self._value)
+        self.before = found if found and found.is_unfinished else None
+        if self.before and self.before.task != task:
+            raise UsageError(
+                f"the load {name!r} was begun with other inputs or options, and is unfinished. Give it "
+                f"those, or choose another name, or forget it: {forgetting(name)}"
+            )
+        if self.before is None:
+            self.state = LoadState(name, task, "running", begun=now(), changed=now())
+        else:
+            is_finishing = self.before.progress == "finishing"
+            self.state = replace(self.before, progress="finishing" if is_finishing else "running", reason="")
+        self.state = replace(self.state, host=socket.gethostname(), process=os.getpid(), token=token_hex(8))
+
+    @classmethod
+    def begin(cls, store: Store, name: str, task: str) -> LoadLog:
+        """Takes a load: a new one, or one that is unfinished.
+
+        Raises StoreBusy if another process runs it; where it may have been killed, waits for up to LEASE
+        seconds. Raises UsageError for no name, and for an unfinished load with another task.
+        """
+        require_name(name)
+        while True:
+            _wait_for_lease(store, name)
+            found = cls(store, name, task)
+            if found._take():
+                return found
+
+    def _take(self) -> bool:
+        """Becomes its holder; false if another was faster."""
+        _held.add(self.state.token)  # before another thread can see it
+        is_taken = False
+        try:
+            is_taken = self._set(self.state)
+        finally:
+            if not is_taken:
+                _held.discard(self.state.token)
+        if is_taken:
+            if self.before is None:
+                _remove_parts(self._meta, self.state.name)
+            Thread(target=self._renew, name=f"load {self.state.name}", daemon=True).start()
+        return is_taken
+
+    def _renew(self) -> None:
+        while not self._has_ended.wait(RENEWED):
+            try:
+                self.change()
+            except StoreBusy:
+                return  # the next change of the run itself says so
+            except SimhbaseError as error:  # the run itself will fail, or the next time succeeds
+                log.warning("the lease of the load %r could not be renewed: %s", self.state.name, error)
+
+    def _set(self, state: LoadState) -> bool:
+        value = replace(state, changed=now()).encode()
+        if not self._meta.compare_and_set(self._key, self._value, value):
+            found = _value(self._meta, state.name)
+            # A call that seemed to fail may have been carried out.
+            is_ours = found is not None and LoadState.decode(found).token == state.token
+            if not is_ours or not self._meta.compare_and_set(self._key, found, value):
+                return False
+        self._value, self.state = value, LoadState.decode(value)
+        return True
+
+    def change(self, **values: Any) -> None:
+        """Notes that the load is further."""
+        with self._lock:
+            if self._has_ended.is_set() or not self._set(replace(self.state, **values)):
+                self._has_ended.set()
+                raise StoreBusy(
+                    f"the load {self.state.name!r} was taken over by another process (its lease expired), or "
+                    "was forgotten. Documents stored so far are kept"
+                )
+
+    def require_held(self) -> None:
+        """Raises StoreBusy if another process has taken the load over."""
+        if self._has_ended.is_set():
+            self.change()
+
+    def begin_anew(self) -> None:
+        """Begins from the first document, whatever was done before."""
+        self.before = None
+        self.change(progress="running", begun=now(), parts=0, counts=None, files=None, report=None)
+        _remove_parts(self._meta, self.state.name)
+
+    def parts(self) -> Iterator[Any]:
+        """What was noted of the acknowledged writes, in their order."""
+        for first in range(0, self.state.parts, _PARTS_AT_ONCE):
+            numbers = range(first, min(first + _PARTS_AT_ONCE, self.state.parts))
+            cells = self._meta.get([_part_key(self.state.name, number) for number in numbers])
+            yield from (orjson.loads(cell.value) for cell in cells if cell is not None)
+
+    def advance(self, parts: Sequence[Any], **values: Any) -> None:
+        """Notes what further writes were about, and then that they are acknowledged."""
+        first = self.state.parts
+        keys = (_part_key(self.state.name, number) for number in range(first, first + len(parts)))
+        self._meta.put(list(zip(keys, map(orjson.dumps, parts), strict=True)))
+        self.change(parts=first + len(parts), **values)
+
+    @property
+    def pending(self) -> Any:
+        """What was decided last about a write, None where nothing was."""
+        (cell,) = self._meta.get([_PENDING + self.state.name.encode()])
+        return None if cell is None else orjson.loads(cell.value)
+
+    def note_pending(self, decided: Any) -> None:
+        """Notes what is decided about the next write, before that is begun."""
+        self._meta.put([(_PENDING + self.state.name.encode(), orjson.dumps(decided))])
+
+    def remove(self) -> None:
+        """Forgets the load. Nothing is noted when it ends."""
+        self._end()
+        self._meta.delete([self._key])
+        _remove_parts(self._meta, self.state.name)
+
+    def _end(self) -> None:
+        with self._lock:
+            self._has_ended.set()
+        _held.discard(self.state.token)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The load has finished, or is stopped by an error: it stays finishing if it was, as some files may
+        have their names."""
+        if self.state.token not in _held:  # removed
+            return
+        try:
+            if error is None:
+                self.change(progress="finished", files=None)
+                _remove_parts(self._meta, self.state.name)
+            elif self.state.progress == "running":
+                with suppress(SimhbaseError):  # the store may be what failed
+                    self.change(progress="stopped", reason=_reason(error))
+        finally:
+            self._end()
+
+
+def _wait_for_lease(store: Store, name: str) -> None:
+    """Waits until no run holds a load. Raises StoreBusy as soon as one gives a sign of life."""
+    meta, first, end = store.records("meta"), None, 0.0
+    while (value := _value(meta, name)) is not None and (state := LoadState.decode(value)).is_held:
+        if state.token in _held:
+            raise _busy(state)
+        if not leaves_hints(store):
+            return
+        if first is None:
+            first, end = value, time.monotonic() + LEASE
+            log.warning(
+                "the load %r may be running on %s: waiting up to %.0f s for a sign of life",
+                *(name, state.host, LEASE),
+            )
+        if value != first:
+            raise _busy(state)
+        if time.monotonic() > end:
+            return
+        time.sleep(_LOOKED_AT)
+
+
+def all_loads(store: Store) -> list[LoadState]:
+    """The last run of each name, in the order of their beginnings."""
+    rows = store.records("meta").iterate(_STATE, _STATE[:-1] + bytes([_STATE[-1] + 1]))
+    found = (LoadState.decode(cell.value) for some in rows for _, cell in some)
+    return sorted(found, key=lambda each: each.begun)
+
+
+def finished_since(store: Store, name: str, task: str, since: int) -> Mapping[str, Any] | None:
+    """The report of a load if it has finished since then (milliseconds since 1970)."""
+    value = _value(store.records("meta"), name)
+    state = None if value is None else LoadState.decode(value)
+    is_it = state and not state.is_unfinished and state.task == task and state.changed >= since
+    return state.report if state and is_it else None
+
+
+def forget_load(store: Store, name: str) -> bool:
+    """Removes what is noted of a load; what it has stored stays. False if there is none of this name.
+    Raises StoreBusy if a process runs it."""
+    require_name(name)
+    meta = store.records("meta")
+    value = _value(meta, name)
+    if value is None:
+        return False
+    state = LoadState.decode(value)
+    is_held_elsewhere = leaves_hints(store) and not state.was_killed
+    if state.is_held and (state.token in _held or is_held_elsewhere):
+        raise _busy(state)
+    meta.delete([_STATE + name.encode()])
+    _remove_parts(meta, name)
+    return True
+
+
+def require_name(name: str) -> None:
+    """Raises UsageError for what can name no load."""
+    if not _NAME.fullmatch(name) or not name.isprintable():
+        raise UsageError(f"{name!r} names no load: give 1 to 200 printable characters")
+
+
+def forgetting(name: str) -> str:
+    """The command that forgets a load."""
+    return f"simhbase loads forget {shlex.quote(name)}"
+
+
+def _value(meta: Records, name: str) -> bytes | None:
+    (cell,) = meta.get([_STATE + name.encode()])
+    return None if cell is None else cell.value
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    first, *_ = str(error).splitlines() or [type(error).__name__]
+    return first.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
+
+
+def _busy(state: LoadState) -> StoreBusy:
+    return StoreBusy(
+        f"the load {state.name!r} is running already, as process {state.process} on {state.host}: wait for "
+        "its end"
+    )
+
+
+def _part_key(name: str, number: int) -> bytes:
+    return _part_prefix(name) + number.to_bytes(8)
+
+
+def _part_prefix(name: str) -> bytes:
+    return _PART + name.encode() + b"\0"
+
+
+def _remove_parts(meta: Records, name: str) -> None:
+    prefix = _part_prefix(name)
+    for rows in meta.iterate(prefix, prefix[:-1] + b"\1"):
+        meta.delete([key for key, _ in rows])
+    meta.delete([_PENDING + name.encode()])

@@ -1,0 +1,149 @@
+"""What a load says in the end, and files of what is new: whoever stops it, whoever waits for it."""
+
+import json
+import threading
+from contextlib import chdir
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+import simhbase
+from simhbase.corpus.inputs import Inputs
+from simhbase.index import open_index
+from simhbase.jobs import load as load_job
+from simhbase.jobs.load import Load, loading
+from tests.integration.test_resumed_loads import corpus, loads
+from tests.stopping import Crash
+
+STORE = "rocksdb:s.db"
+
+
+def documents(path: Path, texts: dict[str, str]) -> str:
+    path.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()))
+    return str(path)
+
+
+def text(number: int) -> str:
+    return " ".join(f"w{number}x{each}" for each in range(30))
+
+
+def lines(path: Path) -> list[str]:
+    return [json.loads(line)["id"] for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    corpus(tmp_path / "a.jsonl", 60)
+    with chdir(tmp_path):
+        yield tmp_path
+
+
+def job(**options: object) -> Load:
+    return Load(inputs=Inputs(["a.jsonl"], processes=1), store=STORE, **options)
+
+
+UNIQUE = {"unique_only": True, "unique": "u.jsonl", "duplicates": "d.jsonl", "evidence": "e.jsonl"}
+
+
+def test_a_load_whose_report_nobody_got_reports_again_and_reads_nothing_anew(folder):
+    with pytest.raises(Crash), loading(job(**UNIQUE)) as first:
+        raise Crash
+    (state,) = loads(folder)
+    assert state.progress == "finishing"
+    files = [(folder / name).read_bytes() for name in ("u.jsonl", "d.jsonl", "e.jsonl")]
+    with patch.object(load_job, "store_kept", side_effect=AssertionError), loading(job(**UNIQUE)) as second:
+        assert second == first
+    assert [(folder / name).read_bytes() for name in ("u.jsonl", "d.jsonl", "e.jsonl")] == files
+    (state,) = loads(folder)
+    assert state.progress == "finished"
+
+
+def test_a_store_is_settled_before_its_load_is_noted_as_finished(folder, monkeypatch):
+    seen = []
+    monkeypatch.setattr(load_job, "SETTLED", 1)
+    settle = "simhbase.stores.rocksdb.store.RocksStore.settle"
+    monkeypatch.setattr(settle, lambda self: seen.append([each.progress for each in loads(folder)]))
+    with loading(job()):
+        seen.append([each.progress for each in loads(folder)])
+    assert seen == [["finishing"], ["finishing"]]
+
+
+def test_who_waited_for_the_same_load_reports_what_it_did(folder):
+    reports = {}
+    with loading(job(**UNIQUE)) as first:
+        waiting = threading.Thread(
+            target=lambda: reports.update(second=simhbase.load(**given(job(**UNIQUE, lock_wait=60))))
+        )
+        waits = threading.Event()
+        with patch.object(load_job, "sleep", lambda seconds: waits.set() or waits.wait(0.05)):
+            waiting.start()
+            assert waits.wait(60)
+            files = (folder / "d.jsonl").read_bytes()
+    waiting.join()
+    assert reports["second"] == first
+    assert (folder / "d.jsonl").read_bytes() == files
+    again = simhbase.load(**given(job(**UNIQUE)))
+    assert (again.added, again.unchanged) == (0, first.loaded)
+
+
+def given(job: Load) -> dict[str, object]:
+    return {
+        "inputs": job.inputs, "store": job.store, "lock_wait": job.lock_wait,
+        **{name: getattr(job, name) for name in UNIQUE},
+    }  # fmt: skip
+
+
+def test_a_stored_document_whose_new_text_is_a_duplicate_is_removed_and_counted(tmp_path):
+    url = f"rocksdb:{tmp_path / 's.db'}"
+    simhbase.load(documents(tmp_path / "a.jsonl", {"a": text(1), "b": text(2)}), url, unique_only=True)
+    report = simhbase.load(documents(tmp_path / "b.jsonl", {"a": text(2)}), url, unique_only=True)
+    assert (report.duplicates, report.removed, report.loaded) == (1, 1, 0)
+    with open_index(url, access="read") as index:
+        assert [match.id for match in index.find(text(1))] == []
+        assert [match.id for match in index.find(text(2))] == ["b"]
+
+
+@pytest.mark.parametrize("unique_only", [False, True])
+def test_new_lists_what_this_load_added_or_changed(tmp_path, unique_only):
+    url, new = f"rocksdb:{tmp_path / 's.db'}", tmp_path / "new.jsonl"
+    first = documents(tmp_path / "a.jsonl", {"a": text(1), "b": text(2), "c": text(3)})
+    simhbase.load(first, url, unique_only=unique_only, new=new)
+    assert lines(new) == ["a", "b", "c"]
+    second = documents(tmp_path / "b.jsonl", {"a": text(1), "b": text(4), "d": text(5), "e": text(3)})
+    report = simhbase.load(second, url, unique_only=unique_only, new=new)
+    assert lines(new) == (["b", "d"] if unique_only else ["b", "d", "e"])
+    assert report.added + report.moved == len(lines(new))
+
+
+def test_what_exists_is_skipped(tmp_path):
+    url, new = f"rocksdb:{tmp_path / 's.db'}", tmp_path / "new.csv"
+    simhbase.load(documents(tmp_path / "a.jsonl", {"a": text(1), "b": text(2)}), url)
+    given = documents(tmp_path / "b.jsonl", {"a": text(9), "c": text(3), "d": text(1)})
+    report = simhbase.load(given, url, skip_existing=True, unique_only=True, new=new)
+    assert (report.documents, report.added, report.unchanged, report.duplicates) == (3, 1, 1, 1)
+    assert new.read_text() == f"id,text\nc,{text(3)}\n"
+    with open_index(url, access="read") as index:
+        assert [match.id for match in index.find(text(1))] == ["a"]
+
+
+@pytest.mark.parametrize("unique_only", [False, True])
+@pytest.mark.parametrize("calls", range(12, 60, 6))
+def test_new_is_the_same_after_a_stop(folder, monkeypatch, unique_only, calls):
+    from simhbase.corpus import sources
+    from tests.integration.test_resumed_loads import Steps
+
+    monkeypatch.setattr(sources, "CHUNK_RECORDS", 3)
+    monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 2)
+    options = {"unique_only": unique_only, "skip_existing": True, "new": "new.jsonl"}
+    simhbase.tables.create(STORE)
+    simhbase.tables.create("rocksdb:other.db")
+    whole = simhbase.load(Inputs(["a.jsonl"], processes=1), "rocksdb:other.db", **options)
+    expected = (folder / "new.jsonl").read_bytes()
+    (folder / "new.jsonl").unlink()
+    steps = Steps(calls, torn=False)
+    with patch.object(load_job, "open_index", steps.open_index), pytest.raises(Crash):
+        simhbase.load(Inputs(["a.jsonl"], processes=1), STORE, **options)
+    report = simhbase.load(Inputs(["a.jsonl"], processes=1), STORE, **options)
+    assert (folder / "new.jsonl").read_bytes() == expected
+    assert report.documents == whole.documents
