@@ -30,7 +30,7 @@ from simhbase.errors import BadInput
 from simhbase.text import loops
 from simhbase.text.normalise import unseen_points
 
-_LAYOUT = 1  # of the arrays: another one is another file
+_LAYOUT = 3  # of the arrays: another one is another file
 _FIRST_HAN, _END_HAN = 0x4E00, 0x9FD6  # jieba's own range
 _RARE_HAN = ((0x3400, 0x4DC0), (0x9FD6, 0xA000))
 _JOINERS = (0x200C, 0x200D)
@@ -44,16 +44,17 @@ class Dictionary(NamedTuple):
     """What `loops.words` needs of jieba and Unicode.
 
     kinds: uint16 by code point: loops.BREAK, WORD, ALONE, or HAN + the character's code.
-    links: int32 (slots, 2): a trie of the words as a double array; a node's base and its parent's slot.
-    ranks: uint16 by slot: the place in `costs` of the word that ends there, 0 for none.
-    costs: float64: log probabilities, that of an unknown character first.
-    emissions, starts, transitions: float64 (Han, 4), (4,), (4, 4): the hidden Markov model.
+    nodes: uint64: a trie of the words as a double array; ranks are the places of words in `costs`, 0 for
+    none. longest: length of the longest word. costs: float64: log probabilities of words, -inf for none;
+    unknown: that of an unknown character. emissions, starts, transitions: float64 (Han, 4), (4,), (4, 4): the
+    hidden Markov model.
     """
 
     kinds: NDArray[np.uint16]
-    links: NDArray[np.int32]
-    ranks: NDArray[np.uint16]
+    nodes: NDArray[np.uint64]
+    longest: int
     costs: NDArray[np.float64]
+    unknown: float
     emissions: NDArray[np.float64]
     starts: NDArray[np.float64]
     transitions: NDArray[np.float64]
@@ -82,7 +83,9 @@ def load() -> tuple[Dictionary, Characters]:
         with suppress(OSError):
             _write(path, arrays)
     return (
-        Dictionary(*(arrays[name] for name in Dictionary._fields)),
+        Dictionary(*(arrays[name] for name in Dictionary._fields))._replace(
+            longest=int(arrays["longest"]), unknown=float(arrays["unknown"])
+        ),
         Characters(*(arrays[name] for name in Characters._fields)),
     )
 
@@ -146,9 +149,9 @@ def _words(folder: Path) -> Dictionary:
     distinct, of_word = np.unique(values, return_inverse=True)
     total_log = log(total)
     # jieba takes the logarithm of 1 where it knows no frequency.
-    costs = np.array([log(count or 1) - total_log for count in (1, *distinct.tolist())])
+    costs = np.array([-np.inf, *(log(count or 1) - total_log for count in distinct.tolist())])
     codes, by_word = _coded(words)
-    links, ranks = loops.double_array(*_trie(by_word), np.where(values > 0, of_word + 1, 0).astype(np.uint16))
+    nodes = loops.double_array(*_trie(by_word), np.where(values > 0, of_word + 1, 0).astype(np.uint16))
     starts, transitions, emissions = (runpy.run_path(str(file))["P"] for file in _model(folder))
     table = np.full((_END_HAN - _FIRST_HAN, len(_STATES)), _IMPOSSIBLE)
     for state, name in enumerate(_STATES):
@@ -157,9 +160,10 @@ def _words(folder: Path) -> Dictionary:
                 table[ord(character) - _FIRST_HAN, state] = value
     return Dictionary(
         _kinds(codes),
-        links,
-        ranks,
+        nodes,
+        by_word.shape[1],
         costs,
+        log(1) - total_log,
         table,
         np.array([starts[name] for name in _STATES]),
         np.array([[transitions[one].get(other, _IMPOSSIBLE) for other in _STATES] for one in _STATES]),

@@ -7,7 +7,7 @@ all texts, one text after the other; `ends` says where each ends.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -24,6 +24,8 @@ IN_ORDER, COUNTS, SATURATED, BY_TABLE = 0, 1, 2, 3
 
 LONGEST_EXPANSION = 4
 _B, _E, _M, _S = 0, 1, 2, 3  # states of jieba's model: a word begins, ends, goes on, or is one character
+# A node of the trie: its parent's slot, the base of its children, and the rank of the word that ends there.
+_PARENT, _BASE, _RANKS, _NOBODY = 40, 16, (1 << 16) - 1, (1 << 24) - 1
 _FIRST_HAN = 0x4E00
 _U = np.uint64
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)  # of MurmurHash3
@@ -31,12 +33,12 @@ _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)  # of Mu
 
 @njit(cache=True, nogil=True)
 def double_array(
-    parents: NDArray[np.int32], codes: NDArray[np.uint16], nodes: NDArray[np.int32], ranks: NDArray[np.uint16]
-) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
-    """Links and ranks of `dictionary.Dictionary` (Aoe: An Efficient Digital Search Algorithm by Using a
+    parents: NDArray[np.int32], codes: NDArray[np.uint16], ends: NDArray[np.int32], ranks: NDArray[np.uint16]
+) -> NDArray[np.uint64]:
+    """The nodes of `dictionary.Dictionary` (Aoe: An Efficient Digital Search Algorithm by Using a
     Double-Array Structure, 1989).
 
-    parents, codes: by node (the root is 0), in the order of parents; nodes, ranks: by word, the node that it
+    parents, codes: by node (the root is 0), in the order of parents; ends, ranks: by word, the node that it
     ends at and its rank. The children of a node lie at its base + their codes. Nodes with the most children
     are placed first; the others fit into the gaps.
     """
@@ -94,16 +96,13 @@ def double_array(
             slots[child] = base + codes[child]
             is_taken[slots[child]] = True
             end = max(end, slots[child] + 1)
-    links = np.full((end + widest + 1, 2), -1, np.int32)
-    links[:, 0] = 0
+    nodes = np.full(end + widest + 1, _U(_NOBODY) << _U(_PARENT), np.uint64)
     for node in range(count):
-        links[slots[node], 0] = bases[node]
-        if node:
-            links[slots[node], 1] = slots[parents[node]]
-    by_slot = np.zeros(len(links), np.uint16)
-    for word in range(len(nodes)):
-        by_slot[slots[nodes[word]]] = ranks[word]
-    return links, by_slot
+        parent = slots[parents[node]] if node else _NOBODY
+        nodes[slots[node]] = _U(parent) << _U(_PARENT) | _U(bases[node]) << _U(_BASE)
+    for word in range(len(ends)):
+        nodes[slots[ends[word]]] |= _U(ranks[word])
+    return nodes
 
 
 @njit(cache=True, nogil=True)
@@ -207,14 +206,21 @@ def words(
     weights = np.empty(room if weighting != IN_ORDER else 0, np.int64)
     counts = np.empty(count, np.int64)
     tokens = np.empty((longest, 2), np.int64)
-    best, next_word = np.empty(longest + 1, np.float64), np.empty(longest, np.int32)
-    came_from = np.empty((longest, 4), np.uint8)
+    scratch = _Scratch(
+        np.empty(longest + 1, np.uint16),
+        np.empty((longest, dictionary.longest), np.uint16),
+        np.empty(longest, np.uint8),
+        np.empty((longest, 3), np.int32),
+        np.empty(longest + 1, np.float64),
+        np.empty(longest, np.int32),
+        np.empty((longest, 4), np.uint8),
+    )
     slots = np.zeros(256, np.int32)
     block = np.zeros(longest // 2 + 3, np.uint64)  # four bytes of a character at most
     filled = start = 0
     for text in range(count):
         end = ends[text]
-        found = _cut(points, start, end, dictionary, joiners, best, next_word, came_from, tokens)
+        found = _cut(points[start:end], start, dictionary, joiners, scratch, tokens)
         first = filled
         kept = 0
         for token in range(found):
@@ -248,37 +254,54 @@ def words(
     return digests[:filled], counts, weights[: filled if weighting != IN_ORDER else 0]
 
 
+class _Scratch(NamedTuple):
+    """What is known of each character of a text.
+
+    codes: its code, 0 if it is in no word of jieba's; ranks: by length those of the words that begin there;
+    lengths: up to which length the dictionary has a word or its beginning; under_way: place, slot and base of
+    beginnings that may go on; best: log probability of the best way to the end of the run; next_word: where
+    it goes on; came_from: by state the most probable one before it.
+    """
+
+    codes: NDArray[np.uint16]
+    ranks: NDArray[np.uint16]
+    lengths: NDArray[np.uint8]
+    under_way: NDArray[np.int32]
+    best: NDArray[np.float64]
+    next_word: NDArray[np.int32]
+    came_from: NDArray[np.uint8]
+
+
 @njit
 def _cut(
-    points: NDArray[np.int32],
-    start: int,
-    end: int,
+    text: NDArray[np.int32],
+    offset: int,
     dictionary: Any,
     joiners: bool,
-    best: NDArray[np.float64],
-    next_word: NDArray[np.int32],
-    came_from: NDArray[np.uint8],
+    scratch: Any,
     tokens: NDArray[np.int64],
 ) -> int:
     """Write where the tokens of a text are, from-to, and return how many it has."""
     kinds = dictionary.kinds
+    _look_up(text, dictionary, scratch)
     found = 0
-    at = start
+    end = len(text)
+    at = 0
     while at < end:
-        kind = kinds[points[at]]
+        kind = kinds[text[at]]
         begin = at
         at += 1
         if kind >= HAN:
-            while at < end and kinds[points[at]] >= HAN:
+            while at < end and kinds[text[at]] >= HAN:
                 at += 1
-            found = _segment(points[begin:at], begin, dictionary, best, next_word, came_from, tokens, found)
+            found = _segment(text, begin, at, offset, dictionary, scratch, tokens, found)
         elif kind == ALONE:
-            tokens[found, 0], tokens[found, 1] = begin, at
+            tokens[found, 0], tokens[found, 1] = offset + begin, offset + at
             found += 1
-        elif kind == WORD and (joiners or not _is_joiner(points[begin])):
-            while at < end and kinds[points[at]] == WORD and (joiners or not _is_joiner(points[at])):
+        elif kind == WORD and (joiners or not _is_joiner(text[begin])):
+            while at < end and kinds[text[at]] == WORD and (joiners or not _is_joiner(text[at])):
                 at += 1
-            tokens[found, 0], tokens[found, 1] = begin, at
+            tokens[found, 0], tokens[found, 1] = offset + begin, offset + at
             found += 1
     return found
 
@@ -289,119 +312,157 @@ def _is_joiner(point: int) -> bool:
 
 
 @njit
+def _look_up(text: NDArray[np.int32], dictionary: Any, scratch: Any) -> None:
+    """Find the words of the dictionary at every character, one more character at a time: without branches, so
+    that many reads of the trie are under way at once."""
+    nodes, codes, ranks, lengths = dictionary.nodes, scratch.codes, scratch.ranks, scratch.lengths
+    under_way = scratch.under_way
+    for at in range(len(text)):
+        kind = dictionary.kinds[text[at]]
+        codes[at] = kind - HAN if kind >= HAN else 0
+    codes[len(text)] = 0
+    count = 0
+    for at in range(len(text)):
+        node = nodes[codes[at]]
+        is_there = node >> _U(_PARENT) == _U(0)  # the root
+        ranks[at, 0] = node & _U(_RANKS)
+        lengths[at] = is_there
+        under_way[count, 0], under_way[count, 1] = at, codes[at]
+        under_way[count, 2] = node >> _U(_BASE) & _U(_NOBODY)
+        count += is_there
+    length = 1
+    while count:
+        left = 0
+        for place in range(count):
+            at = under_way[place, 0]
+            child = under_way[place, 2] + np.int32(codes[at + length])
+            node = nodes[child]
+            is_there = node >> _U(_PARENT) == _U(under_way[place, 1])
+            ranks[at, length % ranks.shape[1]] = node & _U(_RANKS)
+            lengths[at] += is_there
+            under_way[left, 0], under_way[left, 1] = at, child
+            under_way[left, 2] = node >> _U(_BASE) & _U(_NOBODY)
+            left += is_there
+        count = left
+        length += 1
+
+
+@njit(inline="always")
 def _segment(
-    run: NDArray[np.int32],
+    text: NDArray[np.int32],
+    begin: int,
+    end: int,
     offset: int,
     dictionary: Any,
-    best: NDArray[np.float64],
-    next_word: NDArray[np.int32],
-    came_from: NDArray[np.uint8],
+    scratch: Any,
     tokens: NDArray[np.int64],
     found: int,
 ) -> int:
     """jieba's words of a run of Han: the most probable sequence of words of its dictionary, in which runs of
     single characters are cut by its hidden Markov model."""
-    kinds, links, ranks, costs = dictionary.kinds, dictionary.links, dictionary.ranks, dictionary.costs
-    length = len(run)
-    best[length] = 0.0
-    for begin in range(length - 1, -1, -1):
-        most = -np.inf
-        last = begin
-        slot = np.int32(0)
-        for at in range(begin, length):
-            child = links[slot, 0] + np.int32(kinds[run[at]]) - np.int32(HAN)
-            if links[child, 1] != slot:
-                break
-            slot = child
-            rank = ranks[slot]
-            if rank:
-                sum_to_end = costs[rank] + best[at + 1]
-                if sum_to_end >= most:
-                    most, last = sum_to_end, at
-        best[begin] = most if most > -np.inf else costs[0] + best[begin + 1]
-        next_word[begin] = last + 1
-    singles = at = 0
-    while at < length:
-        behind = next_word[at]
-        if behind > at + 1:
-            if singles < at:
-                found = _join(run[singles:at], offset + singles, dictionary, came_from, tokens, found)
+    _best_ways(begin, end, dictionary, scratch)
+    next_word = scratch.next_word
+    singles = at = begin
+    while singles < end:
+        behind = next_word[at] if at < end else at
+        if at < end and behind == at + 1:
+            at = behind
+            continue
+        if singles < at:
+            found = _join(text, singles, at, offset, dictionary, scratch, tokens, found)
+        if at < end:
             tokens[found, 0], tokens[found, 1] = offset + at, offset + behind
             found += 1
-            singles = behind
-        at = behind
-    if singles < length:
-        found = _join(run[singles:length], offset + singles, dictionary, came_from, tokens, found)
+        singles = at = behind
     return found
 
 
-@njit
+@njit(inline="always")
+def _best_ways(begin: int, end: int, dictionary: Any, scratch: Any) -> None:
+    ranks, lengths, best, next_word = scratch.ranks, scratch.lengths, scratch.best, scratch.next_word
+    costs = dictionary.costs
+    best[end] = 0.0
+    for at in range(end - 1, begin - 1, -1):
+        most = -np.inf
+        behind = at + 1
+        for length in range(lengths[at]):
+            to_end = costs[ranks[at, length]] + best[at + length + 1]
+            behind = at + length + 1 if to_end >= most else behind
+            most = to_end if to_end >= most else most
+        is_unknown = most == -np.inf
+        best[at] = dictionary.unknown + best[at + 1] if is_unknown else most
+        next_word[at] = at + 1 if is_unknown else behind
+
+
+@njit(inline="always")
 def _join(
-    run: NDArray[np.int32],
+    text: NDArray[np.int32],
+    begin: int,
+    end: int,
     offset: int,
     dictionary: Any,
-    came_from: NDArray[np.uint8],
+    scratch: Any,
     tokens: NDArray[np.int64],
     found: int,
 ) -> int:
     """The words of a run of single characters: by the model, unless it is a word of the dictionary."""
-    length = len(run)
-    if length == 1 or _is_word(run, dictionary):
-        for at in range(length):
+    length = end - begin
+    is_word = scratch.lengths[begin] >= length and scratch.ranks[begin, length - 1] != 0
+    if length == 1 or is_word:
+        for at in range(begin, end):
             tokens[found, 0], tokens[found, 1] = offset + at, offset + at + 1
             found += 1
-        return found
-    state = _model(run, dictionary, came_from)
-    # States are known from the end on, so words are found last first, and turned round afterwards.
-    end = length
-    first = found
-    for at in range(length - 1, -1, -1):
-        if state in (_E, _S) and at + 1 < end:
-            tokens[found, 0], tokens[found, 1] = offset + at + 1, offset + end
-            found += 1
-            end = at + 1
-        if at:
+    else:
+        # States are known from the end on, so words are found last first, and turned round afterwards.
+        came_from = scratch.came_from
+        state = _model(text, begin, end, dictionary, came_from)
+        first = found
+        behind = end
+        for at in range(end - 1, begin, -1):
             state = came_from[at, state]
-    tokens[found, 0], tokens[found, 1] = offset, offset + end
-    found += 1
-    low, high = first, found - 1
-    while low < high:
-        for side in range(2):
-            tokens[low, side], tokens[high, side] = tokens[high, side], tokens[low, side]
-        low += 1
-        high -= 1
+            if state in (_E, _S):
+                tokens[found, 0], tokens[found, 1] = offset + at, offset + behind
+                found += 1
+                behind = at
+        tokens[found, 0], tokens[found, 1] = offset + begin, offset + behind
+        found += 1
+        low, high = first, found - 1
+        while low < high:
+            for side in range(2):
+                tokens[low, side], tokens[high, side] = tokens[high, side], tokens[low, side]
+            low += 1
+            high -= 1
     return found
 
 
-@njit
-def _is_word(run: NDArray[np.int32], dictionary: Any) -> bool:
-    slot = np.int32(0)
-    for point in run:
-        child = dictionary.links[slot, 0] + np.int32(dictionary.kinds[point]) - np.int32(HAN)
-        if dictionary.links[child, 1] != slot:
-            return False
-        slot = child
-    return dictionary.ranks[slot] != 0
-
-
-@njit
-def _model(run: NDArray[np.int32], dictionary: Any, came_from: NDArray[np.uint8]) -> int:
+@njit(inline="always")
+def _model(
+    text: NDArray[np.int32], begin: int, end: int, dictionary: Any, came_from: NDArray[np.uint8]
+) -> int:
     """The last of the most probable states (Viterbi); `came_from` gets those before it. Of equal ones jieba
     takes the later letter of B, E, M, S."""
     emissions, transitions = dictionary.emissions, dictionary.transitions
-    first = emissions[run[0] - _FIRST_HAN]
-    b, e = dictionary.starts[_B] + first[_B], dictionary.starts[_E] + first[_E]
-    m, s = dictionary.starts[_M] + first[_M], dictionary.starts[_S] + first[_S]
-    for at in range(1, len(run)):
-        here = emissions[run[at] - _FIRST_HAN]
-        b_by_e, b_by_s = e + transitions[_E, _B] + here[_B], s + transitions[_S, _B] + here[_B]
-        e_by_b, e_by_m = b + transitions[_B, _E] + here[_E], m + transitions[_M, _E] + here[_E]
-        m_by_b, m_by_m = b + transitions[_B, _M] + here[_M], m + transitions[_M, _M] + here[_M]
-        s_by_e, s_by_s = e + transitions[_E, _S] + here[_S], s + transitions[_S, _S] + here[_S]
-        b, came_from[at, _B] = (b_by_s, _S) if b_by_s >= b_by_e else (b_by_e, _E)
-        e, came_from[at, _E] = (e_by_m, _M) if e_by_m >= e_by_b else (e_by_b, _B)
-        m, came_from[at, _M] = (m_by_m, _M) if m_by_m >= m_by_b else (m_by_b, _B)
-        s, came_from[at, _S] = (s_by_s, _S) if s_by_s >= s_by_e else (s_by_e, _E)
+    eb, sb, be, me = transitions[_E, _B], transitions[_S, _B], transitions[_B, _E], transitions[_M, _E]
+    bm, mm, es, ss = transitions[_B, _M], transitions[_M, _M], transitions[_E, _S], transitions[_S, _S]
+    first = text[begin] - _FIRST_HAN
+    b, e = dictionary.starts[_B] + emissions[first, _B], dictionary.starts[_E] + emissions[first, _E]
+    m, s = dictionary.starts[_M] + emissions[first, _M], dictionary.starts[_S] + emissions[first, _S]
+    for at in range(begin + 1, end):
+        here = text[at] - _FIRST_HAN
+        on_b, on_e = emissions[here, _B], emissions[here, _E]
+        on_m, on_s = emissions[here, _M], emissions[here, _S]
+        e_b, s_b = e + eb + on_b, s + sb + on_b
+        b_e, m_e = b + be + on_e, m + me + on_e
+        b_m, m_m = b + bm + on_m, m + mm + on_m
+        e_s, s_s = e + es + on_s, s + ss + on_s
+        came_from[at, _B] = _S if s_b >= e_b else _E
+        came_from[at, _E] = _M if m_e >= b_e else _B
+        came_from[at, _M] = _M if m_m >= b_m else _B
+        came_from[at, _S] = _S if s_s >= e_s else _E
+        b = s_b if s_b >= e_b else e_b
+        e = m_e if m_e >= b_e else b_e
+        m = m_m if m_m >= b_m else b_m
+        s = s_s if s_s >= e_s else e_s
     return _S if s >= e else _E
 
 
