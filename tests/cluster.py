@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory, TemporaryFile
 from typing import Any
 
 from simhbase.stores import open_store
@@ -24,6 +25,47 @@ HASTY = {"--standalone": ["-D", "hbase.client.pause=20"], "--cluster": []}
 REGIONS = 3
 EMPTIED_ROWS = 8_000  # tables with more are dropped and made anew
 SOON = 1.1  # seconds: by at most one are versions ahead that an index chooses
+
+
+class Shell:
+    """A running HBase shell, which ends at the first error. To start one for each script would cost ten
+    seconds of processor time each."""
+
+    DONE = "--- done ---"
+    LOOP = (
+        "puts '{0}'; $stdout.flush; "
+        "while file = $stdin.gets; eval(File.read(file.chomp), binding); puts '{0}'; $stdout.flush; end"
+    )
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._errors = TemporaryFile("w+")  # noqa: SIM115  # as long as the shell runs
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1
+        )
+        self._ask(self.LOOP.format(self.DONE))
+
+    def run(self, commands: str) -> str:
+        """What these print, without a last exit."""
+        with NamedTemporaryFile("w", suffix=".rb") as script:
+            script.write(commands.strip().removesuffix("\nexit"))
+            script.flush()
+            return self._ask(script.name)
+
+    def _ask(self, line: str) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{line}\n")
+        said = []
+        for said_line in self._process.stdout:
+            if said_line == f"{self.DONE}\n":
+                return "".join(said)
+            said.append(said_line)
+        self._errors.seek(0)
+        raise AssertionError(f"the shell has ended: {''.join(said)}{self._errors.read()}")
+
+    def close(self) -> None:
+        with self._errors, self._process:
+            pass  # it ends with what it reads
 
 
 @dataclass(frozen=True)
@@ -58,12 +100,13 @@ class Cluster:
         query = "".join(f"&{name}={value}" for name, value in options.items())
         return f"hbase://{','.join(self.description['gateways'])}/{prefix}?thrift2={thrift2}{query}"
 
+    @cached_property
+    def _shell(self) -> "Shell":
+        return Shell(self.command("shell"))
+
     def shell(self, commands: str) -> str:
-        """What the HBase shell prints. It takes many seconds to start."""
-        with NamedTemporaryFile("w", suffix=".rb") as script:
-            script.write(commands)
-            script.flush()
-            return self.run("shell", script.name)
+        """What the HBase shell prints. The first time, it takes many seconds to start."""
+        return self._shell.run(commands)
 
     def empty_store(self, prefix: str) -> str:
         """The URL of a store without rows, made if it does not exist."""
@@ -129,5 +172,7 @@ def started(folder: str | None, mode: str) -> Iterator[Cluster]:
         try:
             yield cluster
         finally:
+            if shell := vars(cluster).get("_shell"):
+                shell.close()
             if not was_up:
                 cluster.run("down")

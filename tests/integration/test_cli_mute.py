@@ -1,15 +1,12 @@
 """`simhbase mute`, and another process that has the store open meanwhile."""
 
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import simhbase
 from simhbase import Document, Profile
-from simhbase.errors import TablesMissing
 from simhbase.index import mute
-from simhbase.stores import drop_store
 from tests.command_line import result, run, run_alone, texts
 
 TEXT, OTHER = texts(2)
@@ -21,9 +18,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "rocksdb":
         url = f"rocksdb:{tmp_path / 'store.db'}"
     else:
-        url = request.getfixturevalue("hbase").url("muted")
-        with suppress(TablesMissing):
-            drop_store(url)
+        url = request.getfixturevalue("hbase").empty_store("muted")
     with simhbase.open(url, create=Profile()) as index:
         index.add([Document("a", TEXT), Document("b", TEXT), Document("c", OTHER)])
     return url
@@ -65,8 +60,9 @@ def test_a_process_that_has_the_store_open_follows_the_list(tmp_path, url, monke
         assert [match.id for match in reader.find(TEXT).matches] == ["a", "b"]
 
 
-def test_what_is_shown_says_when_an_entry_ends_and_why(tmp_path, url):
-    store = ("--store", url)
+def test_what_is_shown_says_when_an_entry_ends_and_why(tmp_path):
+    store = ("--store", f"rocksdb:{tmp_path}/store.db")
+    result("tables", "create", *store, cwd=tmp_path)
     assert run("mute", "list", *store, cwd=tmp_path).stderr == b"nothing is muted\n"
     run("mute", "add", "a", "--until", "2999-01-31", "--note", "asked for", *store, cwd=tmp_path)
     head, line = run("mute", "list", *store, cwd=tmp_path).stdout.decode().splitlines()

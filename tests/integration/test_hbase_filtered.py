@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from secrets import token_hex
 
 import numpy as np
 import pytest
@@ -87,8 +88,13 @@ def keys(found: list[list[Row]]) -> list[list[bytes]]:
     return [[key for key, _ in rows] for rows in found]
 
 
-@pytest.mark.parametrize("page", [1, 7, 39, 40, 41, 8_192])
-@pytest.mark.parametrize("limit", [1, 39, 40, 41, None])
+@pytest.mark.parametrize(
+    ("page", "limit"),
+    [
+        *((1, 1), (1, 40), (7, 39), (7, None), (39, 40), (39, None), (8_192, 1), (8_192, None)),
+        *((40, 39), (40, 40), (40, 41), (40, None), (41, 40)),
+    ],
+)
 def test_drawers_are_read_page_by_page_up_to_their_limit(store, monkeypatch, page, limit):
     monkeypatch.setattr(drawers, "FILTERED_ROWS", page)
     monkeypatch.setattr(drawers, "FIRST_ROWS", page)
@@ -99,8 +105,9 @@ def test_drawers_are_read_page_by_page_up_to_their_limit(store, monkeypatch, pag
     assert store.counters()["retries"] == 0
 
 
-@pytest.mark.parametrize("page", [1, 2, 7, 8_192])
-@pytest.mark.parametrize("limit", [1, 3, 6, 100])
+@pytest.mark.parametrize(
+    ("page", "limit"), [(1, 1), (1, 6), (2, 3), (2, 100), (7, 6), (7, 100), (8_192, 3), (8_192, 100)]
+)
 def test_listings_are_read_page_by_page_up_to_their_limit(store, monkeypatch, page, limit):
     monkeypatch.setattr(records, "FILTERED_ROWS", page)
     assert keys(store.records("fingerprints").scan(LISTED[::-1], limit)) == listed(limit)[::-1]
@@ -126,10 +133,10 @@ def test_wrong_borders_of_regions_cost_no_rows(store, monkeypatch):
 def test_regions_that_split_meanwhile_cost_no_rows(store, hbase):
     assert_right(store)
     regions = store.drawers._filtered._regions
-    hbase.shell(f"split '{PREFIX}_index', \"\\x90\"\n")
-    for _ in range(40):
+    key = f"\\x90\\x{token_hex(1)}\\x{token_hex(1)}"  # an HBase that goes on running has others
+    hbase.shell(f"split '{PREFIX}_index', \"{key}\"\n")
+    for _ in range(10):
         assert_right(store, 5)
-        time.sleep(0.1)
     assert len(store.drawers._filtered._regions) == len(regions)  # it has not heard of it
     store.drawers._filtered._regions_until = 0.0
     assert_right(store)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import happybase
 import pytest
 
-from tests.cluster import QUICKLY_COMPILED
+from tests.cluster import QUICKLY_COMPILED, Cluster
 
 pytestmark = pytest.mark.hbase
 
@@ -59,21 +60,23 @@ class Instance:
         return [line for line in listing.stdout.splitlines() if f"={self.folder}#" in line]
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    instance = Instance(tmp_path_factory.mktemp("hbase"))
-    try:
-        yield instance
-    finally:
-        instance.run("down", check=True)
-    assert instance.processes() == []
+@pytest.fixture
+def hbase(hbase: Cluster) -> Instance:
+    """The standalone HBase of all tests."""
+    return Instance(hbase.folder)
 
 
 @pytest.fixture
-def hbase(shared: Instance) -> Instance:
-    """A standalone HBase of which everything runs."""
-    shared.up()
-    return shared
+def mended(hbase: Instance) -> Iterator[Instance]:
+    """The same, of which everything runs again after the test."""
+    yield hbase
+    hbase.up()
+
+
+@pytest.fixture
+def table() -> str:
+    """One that no test before has made."""
+    return f"rows{time.time_ns()}"
 
 
 def write_rows(instance: Instance, table: str) -> None:
@@ -136,44 +139,45 @@ def test_status_shows_every_process_with_its_port_and_memory(hbase: Instance) ->
         assert int(heap) > 0
 
 
-def test_rows_outlive_a_killed_server_that_up_brings_back(hbase: Instance) -> None:
-    write_rows(hbase, "killed")
-    before = hbase.description
-    hbase.kill("master")
-    status = hbase.run("status")
+@pytest.mark.full  # the tests that kill servers of a cluster need it, too
+def test_rows_outlive_a_killed_server_that_up_brings_back(mended: Instance, table: str) -> None:
+    write_rows(mended, table)
+    before = mended.description
+    mended.kill("master")
+    status = mended.run("status")
     assert (status.returncode, "down" in status.stdout) == (1, True)
 
-    hbase.up()
-    after = hbase.description
+    mended.up()
+    after = mended.description
     assert after["ports"] == before["ports"]
     assert after["pids"]["thrift-1"] == before["pids"]["thrift-1"]
     assert after["pids"]["master"] != before["pids"]["master"]
-    assert read_rows(hbase, "killed") == ROWS
+    assert read_rows(mended, table) == ROWS
 
 
 @pytest.mark.full
-def test_down_keeps_the_rows_and_the_ports(hbase: Instance) -> None:
-    write_rows(hbase, "stopped")
-    ports = hbase.description["ports"]
-    down = hbase.run("down")
-    assert (down.returncode, hbase.processes()) == (0, [])
-    assert hbase.description["pids"] == {}
+def test_down_keeps_the_rows_and_the_ports(mended: Instance, table: str) -> None:
+    write_rows(mended, table)
+    ports = mended.description["ports"]
+    down = mended.run("down")
+    assert (down.returncode, mended.processes()) == (0, [])
+    assert mended.description["pids"] == {}
 
-    hbase.up()
-    assert hbase.description["ports"] == ports
-    assert read_rows(hbase, "stopped") == ROWS
+    mended.up()
+    assert mended.description["ports"] == ports
+    assert read_rows(mended, table) == ROWS
 
 
-def test_a_start_that_fails_shows_the_reason_and_leaves_the_rest_alone(hbase: Instance) -> None:
-    hbase.kill("thrift-1")
-    port = hbase.description["ports"]["thrift-1"]
+def test_a_start_that_fails_shows_the_reason_and_leaves_the_rest_alone(mended: Instance) -> None:
+    mended.kill("thrift-1")
+    port = mended.description["ports"]["thrift-1"]
     with socket.create_server(("127.0.0.1", port)):
-        failed = hbase.run("up")
+        failed = mended.run("up")
     assert failed.returncode == 1
     assert "thrift-1 has ended" in failed.stderr
     assert "Address already in use" in failed.stderr
-    assert hbase.description["pids"].keys() == {"master", "thrift2"}
-    assert len(hbase.processes()) == 2
+    assert mended.description["pids"].keys() == {"master", "thrift2"}
+    assert len(mended.processes()) == 2
 
 
 def test_a_gateway_is_healthy_only_if_the_call_returns_a_result(hbase: Instance) -> None:
@@ -205,13 +209,13 @@ def test_logs_are_those_since_the_last_start(hbase: Instance) -> None:
 
 @pytest.mark.full
 def test_the_shell_runs_files_and_input_and_ends_with_an_error_at_the_first(
-    hbase: Instance, tmp_path: Path
+    hbase: Instance, tmp_path: Path, table: str
 ) -> None:
     script = tmp_path / "tables.rb"
-    script.write_text("create 'made', {NAME => 'd', BLOCKSIZE => '16384'}, SPLITS => ['5']\n")
+    script.write_text(f"create '{table}', {{NAME => 'd', BLOCKSIZE => '16384'}}, SPLITS => ['5']\n")
     made = hbase.run("shell", script)
     assert made.returncode == 0, made.stderr
-    described = hbase.run("shell", input="describe 'made'\n")
+    described = hbase.run("shell", input=f"describe '{table}'\n")
     assert (described.returncode, "BLOCKSIZE => '16384'" in described.stdout) == (0, True)
     assert hbase.run("shell", script).returncode != 0
 
@@ -292,6 +296,7 @@ subprocess.Popen.__del__ = interrupt_and_destroy
         instance.run("down")
 
 
+@pytest.mark.full
 def test_what_maven_could_not_do_is_shown(tmp_path: Path) -> None:
     script = runpy.run_path(str(SCRIPT))
     script["find_program"]("mvn", "maven")

@@ -57,7 +57,7 @@ def free_port() -> int:
 def described(output: str) -> dict[str, str]:
     """Table -> what `describe` of the shell says about its column families."""
     families = re.findall(r"^COLUMN FAMILIES DESCRIPTION\n(.+?)\n\n", output, re.MULTILINE | re.DOTALL)
-    tables = re.findall(r"^Table (\S+) is ENABLED", output, re.MULTILINE)
+    tables = re.findall(r"Table (\S+) is ENABLED$", output, re.MULTILINE)
     assert len(families) == len(tables) > 0, output
     return dict(zip(tables, families, strict=True))
 
