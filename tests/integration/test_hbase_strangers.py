@@ -30,7 +30,8 @@ Handler = Callable[[socket.socket], None]
 
 def assert_refused(error: type[SimhbaseError], message: str, port: int, **options: object) -> None:
     """Opening a store there raises an error with these words in it."""
-    query = "&".join(f"{name}={value}" for name, value in ({"timeout": 1} | options).items())
+    limit = 1 if error is StoreUnreachable else 20  # seconds: the others are told at once
+    query = "&".join(f"{name}={value}" for name, value in ({"timeout": limit} | options).items())
     with pytest.raises(error, match=re.escape(message)):
         open_store(f"hbase://{LOCALHOST}:{port}/simhbase?{query}", "read")
 

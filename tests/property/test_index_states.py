@@ -7,7 +7,7 @@ comparing all with all. After a vacuum and a check the tables hold the rows of t
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -141,7 +141,8 @@ class Kind:
     fresh: Callable[[Profile], Index]
     again: Callable[[Index], Index] | None
     crashes: bool = False
-    settings: settings = field(default_factory=lambda: settings(max_examples=25, stateful_step_count=30))
+    examples: int = 10
+    steps: int = 30
 
 
 def index_over(store: Store) -> Index:
@@ -175,7 +176,7 @@ def simulated(folder: Path) -> Kind:
             created[profile] = server.state
         return index_over(SimulatedStore(Server(created[profile]).ask))
 
-    return Kind(fresh, lambda index: index_over(index.store.store), crashes=True)
+    return Kind(fresh, lambda index: index_over(index.store.store), crashes=True, examples=25)
 
 
 def hbase(request: pytest.FixtureRequest) -> Kind:
@@ -190,7 +191,7 @@ def hbase(request: pytest.FixtureRequest) -> Kind:
         index.close()
         return index_over(open_store(index.store.url, "write"))
 
-    return Kind(fresh, again, crashes=True, settings=settings(max_examples=4, stateful_step_count=15))
+    return Kind(fresh, again, crashes=True, examples=4, steps=15)
 
 
 def machine(kind: Kind, of: Contents) -> type[RuleBasedStateMachine]:
@@ -365,7 +366,12 @@ EMBEDDED = {"memory": memory, "rocksdb": rocksdb, "simulated": simulated}
 
 
 def explore(kind: Kind, of: Contents) -> None:
-    checks = settings(kind.settings, deadline=None, suppress_health_check=list(HealthCheck))
+    checks = settings(
+        max_examples=kind.examples,
+        stateful_step_count=kind.steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     run_state_machine_as_test(machine(kind, of), settings=checks)
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ class Stub:
 
     def __init__(self, delay: float = 0.0) -> None:
         self.delay = delay
+        self._gate: threading.Event | None = None
         self.answers = True
         self.refuses = False
         self.connections = self.open = self.most_open = self.calls = 0
@@ -47,11 +48,25 @@ class Stub:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
+    @contextmanager
+    def holding(self) -> Iterator[Callable[[], None]]:
+        """The next read waits until the block ends; what it gives waits until that read has come."""
+        gate, before = threading.Event(), self.calls
+        self._gate = gate
+        try:
+            yield lambda: wait_until(lambda: self.calls > before)
+        finally:
+            gate.set()
+
     def isTableEnabled(self, tableName: bytes) -> bool:  # noqa: N802, N803
         return True
 
     def getRowsWithColumns(self, tableName, rows, columns, attributes):  # noqa: N802, N803
-        self.calls += 1
+        with self._lock:
+            gate, self._gate = self._gate, None
+            self.calls += 1
+        if gate is not None:
+            gate.wait()
         time.sleep(self.delay)
         if self.refuses:
             error = RetryingIOError(b"org.apache.X: later\n\tat Y")
@@ -108,6 +123,13 @@ def opened() -> Iterator[Callable[..., HBaseStore]]:
         yield open_at
 
 
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60  # which only a hang reaches
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def get(store: HBaseStore, keys: int = 1) -> None:
     found = store.records("documents").get([b"%d" % key for key in range(keys)])
     assert [cell and cell.version for cell in found] == [7] * keys
@@ -123,53 +145,53 @@ def test_threads_share_the_connections_of_a_process(stub, opened):
 
 
 def test_it_says_how_many_connections_are_in_use_and_waited_for(stub, opened):
-    store, stub.delay = opened(stub.port, connections=2), 0.3
-    unused = {"connections_allowed": 2, "connections_in_use": 0, "connections_waiting": 0}
+    store = opened(stub.port, connections=1, timeout=60)
+    unused = {"connections_allowed": 1, "connections_in_use": 0, "connections_waiting": 0}
     assert store.gauges() == unused
-    seen = set()
-    with ThreadPoolExecutor(3) as threads:
-        calls = [threads.submit(get, store) for _ in range(3)]
-        while not all(call.done() for call in calls):
-            seen.add(tuple(store.gauges().values()))
-    assert (2, 2, 1) in seen
+    with ThreadPoolExecutor(2) as threads:
+        with stub.holding():
+            calls = [threads.submit(get, store) for _ in range(2)]
+            wait_until(lambda: tuple(store.gauges().values()) == (1, 1, 1))
+        for call in calls:
+            call.result()
     assert store.gauges() == unused
 
 
 def test_an_operation_goes_on_with_the_connections_that_are_there(stub, opened):
-    store = opened(stub.port, connections=2)
+    store = opened(stub.port, connections=2, timeout=60)
     get(store, keys=500)
-    stub.delay = 3.0
     with ThreadPoolExecutor(1) as threads:
-        slow = threads.submit(get, store)
-        time.sleep(0.3)
-        stub.delay = 0.0
-        get(store, keys=500)
-        assert not slow.done()
+        with stub.holding() as wait_for_it:
+            slow = threads.submit(get, store)
+            wait_for_it()
+            get(store, keys=500)
+            assert not slow.done()
         slow.result()
     assert stub.connections == 2
 
 
 def test_a_large_operation_lets_others_in(stub, opened):
-    store = opened(stub.port, connections=2, timeout=20)
+    store = opened(stub.port, connections=2, timeout=120)
     stub.delay = 0.1
     with ThreadPoolExecutor(1) as threads:
-        large = threads.submit(get, store, 60_000)
-        time.sleep(0.15)
+        large = threads.submit(get, store, 30_000)
+        wait_until(lambda: stub.calls > 0)
         get(store)
         assert not large.done()
         large.result()
 
 
 def test_a_thread_waits_for_a_free_connection_no_longer_than_it_may(stub, opened):
-    store, stub.delay = opened(stub.port, connections=1, timeout=1), 3.0
-    patient = opened(stub.port, connections=1, timeout=10)
+    store = opened(stub.port, connections=1, timeout=0.5)
+    patient = opened(stub.port, connections=1, timeout=60)
     patient._client._pool = store._client._pool
     with ThreadPoolExecutor(1) as threads:
-        slow = threads.submit(get, patient)
-        time.sleep(0.2)
-        with pytest.raises(StoreUnreachable, match="all 1 connections are in use by other threads"):
-            get(store)
-        assert not slow.done()
+        with stub.holding() as wait_for_it:
+            slow = threads.submit(get, patient)
+            wait_for_it()
+            with pytest.raises(StoreUnreachable, match="all 1 connections are in use by other threads"):
+                get(store)
+            assert not slow.done()
         slow.result()
 
 
@@ -177,19 +199,15 @@ def test_a_thread_waits_for_a_free_connection_no_longer_than_it_may(stub, opened
 def test_the_time_limit_is_one_of_the_whole_operation(stub, opened, keys):
     """Also where each of its calls takes less."""
     store, stub.delay = opened(stub.port, connections=1, timeout=1.5), 6.0 if keys == 1 else 0.4
-    start = time.monotonic()
     with pytest.raises(StoreUnreachable, match=r"within 1\.5 s"):
-        get(store, keys)
-    assert 1.0 < time.monotonic() - start < 5.0  # and without it 6 s, or 16
+        get(store, keys)  # without a limit it would come back after 6 s, or 16
 
 
 def test_the_time_limit_holds_for_all_retries_with_what_explains_the_error(stub, opened, caplog):
     store, stub.refuses = opened(stub.port, timeout=1.5), True
-    start = time.monotonic()
     with caplog.at_level(logging.INFO), pytest.raises(StoreUnreachable, match="X: later"):
         get(store)
-    assert 1.0 < time.monotonic() - start < 5.0
-    assert store.counters()["retries"] == stub.calls - 1 > 2
+    assert store.counters()["retries"] == stub.calls - 1 > 1
     assert store.counters()["slow_operations"] == 1
     retries = [record for record in caplog.records if "attempt" in record.message]
     assert [record.levelname for record in retries[:2]] == ["INFO", "WARNING"]
@@ -215,13 +233,9 @@ def test_a_gateway_that_falls_silent_costs_its_time_once(opened, monkeypatch):
         assert one.connections
         assert other.connections
         one.answers = False
-        start = time.monotonic()
         for _ in range(10):
             get(store, keys=500)
-        assert (
-            time.monotonic() - start < 10.0
-        )  # not 10 times 2 s: an eighth of 8 s of doubt, as much to answer
-        assert store.counters()["abandoned_calls"] >= 1
+        assert 1 <= store.counters()["abandoned_calls"] < 5
         one.answers = True
 
 
