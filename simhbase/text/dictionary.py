@@ -12,13 +12,14 @@ import os
 import runpy
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from math import log
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from unicodedata import combining, decomposition, normalize, unidata_version
 from zipfile import BadZipFile
 
@@ -40,6 +41,9 @@ LONGEST_EXPANSION = 4
 _LAST_JAMO = (range(0x1161, 0x1176), range(0x11A8, 0x11C3))  # they compose, and are in no decomposition
 
 
+Part = TypeVar("Part")
+
+
 class Dictionary(NamedTuple):
     """What `loops.words` needs of jieba and Unicode.
 
@@ -52,9 +56,9 @@ class Dictionary(NamedTuple):
 
     kinds: NDArray[np.uint16]
     nodes: NDArray[np.uint64]
-    longest: int
+    longest: int | np.int64
     costs: NDArray[np.float64]
-    unknown: float
+    unknown: float | np.float64
     emissions: NDArray[np.float64]
     starts: NDArray[np.float64]
     transitions: NDArray[np.float64]
@@ -82,12 +86,12 @@ def load() -> tuple[Dictionary, Characters]:
         arrays = _words(folder)._asdict() | _characters()._asdict()
         with suppress(OSError):
             _write(path, arrays)
-    return (
-        Dictionary(*(arrays[name] for name in Dictionary._fields))._replace(
-            longest=int(arrays["longest"]), unknown=float(arrays["unknown"])
-        ),
-        Characters(*(arrays[name] for name in Characters._fields)),
-    )
+    return _part(Dictionary, arrays), _part(Characters, arrays)
+
+
+def _part(kind: Callable[..., Part], arrays: Mapping[str, Any]) -> Part:
+    values = {name: arrays[name] for name in kind._fields}  # type: ignore[attr-defined]  # of a NamedTuple
+    return kind(**{name: value if np.ndim(value) else value.item() for name, value in values.items()})
 
 
 def _jieba() -> Path:
@@ -161,9 +165,9 @@ def _words(folder: Path) -> Dictionary:
     return Dictionary(
         _kinds(codes),
         nodes,
-        by_word.shape[1],
+        np.int64(by_word.shape[1]),
         costs,
-        log(1) - total_log,
+        np.float64(log(1) - total_log),
         table,
         np.array([starts[name] for name in _STATES]),
         np.array([[transitions[one].get(other, _IMPOSSIBLE) for other in _STATES] for one in _STATES]),
