@@ -2,8 +2,10 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
@@ -22,6 +24,31 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "hbase"
 QUICKLY_COMPILED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
 # A gateway looks sooner whether a table is made, and tries again sooner: not where servers are killed.
 HASTY = {"--standalone": ["-D", "hbase.client.pause=20"], "--cluster": []}
+# Stands between simhbase and HBase's command.
+HOOKED = """\
+import os, signal, subprocess, sys
+from pathlib import Path
+process = subprocess.Popen([*{real!r}, *sys.argv[1:]], stdin=-1, stdout=-1, text=True)
+def said():
+    for line in process.stdout:
+        if "simhbase: " in line:
+            return line.partition("simhbase: ")[2].strip()
+        print(line, end="", flush=True)
+    sys.exit(process.wait())
+def run():
+    process.stdin.write(line)
+    process.stdin.flush()
+    return said()
+def once(word):
+    mark = Path({folder!r}, word)
+    return not mark.exists() and not mark.touch()
+print("simhbase:", said(), flush=True)
+for line in sys.stdin:
+    name, *words = line.rstrip("\\n").split("\\t")
+    table = words[-1].rpartition("_")[2]
+{script}
+    print("simhbase:", run(), flush=True)
+"""
 REGIONS = 3
 EMPTIED_ROWS = 8_000  # tables with more are dropped and made anew
 SOON = 1.1  # seconds: by at most one are versions ahead that an index chooses
@@ -176,3 +203,13 @@ def started(folder: str | None, mode: str) -> Iterator[Cluster]:
                 shell.close()
             if not was_up:
                 cluster.run("down")
+
+
+def hooked(cluster: Cluster, folder: Path, script: str) -> str:
+    """HBase's command, with a script that runs before each line that it is to carry out: `name` is the tool,
+    `words` are its arguments, `table` is the last word of the table's name. `run()` has it carried out at
+    once; `once(word)` is true the first time."""
+    path = folder / "hbase.py"
+    indented = textwrap.indent(textwrap.dedent(script), "    ")
+    path.write_text(HOOKED.format(real=cluster.command("run"), folder=str(folder), script=indented))
+    return shlex.join([sys.executable, str(path)])

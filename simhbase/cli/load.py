@@ -85,14 +85,14 @@ Examples:
     "--via",
     type=click.Choice(["hfiles", "hfile-input"]),
     hidden=True,
-    help="hfiles: load into HBase by files that its own tools make and load, past gateways and write-ahead "
-    "logs; hfile-input: the same of a FOLDER of rows that Spark has made for it.",
+    help="hfiles: write HBase's own files and have its tool load them, past gateways and write-ahead logs; "
+    "hfile-input: load a FOLDER of such files that Spark has written.",
 )
 @click.option(
     "--work-folder",
     metavar="FOLDER | URI",
     hidden=True,
-    help="With --via: folder for its files, which HBase's tools can read, or hdfs://...; about 2 kB a "
+    help="With --via: folder for its files, which HBase can read, or hdfs://...; up to 1 kB a "
     "document. [default: TMPDIR, with hfile-input FOLDER]",
 )
 @output_option("--unique", "With --unique-only: file for the documents that were stored. " + UNIQUE_LINES)
@@ -135,9 +135,9 @@ def load(
     A load that was stopped or killed is resumed where it was when it is run again with the same inputs and
     options, and ends with the same rows and files. `simhbase loads` lists them. With --lock-wait 2h it waits
     so long while another process writes to the store. With many millions of ids, --ids-are-unique spares the
-    search for repeated ones. With --via hfiles millions of documents go into HBase by files that HBase's own
-    tools make, in --work-folder FOLDER: docs/hbase.md has more of it. With --via hfile-input FOLDER is what
-    Spark has made of documents for that (docs/spark.md).
+    search for repeated ones. With --via hfiles millions of documents go into HBase as files, written in
+    --work-folder FOLDER: docs/hbase.md has more of it. With --via hfile-input FOLDER holds files that Spark
+    has written (docs/spark.md).
     """
     job = Load(
         inputs=or_stdin(inputs),

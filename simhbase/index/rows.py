@@ -15,14 +15,18 @@ Integers are big-endian, times milliseconds since 1970. The versions of the cell
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
 import mmh3
+import numpy as np
+from numpy.typing import NDArray
 
 from simhbase.errors import StoreFailed
 from simhbase.index.tags import Tags
+from simhbase.stores.strings import Strings
 
 MAX_ID_BYTES = 1024
 _ENTRY = struct.Struct(">QB")
@@ -235,6 +239,34 @@ def parse_listing(key: bytes) -> tuple[int, str] | None:
     except (struct.error, UnicodeDecodeError):
         return None
     return None if id_problem(document) else (fingerprint, document)
+
+
+def listing_keys(fingerprints: NDArray[np.uint64], ids: Strings) -> Strings:
+    """The rows that list n documents; see listing_key."""
+    return Strings.joined(_big_endian(fingerprints), ids)
+
+
+def document_keys(ids: Strings) -> Strings:
+    """The row keys of n documents; see document_key."""
+    hashes = np.fromiter((mmh3.hash(each, 0, False) for each in ids.to_list()), np.uint32, len(ids))
+    return Strings.joined(_big_endian(hashes), ids)
+
+
+def document_values(
+    fingerprints: NDArray[np.uint64], sketches: NDArray[np.uint8], tags: Sequence[Tags] | None
+) -> Strings:
+    """The values of the rows of n stored documents; see Entry."""
+    states = np.full(len(fingerprints), State.STORED, dtype=np.uint8)
+    parts = [_big_endian(fingerprints), Strings.rows_of(states[:, None]), Strings.rows_of(sketches)]
+    if tags is not None:
+        parts.insert(2, Strings.of(list(map(_encoded_tags, tags))))
+        states[parts[2].lengths > 0] |= _TAGGED
+    return Strings.joined(*parts)
+
+
+def _big_endian(numbers: NDArray[np.unsignedinteger]) -> Strings:
+    order = numbers.astype(numbers.dtype.newbyteorder(">"))
+    return Strings.rows_of(order.view(np.uint8).reshape(len(numbers), -1))
 
 
 def listing_id(key: bytes) -> str:

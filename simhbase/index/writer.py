@@ -272,8 +272,10 @@ class HintingWriter:
         version: that of those which nothing prevents from having it, by default the time; has_documents:
         False where nothing is stored, so that nobody has to look.
         """
-        found = known(self.store, batch.ids) if has_documents else [None] * len(batch.ids)
         version = self.version() if version is None else version
+        if not has_documents:
+            return Plan([Step(version, batch, [])], AddReport(added=len(batch.ids)))
+        found = known(self.store, batch.ids)
         changed = _changed(self.store, self.scheme, batch, found, refreshed_before(self.store, version))
         steps = [
             Step(at, chosen := batch[numbers], _left_behind(chosen, [found[number] for number in numbers]))

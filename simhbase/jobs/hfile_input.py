@@ -1,8 +1,8 @@
-"""Rows of documents that others have made (Spark, for instance) as files for HBase's tools: into HBase.
+"""HFiles of documents that were made elsewhere (on Spark, for instance): into HBase.
 
-A folder holds the rows of each table as SequenceFiles, TABLE/part-NUMBER, and the manifest, written last,
-which says what they are. They are made as `HFileLoad` makes its own, all with one version, and handed over
-in the same order and with the same care. The folder stays: whoever loads it again changes nothing.
+A folder holds the HFiles of each table, TABLE/FAMILY/NUMBER, and the manifest, written last, which says what
+they are. They are made as `HFileLoad` makes its own, all with one version, and handed over in the same order
+and with the same checks. The folder stays: loading it again changes nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import orjson
 
@@ -19,26 +19,30 @@ from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed
 from simhbase.index import Index
 from simhbase.index.load_log import LoadLog
-from simhbase.jobs.hfiles import HINTS, Handover
+from simhbase.jobs.hfiles import TABLES, Handover
 from simhbase.stores.hbase import HBaseStore
-from simhbase.stores.hbase.hfiles import HFiles
+from simhbase.stores.hbase.hfiles import HFile, HFiles
 from simhbase.stores.hbase.tools import hbase_command
 from simhbase.stores.hbase.workfolder import LOCAL, WorkFolder
 
-MANIFEST, FORMAT = "manifest.json", 1
+MANIFEST, FORMAT = "manifest.json", 2
 IF_OLD = (
     "Make the rows anew, in another folder, and load these; if that is as slow, of fewer documents at a time"
 )
 COUNTED = ("added", "moved", "unchanged", "rejected")
-TABLES = (*HINTS, "documents")  # in the order in which they are handed over
 
 
 @dataclass(frozen=True)
-class RowsOfTable:
-    """How many different rows a table gets, and the time of their cells."""
+class TableFiles:
+    """The HFiles that a table gets, and the time of their cells."""
 
-    rows: int
     time: int
+    files: tuple[HFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows they have together."""
+        return sum(file.rows for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,11 @@ class HFileInput:
     unchanged: int
     rejected: int
     samples: tuple[str, ...]
-    tables: Mapping[str, RowsOfTable]
+    tables: Mapping[str, TableFiles]
 
     def encode(self) -> bytes:
         """The manifest."""
-        return orjson.dumps({"format": FORMAT, **asdict(self)}, option=orjson.OPT_INDENT_2)
+        return orjson.dumps({"format": FORMAT, **asdict(self)}, default=bytes.hex, option=orjson.OPT_INDENT_2)
 
     @staticmethod
     def decode(content: bytes, folder: str) -> HFileInput:
@@ -71,23 +75,30 @@ class HFileInput:
         try:
             found = orjson.loads(content)
             if found.pop("format") != FORMAT:
-                raise BadInput(f"{folder} was made by another version of simhbase: make it anew by this one")
-            tables = {name: RowsOfTable(**rows) for name, rows in found.pop("tables").items()}
+                raise BadInput(f"{folder} was made by another version of simhbase: make it again")
+            tables = {
+                name: TableFiles(table["time"], tuple(map(_file, table["files"])))
+                for name, table in found.pop("tables").items()
+            }
             return HFileInput(**found | {"samples": tuple(found["samples"]), "tables": tables})
-        except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+        except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise BadInput(
                 f"{folder}/{MANIFEST} is no manifest of rows for HBase: name the folder that "
                 "simhbase.jobs.spark.hfile_input has written"
             ) from error
 
 
+def _file(told: Mapping[str, Any]) -> HFile:
+    return HFile(told["name"], told["rows"], tuple(map(bytes.fromhex, told["samples"])))
+
+
 def load_hfile_input(
     index: Index, folder: str, work_folder: str | Path | None, watcher: Watcher
 ) -> HFileInput:
-    """Loads the rows in a folder into the store they were made for, by HBase's own tools; what they were.
+    """Loads the HFiles in a folder into the store they were made for, by HBase's own tool; what they were.
 
-    folder: one of this machine, or a URI that HBase's tools read; work_folder: as of `load`, by default
-    within that folder, so that HFiles are in the same file system.
+    folder: one of this machine, or a URI that HBase's tool reads; work_folder: as of `load`, for the tool's
+    log, by default within that folder.
 
     A load that was stopped is run again: cells have the time they were made with, so that what is loaded
     twice is there once. Raises BadInput where there is no manifest; ProfileMismatch where the rows are those
@@ -104,9 +115,11 @@ def load_hfile_input(
         try:
             found = _handed_over(index, hfiles, uri)
         except BaseException as error:
-            place.close(keeping_logs=isinstance(error, StoreFailed))
+            place.close(keeping_log=isinstance(error, StoreFailed))
             raise
-        place.close(keeping_logs=False)
+        finally:
+            hfiles.close()
+        place.close(keeping_log=False)
         log.change(counts={name: getattr(found, name) for name in COUNTED})
     return found
 
@@ -117,17 +130,17 @@ def _handed_over(index: Index, hfiles: HFiles, uri: str) -> HFileInput:
     if found.tables_digest != index.tables_digest:
         raise ProfileMismatch(
             f"the rows in {uri} were made for the tables of {found.store} as these were then, which are not "
-            f"those of {index.store.url} now: make them anew for these"
+            f"those of {index.store.url} now: make them again for these"
         )
-    handover = Handover(index, found.version, found.begun, IF_OLD)
+    handover = Handover(index, found.version, found.begun, IF_OLD, index.store.now)
     handover.require_fresh()
     hfiles.require()
-    for table in TABLES:
-        if rows := found.tables.get(table):
-            files = hfiles.files(table, rows.time, rows.rows, f"{uri}/{table}")
-            hfiles.hand_over_files(files, handover.require_fresh)
+    for name in TABLES:
+        if table := found.tables.get(name):
+            folder = f"{uri}/{name}"
+            hfiles.hand_over_files(name, table.time, folder, table.files, handover.require_fresh)
     handover.look_up(found.samples)
-    hfiles.close()
+    hfiles.finish()
     return found
 
 

@@ -3,8 +3,8 @@
 They are put aside on disk until there are many, or no more. Then their rows are made as the writer makes them
 (`HintingWriter`), with one version for all: what is stored already is passed over, and what a document leaves
 behind goes to obsolete. The hints are handed over first, and the documents' own rows when all hints have been
-counted, so that whoever is stopped leaves hints that lead nowhere. A document whose row has a later version
-than that, by a clock that is ahead, is written the usual way.
+found in their tables: a load that is stopped leaves hints that lead nowhere. A document whose row has a later
+version than that, by a clock that is ahead, is written the usual way.
 
 Rows of the index have the time of a server when the rows are made. Vacuum takes versions and times for old
 after its grace time, four hours at least, and might remove what is handed over then while it comes. So
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,26 +27,31 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from simhbase.drawers.rowkeys import KEY_BYTES
+from simhbase.drawers.scheme import Scheme
 from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
+from simhbase.index import rows as formats
 from simhbase.index.tags import Tags
 from simhbase.index.vacuum import LEAST_GRACE
-from simhbase.index.writer import Batch, HintingWriter, Step, known, now
+from simhbase.index.writer import Batch, HintingWriter, Step, known
 from simhbase.model import AddReport
 from simhbase.stores.base import Store
 from simhbase.stores.hbase import HBaseStore
-from simhbase.stores.hbase.hfiles import HFiles
+from simhbase.stores.hbase.hfiles import HFiles, buckets_for, even_borders, sampled_borders
 from simhbase.stores.hbase.schema import INDEX
 from simhbase.stores.hbase.tools import hbase_command
 from simhbase.stores.hbase.workfolder import WorkFolder, writing
+from simhbase.stores.strings import Strings
 
-ROUND = 20_000_000  # documents handed over together: each takes about 2 kB of disk, and 8 bytes of memory
+ROUND = 20_000_000  # documents handed over together: each takes up to 1 kB of disk
 PLANNED_AT_ONCE = 32_768  # documents whose rows are made together
 MOST_AGE = LEAST_GRACE // 2  # seconds
+SAMPLED_STEP = 256  # one of so many documents tells how fingerprints are spread
 SAMPLED = 100  # documents of a round that are looked up afterwards
 IF_SLOW = "Run the same command again; if it is as slow, with fewer documents at a time"
-HINTS = ("obsolete", "fingerprints", INDEX)
+TABLES = ("obsolete", "fingerprints", INDEX, "documents")  # in the order in which they are handed over
 
 
 class HFileLoad:
@@ -64,14 +69,13 @@ class HFileLoad:
         name: str,
         alive: Callable[[], object],
         note: Callable[[str], object],
-        clock: Callable[[], int] = now,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self._index = index
         self._store = cast(HBaseStore, index.store)
         self._alive = alive
         self._note = note
-        self._clock = clock
-        self._writer = HintingWriter(index.store, index.profile.index_scheme, clock)
+        self._writer = HintingWriter(index.store, index.profile.index_scheme, clock or index.store.now)
         command = hbase_command()
         place = hashlib.blake2b(f"{index.store.url} {name}".encode(), digest_size=8).hexdigest()
         self._folder = WorkFolder(None if work_folder is None else str(work_folder), f"simhbase-load-{place}")
@@ -91,13 +95,14 @@ class HFileLoad:
     ) -> None:
         try:
             if error is None:
-                self._hfiles.close()
+                self._hfiles.finish()
         finally:
             self._close(error)
 
     def _close(self, error: BaseException | None) -> None:
+        self._hfiles.close()
         self._aside.close()
-        self._folder.close(keeping_logs=isinstance(error, StoreFailed))
+        self._folder.close(keeping_log=isinstance(error, StoreFailed))
 
     def put_aside(
         self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
@@ -116,8 +121,8 @@ class HFileLoad:
         if not self._aside.count:
             return AddReport()
         self._note(f"{self._aside.count:,} documents are handed to HBase as HFiles")
-        with closing(_Round(self._index, self._hfiles, self._writer, self._clock)) as current:
-            report = current.write(self._aside.batches(), self._alive)
+        with closing(_Round(self._index, self._hfiles, self._writer, self._aside)) as current:
+            report = current.write(self._alive)
             current.hand_over()
         self._aside.clear()
         return report
@@ -131,59 +136,80 @@ def holds_documents(store: Store) -> bool:
 class _Round:
     """Rows of documents that are handed over together."""
 
-    def __init__(self, index: Index, hfiles: HFiles, writer: HintingWriter, clock: Callable[[], int]) -> None:
+    def __init__(self, index: Index, hfiles: HFiles, writer: HintingWriter, aside: _Aside) -> None:
         self._index = index
         self._hfiles = hfiles
         self._writer = writer
-        self._clock = clock
+        self._aside = aside
         self._version = writer.version()
-        self._begun = clock()
+        self._begun = writer.clock()
         self._scheme = index.profile.index_scheme
         server_time = cast(HBaseStore, index.store).server_time()
+        borders = self._borders()
         self._rows = {
-            table: hfiles.rows(table, server_time if table == INDEX else self._version)
-            for table in (*HINTS, "documents")
+            table: hfiles.rows(table, server_time if table == INDEX else self._version, borders[table])
+            for table in TABLES
         }
-        self._values: list[NDArray[np.uint64]] = []
         self._samples: list[str] = []
+
+    def _borders(self) -> Mapping[str, NDArray[np.uint64]]:
+        """Where buckets end. Fingerprints of real texts are not spread evenly."""
+        sample, documents = self._aside.sample, self._aside.count
+        keys = Strings.rows_of(self._scheme.keys(sample).reshape(-1, KEY_BYTES))
+        buckets, index_buckets = buckets_for(documents), buckets_for(documents * self._scheme.tables)
+        return {
+            "obsolete": even_borders(buckets),
+            "fingerprints": sampled_borders(sample.values, buckets),
+            INDEX: sampled_borders(keys.words(0), index_buckets),
+            "documents": even_borders(buckets),
+        }
 
     def close(self) -> None:
         """Closes the files."""
         for rows in self._rows.values():
             rows.close()
 
-    def write(self, batches: Iterator[Batch], alive: Callable[[], object]) -> AddReport:
-        """Writes the rows of documents to files; what will have become of them."""
+    def write(self, alive: Callable[[], object]) -> AddReport:
+        """Puts the rows of documents aside; what will have become of them."""
         has_documents = holds_documents(self._index.store)
         report = AddReport()
-        for batch in batches:
+        for batch in self._aside.batches():
             plan = self._writer.plan(batch, self._version, has_documents=has_documents)
             for step in plan.steps:
                 if step.version == self._version:
-                    self._take(step)
+                    for table, (rows, values) in rows_of(step, self._scheme).items():
+                        self._rows[table].put(rows, values)
+                    ids = step.batch.ids
+                    self._samples += random.sample(ids, min(len(ids), SAMPLED))
                 else:
                     self._writer.put(step)
             report += plan.report
             alive()
-        different = len(np.unique(np.concatenate(self._values))) if self._values else 0
-        self._rows[INDEX].expected = different * self._scheme.tables
         return report
-
-    def _take(self, step: Step) -> None:
-        batch = step.batch
-        self._rows["obsolete"].put(step.obsolete_rows())
-        self._rows["fingerprints"].put(batch.listings(self._scheme))
-        self._rows[INDEX].put_keys(batch.index_keys(self._scheme))
-        self._rows["documents"].put(batch.commits(self._scheme))
-        self._values.append(batch.fingerprints.values)
-        self._samples += random.sample(batch.ids, min(len(batch.ids), SAMPLED))
 
     def hand_over(self) -> None:
         """All of it is in the store when it returns."""
-        handover = Handover(self._index, self._version, self._begun, IF_SLOW, self._clock)
+        handover = Handover(self._index, self._version, self._begun, IF_SLOW, self._writer.clock)
         for rows in self._rows.values():
             self._hfiles.hand_over(rows, handover.require_fresh)
         handover.look_up(self._samples)
+
+
+def rows_of(step: Step, scheme: Scheme) -> Mapping[str, tuple[Strings, Strings]]:
+    """What each table gets of a step: rows and their values."""
+    batch, prints = step.batch, step.batch.fingerprints
+    ids = Strings.of([document.encode() for document in batch.ids])
+    obsolete = Strings.of([key for key, _ in step.obsolete_rows()])
+    index_keys = Strings.rows_of(batch.index_keys(scheme).reshape(-1, KEY_BYTES))
+    listed, stored = prints.sketches, prints.sketches[:, :0]
+    if not scheme.listed_sketching:
+        listed, stored = stored, listed
+    return {
+        "obsolete": (obsolete, Strings.empty(len(obsolete))),
+        "fingerprints": (formats.listing_keys(prints.values, ids), Strings.rows_of(listed)),
+        INDEX: (index_keys, Strings.empty(len(index_keys))),
+        "documents": (formats.document_keys(ids), formats.document_values(prints.values, stored, batch.tags)),
+    }
 
 
 @dataclass(frozen=True)
@@ -195,7 +221,7 @@ class Handover:
     version: int
     begun: int
     if_old: str
-    clock: Callable[[], int] = now
+    clock: Callable[[], int]
 
     def require_fresh(self) -> None:
         """Raises StoreFailed where vacuum might take the rows for old, ProfileMismatch and TablesMissing
@@ -224,7 +250,7 @@ class Handover:
         ]
         if lost:
             raise StoreFailed(
-                f"lookups do not find {len(lost)} of {len(ids)} documents that HBase has counted, "
+                f"lookups do not find {len(lost)} of {len(ids)} documents that were loaded, "
                 f"{lost[0]!r} among them: simhbase check says more"
             )
 
@@ -234,6 +260,7 @@ class _Aside:
 
     def __init__(self, folder: Path) -> None:
         self.count = 0
+        self._sampled: list[FingerprintBatch] = []
         self._folder = folder
         with writing(folder):
             self._file = (folder / "documents").open("w+b")
@@ -247,6 +274,12 @@ class _Aside:
             for array in (sizes, joined, fingerprints.values, fingerprints.sketches, tagged):
                 np.save(self._file, array, allow_pickle=False)
         self.count += len(ids)
+        self._sampled.append(fingerprints[::SAMPLED_STEP])
+
+    @property
+    def sample(self) -> FingerprintBatch:
+        """Some of the fingerprints."""
+        return FingerprintBatch.joined(self._sampled)
 
     def batches(self) -> Iterator[Batch]:
         """All of them, PLANNED_AT_ONCE or a few more together."""
@@ -275,6 +308,7 @@ class _Aside:
             self._file.seek(0)
             self._file.truncate()
         self.count = 0
+        self._sampled = []
 
     def close(self) -> None:
         self._file.close()

@@ -285,12 +285,12 @@ def load(
     read again (standard input) or an output not be cut (a pipe), it begins anew. lock_wait: seconds to wait
     while another process writes to an embedded store, or runs this load.
 
-    via: "hfiles" loads into HBase by files that HBase's own tools make and load, past its gateways and
-    write-ahead logs: for millions of documents, and not with `unique_only`; docs/hbase.md says more.
-    work_folder: where these tools can read, a folder or a URI such as hdfs://...; by default the system's
-    folder for what is temporary. It takes about 2 kB a document. "hfile-input": `inputs` is one folder, or
-    its URI, of rows that `simhbase.jobs.spark.hfile_input` has made for that, and nothing else is told; its
-    work_folder is by default within it.
+    via: "hfiles" writes HBase's own files and has its tool load them, past its gateways and write-ahead
+    logs: for millions of documents, and not with `unique_only`; docs/hbase.md says more. work_folder: where
+    HBase can read, a folder or a URI such as hdfs://...; by default the system's folder for what is
+    temporary. It takes up to 1 kB a document. "hfile-input": `inputs` is one folder, or its URI, of files
+    that `simhbase.jobs.spark.hfile_input` has written, and nothing else is told; its work_folder is by
+    default within it.
 
     Raises UsageError for what does not go together, before anything is read; StoreBusy where another process
     runs the load; UsageError also where the inputs of a named load have changed since it was stopped;

@@ -11,7 +11,7 @@ from tests.bench.report import Table, changes, render, to_json
 
 PARTS = ("fingerprints", "minhash", "store", "migrate", "load", "serve", "dedup", "stored", "quality")
 WITHIN = ("weights", "short", "lengths", "heldout")  # their tables are among those of quality
-WITH_SERVERS = ("hbase", "shared", "fleet", "spark")
+WITH_SERVERS = ("hbase", "hfiles", "shared", "fleet", "spark")
 HELP = (
     f"of {', '.join(PARTS)}, which is all without any; {', '.join(WITHIN)}, parts of quality; and "
     f"{', '.join(WITH_SERVERS)}, which start servers"

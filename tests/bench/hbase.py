@@ -3,47 +3,36 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import resource
-import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import happybase
 import numpy as np
 from Hbase_thrift import BatchMutation, Mutation, TScan
 from numpy.typing import NDArray
 
-from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import Index, open_index
 from simhbase.index.claim import claimer_for
 from simhbase.index.reader import DRAWER_LIMIT, Reader
 from simhbase.index.writer import Batch, writer_for
-from simhbase.jobs.hfiles import HFileLoad
-from simhbase.profile import make_profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.arrays import to_bytes
 from simhbase.stores.base import Store
-from simhbase.stores.hbase import HBaseStore, create_tables
-from simhbase.stores.hbase.hfiles import HFiles
-from simhbase.stores.hbase.schema import INDEX, Options
-from simhbase.stores.hbase.tools import VARIABLE, hbase_command
-from simhbase.stores.hbase.workfolder import WorkFolder
+from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase.schema import Options
+from tests.bench import hfiles
+from tests.bench.hfiles import LAYOUT, REGIONS, TABLES, Words, cluster, fingerprints
 from tests.bench.report import Cell, Table
 from tests.cluster import Cluster
 
 PREFIX = "bench"
-REGIONS = 16
 DOCUMENTS = 100_000  # stored before anything is looked up
 BATCH = 10_000  # documents of one timed insertion
 ROW_BY_ROW = 100
@@ -56,33 +45,16 @@ PROCESS_SECONDS = 5.0
 STARTING_SECONDS = 10.0  # until all processes have certainly started
 RUNS = 3
 COMPACTION_SECONDS = 15.0
-LAYOUT = layout("5x2")
-TABLES = len(LAYOUT.tables)
 SCHEME = SimHashScheme(LAYOUT, 3)
 LOADED = 12_288  # documents of one timed load
-BY_FILES = 1_000_000  # documents of a load by HFiles, and of the same through the gateway
-FILES_STEP = 131_072  # documents of a write, as a load of prepared fingerprints takes them
 STEP = 4_096
 CLAIMED = 2_000  # documents of a batch of claims
 COLUMN = b"i:"
-Words = NDArray[np.uint64]
-
-
-@contextmanager
-def cluster() -> Iterator[Cluster]:
-    """The HBase in the folder SIMHBASE_HBASE, or one that lives as long as the measurement."""
-    with ExitStack() as stack:
-        folder = os.environ.get("SIMHBASE_HBASE") or stack.enter_context(TemporaryDirectory())
-        found = Cluster(Path(folder))
-        if not found.is_up():
-            found.run("up")
-            stack.callback(found.run, "down")
-        yield found
 
 
 def measure(scale: float = 1.0) -> list[Table]:
     with cluster() as running:
-        files = by_files(running, round(BY_FILES * scale))
+        files = hfiles.by_files(running, round(hfiles.DOCUMENTS * scale))
         create_tables(running.url(PREFIX), Options(regions=REGIONS))
         try:
             with closing(open_store(running.url(PREFIX), "write")) as store:
@@ -109,10 +81,6 @@ def fill(running: Cluster, store: Store, stored: Words) -> None:
         store.drawers.add(encode(stored[start : start + BATCH], LAYOUT))
     running.shell(f"flush '{PREFIX}_index'\nmajor_compact '{PREFIX}_index'\n")
     time.sleep(COMPACTION_SECONDS)  # the shell does not wait for it
-
-
-def fingerprints(n: int, seed: int) -> Words:
-    return np.random.default_rng(seed).integers(0, 2**64, n, dtype=np.uint64)
 
 
 class Bare:
@@ -269,97 +237,6 @@ def claiming(store: Store, n: int) -> Table:
             "log's sync each, which HBase does row by row."
         ],
     )
-
-
-def by_files(running: Cluster, n: int) -> Table:
-    """The same new documents through the gateway and as HFiles, into new tables each time."""
-    os.environ[VARIABLE] = shlex.join(running.command("run"))
-    batch = FingerprintBatch.bare(fingerprints(n, seed=3))
-    ids = [f"2026/11/22/{number:09}" for number in range(n)]
-    ways: dict[str, dict[str, Callable[[Index, str], object]]] = {
-        "index alone": {
-            "through the gateway": lambda index, _: put_index(index, batch.values),
-            "as HFiles": lambda index, folder: hand_over_index(index, batch.values, folder),
-        },
-        "all tables": {
-            "through the gateway": lambda index, _: put_all(index, ids, batch),
-            "as HFiles": lambda index, folder: hand_over_all(index, ids, batch, folder),
-        },
-    }
-    rows: list[list[Cell]] = []
-    for what, some in ways.items():
-        found = [into_new_tables(running, write) for write in some.values()]
-        rates = [n / seconds for seconds, *_ in found]
-        for how, rate, (_, spent, flushes, compactions) in zip(some, rates, found, strict=True):
-            rows.append([f"{what}, {how}", rate, rate / rates[0], spent, flushes, compactions])
-    return Table(
-        "HBase: loads through the gateway and as HFiles",
-        ["how", "documents/s", "against the gateway", "CPU time of tools, s", "flushes", "compactions"],
-        rows,
-        [
-            f"{n:,} documents with fingerprints, one run each, {REGIONS} regions. HFiles with their checks: "
-            "counted by RowCounter, and with all tables also sampled lookups; jobs run in one process. "
-            "Flushes and compactions as the region server's log counts them."
-        ],
-    )
-
-
-def into_new_tables(running: Cluster, write: Callable[[Index, str], object]) -> tuple[float, float, int, int]:
-    """Seconds, CPU seconds of HBase's tools, flushes and compactions of a write into new tables. It gets a
-    folder, too."""
-    url = running.url(f"{PREFIX}-files")
-    create_tables(url, Options(regions=REGIONS))
-    try:
-        with open_index(url, create=make_profile({})) as index, TemporaryDirectory() as folder:
-            before = events(running)
-            start, spent_before = perf_counter(), spent_by_children()
-            write(index, folder)
-            seconds, spent = perf_counter() - start, spent_by_children() - spent_before
-            flushes, compactions = (after - b for after, b in zip(events(running), before, strict=True))
-    finally:
-        drop_store(url)
-    return seconds, spent, flushes, compactions
-
-
-def spent_by_children() -> float:
-    """CPU seconds of the processes that this one has started, and that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-def events(running: Cluster) -> tuple[int, int]:
-    """Flushes and compactions of all tables until now."""
-    lines = running.run("logs", "master").splitlines()
-    return sum("Finished flush" in line for line in lines), sum(
-        "Completed compaction" in line for line in lines
-    )
-
-
-def put_index(index: Index, values: Words) -> None:
-    for start in range(0, len(values), BATCH):
-        index.store.drawers.add(encode(values[start : start + BATCH], LAYOUT))
-
-
-def put_all(index: Index, ids: Sequence[str], batch: FingerprintBatch) -> None:
-    for first in range(0, len(ids), FILES_STEP):
-        index.add_batch(ids[first : first + FILES_STEP], batch[first : first + FILES_STEP])
-
-
-def hand_over_index(index: Index, values: Words, folder: str) -> None:
-    store = cast(HBaseStore, index.store)
-    hfiles = HFiles(store, hbase_command(), WorkFolder(folder, "work"), lambda: None, print)
-    rows = hfiles.rows(INDEX, store.server_time())
-    for start in range(0, len(values), BATCH):
-        rows.put_keys(encode(values[start : start + BATCH], LAYOUT))
-    rows.expected = len(np.unique(values)) * TABLES
-    hfiles.hand_over(rows, lambda: None)
-
-
-def hand_over_all(index: Index, ids: Sequence[str], batch: FingerprintBatch, folder: str) -> None:
-    with HFileLoad(index, folder, "bench", lambda: None, print) as taking:
-        for first in range(0, len(ids), FILES_STEP):
-            taking.put_aside(ids[first : first + FILES_STEP], batch[first : first + FILES_STEP])
-        taking.hand_over()
 
 
 def _inserting(store: Store, bare: Bare, n: int) -> Table:

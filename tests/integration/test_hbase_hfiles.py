@@ -1,20 +1,21 @@
-"""Loads into HBase by files of its own, made and loaded by its real tools."""
+"""Loads into HBase by files of its own, read and loaded by its real classes."""
 
+import json
 import os
 import random
-import re
 import shlex
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import chdir, closing
 from pathlib import Path
 
+import happybase
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import simhbase
 from simhbase.corpus.inputs import Inputs
@@ -33,12 +34,15 @@ from simhbase.jobs import hfiles as job
 from simhbase.jobs import load as load_job
 from simhbase.profile import Profile
 from simhbase.stores import drop_store, open_store
-from simhbase.stores.hbase import HBaseStore
-from simhbase.stores.hbase.hfiles import HFiles
-from simhbase.stores.hbase.schema import INDEX
-from simhbase.stores.hbase.tools import VARIABLE, hbase_command
+from simhbase.stores.hbase import HBaseStore, administration, create_tables
+from simhbase.stores.hbase import hfiles as hfiles_module
+from simhbase.stores.hbase.hfile import GZ, Family, HFileWriter
+from simhbase.stores.hbase.hfiles import HFiles, even_borders, families
+from simhbase.stores.hbase.schema import INDEX, Options, TableSpec
+from simhbase.stores.hbase.tools import VARIABLE, Tools, hbase_command
 from simhbase.stores.hbase.workfolder import WorkFolder
-from tests.cluster import QUICKLY_COMPILED, Cluster
+from simhbase.stores.strings import Strings
+from tests.cluster import QUICKLY_COMPILED, Cluster, hooked
 from tests.command_line import COMMAND, environment, fingerprints, run
 from tests.kept import rows_for, rows_of, vacuumed
 
@@ -67,33 +71,30 @@ def unsplit(hbase: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def tool(hbase: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes a script the command hbase. `run()` runs HBase's own; `name` is the class without its packages,
-    `table` the table's last word, and `once(word)` true the first time."""
+    """Makes a script the command hbase; see tests.cluster.hooked."""
 
     def make(script: str) -> None:
-        path = tmp_path / "hbase.py"
-        path.write_text(
-            textwrap.dedent(f"""\
-            import os, signal, subprocess, sys, time
-            from pathlib import Path
-            name, table = sys.argv[1].rpartition(".")[2], sys.argv[-1].rpartition("_")[2]
-            if name in ("Import", "RowCounter"):
-                table = next(a for a in sys.argv[2:] if not a.startswith("-")).rpartition("_")[2]
-            real = {hbase.command("run")!r}
-            def run(end=True):
-                done = subprocess.run([*real, *sys.argv[1:]]).returncode
-                return sys.exit(done) if end else done
-            def once(word):
-                mark = Path({str(tmp_path)!r}, word)
-                return not mark.exists() and not mark.touch()
-            """)
-            + textwrap.dedent(script)
-        )
-        monkeypatch.setenv(VARIABLE, shlex.join([sys.executable, str(path)]))
+        monkeypatch.setenv(VARIABLE, hooked(hbase, tmp_path, script))
         for name, value in QUICKLY_COMPILED.items():
             monkeypatch.setenv(name, value)
 
-    make("run()")
+    make("")
+    return make
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes a command hbase that starts no Java: it answers with an expression of `line`."""
+
+    def make(answer: str, version: str = "HBase 2.6.1") -> None:
+        script = f"""
+import sys
+print("simhbase: {version}", flush=True)
+for line in sys.stdin:
+    print({answer}, flush=True)
+"""
+        monkeypatch.setenv(VARIABLE, shlex.join([sys.executable, "-c", script]))
+
     return make
 
 
@@ -145,37 +146,169 @@ def test_what_is_new_moved_unchanged_or_deleted_ends_as_by_a_usual_load(url, tmp
     assert not list(tmp_path.glob("simhbase-load-*"))
 
 
-@pytest.mark.full
-def test_regions_that_split_and_a_loader_that_is_killed_lose_no_row(hbase, tool, unsplit, tmp_path):
-    """One splits while HFiles are made. Another one does when borders have been compared, and the loader is
-    killed when it has cut a file at that one: the case of HBASE-30501."""
-    tool("""
-        if name == "BulkLoadHFilesTool" and once("killed"):
-            process = subprocess.Popen([*real, *sys.argv[1:]], stdout=subprocess.PIPE, stderr=-2, text=True)
-            for line in process.stdout:
-                print(line, end="", flush=True)
-                if "Successfully split" in line:
-                    process.kill()
-            sys.exit(process.wait() and 137)
-        run()
-        """)
+KINDS = {
+    "index": (Family(b"i", bloom=5), {}, 40_000),
+    "tall": (Family(b"i", block_bytes=2048, bloom=5), {"index_bytes": 300}, 9_000),
+    "one": (Family(b"d", bloom=0), {}, 1),
+    "documents": (Family(b"d", bloom=0), {"index_bytes": 500}, 5_000),
+    "compressed": (Family(b"d", bloom=8, compression=GZ), {"index_bytes": 2000}, 5_000),
+    "unfiltered": (Family(b"d", block_bytes=4096), {"index_bytes": 600}, 5_000),
+}
+
+
+def test_hbase_reads_what_was_written(hbase, tmp_path):
+    """Cells, seeks, Bloom filters and checksums, by the classes of a region server; one file is damaged."""
+    time, names = 1763864000123, [*KINDS, "damaged"]
+    for name in names:
+        family, options, n = KINDS.get(name, KINDS["documents"])
+        chance = random.Random(n)
+        if family.name == b"i":
+            values = np.random.default_rng(n).integers(0, 2**64, n // 10, dtype=np.uint64)
+            rows = dict.fromkeys(
+                key.tobytes() for key in encode(values, layout("5x2")).reshape(-1, KEY_BYTES)
+            )
+            rows = dict.fromkeys(rows, b"")
+        else:
+            ids = [f"{'news/' * (40 if number % 50 == 0 else number % 3)}{number}" for number in range(n)]
+            rows = {chance.randbytes(8) + each.encode(): chance.randbytes(9 + len(each) % 3) for each in ids}
+        pairs = sorted(rows.items())
+        with (tmp_path / name).open("wb") as file:
+            writer = HFileWriter(file, family, time, **options)
+            for start in range(0, n, 3_000):
+                some = pairs[start : start + 3_000]
+                writer.put(*(Strings.of(column) for column in zip(*some, strict=True)))
+            writer.close()
+        expected = [len(part).to_bytes(4) + part for pair in pairs for part in pair]
+        (tmp_path / f"{name}.expected").write_bytes(
+            time.to_bytes(8) + len(pairs).to_bytes(4) + b"".join(expected)
+        )
+    damaged = bytearray((tmp_path / "damaged").read_bytes())
+    damaged[200] ^= 1  # in the first data block
+    (tmp_path / "damaged").write_bytes(damaged)
+    script = Path(__file__).with_name("read_hfiles.rb")
+    printed = hbase.run("run", "org.jruby.Main", str(script), *(str(tmp_path / name) for name in names))
+    lines = (line.partition("simhbase: ")[2] for line in printed.splitlines() if "simhbase: " in line)
+    found = dict(zip(names, map(json.loads, lines), strict=True))
+    for name, (family, _, n) in KINDS.items():
+        read = found[name]
+        assert (read["cells"], read["wrong_cells"], read["wrong_seeks"]) == (n, 0, 0), name
+        assert read["failed_checksums"] == 0
+        types = {None: None, 0: "ROW"}
+        assert read["bloom"] == types.get(family.bloom, "ROWPREFIX_FIXED_LENGTH")
+        assert read.get("missed", 0) == 0
+        assert read.get("taken", 0) < 0.05
+    assert {name: found[name]["levels"] for name in KINDS if found[name]["levels"] > 1} == {
+        "tall": 3, "documents": 2, "unfiltered": 2,
+    }  # fmt: skip
+    assert found["damaged"]["failed_checksums"] > 0
+
+
+def handed_over(
+    store: HBaseStore, folder: Path, require: Callable[[], object] = lambda: None
+) -> tuple[NDArray[np.uint8], list[str]]:
+    """Rows that were handed to the index, and what a person was told."""
     keys = encode(np.random.default_rng(1).integers(0, 2**64, 2000, dtype=np.uint64), layout("5x2"))
     notes: list[str] = []
+    hfiles = HFiles(store, hbase_command(), WorkFolder(str(folder), "work"), lambda: None, notes.append)
+    with closing(hfiles):
+        hfiles.require()
+        rows = Strings.rows_of(keys.reshape(-1, KEY_BYTES))
+        with closing(hfiles.rows(INDEX, store.server_time(), even_borders(3))) as aside:
+            aside.put(rows, Strings.empty(len(rows)))
+            hfiles.hand_over(aside, require)
+    return keys.reshape(-1, KEY_BYTES), notes
+
+
+def index_rows(store: HBaseStore) -> list[bytes]:
+    return [key.tobytes() for part in store.drawers.iterate() for key in part.keys]
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("tool")
+def test_regions_that_split_and_merge_meanwhile_lose_no_row(hbase, unsplit, tmp_path):
+    """First one splits when borders have been compared, so that a file of HBASE-30501 would be cut; then two
+    are merged."""
+    steps = [
+        lambda: split(hbase, store, b"\x80"),
+        lambda: merge(hbase, store),
+    ]
     with closing(open_store(unsplit, "write")) as store:
         assert isinstance(store, HBaseStore)
-        made = WorkFolder(str(tmp_path), "work")
-        hfiles = HFiles(store, hbase_command(), made, lambda: split(hbase, store, b"\x10"), notes.append)
-        rows = hfiles.rows(INDEX, store.server_time())
-        rows.put_keys(keys)
-        rows.expected = keys.shape[0] * keys.shape[1]
-        hfiles.hand_over(rows, lambda: split(hbase, store, b"\x80"))
-        stored = [key.tobytes() for part in store.drawers.iterate() for key in part.keys]
-    assert stored == sorted(key.tobytes() for key in keys.reshape(-1, KEY_BYTES))
-    moved, killed = notes
-    assert moved == "new HFiles are made: regions of unsplit_index were split or merged meanwhile"
-    assert re.match(
-        r"new HFiles are made: loading HFiles into unsplit_index failed .* ended with 137", killed
-    )
+        keys, notes = handed_over(store, tmp_path, lambda: steps and steps.pop(0)())
+        assert index_rows(store) == sorted(key.tobytes() for key in keys)
+    assert notes[0].startswith("loading unsplit_index again: loading HFiles into unsplit_index failed.")
+    assert "fits into no region" in notes[0]
+
+
+def merge(hbase: Cluster, store: HBaseStore) -> None:
+    """Merges the first two regions of the index, and waits for it."""
+    with closing(happybase.Connection(*hbase.gateway)) as connection:
+        regions = connection.table(store.table(INDEX).name).regions()
+    names = [region["name"].split(b".")[-2].decode() for region in regions]
+    border = regions[1]["start_key"]
+    hbase.shell(f"merge_region '{names[0]}', '{names[1]}'\nexit\n")
+    end = time.monotonic() + 60
+    while border in store.region_starts(INDEX):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("damage", ["file.unlink()", "os.truncate(file, file.stat().st_size // 2)"])
+def test_files_that_are_lost_or_cut_short_are_made_again(tool, unsplit, tmp_path, damage):
+    """HBase's tool leaves them out, and ends well."""
+    tool(f"""
+        if name == "load" and once("damaged"):
+            file = next(Path(words[-2].removeprefix("file://"), "i").iterdir())
+            {damage}
+        """)
+    with closing(open_store(unsplit, "write")) as store:
+        assert isinstance(store, HBaseStore)
+        keys, notes = handed_over(store, tmp_path)
+        assert index_rows(store) == sorted(key.tobytes() for key in keys)
+    (note,) = notes
+    found = "100 of 300 rows looked for in unsplit_index are missing, of 20,000 in all"
+    assert note == f"loading unsplit_index again: {found}"
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("tool")
+def test_a_lost_half_of_a_file_is_noticed(unsplit, tmp_path, monkeypatch):
+    with closing(open_store(unsplit, "write")) as store:
+        assert isinstance(store, HBaseStore)
+        load = Tools.load
+
+        def losing(self: Tools, *arguments: object) -> None:
+            load(self, *arguments)  # type: ignore[arg-type]
+            part = next(iter(store.drawers.iterate()))
+            end = int(np.searchsorted(part.keys[:, 0], store.region_starts(INDEX)[1][0]))
+            half = slice(end // 2, end)
+            store.drawers.remove(part.keys[half], part.times[half])
+
+        monkeypatch.setattr(Tools, "load", losing)
+        with pytest.raises(
+            StoreFailed, match=r"failed 3 times: .* rows looked for in unsplit_index are missing"
+        ):
+            handed_over(store, tmp_path)
+
+
+def test_a_family_that_is_encrypted_or_has_large_values_is_refused(hbase, monkeypatch):
+    """As the live table says it."""
+    url = hbase.url("mob")
+    described = administration._descriptor
+
+    def with_mob(table: TableSpec) -> object:
+        found = described(table)
+        found.columns[0].attributes = {b"IS_MOB": b"true"}
+        return found
+
+    monkeypatch.setattr(administration, "_descriptor", with_mob)
+    create_tables(url, Options(regions=1))
+    try:
+        with closing(open_store(url, "read")) as store, pytest.raises(UsageError, match=r"mob_index.*IS_MOB"):
+            families(store)
+    finally:
+        drop_store(url)
 
 
 def split(hbase: Cluster, store: HBaseStore, key: bytes) -> None:
@@ -194,12 +327,11 @@ def split(hbase: Cluster, store: HBaseStore, key: bytes) -> None:
 @pytest.mark.parametrize(("table", "family"), [("index", "i"), ("documents", "d")])
 def test_a_load_that_is_killed_when_a_table_is_half_loaded_is_run_again(url, tool, tmp_path, table, family):
     tool(f"""
-        if name == "BulkLoadHFilesTool" and table == {table!r} and once("killed"):
-            next(Path(sys.argv[2].removeprefix("file://"), {family!r}).iterdir()).unlink()
-            run(end=False)
+        if name == "load" and table == {table!r} and once("killed"):
+            next(Path(words[-2].removeprefix("file://"), {family!r}).iterdir()).unlink()
+            run()
             os.kill(os.getppid(), signal.SIGKILL)
             sys.exit(1)
-        run()
         """)
     values = corpus(tmp_path / "c.jsonl")
     command = [
@@ -234,11 +366,11 @@ def test_rounds_that_were_handed_over_count(url, tool, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "ROUND", 500)
     monkeypatch.setattr(load_job, "PREPARED_CHUNKS_AT_ONCE", 1)
     tool("""
-        if name == "Import" and table == "documents" and not once("first") and once("second"):
+        if name == "load" and table == "documents" and not once("first") and once("second"):
             print("Exception in thread main: no room")
             sys.exit(1)
-        run()
         """)
+    monkeypatch.setattr(hfiles_module, "ATTEMPTS", 1)
     values = corpus(tmp_path / "c.jsonl", 1000)
     with pytest.raises(StoreFailed, match="no room"):
         load(tmp_path / "c.jsonl", url, via="hfiles", work_folder=tmp_path)
@@ -250,25 +382,21 @@ def test_rounds_that_were_handed_over_count(url, tool, tmp_path, monkeypatch):
 # What goes wrong
 
 
-def test_a_tool_that_fails_is_shown_and_its_log_is_kept(url, tool, tmp_path):
-    tool("""
-        if name == "Import":
-            print("2026-11-22 INFO [main]: Starting")
-            print('Exception in thread "main" java.io.IOException: no space left on device')
-            print("\tat org.apache.hadoop.fs.RawLocalFileSystem.write")
-            sys.exit(1)
-        if name == "VersionInfo":
-            print("HBase 2.6.1")
-        if name == "RowCounter":
-            print("\t\tROWS=1")
-        """)
+def test_a_tool_that_fails_is_shown_and_its_log_is_kept(url, answering, tmp_path):
+    failing = (
+        "2026-11-22 INFO [main]: Starting\n"
+        'Exception in thread "main" java.io.IOException: no space left on device\n'
+        "\tat org.apache.hadoop.fs.RawLocalFileSystem.write\n"
+        "simhbase: false"
+    )
+    answering(f"'simhbase: true' if line.startswith('has') else {failing!r}")
     corpus(tmp_path / "c.jsonl", 10)
     with pytest.raises(StoreFailed) as raised:
         load(tmp_path / "c.jsonl", url, via="hfiles", work_folder=tmp_path)
     said = str(raised.value)
-    assert said.startswith("making HFiles for hfiles_fingerprints failed")
+    assert said.startswith("loading rows into hfiles_fingerprints failed 3 times: ")
     assert 'Exception in thread "main" java.io.IOException: no space left on device' in said
-    (log,) = tmp_path.glob("simhbase-load-*/*/logs/import-fingerprints.log")
+    (log,) = tmp_path.glob("simhbase-load-*/*/tools.log")
     assert str(log) in said
     (state,) = loads(url)
     assert (state.progress, state.parts) == ("stopped", 0)
@@ -281,16 +409,22 @@ def loads(url: str) -> list[LoadState]:
 
 
 @pytest.mark.parametrize(
-    ("script", "message"),
+    ("answer", "version", "message"),
     [
-        ("print('HBase 1.4.13')", "is of HBase 1.4.13: 2.2 and later load HFiles"),
-        ("print('usage: hbase')", "does not say which version of HBase it is"),
-        ("sys.exit(7)", "asking HBase's command for its version failed .* ended with 7"),
-        ("print('HBase 2.6.1')", "does not find in hfiles_meta what was written .* another HBase"),
+        ("''", "HBase 1.4.13", "is of HBase 1.4.13: 2.2 and later load HFiles"),
+        ("''", "Hadoop", "does not say which version of HBase it is"),
+        ("sys.exit(7)", "HBase 2.6.1", "looking for clock in hfiles_meta failed .it ended with 7"),
+        (
+            "'simhbase: false'",
+            "HBase 2.6.1",
+            "does not find in hfiles_meta what was written",
+        ),
     ],
 )
-def test_a_command_of_another_hbase_is_refused_before_anything_is_read(url, tool, tmp_path, script, message):
-    tool(script)
+def test_a_command_of_another_hbase_is_refused_before_anything_is_read(
+    url, answering, tmp_path, answer, version, message
+):
+    answering(answer, version)
     with pytest.raises(SimhbaseError, match=message):
         load(tmp_path / "missing.jsonl", url, via="hfiles", work_folder=tmp_path)
 
@@ -301,7 +435,8 @@ def test_without_the_command_the_message_says_where_to_get_it(url, tmp_path, mon
         load(tmp_path / "missing.jsonl", url, via="hfiles")
 
 
-def test_a_folder_that_cannot_be_written_is_named(url, tool, tmp_path):
+def test_a_folder_that_cannot_be_written_is_named(url, answering, tmp_path):
+    answering("'simhbase: true'")
     (tmp_path / "file").write_text("")
     with pytest.raises(
         StoreFailed, match=r"cannot write the files of the load in .*/file/simhbase-load-.*`work_folder`"
@@ -309,9 +444,9 @@ def test_a_folder_that_cannot_be_written_is_named(url, tool, tmp_path):
         load(tmp_path / "missing.jsonl", url, via="hfiles", work_folder=tmp_path / "file")
 
 
-def test_what_was_made_long_ago_is_not_handed_over(url, tool, tmp_path):
+def test_what_was_made_long_ago_is_not_handed_over(url, answering, tmp_path):
     """Vacuum might take it for old."""
-    tool("print('HBase 2.6.1') if name == 'VersionInfo' else print('ROWS=1')")
+    answering("'simhbase: true'")
     times = iter([0, 0, job.MOST_AGE * 1000 + 1])
     with open_index(url) as index:
         taking = job.HFileLoad(
@@ -323,8 +458,8 @@ def test_what_was_made_long_ago_is_not_handed_over(url, tool, tmp_path):
                 taking.hand_over()
 
 
-def test_a_second_run_of_a_load_leaves_the_files_of_the_first(url, tool, tmp_path):
-    tool("print('HBase 2.6.1') if name == 'VersionInfo' else print('ROWS=1')")
+def test_a_second_run_of_a_load_leaves_the_files_of_the_first(url, answering, tmp_path):
+    answering("'simhbase: true'")
     corpus(tmp_path / "c.jsonl", 10)
     options = {"via": "hfiles", "work_folder": tmp_path}
     busy: list[str] = []

@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +23,10 @@ from simhbase.jobs.hfile_input import MANIFEST
 from simhbase.profile import Profile
 from simhbase.stores import open_store
 from simhbase.stores.hbase.tools import VARIABLE
-from tests.cluster import Cluster
+from tests.cluster import Cluster, hooked
 from tests.command_line import COMMAND, environment, run, texts
 from tests.content import content
 from tests.kept import rows_of, vacuumed
-from tests.sequencefile import read
 
 pytestmark = [pytest.mark.hbase, pytest.mark.spark]
 
@@ -117,15 +115,15 @@ def test_rows_of_spark_are_those_that_a_load_makes_in_files_of_one_region(made):
         starts = {table: index.store.region_starts(table) for table in expected}
     assert manifest.rejected == 3
     for table, rows in expected.items():
-        inside = [list(read(path)) for path in (folder / table).iterdir()]
-        assert sorted((key, value) for some in inside for key, _, _, value in some) == sorted(rows), table
-        assert {row[1:3] for some in inside for row in some} == {
-            (b"i" if table == "index" else b"d", manifest.tables[table].time)
+        made_of = manifest.tables[table]
+        family = "i" if table == "index" else "d"
+        assert {path.name for path in (folder / table / family).iterdir()} == {
+            file.name for file in made_of.files
         }
-        assert manifest.tables[table].rows == len(rows)
-        assert all(
-            len({sum(start <= row[0] for start in starts[table]) for row in some}) == 1 for some in inside
-        )
+        # Of so few rows all are samples.
+        assert sorted(row for file in made_of.files for row in file.samples) == sorted(key for key, _ in rows)
+        assert made_of.rows == len(rows)
+        assert all(file.fits(starts[table]) for file in made_of.files)
     assert set(manifest.samples) <= set(after)
 
 
@@ -173,21 +171,13 @@ def test_sketches_and_given_fingerprints_come_with_their_rows(hbase, spark, tmp_
 
 @pytest.mark.full
 def test_a_load_that_is_killed_is_run_again(hbase, spark, tmp_path, monkeypatch):
-    """When the loader has the first of two files, and nobody was told."""
-    killer = tmp_path / "hbase.py"
-    killer.write_text(f"""\
-import os, signal, subprocess, sys
-from pathlib import Path
-mark = Path({str(tmp_path)!r}, "killed")
-if sys.argv[1].endswith("BulkLoadHFilesTool") and sys.argv[-1].endswith("_index") and not mark.exists():
-    mark.touch()
-    next(Path(sys.argv[2].removeprefix("file://"), "i").iterdir()).unlink()
-    subprocess.run([*{hbase.command("run")!r}, *sys.argv[1:]])
-    os.kill(os.getppid(), signal.SIGKILL)
-    sys.exit(1)
-sys.exit(subprocess.run([*{hbase.command("run")!r}, *sys.argv[1:]]).returncode)
-""")
-    monkeypatch.setenv(VARIABLE, shlex.join([sys.executable, str(killer)]))
+    """When the index is loaded, and nobody was told."""
+    script = """
+        if name == "load" and table == "index" and once("killed"):
+            run()
+            os.kill(os.getppid(), signal.SIGKILL)
+        """
+    monkeypatch.setenv(VARIABLE, hooked(hbase, tmp_path, script))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
     url, documents = store(hbase, "killed"), {f"{n}": text for n, text in enumerate(texts(500))}
     jobs.hfile_input(frame(spark, documents), url, tmp_path / "rows")
@@ -211,7 +201,7 @@ sys.exit(subprocess.run([*{hbase.command("run")!r}, *sys.argv[1:]]).returncode)
     ("changed", "error", "said"),
     [
         ({"begun": 0}, StoreFailed, "hours ago.*Make the rows anew, in another folder"),
-        ({"tables_digest": "0"}, ProfileMismatch, "were made for the tables of .* make them anew"),
+        ({"tables_digest": "0"}, ProfileMismatch, "were made for the tables of .* make them again"),
     ],
 )
 @pytest.mark.usefixtures("tools")
@@ -219,6 +209,17 @@ def test_rows_that_are_old_or_of_other_tables_are_not_loaded(made, tmp_path, cha
     url, _, manifest = made
     (tmp_path / MANIFEST).write_bytes(replace(manifest, **changed).encode())
     with pytest.raises(error, match=said):
+        simhbase.load(tmp_path, url, via="hfile-input")
+
+
+@pytest.mark.usefixtures("tools")
+def test_files_that_cross_a_border_of_regions_are_not_loaded(made, tmp_path):
+    url, _, manifest = made
+    (file, *others), table = manifest.tables["index"].files, manifest.tables["index"]
+    crossing = replace(file, samples=(b"\0", *file.samples[1:-1], b"\xff" * 13))
+    tables = {"index": replace(table, files=(crossing, *others))}
+    (tmp_path / MANIFEST).write_bytes(replace(manifest, tables=tables).encode())
+    with pytest.raises(StoreFailed, match=r"regions of hfiles_index were split .* make them again"):
         simhbase.load(tmp_path, url, via="hfile-input")
 
 

@@ -2,14 +2,14 @@
 
 import os
 import sys
-import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from simhbase.errors import UsageError
-from simhbase.stores.hbase.tools import BULK_LOAD, IMPORT, VARIABLE, ToolFailed, Tools, hbase_command
+from simhbase.stores.hbase.tools import VARIABLE, ToolFailed, Tools, hbase_command
 
 TRACE = """
 2026-11-22T10:15:04,613 WARN  [main] util.NativeCodeLoader: Unable to load native-hadoop library
@@ -19,56 +19,78 @@ Caused by: java.net.ConnectException: refused
 """
 
 
-def tools(folder: Path, script: str, alive: Callable[[], object] = lambda: None) -> Tools:
-    return Tools([sys.executable, "-c", script], folder, alive)
+STARTED = "import os, sys, time; print('simhbase: HBase 2.6.1', flush=True)"
+EACH = "[print(({answer}), flush=True) for line in sys.stdin]"
 
 
-def test_what_a_tool_prints_comes_back_and_stays_in_its_log(tmp_path):
-    found = tools(tmp_path, "import sys; print(sys.argv[1:]); print('x', file=sys.stderr)")
-    assert "['a.Class', 'b c']" in found.run("trying", "log", "a.Class", "b c")
-    assert "x" in (tmp_path / "log.log").read_text()
+def tools(
+    folder: Path, answer: str, before: str = STARTED, alive: Callable[[], object] = lambda: None
+) -> Tools:
+    """Those of a command that answers every line so."""
+    return Tools([sys.executable, "-c", f"{before}\n{EACH.format(answer=answer)}"], folder / "log", alive)
 
 
-def test_what_does_little_is_compiled_quickly_unless_it_is_said_how(tmp_path, monkeypatch):
-    found = tools(tmp_path, "import os; print(os.environ.get('JAVA_TOOL_OPTIONS'))")
-    for said, quickly, well in (
-        (None, "-XX:TieredStopAtLevel=1", "None"),
-        ("-Xmx4g", "-XX:TieredStopAtLevel=1 -Xmx4g", "-Xmx4g"),
-    ):
-        monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
-        if said:
-            monkeypatch.setenv("JAVA_TOOL_OPTIONS", said)
-        assert found.run("loading", "log", BULK_LOAD, does_little=True) == f"{quickly}\n"
-        assert found.run("making", "log", IMPORT) == f"{well}\n"
+def test_one_process_answers_all_calls(tmp_path):
+    with closing(tools(tmp_path, "f'{os.getpid()} {line!r}\\nsimhbase: true'")) as found:
+        assert found.version() == (2, 6, 1)
+        found.load("trying", "file:///a b", "ns:t", ["-Dx=1"])
+        found.files("trying", "-rm", "x")
+        assert found.has("t", "r", 5)
+    first, second, third = (tmp_path / "log").read_text().splitlines()
+    assert len({line.split()[0] for line in (first, second, third)}) == 1
+    assert "load\\t-Dx=1\\tfile:///a b\\tns:t\\n" in first
+    assert "files\\t-rm\\tx" in second
+    assert "has\\tt\\tr\\t5" in third
+
+
+def test_java_is_told_to_start_quickly_and_then_what_a_person_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx4g")
+    with closing(tools(tmp_path, "os.environ['JAVA_TOOL_OPTIONS'] + '\\nsimhbase: true'")) as found:
+        found.files("trying")
+    assert (tmp_path / "log").read_text().split()[0::2] == ["-XX:TieredStopAtLevel=1", "-Xmx4g"]
 
 
 def test_a_tool_that_fails_is_named_with_its_telling_lines(tmp_path):
-    with pytest.raises(ToolFailed) as raised:
-        tools(tmp_path, f"print({TRACE!r}); raise SystemExit(3)").run("making it", "log", "a.Class")
-    assert str(raised.value) == (
-        f"making it failed (a.Class ended with 3). {tmp_path / 'log.log'} says:\n"
-        '  Exception in thread "main" java.io.IOException: it failed\n'
-        "  Caused by: java.net.ConnectException: refused"
-    )
+    with closing(tools(tmp_path, f"{TRACE!r} + 'simhbase: false'")) as found:
+        for _ in range(2):
+            with pytest.raises(ToolFailed) as raised:
+                found.files("making it")
+            assert str(raised.value) == (
+                f"making it failed. {tmp_path / 'log'} says:\n"
+                '  Exception in thread "main" java.io.IOException: it failed\n'
+                "  Caused by: java.net.ConnectException: refused"
+            )
 
 
-def test_a_tool_that_says_nothing_and_fails(tmp_path):
-    with pytest.raises(ToolFailed, match=r"says:\n  nothing$"):
-        tools(tmp_path, "raise SystemExit(1)").run("making it", "log", "a.Class")
+def test_a_process_that_ends_is_started_again(tmp_path):
+    mark = tmp_path / "mark"
+    answer = f"os._exit(3) if not os.path.exists({str(mark)!r}) else 'simhbase: true'"
+    with closing(tools(tmp_path, answer)) as found:
+        with pytest.raises(ToolFailed, match=r"making it failed \(it ended with 3\)"):
+            found.files("making it")
+        mark.touch()
+        found.files("making it")
+
+
+def test_a_command_that_says_nothing_and_fails(tmp_path):
+    with pytest.raises(
+        ToolFailed, match=r"starting HBase's command failed \(it ended with 1\).*says:\n  nothing$"
+    ):
+        tools(tmp_path, "0", before="import sys; sys.exit(1)").version()
 
 
 def test_a_tool_is_stopped_where_its_load_is(tmp_path):
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    script = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
-    found = tools(tmp_path, f"import os; os.chdir({str(tmp_path)!r}); {script}", interrupted)
-    begun = time.monotonic()
+    found = tools(tmp_path, "time.sleep(600)", alive=interrupted)
+    found.version()
+    process = found._process
+    assert process is not None
     with pytest.raises(KeyboardInterrupt):
-        found.run("trying", "log", "a.Class")
-    assert time.monotonic() - begun < 300
+        found.files("trying")
     with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
+        os.kill(process.pid, 0)
 
 
 def test_the_command_may_have_arguments(monkeypatch):

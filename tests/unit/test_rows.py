@@ -1,5 +1,6 @@
 """The bytes of the tables of records, as schema/format.md writes them down."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from simhbase.errors import StoreFailed
 from simhbase.index import rows
 from simhbase.index.rows import Entry, Obsolete, PendingClaim, State
+from simhbase.stores.strings import Strings
 
 F = 0x0123456789ABCDEF
 VERSION = 0x0192_0000_0001
@@ -178,6 +180,21 @@ def test_entries_come_back_as_they_were(fingerprint, state, sketch, claim, tags)
     is_claimed = state in (State.PENDING, State.REPLACING)
     entry = Entry(fingerprint, state, sketch, claim if is_claimed else None, tags)
     assert Entry.decode(entry.encode()) == entry
+
+
+@pytest.mark.parametrize("sketch_bytes", [0, 3])
+@pytest.mark.parametrize("tags", [None, [(), (("source", "wire"),), (("a", "b"), ("tenant", "甲"))]])
+def test_rows_of_many_documents_are_those_of_each(sketch_bytes, tags):
+    ids = ["a1", "新闻/1", "x" * 700]
+    fingerprints = [0, 0x0123456789ABCDEF, 2**64 - 1]
+    sketches = np.arange(3 * sketch_bytes, dtype=np.uint8).reshape(3, sketch_bytes)
+    values, encoded = np.array(fingerprints, np.uint64), Strings.of([each.encode() for each in ids])
+    assert rows.document_keys(encoded).to_list() == list(map(rows.document_key, ids))
+    assert rows.listing_keys(values, encoded).to_list() == list(map(rows.listing_key, fingerprints, ids))
+    assert rows.document_values(values, sketches, tags).to_list() == [
+        Entry(fingerprint, State.STORED, sketch.tobytes(), tags=tagged).encode()
+        for fingerprint, sketch, tagged in zip(fingerprints, sketches, tags or [()] * 3, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
-"""Documents of a DataFrame as rows for HBase's own tools, which `simhbase load --via hfile-input` then runs.
+"""Documents of a DataFrame as HFiles, which `simhbase load --via hfile-input` then brings into HBase.
 
 Tasks look up what is stored of their documents, as a load does, and make the rows of all tables. A shuffle
 brings the rows of one part of a table side by side, sorted: a part is a region as its borders are now, or a
 piece of a region where there are fewer of these than tasks. So a row of the index that several documents have
-is written once, all are counted, and each file is for one region.
+is written once, and each file is for one region.
 
 What a task writes has a name of its own. The driver gives the files of tasks that ended well the names by
-which HBase's Import finds them: those of other attempts are never read.
+which they are loaded: those of other attempts are never read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import secrets
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, islice
 from operator import itemgetter
@@ -29,13 +29,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import OutputFailed, UsageError
 from simhbase.index import Index, open_index
 from simhbase.index.rows import document_id, id_problem
-from simhbase.index.writer import Batch, HintingWriter, now
-from simhbase.jobs.hfile_input import COUNTED, MANIFEST, TABLES, HFileInput, RowsOfTable, uri_of
-from simhbase.jobs.hfiles import SAMPLED, holds_documents
+from simhbase.index.writer import Batch, HintingWriter
+from simhbase.jobs.hfile_input import COUNTED, MANIFEST, HFileInput, TableFiles, uri_of
+from simhbase.jobs.hfiles import SAMPLED, TABLES, holds_documents, rows_of
 from simhbase.jobs.spark.columns import FINGERPRINT, SKETCH, Columns
 from simhbase.jobs.spark.documents import PLACE, order_of, without_repeats
 from simhbase.jobs.spark.fingerprints import (
@@ -51,14 +50,16 @@ from simhbase.jobs.spark.fingerprints import (
 )
 from simhbase.profile import Profile
 from simhbase.stores.hbase import HBaseStore
+from simhbase.stores.hbase.hfile import Family, HFileWriter
+from simhbase.stores.hbase.hfiles import HFile, families, samples_of
 from simhbase.stores.hbase.schema import INDEX
-from simhbase.stores.hbase.sequencefile import SequenceFile
 from simhbase.stores.hbase.workfolder import LOCAL
+from simhbase.stores.strings import Strings
 
 PART, KEY, VALUE = "part", "key", "value"
 ROWS = f"{PART} long, {KEY} binary, {VALUE} binary"
-NAME, FILE, COUNT, SAMPLES = "name", "file", "rows", "samples"
-WRITTEN = f"{NAME} string, {FILE} string, {COUNT} long, {SAMPLES} array<string>"
+NAME, FILE, COUNT, SAMPLES, SAMPLED_ROWS = "name", "file", "rows", "samples", "sampled_rows"
+WRITTEN = f"{NAME} string, {FILE} string, {COUNT} long, {SAMPLES} array<string>, {SAMPLED_ROWS} array<binary>"
 _ATTEMPTS = "_attempts"  # a folder for what tasks write
 _TRIED_FOR_EACH = 32  # numbers, of which one should come to a partition
 _CUT_BYTES = 2  # where a region is cut to pieces
@@ -76,17 +77,18 @@ def hfile_input(
     order_column: str | None = None,
     partitions: int | None = None,
 ) -> HFileInput:
-    """Writes the rows of documents to a folder, from which `simhbase load --via hfile-input FOLDER` brings
-    them into the store; what they are.
+    """Writes the rows of documents to a folder as HFiles, from which `simhbase load --via hfile-input FOLDER`
+    brings them into the store; what they are.
 
-    store: the URL of one in HBase, whose gateways all executors reach. folder: an empty one, or one that is
-    made: of a file system that all executors and HBase's tools share, by its URI (what pyarrow.fs opens:
-    hdfs://, s3://, file://), or a path where these are one machine. fingerprint_column: of fingerprints that
-    `fingerprint` has made by the store's profile (binary, or as hexadecimal digits; where the store keeps
-    sketches, a column `sketch` beside it), in place of texts. order_column: of one id, the document with the
-    least value counts, and of equal ones that with the least fingerprint; the others are rejected, as are
-    null and empty ids and texts that are null, no UTF-8 or have too few features. partitions: files that are
-    written at once, by default two for each core; regions may ask for more.
+    store: the URL of one in HBase, with a Thrift 2 gateway; all executors reach its gateways. folder: an
+    empty one, or one that is made: of a file system that all executors and HBase's tools share, by its URI
+    (what pyarrow.fs opens: hdfs://, s3://, file://), or a path where these are one machine.
+    fingerprint_column: of fingerprints that `fingerprint` has made by the store's profile (binary, or as
+    hexadecimal digits; where the store keeps sketches, a column `sketch` beside it), in place of texts.
+    order_column: of one id, the document with the least value counts, and of equal ones that with the least
+    fingerprint; the others are rejected, as are null and empty ids and texts that are null, no UTF-8 or have
+    too few features. partitions: files that are written at once, by default two for each core; regions may
+    ask for more.
 
     What is stored already is passed over, by one read for each document; where a document of the store has a
     later version than the rows have, by a clock that is ahead, it is written to the store at once. `df` is
@@ -174,14 +176,14 @@ def _written(
     rejected = documents.where(F.col(REASON).isNotNull()).count()  # makes fingerprints, before time counts
     session = documents.sparkSession
     store = cast(HBaseStore, index.store)
-    begun, version = now(), HintingWriter(store, index.profile.index_scheme).version()
+    begun, version = store.now(), HintingWriter(store, index.profile.index_scheme, store.now).version()
     times = {table: store.server_time() if table == INDEX else version for table in TABLES}
     at_once = partitions or 2 * session.sparkContext.defaultParallelism
     parts = _Parts(_borders(store, at_once, index.profile.index_scheme.tables))
     numbers = _numbers(session, parts.count)
     planning = _Planning(store.url, version, holds_documents(store), parts, numbers, by_texts)
-    families = {table: store.table(table).column.rstrip(b":") for table in TABLES}
-    writing = _Writing(place.uri, parts, dict(zip(numbers, range(parts.count), strict=True)), families, times)
+    by_table = families(store)
+    writing = _Writing(place.uri, parts, dict(zip(numbers, range(parts.count), strict=True)), by_table, times)
     accepted = documents.where(F.col(REASON).isNull()).select(ID, *Columns.of(index.profile).names)
     rows = accepted.mapInArrow(planning, ROWS).repartition(parts.count, PART)
     written = rows.sortWithinPartitions(PART, KEY).mapInArrow(writing, WRITTEN).collect()
@@ -197,10 +199,19 @@ def _written(
         unchanged=counts["unchanged"],
         rejected=rejected,
         samples=tuple(random.sample(samples, min(len(samples), SAMPLED))),
-        tables={table: RowsOfTable(counts[table], times[table]) for table in TABLES if counts[table]},
+        tables={},
     )
-    place.finish([(row[NAME], row[FILE]) for row in written if row[FILE]], found)
-    return found
+    made = [
+        (row[NAME], HFile(row[FILE], row[COUNT], tuple(map(bytes, row[SAMPLED_ROWS]))))
+        for row in written
+        if row[FILE]
+    ]
+    tables = {
+        table: TableFiles(times[table], tuple(file for name, file in made if name == table))
+        for table in TABLES
+        if counts[table]
+    }
+    return place.finish(replace(found, tables=tables), by_table)
 
 
 def _borders(store: HBaseStore, at_once: int, index_rows: int) -> Mapping[str, list[bytes]]:
@@ -276,7 +287,7 @@ class _Planning:
             if self.by_texts:
                 _ = index.fingerprinter  # raises where this machine's is another
             columns = Columns.of(index.profile)
-            writer = HintingWriter(index.store, index.profile.index_scheme)
+            writer = HintingWriter(index.store, index.profile.index_scheme, index.store.now)
             for read in batches:
                 batch = Batch(read.column(ID).to_pylist(), columns.read(read))
                 yield from self._planned(batch, writer)
@@ -287,14 +298,8 @@ class _Planning:
             if step.version != self.version:
                 writer.put(step)
                 continue
-            keys = step.batch.index_keys(writer.scheme).reshape(-1, KEY_BYTES)
-            rows = {
-                "obsolete": step.obsolete_rows(),
-                "fingerprints": step.batch.listings(writer.scheme),
-                INDEX: [(key.tobytes(), b"") for key in keys],
-                "documents": step.batch.commits(writer.scheme),
-            }
-            for table, some in rows.items():
+            for table, (keys, values) in rows_of(step, writer.scheme).items():
+                some = list(zip(keys.to_list(), values.to_list(), strict=True))
                 yield self._batch(self.parts.of(table, (key for key, _ in some)), some)
         counts = [
             (name.encode(), getattr(plan.report, name).to_bytes(8))
@@ -316,13 +321,13 @@ class _Writing:
     """Batches of rows, those of a part side by side and sorted -> a row for each file, and for each count of
     what became of documents.
 
-    parts_by_number: as `_Planning.numbers` says; families, times: of each table's cells.
+    parts_by_number: as `_Planning.numbers` says; families: how each table keeps its rows; times: of cells.
     """
 
     uri: str
     parts: _Parts
     parts_by_number: Mapping[int, int]
-    families: Mapping[str, bytes]
+    families: Mapping[str, Family]
     times: Mapping[str, int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -330,22 +335,23 @@ class _Writing:
         for number, rows in groupby(_rows(batches), key=itemgetter(0)):
             part = self.parts_by_number[number]
             if part == self.parts.count - 1:
-                yield from (_told(name, None, count, []) for name, count in _sums(rows))
+                yield from (_told(name, None, count, [], []) for name, count in _sums(rows))
             else:
                 yield self._file(self.parts.tables[part], _distinct(rows))
 
     def _file(self, table: str, rows: Iterator[tuple[bytes, bytes]]) -> pa.RecordBatch:
-        name, count, samples = f"{table}-{secrets.token_hex(8)}", 0, list[str]()
-        file = SequenceFile(_Folder(self.uri).attempt(name), self.families[table])
-        try:
+        name, samples, ids = f"{table}-{secrets.token_hex(8)}", list[bytes](), list[str]()
+        with _Folder(self.uri).attempt(name) as file:
+            writer = HFileWriter(file, self.families[table], self.times[table])
             while some := list(islice(rows, _ROWS_AT_ONCE)):
-                file.put(some, self.times[table])
-                count += len(some)
+                keys, values = (Strings.of(column) for column in zip(*some, strict=True))
+                writer.put(keys, values)
+                samples += samples_of(keys)
                 if table == "documents":
-                    samples += (document_id(key) for key, _ in random.sample(some, min(len(some), SAMPLED)))
-        finally:
-            file.close()
-        return _told(table, name, count, random.sample(samples, min(len(samples), SAMPLED)))
+                    ids += (document_id(key) for key, _ in random.sample(some, min(len(some), SAMPLED)))
+            writer.close()
+        ids = random.sample(ids, min(len(ids), SAMPLED))
+        return _told(table, name, writer.rows, ids, samples_of(Strings.of(samples)))
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes, bytes]]:
@@ -368,12 +374,18 @@ def _sums(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[tuple[str, int]]
         yield name.decode(), sum(int.from_bytes(value) for _, _, value in some)
 
 
-def _told(name: str, file: str | None, count: int, samples: Sequence[str]) -> pa.RecordBatch:
+def _told(
+    name: str, file: str | None, count: int, samples: Sequence[str], sampled_rows: Sequence[bytes]
+) -> pa.RecordBatch:
     """What a task tells the driver: of a file, or of what became of so many documents."""
-    kinds = [pa.string(), pa.string(), pa.int64(), pa.list_(pa.string())]
-    values = ([name], [file], [count], [list(samples)])
-    arrays = [pa.array(value, kind) for value, kind in zip(values, kinds, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, [NAME, FILE, COUNT, SAMPLES])
+    columns = {
+        NAME: pa.array([name], pa.string()),
+        FILE: pa.array([file], pa.string()),
+        COUNT: pa.array([count], pa.int64()),
+        SAMPLES: pa.array([list(samples)], pa.list_(pa.string())),
+        SAMPLED_ROWS: pa.array([list(sampled_rows)], pa.list_(pa.binary())),
+    }
+    return pa.RecordBatch.from_pydict(columns)
 
 
 @dataclass(frozen=True)
@@ -409,17 +421,19 @@ class _Folder:
         files, path = self._place
         return files.open_output_stream(f"{path}/{_ATTEMPTS}/{name}")
 
-    def finish(self, written: Iterable[tuple[str, str]], found: HFileInput) -> None:
-        """Gives files of tables the names by which they are found, and says what they are."""
+    def finish(self, found: HFileInput, families: Mapping[str, Family]) -> HFileInput:
+        """Gives the files of tables the names by which they are found, and says what they are."""
         with self._writing():
             files, path = self._place
-            for table in found.tables:
-                files.create_dir(f"{path}/{table}")
-            for number, (table, name) in enumerate(written):
-                files.move(f"{path}/{_ATTEMPTS}/{name}", f"{path}/{table}/part-{number:05}")
+            for table, made in found.tables.items():
+                into = f"{path}/{table}/{families[table].name.decode()}"
+                files.create_dir(into)
+                for file in made.files:
+                    files.move(f"{path}/{_ATTEMPTS}/{file.name}", f"{into}/{file.name}")
             with files.open_output_stream(f"{path}/{MANIFEST}") as manifest:
                 manifest.write(found.encode())
             files.delete_dir(f"{path}/{_ATTEMPTS}")  # last: what is beside it is the work of a run
+        return found
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

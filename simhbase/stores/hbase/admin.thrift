@@ -52,6 +52,7 @@ struct TTableName {
 
 struct TColumnFamilyDescriptor {
   1: binary name
+  2: map<binary, binary> attributes
   3: map<binary, binary> configuration
   4: i32 blockSize
   5: TBloomFilterType bloomnFilterType

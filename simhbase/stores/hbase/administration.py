@@ -60,6 +60,8 @@ _FIELDS = {
     "DATA_BLOCK_ENCODING": _enum("dataBlockEncoding", idl.TDataBlockEncoding),
     "KEEP_DELETED_CELLS": _enum("keepDeletedCells", idl.TKeepDeletedCells),
 }
+# Those without a field; they are shown where they are set.
+_OTHERS = ("ENCRYPTION", "IS_MOB", "COMPRESS_TAGS")
 _DURABILITY = _enum("durability", idl.TDurability)
 
 
@@ -191,8 +193,10 @@ def _attributes(column: Any) -> Attributes:
         for attribute, field in _FIELDS.items()
         if (value := getattr(column, field.name)) is not None
     }
-    configuration = column.configuration or {}
-    return found | {name.decode(): value.decode() for name, value in configuration.items()}
+    attributes = column.attributes or {}
+    others = {name: attributes[name.encode()] for name in _OTHERS if name.encode() in attributes}
+    configuration = {name.decode(): value for name, value in (column.configuration or {}).items()}
+    return found | {name: value.decode() for name, value in (others | configuration).items()}
 
 
 @contextmanager

@@ -1,26 +1,24 @@
 """Rows into HBase as files of its own, past its gateways, write-ahead logs and memory: for loads of millions.
 
-They are written as SequenceFiles. HBase's own tools do the rest: Import sorts them, cuts at the borders of
-regions, and writes an HFile for each region as the table wants it (encoding, blocks, bloom filters), and
-BulkLoadHFilesTool hands these to the regions. Jobs run in one process, or on the cluster that HADOOP_CONF_DIR
-names.
+Rows are put aside in buckets on disk, sorted bucket by bucket, and written as one HFile for each region.
+HBase's loader moves these into the regions. It must not cut a file in two where a region was split meanwhile:
+before 2.6.8 it may lose one half (HBASE-30501). So borders are compared right before, the loader is told to
+refuse such files, and new files are made of the buckets, which stay until all rows have arrived.
 
-The loader of HBase before 2.6.8 loses rows where a file crosses a border that a region has got meanwhile, and
-the loading is repeated after a failure (HBASE-30501). So no HFile is loaded twice, and none that is older
-than a border. Rows are loaded when they are counted: the tool RowCounter looks at cells of just their time,
-and where it finds more or fewer than were given, or they are few, each is looked for. Until then the
-SequenceFiles stay, of which new HFiles can be made.
+A file goes into its region as a whole or not at all. So all rows have arrived when the first row of each
+file, its last and some between are found, with their time or a later one.
 """
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shutil
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,75 +26,174 @@ from numpy.typing import NDArray
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, UsageError
 from simhbase.stores.base import RecordTable
-from simhbase.stores.hbase import tools
+from simhbase.stores.hbase import describe_tables, tools
 from simhbase.stores.hbase.clocks import ROW as CLOCK_ROW
-from simhbase.stores.hbase.schema import INDEX
-from simhbase.stores.hbase.sequencefile import SequenceFile, read_keys
+from simhbase.stores.hbase.hfile import Family, HFileWriter
+from simhbase.stores.hbase.schema import BLOOM_PREFIX, INDEX
 from simhbase.stores.hbase.store import HBaseStore
 from simhbase.stores.hbase.tools import ToolFailed, Tools
 from simhbase.stores.hbase.workfolder import WorkFolder, writing
+from simhbase.stores.strings import Strings
 
-CLUSTER_VARIABLE = "HADOOP_CONF_DIR"
 ATTEMPTS = 3  # at a table, before a person has to look
-LOOKED_FOR = 50_000  # rows, at most, that are looked for one by one at once: that takes as long as the tool
+BUCKET_ROWS = 1_000_000  # sorted together, in memory
+MOST_BUCKETS = 128  # files that are open at a time
+SAMPLES = 100  # rows of each part of a file that are looked for afterwards
 LOOKED_FOR_AT_ONCE = 10_000
-_REDUCERS_MEMORY = 0.6  # of a process in which several work at a time
 _ROWS, _HFILES = "rows", "hfiles"
 
 
-class Rows:
-    """What a table is to get: rows whose cells have one time. Raises StoreFailed where the disk is full.
+@dataclass(frozen=True)
+class HFile:
+    """A file that was written. samples: rows of it in their order, the first and the last among them."""
 
-    expected: how many different rows; of those of the index it is for the caller to say.
+    name: str
+    rows: int
+    samples: tuple[bytes, ...]
+
+    def fits(self, starts: Sequence[bytes]) -> bool:
+        """True where one region has all of its rows; starts: the first rows of all regions, sorted."""
+        return bisect_right(starts, self.samples[0]) == bisect_right(starts, self.samples[-1])
+
+
+class Rows:
+    """What a table is to get: rows whose cells have one time, on disk in buckets.
+
+    borders: between buckets, by the first eight bytes of a row, sorted. Raises StoreFailed where the disk is
+    full, or does not give back what was written.
     """
 
-    def __init__(self, table: str, family: bytes, time: int, folder: Path) -> None:
+    def __init__(
+        self, table: str, family: Family, time: int, folder: Path, borders: NDArray[np.uint64]
+    ) -> None:
         self.table = table
         self.time = time
-        self.expected = 0
-        self.path = folder / "part-00000"
+        self.count = 0
         self._family = family
-        self._file: SequenceFile | None = None
+        self._folder = folder
+        self._borders = borders
+        self._counts = np.zeros(len(borders) + 1, dtype=np.int64)
+        self._stack = ExitStack()
+        with writing(folder):
+            folder.mkdir(parents=True)
+            paths = [folder / f"{number:03}" for number in range(len(self._counts))]
+            self._files: list[BinaryIO] = [self._stack.enter_context(path.open("w+b")) for path in paths]
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        """Takes rows of records, all different."""
-        if rows:
-            self.expected += len(rows)
-            with writing(self.path.parent):
-                self._open_file.put(rows, self.time)
+    def put(self, rows: Strings, values: Strings) -> None:
+        """Takes rows with their values; of equal rows one is kept."""
+        if not len(rows):
+            return
+        numbers = np.searchsorted(self._borders, rows.words(0), side="right").astype(np.uint8)
+        order = np.argsort(numbers, kind="stable")
+        counts = np.bincount(numbers, minlength=len(self._files))
+        rows, values = rows.take(order), values.take(order)
+        with writing(self._folder):
+            ends = np.cumsum(counts).tolist()
+            for file, (start, end) in zip(self._files, pairwise([0, *ends]), strict=True):
+                if start < end:
+                    _save(file, rows.between(start, end))
+                    _save(file, values.between(start, end))
+        self._counts += counts
+        self.count += len(rows)
 
-    def put_keys(self, keys: NDArray[np.uint8]) -> None:
-        """Takes rows of the index: uint8 (n, tables, 13)."""
-        with writing(self.path.parent):
-            self._open_file.put_keys(keys.reshape(-1, KEY_BYTES), self.time)
+    def write(self, folder: Path, starts: Sequence[bytes]) -> list[HFile]:
+        """Writes all rows as HFiles, one for each region that gets any; starts: the regions' first rows."""
+        ends: list[bytes | None] = [*starts[1:], None]
+        with writing(folder), ExitStack() as opened:
+            folder.mkdir(parents=True)
+            current = _Writing(folder, self._family, self.time, opened)
+            for rows, values in self._sorted():
+                start = 0
+                while start < len(rows):
+                    end = len(rows) if ends[0] is None else _search(rows, ends[0])
+                    current.put(rows.between(start, end), values.between(start, end))
+                    if end < len(rows):
+                        current.finish()
+                        ends.pop(0)
+                    start = end
+            current.finish()
+        return current.files
 
-    @property
-    def _open_file(self) -> SequenceFile:
-        if self._file is None:
-            self.path.parent.mkdir(parents=True)
-            self._file = SequenceFile(self.path.open("wb"), self._family)
-        return self._file
+    def _sorted(self) -> Iterator[tuple[Strings, Strings]]:
+        for file, count in zip(self._files, self._counts.tolist(), strict=True):
+            if count:
+                rows, values = self._loaded(file, count)
+                order, repeated = rows.order()
+                order = order[~repeated]
+                yield rows.take(order), values.take(order)
+
+    def _loaded(self, file: BinaryIO, count: int) -> tuple[Strings, Strings]:
+        parts: list[Strings] = []
+        left = count
+        file.seek(0)
+        try:
+            while left > 0:
+                parts += (_load(file), _load(file))
+                left -= len(parts[-1])
+        except (ValueError, EOFError) as error:
+            raise StoreFailed(
+                f"a file of rows in {self._folder} has lost {left:,} of {count:,} rows: is the disk full or "
+                "damaged? Run the same command again"
+            ) from error
+        return Strings.concatenated(parts[::2]), Strings.concatenated(parts[1::2])
 
     def close(self) -> None:
-        """No more come; may be called twice."""
-        if self._file is not None:
-            with writing(self.path.parent):
-                self._file.close()
+        """Closes the files."""
+        self._stack.close()
 
 
-@dataclass(frozen=True)
-class RowFiles:
-    """SequenceFiles of rows of a table, all different, whose cells have one time.
+class _Writing:
+    """HFiles of regions, one after the other, each begun with its first row."""
 
-    uri: the folder where HBase's tools find them; paths: the files on this machine, asked where rows are
-    looked for one by one.
-    """
+    def __init__(self, folder: Path, family: Family, time: int, opened: ExitStack) -> None:
+        self.files: list[HFile] = []
+        self._folder = folder
+        self._family = family
+        self._time = time
+        self._opened = opened
+        self._writer: HFileWriter | None = None
+        self._samples: list[bytes] = []
 
-    table: str
-    time: int
-    rows: int
-    uri: str
-    paths: Callable[[], Iterable[Path]]
+    def put(self, rows: Strings, values: Strings) -> None:
+        if not len(rows):
+            return
+        if self._writer is None:
+            path = self._folder / f"{len(self.files):05}"
+            file = self._opened.enter_context(path.open("wb", buffering=1 << 20))
+            self._writer = HFileWriter(file, self._family, self._time)
+        self._writer.put(rows, values)
+        self._samples += samples_of(rows)
+
+    def finish(self) -> None:
+        """Ends the file of a region, if it has any rows."""
+        if self._writer is not None:
+            self._writer.close()
+            self._opened.close()
+            name = f"{len(self.files):05}"
+            self.files.append(HFile(name, self._writer.rows, tuple(self._samples)))
+        self._writer, self._samples = None, []
+
+
+def samples_of(rows: Strings) -> list[bytes]:
+    """Some of sorted rows, the first and the last among them."""
+    numbers = np.unique(np.linspace(0, len(rows) - 1, SAMPLES).astype(np.intp))
+    return rows.take(numbers).to_list()
+
+
+def even_borders(buckets: int) -> NDArray[np.uint64]:
+    """Borders between buckets of rows that begin with a hash."""
+    return np.array([(number << 64) // buckets for number in range(1, buckets)], dtype=np.uint64)
+
+
+def sampled_borders(words: NDArray[np.uint64], buckets: int) -> NDArray[np.uint64]:
+    """Borders between buckets of rows of which some begin with these words."""
+    words = np.sort(words)
+    return words[np.arange(1, buckets) * len(words) // buckets] if len(words) else words
+
+
+def buckets_for(rows: int) -> int:
+    """How many buckets so many rows take."""
+    return min(MOST_BUCKETS, -(-rows // BUCKET_ROWS) or 1)
 
 
 class HFiles:
@@ -116,21 +213,22 @@ class HFiles:
     ) -> None:
         self._store = store
         self._folder = folder
-        self._tools = Tools(command, folder.logs, alive)
+        self._tools = Tools(command, folder.log, alive)
         self._note = note
+        self._families: dict[str, Family] = {}
 
     def require(self) -> None:
-        """Raises UsageError where the tools are too old, or work on another HBase than the store is in;
-        StoreFailed where one fails."""
+        """To be called first. Raises UsageError where HFiles cannot be written for a table, and where the
+        tools are too old, or work on another HBase than the store is in; StoreFailed where one fails."""
+        self._families = families(self._store)
         version = self._tools.version()
         shown = ".".join(map(str, version))
         if version < tools.LEAST_VERSION:
             raise UsageError(f"the command hbase is of HBase {shown}: 2.2 and later load HFiles")
-        if version[0] > tools.TRIED_VERSIONS:
+        if version[0] > tools.TRIED_VERSION:
             self._note(f"the command hbase is of HBase {shown}, with which this has not been tried")
-        meta, row = self._store.table("meta").name, CLOCK_ROW.decode()
-        time = self._store.server_time()
-        if not self._count(meta, {"starttime": time, "range": f"{row},{row}0"}, does_little=True):
+        meta, time = self._store.table("meta").name, self._store.server_time()
+        if not self._tools.has(meta, CLOCK_ROW.decode(), time):
             raise UsageError(
                 f"the command hbase does not find in {meta} what was written there through "
                 f"{self._store.url}: it is configured for another HBase. Give it the configuration of this "
@@ -139,111 +237,100 @@ class HFiles:
         self._folder.remove_copies(self._tools)
 
     def close(self) -> None:
+        """Ends the tools."""
+        self._tools.close()
+
+    def finish(self) -> None:
         """Removes copies on other file systems, or says that they stay."""
         try:
             self._folder.remove_copies(self._tools)
         except ToolFailed as error:
             self._note(f"all is loaded, but {error}")
 
-    def rows(self, table: str, time: int) -> Rows:
-        """A new file of rows for a table, to be closed before it is handed over."""
-        family = self._store.table(table).column.rstrip(b":")
-        return Rows(table, family, time, self._folder.local / _ROWS / table)
+    def rows(self, table: str, time: int, borders: NDArray[np.uint64]) -> Rows:
+        """New buckets for rows of a table; see Rows."""
+        return Rows(table, self._families[table], time, self._folder.local / _ROWS / table, borders)
 
     def hand_over(self, rows: Rows, require: Callable[[], object]) -> None:
         """All rows are in their table when it returns. require: is called before they are loaded, and may
         raise. Raises StoreFailed where they cannot be brought there, and what a read raises."""
-        rows.close()
-        if rows.expected:
-            name = f"{_ROWS}/{rows.table}"
-            self._folder.publish(name, self._tools)
-            uri = self._folder.uri(name)
-            files = RowFiles(rows.table, rows.time, rows.expected, uri, lambda: [rows.path])
-            self.hand_over_files(files, require)
-            self._folder.remove(name, self._tools)
+        if rows.count:
+            self._repeated(rows.table, lambda: self._attempt(rows, require))
+            rows.close()
+            shutil.rmtree(self._folder.local / _ROWS / rows.table, ignore_errors=True)
 
-    def files(self, table: str, time: int, rows: int, uri: str) -> RowFiles:
-        """So many rows for a table that somebody else has written to the files of a folder, which stay."""
-        return RowFiles(table, time, rows, uri, lambda: self.fetched(uri).glob("part-*"))
+    def hand_over_files(
+        self, table: str, time: int, folder: str, files: Sequence[HFile], require: Callable[[], object]
+    ) -> None:
+        """The same of rows that are in HFiles of a folder already, which stay there."""
+        starts = self._store.region_starts(table)
+        if not all(file.fits(starts) for file in files):
+            raise StoreFailed(
+                f"regions of {self._name(table)} were split after the files in {folder} were made: make them "
+                "again, in another folder"
+            )
+        self._repeated(table, lambda: self._load(table, time, folder, files, require, "always.copy.files"))
 
     def fetched(self, uri: str) -> Path:
-        """A file or folder on this machine, or a copy of it here."""
+        """A file on this machine, or a copy of it here."""
         return self._folder.fetched(uri, self._tools)
 
-    def hand_over_files(self, files: RowFiles, require: Callable[[], object]) -> None:
-        """The same of rows that are in files already."""
-        for attempt in range(1, ATTEMPTS + 1):
-            problem = self._attempt(files, require)
+    def _repeated(self, table: str, attempt: Callable[[], str | None]) -> None:
+        for number in range(1, ATTEMPTS + 1):
+            problem = attempt()
             if problem is None:
-                self._folder.remove(f"{_HFILES}/{files.table}", self._tools)
                 return
-            if attempt < ATTEMPTS:
-                self._note(f"new HFiles are made: {problem}")
+            if number < ATTEMPTS:
+                self._note(f"loading {self._name(table)} again: {problem}")
         raise StoreFailed(
-            f"loading {files.rows:,} rows into {self._name(files.table)} failed {ATTEMPTS} times: {problem}. "
-            "What was loaded does no harm: run the same command again"
+            f"loading rows into {self._name(table)} failed {ATTEMPTS} times: {problem}. What was loaded does "
+            "no harm: run the same command again"
         )
 
-    def _attempt(self, files: RowFiles, require: Callable[[], object]) -> str | None:
-        """Makes HFiles, loads them and counts; what went wrong with that, None where nothing did."""
-        name, hfiles = self._name(files.table), f"{_HFILES}/{files.table}"
-        self._folder.remove(hfiles, self._tools)
-        borders = self._store.region_starts(files.table)
-        self._tools.run(
-            f"making HFiles for {name}",
-            f"import-{files.table}",
-            tools.IMPORT,
-            *self._job_options(),
-            f"-Dimport.bulk.output={self._folder.uri(hfiles)}",
-            name,
-            files.uri,
-        )
-        if self._store.region_starts(files.table) != borders:
-            return f"regions of {name} were split or merged meanwhile"
+    def _attempt(self, rows: Rows, require: Callable[[], object]) -> str | None:
+        """Writes HFiles, loads them and looks for their rows; what went wrong, None where nothing did."""
+        folder = f"{_HFILES}/{rows.table}"
+        self._folder.remove(folder, self._tools)
+        family = self._families[rows.table].name.decode()
+        files = rows.write(self._folder.local / folder / family, self._store.region_starts(rows.table))
+        self._folder.publish(folder, self._tools)
+        problem = self._load(rows.table, rows.time, self._folder.uri(folder), files, require)
+        self._folder.remove(folder, self._tools)
+        return problem
+
+    def _load(
+        self,
+        table: str,
+        time: int,
+        folder: str,
+        files: Sequence[HFile],
+        require: Callable[[], object],
+        *options: str,
+    ) -> str | None:
+        name = self._name(table)
+        starts = self._store.region_starts(table)
+        if not all(file.fits(starts) for file in files):
+            return f"regions of {name} were split meanwhile"
         require()
+        wanted = dict.fromkeys(("hbase.loadincremental.fail.if.need.split.hfile", *options), "true")
+        # HBase's own limit is 32; all files may be of one region.
+        wanted["hbase.mapreduce.bulkload.max.hfiles.perRegion.perFamily"] = str(max(32, len(files)))
+        if prefix := self._families[table].bloom:
+            wanted[BLOOM_PREFIX] = str(prefix)  # loaders that do not know that option cut by this one
         try:
-            doing = f"loading HFiles into {name}"
-            self._tools.run(
-                doing,
-                f"load-{files.table}",
-                tools.BULK_LOAD,
-                self._folder.uri(hfiles),
-                name,
-                does_little=True,
-            )
+            set_to = [f"-D{option}={value}" for option, value in wanted.items()]
+            self._tools.load(f"loading HFiles into {name}", folder, name, set_to)
         except ToolFailed as error:
             return str(error)
-        if files.rows > LOOKED_FOR and self._count_of(files) == files.rows:
-            return None
-        missing = self._missing(files)
-        return f"{missing:,} of {files.rows:,} rows of {name} are missing" if missing else None
-
-    def _count_of(self, files: RowFiles) -> int:
-        """How many rows of the table have cells of their time."""
-        return self._count(self._name(files.table), {"starttime": files.time, "endtime": files.time + 1})
-
-    def _count(self, name: str, options: Mapping[str, object], *, does_little: bool = False) -> int:
-        """How many rows of a table the tool counts with these options."""
-        counted = self._tools.run(
-            f"counting the rows of {name}",
-            f"count-{name.rpartition('_')[2]}",
-            tools.COUNT,
-            *self._job_options(),
-            name,
-            *(f"--{option}={value}" for option, value in options.items()),
-            does_little=does_little,
-        )
-        found = re.findall(r"^\s*ROWS=(\d+)", counted, re.MULTILINE)
-        return int(found[-1]) if found else 0  # a counter that was not counted up is not shown
-
-    def _missing(self, files: RowFiles) -> int:
-        """How many rows are not there with this time or a later one: each is looked for."""
-        keys = chain.from_iterable(map(read_keys, files.paths()))
-        missing = 0
-        while some := list(islice(keys, LOOKED_FOR_AT_ONCE)):
+        samples, missing = [row for file in files for row in file.samples], 0
+        for start in range(0, len(samples), LOOKED_FOR_AT_ONCE):
             self._tools.alive()
-            missing += int(np.count_nonzero(self._times(files.table, some) < files.time))
-        return missing
+            times = self._times(table, samples[start : start + LOOKED_FOR_AT_ONCE])
+            missing += int(np.count_nonzero(times < time))
+        rows = sum(file.rows for file in files)
+        if not missing:
+            return None
+        return f"{missing:,} of {len(samples):,} rows looked for in {name} are missing, of {rows:,} in all"
 
     def _times(self, table: str, keys: Sequence[bytes]) -> NDArray[np.int64]:
         """The times of the cells of rows, -1 where there is none."""
@@ -255,18 +342,29 @@ class HFiles:
     def _name(self, table: str) -> str:
         return self._store.table(table).name
 
-    def _job_options(self) -> list[str]:
-        """Where jobs put what they need meanwhile, and, where they run in one process, how many threads work
-        for them: a cluster has its own limits."""
-        # Without a file system: it must be the one that Hadoop is configured for.
-        options = {"hbase.fs.tmp.dir": str(self._folder.local / "staging")}
-        if CLUSTER_VARIABLE not in os.environ:
-            cores = os.cpu_count() or 1
-            options |= {
-                "mapreduce.cluster.local.dir": str(self._folder.local / "spill"),
-                "mapreduce.local.map.tasks.maximum": str(cores),
-                "mapreduce.local.reduce.tasks.maximum": str(cores),
-                "mapreduce.reduce.shuffle.input.buffer.percent": f"{_REDUCERS_MEMORY / cores:.2f}",
-                "mapreduce.reduce.input.buffer.percent": f"{_REDUCERS_MEMORY / cores:.2f}",
-            }
-        return [f"-D{name}={value}" for name, value in options.items()]
+
+def families(store: HBaseStore) -> dict[str, Family]:
+    """How the live tables keep their rows. Raises UsageError where files cannot be written for one, or the
+    store's URL names no Thrift 2 gateway, which alone tells; StoreUnreachable."""
+    live = describe_tables(store.url)
+    return {
+        table: Family.of(each.name, store.table(table).column.rstrip(b":"), each.attributes)
+        for table, each in live.items()
+    }
+
+
+def _search(rows: Strings, row: bytes) -> int:
+    """How many of the sorted rows are before this one."""
+    return bisect_left(range(len(rows)), row, key=rows.__getitem__)
+
+
+def _save(file: BinaryIO, strings: Strings) -> None:
+    size = strings.size
+    lengths = strings.lengths if size is None else np.array([size])
+    for array in (np.array(len(strings)), lengths.astype(np.int32), strings.content):
+        np.save(file, array, allow_pickle=False)
+
+
+def _load(file: BinaryIO) -> Strings:
+    count, lengths, content = (np.load(file) for _ in range(3))
+    return Strings(content, np.broadcast_to(lengths, int(count)).astype(np.int64))

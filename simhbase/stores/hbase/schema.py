@@ -32,11 +32,12 @@ OBSOLETE_REGIONS = 4  # at most, where one number is given for all tables: it ha
 DEFAULT_DURABILITY = "USE_DEFAULT"  # the write-ahead log has a row before it is acknowledged
 LOSSY_DURABILITIES = ("SKIP_WAL", "ASYNC_WAL")
 
+BLOCK_BYTES = 16_384  # a lookup wants a few rows of each block that it reads
 _SPLIT_BITS = 32
 _ATTRIBUTES = {
     "VERSIONS": "1",
     "DATA_BLOCK_ENCODING": "FAST_DIFF",
-    "BLOCKSIZE": "16384",  # a lookup wants a few rows of each block that it reads
+    "BLOCKSIZE": str(BLOCK_BYTES),
     "BLOCKCACHE": "true",
     "KEEP_DELETED_CELLS": "FALSE",
 }

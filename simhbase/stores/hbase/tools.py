@@ -1,4 +1,8 @@
-"""HBase's own tools, which the command `hbase` runs by the names of their classes."""
+"""HBase's own tools, in one Java process: its starts would take longer than what the tools do.
+
+The command `hbase` runs org.jruby.Main, the Ruby of HBase's shell, on a script that carries out one line of
+its input after the other.
+"""
 
 from __future__ import annotations
 
@@ -10,93 +14,179 @@ import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 
 from simhbase.errors import StoreFailed, UsageError
 
 VARIABLE = "SIMHBASE_HBASE_COMMAND"
-IMPORT = "org.apache.hadoop.hbase.mapreduce.Import"
-BULK_LOAD = "org.apache.hadoop.hbase.tool.BulkLoadHFilesTool"
-COUNT = "org.apache.hadoop.hbase.mapreduce.RowCounter"
-FILES = "org.apache.hadoop.fs.FsShell"
-VERSION = "org.apache.hadoop.hbase.util.VersionInfo"
-LEAST_VERSION, TRIED_VERSIONS = (2, 2), 2  # BulkLoadHFilesTool is new in 2.2; nobody has tried 3
-# Of what does little Java's better compiler takes half of the processor time. Counting 3M rows without it
-# takes 1.3 times as long.
-_JAVA_OPTIONS, _COMPILED_QUICKLY = "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1"
-STOP_SECONDS = 10.0  # that a tool has to end in when it is interrupted
+LEAST_VERSION, TRIED_VERSION = (2, 2), 2  # BulkLoadHFilesTool is new in 2.2; 3 has not been tried
+# Most of the time passes in starting: Java's better compiler would take as much again.
+_JAVA_OPTIONS, _COMPILED_QUICKLY = "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -Djruby.compile.mode=OFF"
+STOP_SECONDS = 10.0  # that the process has to end in when it is interrupted
 _LOOKED_AT = 1.0  # seconds between signs of life while a tool runs
 _SHOWN_LINES, _SHOWN_CHARACTERS = 4, 300
 _TELLING = re.compile(r"\bERROR\b|\bFATAL\b|^Caused by: |^Exception in thread |^[\w.$]+(?:Exception|Error)\b")
+_ANSWER = "simhbase: "  # how lines begin that are no messages of HBase
+_SCRIPT = f"""
+conf = org.apache.hadoop.hbase.HBaseConfiguration.create
+answer = lambda do |text|
+  puts "{_ANSWER}#{{text}}"
+  $stdout.flush
+end
+run = ->(tool, words) {{ org.apache.hadoop.util.ToolRunner.run(tool, words.to_java(:string)).zero? }}
+tools = {{
+  'load' => ->(*words) {{ run.call(org.apache.hadoop.hbase.tool.BulkLoadHFilesTool.new(conf), words) }},
+  'files' => ->(*words) {{ run.call(org.apache.hadoop.fs.FsShell.new(conf), words) }},
+  'has' => lambda do |table, row, time|
+    get = org.apache.hadoop.hbase.client.Get.new(row.to_java_bytes).setTimestamp(time.to_i)
+    connection = org.apache.hadoop.hbase.client.ConnectionFactory.createConnection(conf)
+    begin
+      connection.getTable(org.apache.hadoop.hbase.TableName.valueOf(table)).exists(get)
+    ensure
+      connection.close
+    end
+  end
+}}
+answer.call("HBase #{{org.apache.hadoop.hbase.util.VersionInfo.getVersion}}")
+while line = $stdin.gets
+  name, *words = line.chomp.split("\\t")
+  begin
+    answer.call(tools.fetch(name).call(*words))
+  rescue java.lang.Throwable => error
+    error.printStackTrace
+    answer.call(false)
+  end
+end
+"""
 
 
 class ToolFailed(StoreFailed):
     """A tool of HBase ended with an error."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Tools:
     """Runs tools one after the other.
 
-    command: what runs a class, with its first arguments; logs: a folder for what each prints, by a name;
-    alive: is called every second while one runs.
+    command: what runs a class, with its first arguments; log: a file for all that is printed; alive: is
+    called every second while a tool runs.
     """
 
     command: Sequence[str]
-    logs: Path
+    log: Path
     alive: Callable[[], object]
-
-    def run(self, doing: str, name: str, *arguments: str, does_little: bool = False) -> str:
-        """What a tool prints. doing: what it is good for, for messages; name: of its log, where one of the
-        same name is replaced; arguments: its class first; does_little: where starting it is most of its work.
-
-        Raises ToolFailed where it ends with an error, UsageError where there is no such command. It is
-        stopped where anything is raised meanwhile, Ctrl-C as well.
-        """
-        log = self.logs / f"{name}.log"
-        with log.open("wb") as output:
-            try:
-                process = subprocess.Popen(
-                    [*self.command, *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=_compiling_quickly() if does_little else None,
-                    start_new_session=True,  # so that Ctrl-C is for us alone, and all of it can be stopped
-                )
-            except OSError as error:
-                raise UsageError(
-                    f"cannot run {shlex.join(self.command)}: {error.strerror}. Name HBase's command, "
-                    f"with arguments if it has any, in {VARIABLE}"
-                ) from error
-            code = self._ended(process)
-        printed = log.read_text("utf-8", "replace")
-        if code != 0:
-            shown = "".join(f"\n  {line[:_SHOWN_CHARACTERS]}" for line in _telling_lines(printed))
-            raise ToolFailed(f"{doing} failed ({arguments[0]} ended with {code}). {log} says:{shown}")
-        return printed
-
-    def _ended(self, process: subprocess.Popen[bytes]) -> int:
-        try:
-            while True:
-                with suppress(subprocess.TimeoutExpired):
-                    return process.wait(_LOOKED_AT)
-                self.alive()
-        except BaseException:
-            _stop(process)
-            raise
+    _process: subprocess.Popen[str] | None = field(default=None, init=False)
+    _answers: SimpleQueue[str] = field(default_factory=SimpleQueue, init=False)
+    _version: str = field(default="", init=False)
+    _reader: Thread = field(init=False)
 
     def version(self) -> tuple[int, ...]:
-        """That of HBase, as (2, 6, 1). Raises ToolFailed, UsageError."""
-        printed = self.run("asking HBase's command for its version", "version", VERSION, does_little=True)
-        found = re.search(r"^.*\bHBase (\d+)\.(\d+)\.(\d+)", printed, re.MULTILINE)
+        """HBase's, as (2, 6, 1). Raises ToolFailed, UsageError."""
+        self._started()
+        found = re.match(r"HBase (\d+)\.(\d+)\.(\d+)", self._version)
         if not found:
             raise UsageError(
                 f"{shlex.join(self.command)} does not say which version of HBase it is: name HBase's command "
-                f"in {VARIABLE}. It said: {printed[:_SHOWN_CHARACTERS].strip() or 'nothing'}"
+                f"in {VARIABLE}. It said: {self._version or 'nothing'}"
             )
         return tuple(map(int, found.groups()))
+
+    def load(self, doing: str, folder: str, table: str, options: Sequence[str]) -> None:
+        """Moves the HFiles of a folder into a table; `doing` is for messages. Raises ToolFailed."""
+        self._require("load", doing, *options, folder, table)
+
+    def files(self, doing: str, *arguments: str) -> None:
+        """Runs a command of Hadoop's file systems. Raises ToolFailed."""
+        self._require("files", doing, *arguments)
+
+    def has(self, table: str, row: str, time: int) -> bool:
+        """True where HBase's configuration leads to a table with a cell of this time. Raises ToolFailed."""
+        return self._run("has", f"looking for {row} in {table}", table, row, str(time)) == "true"
+
+    def _require(self, name: str, doing: str, *words: str) -> None:
+        begun = self.log.stat().st_size if self.log.exists() else 0
+        if self._run(name, doing, *words) != "true":
+            raise ToolFailed(f"{doing} failed. {self._said_since(begun)}")
+
+    def _run(self, name: str, doing: str, *words: str) -> str:
+        """The answer of a tool. The process ends where anything is raised meanwhile, Ctrl-C as well."""
+        process = self._started()
+        begun = self.log.stat().st_size
+        assert process.stdin is not None
+        try:
+            with suppress(BrokenPipeError):  # _answer says why
+                process.stdin.write("\t".join((name, *words)) + "\n")
+                process.stdin.flush()
+            return self._answer(process, doing, begun)
+        except BaseException:
+            self.close()
+            raise
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is not None:
+            return self._process
+        said = os.environ.get(_JAVA_OPTIONS, "")
+        begun = self.log.stat().st_size if self.log.exists() else 0
+        try:
+            process = subprocess.Popen(
+                [*self.command, "org.jruby.Main", "--disable-gems", "-e", _SCRIPT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env={**os.environ, _JAVA_OPTIONS: f"{_COMPILED_QUICKLY} {said}".strip()},
+                start_new_session=True,  # so that Ctrl-C is for us alone, and all of it can be stopped
+            )
+        except OSError as error:
+            raise UsageError(
+                f"cannot run {shlex.join(self.command)}: {error.strerror}. Name HBase's command, with "
+                f"arguments if it has any, in {VARIABLE}"
+            ) from error
+        self._process = process
+        self._answers = SimpleQueue()
+        self._reader = Thread(target=_read, args=(process, self.log, self._answers), daemon=True)
+        self._reader.start()
+        try:
+            self._version = self._answer(process, "starting HBase's command", begun)
+        except BaseException:
+            self.close()
+            raise
+        return process
+
+    def _answer(self, process: subprocess.Popen[str], doing: str, begun: int) -> str:
+        while True:
+            with suppress(Empty):
+                answer = self._answers.get(timeout=_LOOKED_AT)
+                if answer:
+                    return answer
+                code = process.wait()
+                raise ToolFailed(f"{doing} failed (it ended with {code}). {self._said_since(begun)}")
+            self.alive()
+
+    def _said_since(self, begun: int) -> str:
+        printed = self.log.read_bytes()[begun:].decode(errors="replace")
+        shown = "".join(f"\n  {line[:_SHOWN_CHARACTERS]}" for line in _telling_lines(printed))
+        return f"{self.log} says:{shown}"
+
+    def close(self) -> None:
+        """Ends the process, if there is one."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+                break
+        self._reader.join(STOP_SECONDS)
 
 
 def hbase_command() -> Sequence[str]:
@@ -109,26 +199,23 @@ def hbase_command() -> Sequence[str]:
         raise UsageError(f"{VARIABLE}={named} is no command: {error}") from error
     if not command or shutil.which(command[0]) is None:
         raise UsageError(
-            f"no command {named!r}: HBase's own tools make HFiles. Install HBase, with the "
-            "configuration of its cluster, on this machine, and add its folder bin to PATH, or name its "
-            f"hbase in {VARIABLE}"
+            f"no command {named!r}: HBase's own tool loads HFiles. Install HBase, with the configuration of "
+            f"its cluster, on this machine, and add its folder bin to PATH, or name its hbase in {VARIABLE}"
         )
     return command
 
 
-def _compiling_quickly() -> dict[str, str]:
-    """This process's environment, with what it says to Java itself behind that: the later one counts."""
-    said = os.environ.get(_JAVA_OPTIONS, "")
-    return {**os.environ, _JAVA_OPTIONS: f"{_COMPILED_QUICKLY} {said}".strip()}
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS)
-            return
+def _read(process: subprocess.Popen[str], log: Path, answers: SimpleQueue[str]) -> None:
+    """Sorts what a process prints into messages and answers; an empty answer is its end."""
+    assert process.stdout is not None
+    with process.stdout, log.open("a", buffering=1) as messages:
+        for line in process.stdout:
+            _, mark, answer = line.partition(_ANSWER)
+            if mark:
+                answers.put(answer.strip())
+            else:
+                messages.write(line)
+    answers.put("")
 
 
 def _telling_lines(printed: str) -> list[str]:

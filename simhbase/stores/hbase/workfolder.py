@@ -10,7 +10,7 @@ from secrets import token_hex
 from tempfile import gettempdir
 
 from simhbase.errors import StoreFailed
-from simhbase.stores.hbase.tools import FILES, Tools
+from simhbase.stores.hbase.tools import Tools
 
 LOCAL = "file://"
 
@@ -32,10 +32,10 @@ class WorkFolder:
         self._remote_top = f"{where.rstrip('/')}/{name}" if is_remote else None
         self._remote = f"{self._remote_top}/{run}" if is_remote else None
         self.local = self._top / run
-        self.logs = self.local / "logs"
+        self.log = self.local / "tools.log"
         shutil.rmtree(self._top, ignore_errors=True)
         with writing(self.local):
-            self.logs.mkdir(parents=True)
+            self.local.mkdir(parents=True)
 
     def uri(self, name: str) -> str:
         """Where the tools find what has this name."""
@@ -45,8 +45,8 @@ class WorkFolder:
         """Makes a folder visible to the tools."""
         if self._remote:
             doing, parent = f"copying files to {self._remote}", self.uri(name).rpartition("/")[0]
-            tools.run(doing, "mkdir", FILES, "-mkdir", "-p", parent)
-            tools.run(doing, "put", FILES, "-put", f"{LOCAL}{self.local / name}", parent)
+            tools.files(doing, "-mkdir", "-p", parent)
+            tools.files(doing, "-put", f"{LOCAL}{self.local / name}", parent)
 
     def fetched(self, uri: str, tools: Tools) -> Path:
         """What is at a URI, a copy of it where this process cannot read it there."""
@@ -55,7 +55,7 @@ class WorkFolder:
         copy = self.local / "fetched" / uri.rpartition("/")[2]
         shutil.rmtree(copy, ignore_errors=True)
         copy.parent.mkdir(exist_ok=True)
-        tools.run(f"copying {uri} to {copy.parent}", "get", FILES, "-get", uri, f"{LOCAL}{copy}")
+        tools.files(f"copying {uri} to {copy.parent}", "-get", uri, f"{LOCAL}{copy}")
         return copy
 
     def remove(self, name: str, tools: Tools) -> None:
@@ -70,17 +70,17 @@ class WorkFolder:
             self._remove(self._remote_top, tools)
 
     def _remove(self, uri: str, tools: Tools) -> None:
-        tools.run(f"removing {uri}", "rm", FILES, "-rm", "-r", "-f", "-skipTrash", uri)
+        tools.files(f"removing {uri}", "-rm", "-r", "-f", "-skipTrash", uri)
 
-    def close(self, *, keeping_logs: bool) -> None:
-        """Removes all that is here, but for the logs of tools if somebody may want them."""
-        if not keeping_logs:
+    def close(self, *, keeping_log: bool) -> None:
+        """Removes all that is here, but for the log of the tools if somebody may want it."""
+        if not keeping_log:
             shutil.rmtree(self._top, ignore_errors=True)
             return
         for path in self.local.iterdir():
-            if path.is_dir() and path != self.logs:
+            if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
-            elif path.is_file():
+            elif path != self.log:
                 path.unlink()
 
 
@@ -92,5 +92,5 @@ def writing(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreFailed(
             f"cannot write the files of the load in {folder}: {error.strerror}. Name a folder that can be "
-            "written and has room, about 2 kB a document, with `work_folder`"
+            "written and has room, about 1 kB a document, with `work_folder`"
         ) from error
