@@ -48,7 +48,7 @@ TYPE_CHECKING = False  # typing's takes longer to import than all of this
 if TYPE_CHECKING:
     __version__: str
     from simhbase import errors as errors
-    from simhbase.comparison import Comparison, compare
+    from simhbase.comparison import compare
     from simhbase.corpus.inputs import Inputs
     from simhbase.corpus.record import InputOptions
     from simhbase.corpus.rejects import Counts, TooManyRejects
@@ -78,12 +78,9 @@ if TYPE_CHECKING:
     from simhbase.index import Index, tables
     from simhbase.index import open_index as open  # noqa: A004, F401  # read as simhbase.open
     from simhbase.index.check import CheckReport, check
-    from simhbase.index.explain import Explanation
     from simhbase.index.hot import Hot
     from simhbase.index.load_log import LoadState
     from simhbase.index.migrate import MigrationReport, migrate
-    from simhbase.index.mute import Muted
-    from simhbase.index.stats import Stats
     from simhbase.index.vacuum import VacuumReport, vacuum
     from simhbase.jobs.dedup import dedup
     from simhbase.jobs.dedup_report import DedupReport
@@ -93,7 +90,20 @@ if TYPE_CHECKING:
     from simhbase.jobs.lookups import Answer
     from simhbase.jobs.match import match
     from simhbase.metrics import Metrics
-    from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected, StoredDocument
+    from simhbase.model import (
+        AddReport,
+        Claim,
+        Comparison,
+        Document,
+        Explanation,
+        Fingerprint,
+        Lookup,
+        Match,
+        Muted,
+        Rejected,
+        Stats,
+        StoredDocument,
+    )
     from simhbase.online.client import Client
     from simhbase.online.shared import SharedLookups
     from simhbase.profile import Profile
@@ -120,6 +130,7 @@ __all__ = [
     "Evaluation",
     "Explanation",
     "FeatureOptions",
+    "Fingerprint",
     "Hot",
     "IdfReport",
     "Index",
@@ -173,7 +184,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "comparison": "Comparison compare",
+    "comparison": "compare",
     "corpus.inputs": "Inputs",
     "corpus.record": "InputOptions",
     "corpus.rejects": "Counts TooManyRejects",
@@ -183,12 +194,9 @@ _NAMES = {
     "StoreUnreachable TableDisabled TablesMissing TimedOut Undecided UsageError",
     "index": "Index",
     "index.check": "CheckReport check",
-    "index.explain": "Explanation",
     "index.hot": "Hot",
     "index.load_log": "LoadState",
     "index.migrate": "MigrationReport migrate",
-    "index.mute": "Muted",
-    "index.stats": "Stats",
     "index.vacuum": "VacuumReport vacuum",
     "jobs.dedup": "dedup",
     "jobs.dedup_report": "DedupReport",
@@ -198,7 +206,8 @@ _NAMES = {
     "jobs.lookups": "Answer",
     "jobs.match": "match",
     "metrics": "Metrics",
-    "model": "AddReport Claim Document Lookup Match Rejected StoredDocument",
+    "model": "AddReport Claim Comparison Document Explanation Fingerprint Lookup Match Muted Rejected Stats "
+    "StoredDocument",
     "online.client": "Client",
     "online.shared": "SharedLookups",
     "profile": "Profile",

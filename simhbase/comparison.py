@@ -11,35 +11,13 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter, to_int
+from simhbase.model import Comparison, Fingerprint, Stretch
 from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
-from simhbase.text.difference import Difference, difference
+from simhbase.text.difference import difference
 from simhbase.text.features import Extractor
 from simhbase.text.jaccard import jaccard, sets_of
 
 _FIRST, _SECOND = np.array([0]), np.array([1])
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What a profile makes of two texts, the left and the right one.
-
-    fingerprints: None for a text that has too few features; reasons: why it has none. distance: as that of a
-    match, bits of the fingerprints that differ (scheme simhash) or slots of the sketches (minhash);
-    similarity: as their sketches estimate it, where the profile keeps some. Both are None where a text has no
-    fingerprint. jaccard: the exact Jaccard similarity of the features that sketches are made of (character
-    3-shingles for simhash), from 0 to 1. drawers: the flags of those that they share, of `tables`. match:
-    whether one would be found by the other. difference: where they differ.
-    """
-
-    fingerprints: tuple[int | None, int | None]
-    reasons: tuple[str | None, str | None]
-    distance: int | None
-    similarity: float | None
-    jaccard: float
-    drawers: tuple[int, ...]
-    tables: int
-    match: bool
-    difference: Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +48,9 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
     found = fingerprinter.fingerprint_many([left, right])
     both = found.accepted.all()
     near = _nearness(scheme, found.fingerprints) if both else None
-    values = [to_int(value) for value in found.values]
+    values = [Fingerprint(to_int(value)) for value in found.values]
     one, other = (None if reason else value for value, reason in zip(values, found.reasons, strict=True))
+    differ = difference(left, right, form=profile.normal_form)
     return Comparison(
         fingerprints=(one, other),
         reasons=(found.reasons[0], found.reasons[1]),
@@ -81,7 +60,12 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
         drawers=near.drawers if near else (),
         tables=scheme.tables,
         match=near is not None and near.match,
-        difference=difference(left, right, form=profile.normal_form),
+        segments=tuple(
+            Stretch(each.same, left[slice(*each.left)], right[slice(*each.right)]) for each in differ.segments
+        ),
+        words=differ.words,
+        more_words=differ.more_words,
+        whole=differ.whole,
     )
 
 

@@ -85,12 +85,12 @@ class Service:
 
 
 @contextmanager
-def serving(store: str, folder: Path, *options: object) -> Iterator[Service]:
+def serving(store: str, folder: Path, *options: object, **variables: str) -> Iterator[Service]:
     """A service over a store, which stops in the end; its exit code has to be 0 unless it was killed."""
     log = folder / f"service-{time.monotonic_ns()}.log"
     command = [*COMMAND, "serve", "--store", store, "--port", "0", *map(str, options)]
     with log.open("wb") as stderr:
-        process = subprocess.Popen(command, cwd=folder, env=environment(), stderr=stderr)
+        process = subprocess.Popen(command, cwd=folder, env=environment(**variables), stderr=stderr)
     try:
         service = Service(process, _started(process, log), log)
         _await_answer(service)

@@ -9,11 +9,10 @@ from typing import Any
 import click
 
 from simhbase.cli.options import converted, moment_to_come, store_option
-from simhbase.cli.output import Output, json_option, shown_moment
+from simhbase.cli.output import Output, json_option
 from simhbase.cli.queries import fingerprints_of
 from simhbase.errors import UsageError
 from simhbase.index import open_index
-from simhbase.index.mute import Muted
 
 _ids_argument = click.argument("ids", nargs=-1, metavar="[ID]...")
 
@@ -93,7 +92,7 @@ def list_(url: str, output: Output) -> None:
     """List what is muted, the oldest entries first."""
     with open_index(url, access="read") as index:
         entries = index.muted()
-    output.rows(list(map(_values, entries)))
+    output.rows(entries)
     if not entries:
         output.end("nothing is muted")
 
@@ -101,13 +100,3 @@ def list_(url: str, output: Output) -> None:
 def _require_names(ids: Sequence[str], fingerprints: Sequence[int]) -> None:
     if not ids and not fingerprints:
         raise UsageError("nothing was named: give ids or --fingerprint")
-
-
-def _values(entry: Muted) -> dict[str, object]:
-    return {
-        "id": entry.id,
-        "fingerprint": None if entry.fingerprint is None else f"{entry.fingerprint:016x}",
-        "since": shown_moment(entry.since),
-        "until": None if entry.until is None else shown_moment(entry.until),
-        "note": entry.note or None,
-    }

@@ -16,13 +16,12 @@ from typing import Any, ClassVar, Protocol
 
 import click
 
+from simhbase import wire
 from simhbase.cli.tabular import is_estimate, shown_estimate, table_lines
-from simhbase.corpus.outputs import json_line, shown_similarity
 from simhbase.corpus.rejects import Counts
 from simhbase.errors import OutputFailed, UsageError
-from simhbase.index.explain import Candidate, Drawer, Explanation
 from simhbase.jobs.lookups import Answer
-from simhbase.model import Lookup, Match
+from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Lookup
 
 # What messages of the library name, and the options that say the same.
 OPTIONS: Mapping[str, str] = {
@@ -69,7 +68,8 @@ OPTIONS: Mapping[str, str] = {
 }
 _PARAMETER = re.compile(rf"`({'|'.join(OPTIONS)})(?:=(?:True|'([^'`]*)'))?`")
 TAKEN = "simhbase.standard_output"  # the option whose file standard output is, in a context's meta
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+# What a terminal obeys, and the marks that have it show letters in another order than they are in.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 class Output(Protocol):
@@ -103,8 +103,8 @@ class Output(Protocol):
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """Ids and hex digits."""
 
-    def rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """What there is of one kind: mappings of the same names."""
+    def rows(self, rows: Sequence[Row]) -> None:
+        """What there is of one kind: mappings of the same names, or data classes."""
 
     def script(self, text: str) -> None:
         """A file for another program."""
@@ -117,7 +117,7 @@ class JsonOutput:
 
     def summary(self, values: Mapping[str, Any]) -> None:
         """One object."""
-        self._lines([values])
+        self._lines([wire.encode_any_text(values)])
 
     def report(self, report: Report) -> None:
         """The summary of a report."""
@@ -133,26 +133,28 @@ class JsonOutput:
 
     def lookups(self, answers: Iterable[Answer]) -> None:
         """A line a query."""
-        self._lines(_lookup(query, found) for query, found in answers)
+        self._lines(wire.encode_any_text(found, id=query) for query, found in answers)
 
     def explanations(self, explained: Iterable[tuple[str | None, Explanation]]) -> None:
         """A line a query."""
-        self._lines(_explanation(query, found) for query, found in explained)
+        self._lines(wire.encode_any_text(found, id=query) for query, found in explained)
 
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """A line a document."""
-        self._lines({"id": document, "fingerprint": digits} for document, digits in rows)
+        self._lines(
+            wire.encode_any_text({"id": document, "fingerprint": digits}) for document, digits in rows
+        )
 
-    def rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def rows(self, rows: Sequence[Row]) -> None:
         """A line each."""
-        self._lines(rows)
+        self._lines(map(wire.encode_any_text, rows))
 
     def script(self, text: str) -> None:
         """One object."""
-        self._lines([{"script": text}])
+        self._lines([wire.encode_any_text({"script": text})])
 
-    def _lines(self, values: Iterable[Mapping[str, Any]]) -> None:
-        _write(json_line(value) + b"\n" for value in values)
+    def _lines(self, lines: Iterable[bytes]) -> None:
+        _write(line + b"\n" for line in lines)
 
 
 class ConsoleOutput:
@@ -211,10 +213,11 @@ class ConsoleOutput:
         """A line a document."""
         _write(_encoded(f"{digits}  {document}" for document, digits in rows))
 
-    def rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def rows(self, rows: Sequence[Row]) -> None:
         """A table."""
         if rows:
-            _write(_encoded(table_lines(rows, _shown)))
+            values = [row if isinstance(row, Mapping) else _fields(row) for row in rows]
+            _write(_encoded(table_lines(values, _shown)))
 
     def script(self, text: str) -> None:
         """The file as it is."""
@@ -228,6 +231,13 @@ class Report(Protocol):
     """What a job returns: a data class."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Row = Mapping[str, Any] | Report
+
+
+def _fields(row: Report) -> dict[str, Any]:
+    return {each.name: getattr(row, each.name) for each in fields(row)}
 
 
 def values_of(report: Report) -> dict[str, Any]:
@@ -249,13 +259,22 @@ def naming_options(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """A text without what a terminal would obey: control characters as \\x1b and the like."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """A text without what a terminal would obey: control characters and the like as \\x1b or \\u202e."""
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 1 << 8 else f"\\u{code:04x}"
 
 
 def shown_moment(milliseconds: int) -> str:
     """A moment in milliseconds since 1970 by the clock on the wall."""
-    return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(" ", "seconds")
+    return _moment(datetime.fromtimestamp(milliseconds / 1000))
+
+
+def _moment(moment: datetime) -> str:
+    return moment.astimezone().isoformat(" ", "seconds")
 
 
 def results_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -304,55 +323,8 @@ def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
     return (f"{printable(line)}\n".encode(errors="backslashreplace") for line in lines)
 
 
-def _lookup(query: str | None, found: Lookup) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "id": query,
-        "fingerprint": _digits(found.fingerprint),
-        "matches": list(map(_match, found.matches)),
-        "truncated": found.truncated,
-    }
-    return values if found.reason is None else values | {"reason": naming_options(found.reason)}
-
-
-def _match(match: Match) -> dict[str, Any]:
-    values = {"id": match.id, "fingerprint": _digits(match.fingerprint), "distance": match.distance}
-    return values if match.similarity is None else values | {"similarity": shown_similarity(match.similarity)}
-
-
-def _explanation(query: str | None, found: Explanation) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "id": query,
-        "fingerprint": _digits(found.fingerprint),
-        "drawers": [
-            {
-                "flag": drawer.flag,
-                "runs": [[run.start, run.start + run.width - 1] for run in drawer.runs],
-                "prefix": drawer.prefix.hex(),
-                "rows": drawer.rows,
-                "candidates": drawer.candidates,
-                "truncated": drawer.truncated,
-            }
-            for drawer in found.drawers
-        ],
-        "candidates": [
-            {
-                "id": each.id,
-                "fingerprint": _digits(each.fingerprint),
-                "distance": each.distance,
-                **({} if each.similarity is None else {"similarity": shown_similarity(each.similarity)}),
-                "drawers": list(each.drawers),
-                "verdict": each.verdict,
-            }
-            for each in found.candidates
-        ],
-        "more_candidates": found.more_candidates,
-        "truncated": found.truncated,
-    }
-    return values if found.reason is None else values | {"reason": naming_options(found.reason)}
-
-
 def _explanation_lines(query: str | None, found: Explanation) -> Iterator[str]:
-    digits = _digits(found.fingerprint) or "no fingerprint"
+    digits = "no fingerprint" if found.fingerprint is None else str(found.fingerprint)
     name = digits if query is None else f"{digits:16}  {query}"
     if found.reason is not None:
         yield f"{name}: {naming_options(found.reason)}"
@@ -371,12 +343,12 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _drawer_row(drawer: Drawer) -> dict[str, Any]:
-    runs = ", ".join(f"{run.start}-{run.start + run.width - 1}" for run in drawer.runs)
+    bits = ", ".join(f"{start}-{start + width - 1}" for start, width in drawer.bits)
     more = " (truncated)" * drawer.truncated
     return {
         "drawer": drawer.flag,
-        "named_by": runs,
-        "row_keys": f"{drawer.prefix.hex()}...",
+        "named_by": bits,
+        "row_keys": f"{drawer.prefix}...",
         "rows": f"{drawer.rows:,}{more}",
         "candidates": drawer.candidates,
     }
@@ -390,17 +362,13 @@ def _candidate_row(each: Candidate) -> dict[str, Any]:
         **distance,
         **similar,
         "drawers": ",".join(map(str, each.drawers)),
-        "fingerprint": _digits(each.fingerprint) or "",
+        "fingerprint": "" if each.fingerprint is None else each.fingerprint,
         "id": "" if each.id is None else each.id,
     }
 
 
-def _digits(fingerprint: int | None) -> str | None:
-    return None if fingerprint is None else f"{fingerprint:016x}"
-
-
 def _lookup_lines(query: str | None, found: Lookup) -> Iterator[str]:
-    digits = _digits(found.fingerprint) or "no fingerprint"
+    digits = "no fingerprint" if found.fingerprint is None else str(found.fingerprint)
     name = digits if query is None else f"{digits:16}  {query}"
     if found.reason is not None:
         yield f"{name}: {naming_options(found.reason)}"
@@ -412,7 +380,7 @@ def _lookup_lines(query: str | None, found: Lookup) -> Iterator[str]:
         closeness = (
             f"{match.distance} bits" if match.similarity is None else f"{match.similarity:.2f} similar"
         )
-        yield f"  {closeness}  {_digits(match.fingerprint)}  {match.id}"
+        yield f"  {closeness}  {match.fingerprint}  {match.id}"
 
 
 def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
@@ -438,8 +406,12 @@ def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Fingerprint):
+        return str(value)
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, datetime):
+        return _moment(value)
     if isinstance(value, float):
         return f"{value:,.2f}"
     return "none" if value is None or value in ([], {}) else str(value)

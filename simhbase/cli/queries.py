@@ -16,10 +16,9 @@ from simhbase.corpus.paths import names_nothing
 from simhbase.corpus.rejects import Rejects
 from simhbase.corpus.sources import STDIN
 from simhbase.errors import UsageError
-from simhbase.index.explain import Explanation
 from simhbase.index.reader import IDS_LIMIT
 from simhbase.jobs.lookups import Answer, Asked, Searched, answers_to
-from simhbase.model import Lookup
+from simhbase.model import Explanation, Lookup
 
 _STORED = "--id"  # where queries come from that are stored documents
 

@@ -212,8 +212,7 @@ class SimHashScheme:
 
     def shared_drawers(self, a: int, b: int) -> tuple[int, ...]:
         """The flags of the drawers that two fingerprints share: those of whose bits none differ."""
-        masks = rowkeys.segment_masks(self.layout)
-        return tuple(flag for flag, mask in enumerate(masks, 1) if not (a ^ b) & mask)
+        return _agreeing(self.layout, a ^ b)
 
     def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
         """The flags of the drawers that they share, elementwise of two times n."""
@@ -373,3 +372,10 @@ def _similarity(value: float) -> float:
     if not isinstance(value, Real) or not 0 <= value <= 1:
         raise UsageError(f"a similarity of {value!r}: use 0 to 1")
     return value
+
+
+@lru_cache(1 << 16)
+def _agreeing(layout: Layout, differing: int) -> tuple[int, ...]:
+    """The flags of the drawers that two fingerprints share which differ in these bits."""
+    masks = rowkeys.segment_masks(layout)
+    return tuple(flag for flag, mask in enumerate(masks, 1) if not differing & mask)

@@ -48,7 +48,7 @@ from simhbase.index.writer import (
     refreshed_before,
 )
 from simhbase.interrupt import interrupt_waits
-from simhbase.model import AddReport, Claim, Match, Outcome, Rejected
+from simhbase.model import AddReport, Claim, Fingerprint, Match, Outcome, Rejected
 from simhbase.stores.base import AtomicStore, Cell, CompareAndSet, Store, leaves_hints
 
 TIMEOUT = 30.0  # seconds until a claim is undecided
@@ -154,7 +154,8 @@ class AtomicClaimer:
             )
         for number, near in zip(open_, found, strict=True):
             outcome: Outcome = "accepted" if near is None else "duplicate"
-            settled[number] = Claim(batch.ids[number], outcome, batch.values[number], near)
+            fingerprint = Fingerprint(batch.values[number])
+            settled[number] = Claim(batch.ids[number], outcome, fingerprint, near)
         again = sum(settled[number].accepted for number in set(settled).difference(open_))
         report += AddReport(unchanged=again)
         return Claimed(list(_in_order(ids, fingerprints, batch, settled, rejected)), report)
@@ -552,7 +553,7 @@ class Attempts:
     def _answer(
         self, number: int, outcome: Outcome, match: Match | None = None, reason: str | None = None
     ) -> None:
-        document, fingerprint = self._batch.ids[number], self._batch.values[number]
+        document, fingerprint = self._batch.ids[number], Fingerprint(self._batch.values[number])
         self.answers[number] = Claim(document, outcome, fingerprint, match, reason)
 
 
@@ -581,7 +582,7 @@ def _is_same(batch: Batch, number: int, entry: Entry, scheme: Scheme) -> bool:
 
 def _stored_answer(batch: Batch, number: int, entry: Entry, scheme: Scheme) -> Claim:
     """The answer about a document that is stored."""
-    document, fingerprint = batch.ids[number], batch.values[number]
+    document, fingerprint = batch.ids[number], Fingerprint(batch.values[number])
     if _is_same(batch, number, entry, scheme):
         return Claim(document, "accepted", fingerprint)
     return Claim(document, "conflict", fingerprint, reason=OTHER_TEXT)
@@ -601,5 +602,5 @@ def _in_order(
     for document, value in zip(ids, values, strict=True):
         answer = by_id.pop(document, None)
         if answer is None:
-            answer = Claim(document, "rejected", value, reason=next(refused).reason)
+            answer = Claim(document, "rejected", Fingerprint(value), reason=next(refused).reason)
         yield answer

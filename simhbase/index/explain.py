@@ -4,84 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.layout import Run
 from simhbase.drawers.scheme import Bounds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.reader import Reader, expired_before, listed_sketches
 from simhbase.index.rows import Entry, State
 from simhbase.index.writer import known
+from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Verdict
 
 MOST_CANDIDATES = 100
-
-Verdict = Literal[
-    "match", "too far", "not met", "stale hint", "pending claim", "lost sketch", "not stored", "muted"
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Drawer:
-    """A drawer that was read.
-
-    flag: of its table, from 1 on; runs: what names it, bits of the fingerprint or slots of the sketch;
-    prefix: how its row keys begin, 5 bytes; rows: how many were read; candidates: those of them that are
-    near by what fingerprints tell (minhash: all); truncated: whether it has more rows than the limit.
-    """
-
-    flag: int
-    runs: tuple[Run, ...]
-    prefix: bytes
-    rows: int
-    candidates: int
-    truncated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A document that was found in a drawer, or was asked for.
-
-    id: None for a fingerprint that no document is listed under; fingerprint: the one it has now (where it
-    is stored), or was found under; distance: as that of a match, None where it is not known; similarity: as
-    sketches estimate it; drawers: the flags of those that it was found in.
-
-    verdict: "match"; "too far" (by bits or by sketches); "not met" (near, but in no drawer that was read);
-    "stale hint" (the row leads to no document, or to one that has moved away since); "pending claim" (it is
-    not decided whether it will be stored); "lost sketch"; "not stored" (it was asked for, and is no document,
-    or has expired); "muted" (it would be a match, but for the mute list).
-    """
-
-    id: str | None
-    fingerprint: int | None
-    distance: int | None
-    similarity: float | None
-    drawers: tuple[int, ...]
-    verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What a lookup did.
-
-    fingerprint: the query's, None where it has none: reason then says why. drawers: by their flags;
-    candidates: the nearest first, at most as many as were asked for; more_candidates: how many fingerprints
-    in the drawers are farther away than all of these.
-    """
-
-    fingerprint: int | None
-    drawers: tuple[Drawer, ...] = ()
-    candidates: tuple[Candidate, ...] = ()
-    more_candidates: int = 0
-    reason: str | None = None
-
-    @property
-    def truncated(self) -> bool:
-        """Whether a drawer was not read to its end."""
-        return any(drawer.truncated for drawer in self.drawers)
 
 
 def explain(
@@ -123,13 +58,21 @@ class _Lookup:
             hints.append(_Hint(document, entry.fingerprint if entry else None))
         drawers = zip(self._scheme.drawer_runs, prefixes, contents, strict=True)
         return Explanation(
-            self._value,
+            Fingerprint(self._value),
             tuple(
-                Drawer(flag, runs, prefix.tobytes(), len(held), self._near(held), flag - 1 in truncated)
+                Drawer(
+                    flag,
+                    tuple((run.start, run.width) for run in runs),
+                    prefix.tobytes().hex(),
+                    len(held),
+                    self._near(held),
+                    flag - 1 in truncated,
+                )
                 for flag, (runs, prefix, held) in enumerate(drawers, 1)
             ),
             tuple(self._judged(hints, contents)),
             len(found) - len(nearest),
+            bool(truncated),
         )
 
     def _read(self, prefixes: NDArray[np.uint8]) -> tuple[list[NDArray[np.uint64]], set[int]]:
@@ -200,9 +143,11 @@ class _Lookup:
     ) -> Candidate:
         if entry is None:
             verdict: Verdict = "stale hint" if drawers else "not stored"
-            return Candidate(hint.id, hint.fingerprint, None, None, drawers, verdict)
+            hinted = None if hint.fingerprint is None else Fingerprint(hint.fingerprint)
+            return Candidate(hint.id, hinted, None, None, drawers, verdict)
+        fingerprint = Fingerprint(entry.fingerprint)
         if not entry.stored:
-            return Candidate(hint.id, entry.fingerprint, None, None, drawers, "pending claim")
+            return Candidate(hint.id, fingerprint, None, None, drawers, "pending claim")
         bits = self._scheme.bits_between(entry.fingerprint, self._value)
         distance, similarity, near = bits, None, bits <= self._bounds.bits
         sketching = self._scheme.sketching
@@ -213,10 +158,10 @@ class _Lookup:
             similarity = float(sketching.similarity(mismatches)[0])
             near = near and bool(few[0])
         elif near and self._bounds.mismatches is not None:
-            return Candidate(hint.id, entry.fingerprint, None, None, drawers, "lost sketch")
+            return Candidate(hint.id, fingerprint, None, None, drawers, "lost sketch")
         if near:
             muted = self._reader.hidden.hides(hint.id or "", entry.fingerprint)
             verdict = "not met" if not drawers else "muted" if muted else "match"
         else:
             verdict = "too far" if entry.fingerprint == hint.fingerprint else "stale hint"
-        return Candidate(hint.id, entry.fingerprint, distance, similarity, drawers, verdict)
+        return Candidate(hint.id, fingerprint, distance, similarity, drawers, verdict)

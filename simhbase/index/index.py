@@ -15,17 +15,17 @@ from typing import Self, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.comparison import Comparison, compare_by
+from simhbase.comparison import compare_by
 from simhbase.errors import Conflict, PermanentError, ReadOnly, Undecided, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinted, Fingerprinter
 from simhbase.index import rows
 from simhbase.index.claim import TIMEOUT, Claimed, Claimer, claimer_for
-from simhbase.index.explain import Explanation, explain
+from simhbase.index.explain import explain
 from simhbase.index.hot import Hot, hottest
 from simhbase.index.load_log import LoadState, all_loads, forget_load
-from simhbase.index.moment import Moment, milliseconds, milliseconds_to_come
-from simhbase.index.mute import Hidden, Muted, MuteList, Name, require_ids, require_note
+from simhbase.index.moment import Moment, at, milliseconds, milliseconds_to_come
+from simhbase.index.mute import Hidden, MuteList, Name, require_ids, require_note
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.reader import (
     DRAWER_LIMIT,
@@ -36,12 +36,24 @@ from simhbase.index.reader import (
     listed_sketches,
 )
 from simhbase.index.rows import Entry
-from simhbase.index.stats import Stats, measure
+from simhbase.index.stats import measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.tags import Tags, required_tags, tags_of
 from simhbase.index.writer import Writer, batch_of, known, remove_older, writer_for
 from simhbase.metrics import Metrics, count_by_outcome, timed
-from simhbase.model import AddReport, Claim, Document, Lookup, Match, Rejected, StoredDocument
+from simhbase.model import (
+    AddReport,
+    Claim,
+    Comparison,
+    Document,
+    Explanation,
+    Fingerprint,
+    Lookup,
+    Muted,
+    Rejected,
+    Stats,
+    StoredDocument,
+)
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import create_store, open_store
@@ -387,11 +399,11 @@ class Index:
         names, values = _several(ids, "ids"), _fingerprints(fingerprints).tolist()
         require_ids(names)
         require_note(note)
-        since = self.clock()
-        end = None if until is None else milliseconds_to_come(until, since)
+        now = self.clock()
+        since, end = at(now), None if until is None else at(milliseconds_to_come(until, now))
         entries = [
-            *(Muted(since, end, note, id=document) for document in names),
-            *(Muted(since, end, note, fingerprint=value) for value in values),
+            *(Muted(document, None, since, end, note) for document in names),
+            *(Muted(None, Fingerprint(value), since, end, note) for value in values),
         ]
         return self._watched(lambda: self._mute_list.mute(entries)) if entries else 0
 
@@ -575,19 +587,14 @@ class Index:
         batch = batch_of(asked, self.profile.sketching)
         lookups = iter(self.find_batch(batch, k, min_similarity, since, tags))
         return [
-            next(lookups) if len(sketch) == size else Lookup(value, reason=lost) for value, sketch in asked
+            next(lookups) if len(sketch) == size else Lookup(Fingerprint(value), reason=lost)
+            for value, sketch in asked
         ]
 
     def compare(self, left: str, right: str) -> Comparison:
         """Compares two texts by the index's profile, and says where they differ; nothing is read of the
         store. Raises UsageError for what is no text."""
         return compare_by(self.profile, self.fingerprinter, left, right)
-
-    def shared_drawers(self, fingerprint: int, matches: Iterable[Match]) -> list[tuple[int, ...] | None]:
-        """The flags of the drawers that a fingerprint shares with each match of its lookup, without a read;
-        None with scheme minhash, where fingerprints alone do not tell (`explain` does)."""
-        shared = self.profile.index_scheme.shared_drawers
-        return [shared(fingerprint, match.fingerprint) for match in matches]
 
     def explain(
         self,
@@ -618,7 +625,7 @@ class Index:
             if document not in stored:
                 explanations.append(Explanation(None, reason=UNKNOWN_ID))
                 continue
-            value = stored[document].fingerprint
+            value = Fingerprint(stored[document].fingerprint)
             query = batch_of([(value, sketches.get(document, b""))], self.profile.sketching)
             explanations.append(
                 self._explained(query, None, k, min_similarity)
@@ -638,12 +645,12 @@ class Index:
         self.store.refresh()
         return self._watched(lambda: explain(self._hiding_reader, query, bounds, document))
 
-    def fingerprints(self, ids: Sequence[str]) -> list[int | None]:
+    def fingerprints(self, ids: Sequence[str]) -> list[Fingerprint | None]:
         """The fingerprints of stored documents, None for ids that are not stored."""
         ids = _several(ids, "ids")
         self.store.refresh()
         stored = self._watched(lambda: self._documents_of(ids))
-        return [stored[document].fingerprint if document in stored else None for document in ids]
+        return [Fingerprint(stored[document].fingerprint) if document in stored else None for document in ids]
 
     def documents(self, ids: Sequence[str]) -> list[StoredDocument | None]:
         """What is stored under ids, with the tags; None for ids that are not stored."""
@@ -651,7 +658,7 @@ class Index:
         self.store.refresh()
         stored = self._watched(lambda: self._documents_of(ids))
         return [
-            StoredDocument(document, stored[document].fingerprint, dict(stored[document].tags))
+            StoredDocument(document, Fingerprint(stored[document].fingerprint), dict(stored[document].tags))
             if document in stored
             else None
             for document in ids

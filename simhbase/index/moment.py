@@ -34,13 +34,23 @@ def milliseconds_to_come(moment: Moment, now: int) -> int:
     return found
 
 
+def at(milliseconds: int) -> datetime:
+    """A moment in milliseconds since 1970 as a datetime in UTC."""
+    return EPOCH + milliseconds * MILLISECOND
+
+
+def since_epoch(moment: datetime) -> int:
+    """A datetime with its zone in milliseconds since 1970, rounded down as clocks are, so that now is not to
+    come."""
+    return (moment - EPOCH) // MILLISECOND
+
+
 def _at(moment: Moment, after: Callable[[int], int], means: str) -> int:
     if not isinstance(moment, Moment):
         raise UsageError(f"{moment!r} is no moment: a datetime is needed, or a timedelta for {means}")
     try:
         if isinstance(moment, datetime):
-            # Rounded down as clocks are, so that what is now is not to come.
-            return (moment.astimezone(UTC) - EPOCH) // MILLISECOND
+            return since_epoch(moment.astimezone(UTC))
         return after(moment // MILLISECOND)
     except (OverflowError, ValueError, OSError) as error:
         raise UsageError(f"{moment!r} is outside what clocks show") from error

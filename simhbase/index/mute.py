@@ -8,44 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import orjson
 
 from simhbase.errors import UsageError
 from simhbase.index import rows
+from simhbase.index.moment import at, since_epoch
+from simhbase.model import MOST_IN_NOTE, Fingerprint, Muted
 from simhbase.stores.base import Store
 
 READ_AGAIN = 5.0  # seconds after which a process looks whether others have changed the list
 MOST_BYTES = 1 << 20  # of the row: some ten thousand entries, which every process reads again and again
-MOST_IN_NOTE = 500  # characters
 _KEY = b"muted"  # in meta
 _NEVER = 1 << 63  # later than any moment
 
 Name = tuple[str | None, int | None]  # an id or a fingerprint
-
-
-@dataclass(frozen=True, slots=True)
-class Muted:
-    """An entry of the mute list: a document by its id, or all documents of a fingerprint.
-
-    since, until: when it was put there and when it ends, in milliseconds since 1970; until: None for ever.
-    """
-
-    since: int
-    until: int | None = None
-    note: str = ""
-    id: str | None = None
-    fingerprint: int | None = None
-
-    @property
-    def name(self) -> Name:
-        """The id or the fingerprint."""
-        return self.id, self.fingerprint
-
-    def holds(self, now: int) -> bool:
-        """Whether it has not ended."""
-        return now < (_NEVER if self.until is None else self.until)
 
 
 Entries = Mapping[Name, Muted]
@@ -105,12 +83,12 @@ class MuteList:
         """The entries that have not ended, the oldest first."""
         now = self._clock()
         known = self._note(_decoded(self._value()))
-        return [entry for entry in known.entries if entry.holds(now)]
+        return [entry for entry in known.entries if _holds(entry, now)]
 
     def mute(self, wanted: Sequence[Muted]) -> int:
         """Puts entries into the list, or in the place of those that have the same id or fingerprint; returns
         how many of these were not there. Raises UsageError where the list would be too long."""
-        added = {entry.name: entry for entry in wanted}
+        added = {_name(entry): entry for entry in wanted}
 
         def change(found: Entries) -> Iterable[Muted]:
             return (*(entry for name, entry in found.items() if name not in added), *added.values())
@@ -131,7 +109,7 @@ class MuteList:
         while True:
             value = self._value()
             now = self._clock()
-            before = {entry.name: entry for entry in _decoded(value) if entry.holds(now)}
+            before = {_name(entry): entry for entry in _decoded(value) if _holds(entry, now)}
             entries = tuple(change(before))
             if self._meta.compare_and_set(_KEY, value, _encoded(entries)):
                 self._note(entries)
@@ -144,12 +122,12 @@ class MuteList:
     def _note(self, entries: tuple[Muted, ...], read: float | None = None) -> _Known:
         """Remembers the list."""
         now = self._clock()
-        holding = [entry for entry in entries if entry.holds(now)]
+        holding = [entry for entry in entries if _holds(entry, now)]
         hidden = Hidden(
             frozenset(entry.id for entry in holding if entry.id is not None),
             frozenset(entry.fingerprint for entry in holding if entry.fingerprint is not None),
         )
-        ends = (entry.until for entry in holding if entry.until is not None)
+        ends = (since_epoch(entry.until) for entry in holding if entry.until is not None)
         self._known = known = _Known(
             self._timer() if read is None else read,
             entries,
@@ -172,14 +150,18 @@ def require_note(note: str) -> None:
         raise UsageError(f"a note is one line of at most {MOST_IN_NOTE} printable characters")
 
 
+def _name(entry: Muted) -> Name:
+    return entry.id, entry.fingerprint
+
+
+def _holds(entry: Muted, now: int) -> bool:
+    """True until an entry ends."""
+    return entry.until is None or now < since_epoch(entry.until)
+
+
 def _encoded(entries: Iterable[Muted]) -> bytes:
     """The row's value. Raises UsageError where it is too long."""
-    values = (
-        {name: value for name, value in asdict(entry).items() if value is not None}
-        | ({} if entry.fingerprint is None else {"fingerprint": f"{entry.fingerprint:016x}"})
-        for entry in entries
-    )
-    value = orjson.dumps(list(values), option=orjson.OPT_SORT_KEYS)
+    value = orjson.dumps(list(map(_values, entries)), option=orjson.OPT_SORT_KEYS)
     if len(value) > MOST_BYTES:
         raise UsageError(
             f"the mute list would have {len(value):,} bytes, and {MOST_BYTES:,} are allowed: every process "
@@ -188,9 +170,27 @@ def _encoded(entries: Iterable[Muted]) -> bytes:
     return value
 
 
+def _values(entry: Muted) -> dict[str, object]:
+    """An entry as the row has it: without what is None."""
+    values = {
+        "since": since_epoch(entry.since),
+        "until": None if entry.until is None else since_epoch(entry.until),
+        "note": entry.note,
+        "id": entry.id,
+        "fingerprint": None if entry.fingerprint is None else str(entry.fingerprint),
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def _decoded(value: bytes | None) -> tuple[Muted, ...]:
     """The entries of a row's value."""
     return tuple(
-        Muted(**found | ({"fingerprint": int(found["fingerprint"], 16)} if "fingerprint" in found else {}))
+        Muted(
+            found.get("id"),
+            Fingerprint(found["fingerprint"], 16) if "fingerprint" in found else None,
+            at(found["since"]),
+            at(found["until"]) if "until" in found else None,
+            found["note"],
+        )
         for found in ([] if value is None else orjson.loads(value))
     )

@@ -22,7 +22,7 @@ from simhbase.index.rows import Entry
 from simhbase.index.tags import Tags
 from simhbase.index.writer import Known, alive_since, batch_of, known, now
 from simhbase.metrics import Metrics
-from simhbase.model import Lookup, Match
+from simhbase.model import Fingerprint, Lookup, Match
 from simhbase.slices import bounded_slices, ranges
 from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints
 
@@ -104,7 +104,7 @@ class Reader:
         near = self.near(fingerprints, bounds, since, tags)
         self._look_behind(near, fingerprints, bounds, since, tags)
         lookups = [
-            Lookup(fingerprint, tuple(sorted(matches)), truncated or cut)
+            Lookup(Fingerprint(fingerprint), tuple(sorted(matches)), truncated or cut)
             for fingerprint, matches, truncated, cut in zip(
                 fingerprints.values.tolist(), near.matches, near.truncated, near.cut, strict=True
             )
@@ -345,10 +345,14 @@ class Reader:
         """Adds the matches where bits alone decide."""
         for query, document, hinted, bits, _ in _led_to(candidates, hints):
             current = hinted if now is None else _fingerprint(now, document)
-            if current is not None and current != hinted:
-                bits = self.scheme.bits_between(current, fingerprints.values[query].item())
-            if current is not None and bits <= bounds.bits:
-                matches[query].append(Match(bits, document, current))
+            if current is None:
+                continue
+            value = fingerprints.values[query].item()
+            if current != hinted:
+                bits = self.scheme.bits_between(current, value)
+            if bits <= bounds.bits:
+                shared = self.scheme.shared_drawers(value, current)
+                matches[query].append(Match(bits, document, Fingerprint(current), None, shared))
 
     def _match_by_sketches(
         self,
@@ -382,7 +386,9 @@ class Reader:
         for number in np.flatnonzero(chosen).tolist():
             asked, document, fingerprint, _ = pairs[number]
             similarity = None if lost[number] else similarities[number]
-            matches[asked].append(Match(distances[number], document, fingerprint, similarity))
+            shared = self.scheme.shared_drawers(fingerprints.values[asked].item(), fingerprint)
+            match = Match(distances[number], document, Fingerprint(fingerprint), similarity, shared)
+            matches[asked].append(match)
 
     def _pairs(self, candidates: Candidates, hints: Hints, now: Now | None) -> Iterator[_Pair]:
         """Each query with each document that hints lead it to, once."""

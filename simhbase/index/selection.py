@@ -18,7 +18,7 @@ from simhbase.drawers.scheme import Bounds, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.reader import DRAWER_LIMIT, Reader
-from simhbase.model import Match
+from simhbase.model import Fingerprint, Match
 from simhbase.stores.base import Store
 
 _FIRST_LISTING = 2  # documents read of a near fingerprint at first: the document's own, and another
@@ -180,7 +180,8 @@ class OthersOfBatch:
         self._similarity = None if similarities is None else np.tile(similarities, 2)[order]
         self._is_kept = np.zeros(len(values.values), dtype=np.bool_)
         self._keeper: dict[int, str] = {}
-        self._fingerprint: list[int] = firsts.values.tolist()
+        self._fingerprint = list(map(Fingerprint, firsts.values.tolist()))
+        self._shared_drawers = scheme.shared_drawers
         self._same = None if scheme.sketching is None else 1.0
 
     def value_of(self, number: int) -> int:
@@ -202,7 +203,8 @@ class OthersOfBatch:
         """The kept documents near a document."""
         value = self._value[number]
         if value in self._keeper:
-            yield Match(0, self._keeper[value], self._fingerprint[value], self._same)
+            same = self._fingerprint[value]
+            yield Match(0, self._keeper[value], same, self._same, self._shared_drawers(same, same))
         near = slice(self._bounds[value], self._bounds[value + 1])
         if near.start == near.stop:
             return
@@ -211,7 +213,9 @@ class OthersOfBatch:
             similarity = None if self._similarity is None else float(self._similarity[place])
             mate = int(self._mate[place])
             distance = int(self._distance[place])
-            yield Match(distance, self._keeper[mate], self._fingerprint[mate], similarity)
+            found = self._fingerprint[mate]
+            shared = self._shared_drawers(self._fingerprint[value], found)
+            yield Match(distance, self._keeper[mate], found, similarity, shared)
 
 
 def _similarities(fingerprints: FingerprintBatch, scheme: Scheme, pairs: Pairs) -> NDArray[np.float64] | None:

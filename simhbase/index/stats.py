@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,47 +12,11 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.index.reader import DRAWER_LIMIT, expired_before
 from simhbase.index.rows import parse_listing
 from simhbase.index.writer import batch_of, known_in
-from simhbase.stores.base import Row, Size, Store
+from simhbase.model import DrawerStats, Size, Stats
+from simhbase.stores.base import Row, Store
 
 _COUNTS = ("documents", "fingerprints", "index_rows")
 _SIZES = ("bytes", "bytes_per_document")
-
-
-@dataclass(frozen=True)
-class DrawerStats:
-    """Rows in the drawers of some stored fingerprints, spread evenly: what a lookup of a stored document
-    reads. Large drawers come up more often than among all.
-
-    sampled: how many drawers; mean_rows: None of none; over_limit: how many hold more rows than lookups read.
-    """
-
-    sampled: int
-    mean_rows: float | None
-    largest_rows: int
-    over_limit: int
-
-
-@dataclass(frozen=True)
-class Stats:
-    """How large an index is.
-
-    fingerprints: different ones; index_rows: rows of drawers. exact: whether every row was counted;
-    estimates: the names of those values that are the store's estimates, bytes always among them. Those of
-    embedded stores take a row that was put again for two until RocksDB compacts its files. table_estimates:
-    rows and bytes of each table. operations: what has happened since the index was opened, as
-    `Index.counters`.
-    """
-
-    documents: int
-    fingerprints: int
-    index_rows: int
-    exact: bool
-    estimates: tuple[str, ...]
-    bytes: int
-    bytes_per_document: float | None
-    table_estimates: Mapping[str, Size]
-    drawers: DrawerStats
-    operations: Mapping[str, int]
 
 
 def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:

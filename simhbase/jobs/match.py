@@ -26,7 +26,7 @@ from simhbase.index.reader import IDS_LIMIT
 from simhbase.jobs.comparison import ComparedTexts, Comparison
 from simhbase.jobs.lookups import Answer, answers_to
 from simhbase.jobs.pipeline import Batch, fingerprinting, without_repeats
-from simhbase.model import Lookup, Match
+from simhbase.model import Fingerprint, Lookup, Match
 from simhbase.profile import Profile
 
 # Drawers of so many are few: each takes 8 bytes a document, where dedup holds one table at a time, and to
@@ -132,7 +132,7 @@ class Corpus(AbstractContextManager["Corpus"]):
             for query, match in self._matches(hits, texts):
                 matches[query].append(match)
         return [
-            Lookup(value, tuple(sorted(near)), cut)
+            Lookup(Fingerprint(value), tuple(sorted(near)), cut)
             for value, near, cut in zip(
                 fingerprints.values.tolist(), matches, truncated.tolist(), strict=True
             )
@@ -146,7 +146,8 @@ class Corpus(AbstractContextManager["Corpus"]):
             similar = exact >= self._texts.least
             hits, similarity = hits.where(similar), exact[similar].tolist()
         ids = (each.decode() for each in self._ids.read(hits.document.tolist()))
-        matches = map(Match, hits.distance.tolist(), ids, hits.fingerprint.tolist(), similarity)
+        fingerprints = map(Fingerprint, hits.fingerprint.tolist())
+        matches = map(Match, hits.distance.tolist(), ids, fingerprints, similarity)
         return zip(hits.query.tolist(), matches, strict=True)
 
 

@@ -20,7 +20,7 @@ from uvicorn.supervisors import Multiprocess
 from simhbase.errors import PermanentError, UsageError
 from simhbase.index import open_index
 from simhbase.online.app import create_app
-from simhbase.online.limits import BoundedProtocol
+from simhbase.online.connection import BoundedProtocol
 from simhbase.online.metrics import FOLDER, ServiceMetrics
 from simhbase.online.settings import Settings
 from simhbase.stores.base import leaves_hints
@@ -29,6 +29,9 @@ BACKLOG = 2048
 # Between threads; Python's own 5 ms are what the event loop would wait after each call of the system while a
 # lookup computes.
 SWITCH_SECONDS = 0.0005
+# A worker answers its supervisor once it has imported everything, which takes long where many start at once
+# on few cores; one that ends is replaced at once.
+WORKER_SECONDS = 600
 SECONDS_MORE = 5  # than a request may take, until a stop cuts off what is still under way
 
 
@@ -88,6 +91,7 @@ def serve(
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        timeout_worker_healthcheck=WORKER_SECONDS,
         timeout_graceful_shutdown=int(settings.limits.seconds) + SECONDS_MORE,
     )
     if workers == 1:
@@ -127,7 +131,7 @@ def logging_config(level: str) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"lines": {"()": "simhbase.online.request_log.JsonLines"}},
+        "formatters": {"lines": {"()": "simhbase.online.around.JsonLines"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": level.upper()},
         "loggers": {"simhbase": {"handlers": []}},  # without that of the command line

@@ -1,43 +1,26 @@
-"""What the service answers: each route reads a request, asks the index in a thread, says what is found."""
+"""What the service does: a method a route, which takes a request and returns a value. It knows no HTTP."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
-from urllib.parse import unquote_to_bytes
-
-from fastapi import Query, Request, Security, params
-from fastapi.exceptions import RequestValidationError
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel, ValidationError
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 import simhbase
 from simhbase.index import Index
-from simhbase.model import Document
-from simhbase.online import answers
+from simhbase.model import AddReport, Comparison, Explanation, Stats, StoredDocument
+from simhbase.online import answers, asked
 from simhbase.online.calls import Calls
-from simhbase.online.direct import Handler
-from simhbase.online.failures import UNKNOWN_ID
-from simhbase.online.metrics import CONTENT_TYPE, ServiceMetrics
+from simhbase.online.failures import NotStored, TooLarge
+from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import Settings
 from simhbase.online.shared import SharedLookups
-from simhbase.online.tokens import Role, Tokens
 
-JSON, JSON_LINES = "application/json", "application/x-ndjson"
-COUNTS_KEPT = 10.0  # seconds
+STATS_KEPT = 10.0  # seconds
 READY_SECONDS, READY_WAITING = 5.0, 16
 SHARE_OF_CLAIM = 0.9  # of a request's seconds that a claim may wait for others
-
-Model = TypeVar("Model", bound=BaseModel)
-
-_bearer = HTTPBearer(auto_error=False, description="A token of the service's file of tokens.")
-_Given = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 
 
 @dataclass(frozen=True)
@@ -46,25 +29,24 @@ class _Counted:
 
     at: datetime
     monotonic: float
-    counts: answers.Counts
+    stats: Stats
 
 
 class Service:
-    """One index and its routes. metrics: those that the index tells, too. Raises UsageError for tokens that
-    cannot be read."""
+    """One index and its routes. metrics: those that the index tells, too."""
 
     def __init__(self, index: Index, settings: Settings, metrics: ServiceMetrics) -> None:
         limits = settings.limits
+        self.profile = index.profile.digest
         self._index = index
         self._metrics = metrics
         self._limits = limits
-        self._profile = index.profile.digest
-        self._tokens = None if settings.token_file is None else Tokens(settings.token_file)
         self._lookups = SharedLookups(index, queue=limits.waiting)
         self._calls = Calls(limits.threads, limits.waiting, limits.seconds)
-        # Of their own, as they wait for each other, and others need not.
+        # Threads of their own: claims wait for each other; comparing takes long, and is done for readers;
+        # readiness is asked for however many requests wait, and may hang.
         self._claims = Calls(limits.threads, limits.waiting, limits.seconds)
-        # So, too, that the store is asked however many requests wait; few, as they may hang.
+        self._comparing = Calls(limits.comparing_threads, limits.comparing_waiting, limits.seconds)
         self._checks = Calls(1, READY_WAITING, READY_SECONDS)
         self._counted: _Counted | None = None
         self._claims_since: dict[object, float] = {}
@@ -74,152 +56,105 @@ class Service:
         """From the first request to the last; then closes the index."""
         yield
         self._lookups.close()
-        self._claims.close()
-        self._calls.close()
-        self._checks.close()
+        for calls in (self._claims, self._calls, self._comparing, self._checks):
+            calls.close()
         self._index.close()
 
-    def requirements(self, role: Role) -> list[params.Depends]:
-        """What a route depends on that asks for so much: a token that allows it, where there are tokens."""
-        return [] if self._tokens is None else [Security(_requirement(self._tokens, role))]
-
-    def guarded(self, role: Role, handler: Handler) -> Handler:
-        """A handler that first asks for a token that allows so much, where there are tokens."""
-        if self._tokens is None:
-            return handler
-        check = _requirement(self._tokens, role)
-
-        async def checked(request: Request) -> Response:
-            await check(await _bearer(request))
-            return await handler(request)
-
-        return checked
-
-    async def find(self, request: Request) -> Response:
+    async def find(self, given: asked.FindRequest) -> answers.Lookups:
         """Finds the stored near-duplicates of texts."""
-        given = await _body(request, answers.FindRequest)
         texts = given.all()
         self._require_batch(texts)
-        lookups = await self._lookups.afind_many(
-            texts, *given.arguments(), given.tags, timeout=self._limits.seconds
-        )
-        found = answers.found_lookups(self._index, lookups)
-        return _answer(answers.FindAnswer.model_construct(profile=self._profile, lookups=found))
+        bounds = given.k, given.min_similarity, given.since, given.tags
+        return answers.Lookups(await self._lookups.afind_many(texts, *bounds, timeout=self._limits.seconds))
 
-    async def claim(self, request: Request) -> Response:
+    async def claim(self, given: asked.ClaimRequest) -> answers.Claims:
         """Stores texts unless one near them is stored: of all who claim near texts at once, at most one is
         accepted."""
-        given = await _body(request, answers.ClaimRequest)
         documents = given.all()
         self._require_batch(documents)
         timeout = min(given.timeout, SHARE_OF_CLAIM * self._limits.seconds)
         with self._claiming():
-            claims = await self._claims.run(self._index.claim_many, documents, timeout)
-        return _answer(answers.claimed(self._index, self._profile, claims))
+            return answers.Claims(await self._claims.run(self._index.claim_many, documents, timeout))
 
-    async def add(self, request: Request) -> Response:
+    async def add(self, given: asked.DocumentsRequest) -> AddReport:
         """Stores documents, replacing those with the same id; durable when it answers. JSON, or a document a
         line (application/x-ndjson)."""
-        documents = await _documents(request)
+        documents = given.all()
         self._require_batch(documents)
-        report = await self._calls.run(self._index.add, documents)
-        return _answer(answers.added(self._profile, report))
+        return await self._calls.run(self._index.add, documents)
 
-    async def get(self, id: str) -> Response:  # noqa: A002  # the word that everything else here has for it
+    async def get(self, given: asked.DocumentRequest) -> StoredDocument:
         """What is stored under an id."""
-        document = _decoded(id)
-        (found,) = await self._calls.run(self._index.documents, [document])
+        (found,) = await self._calls.run(self._index.documents, [given.id])
         if found is None:
-            raise HTTPException(404, UNKNOWN_ID)
-        digits = f"{found.fingerprint:016x}"
-        return _answer(
-            answers.DocumentAnswer(
-                profile=self._profile, id=document, fingerprint=digits, tags=dict(found.tags)
-            )
-        )
+            raise NotStored
+        return found
 
-    async def delete(self, id: str) -> Response:  # noqa: A002  # as above
+    async def delete(self, given: asked.DocumentRequest) -> answers.Deleted:
         """Removes a document."""
-        document = _decoded(id)
-        if not await self._calls.run(self._index.delete, [document]):
-            raise HTTPException(404, UNKNOWN_ID)
-        return _answer(answers.DeleteAnswer(profile=self._profile, id=document))
+        if not await self._calls.run(self._index.delete, [given.id]):
+            raise NotStored
+        return answers.Deleted(given.id)
 
-    async def neighbours(self, id: str, bounds: Annotated[answers.NeighboursBounds, Query()]) -> Response:  # noqa: A002  # as above
+    async def neighbours(self, given: asked.NeighboursRequest) -> answers.Neighbours:
         """Finds the documents near a stored one. A slash in its id is sent as %2F."""
-        document = _decoded(id)
-        (found,) = await self._lookups.afind_ids(
-            [document], *bounds.arguments(), bounds.tags, timeout=self._limits.seconds
-        )
+        bounds = given.k, given.min_similarity, given.since, given.tags
+        (found,) = await self._lookups.afind_ids([given.id], *bounds, timeout=self._limits.seconds)
         if found.fingerprint is None:
-            raise HTTPException(404, UNKNOWN_ID)
-        return _answer(answers.neighbours(self._index, self._profile, document, found))
+            raise NotStored
+        others = tuple(match for match in found.matches if match.id != given.id)
+        return answers.Neighbours(given.id, found.fingerprint, others, found.truncated, found.reason)
 
-    async def muted(self) -> Response:
+    async def muted(self) -> answers.MuteList:
         """The mute list: documents and fingerprints that are no matches for a time."""
-        return _answer(answers.muted(self._profile, await self._calls.run(self._index.muted)))
+        return answers.MuteList(await self._calls.run(self._index.muted))
 
-    async def mute(self, request: Request) -> Response:
+    async def mute(self, given: asked.MuteRequest) -> answers.Added:
         """Puts documents and fingerprints on the mute list, or replaces their entries there."""
-        given = await _body(request, answers.MuteRequest)
         self._require_batch([*given.ids, *given.fingerprints])
-        values = [int(digits, 16) for digits in given.fingerprints]
-        added = await self._calls.run(self._index.mute, given.ids, values, given.until, given.note)
-        return _answer(answers.MuteAnswer(profile=self._profile, added=added))
+        entries = given.ids, given.fingerprints, given.until, given.note
+        return answers.Added(await self._calls.run(self._index.mute, *entries))
 
-    async def unmute(self, named: Annotated[answers.UnmuteRequest, Query()]) -> Response:
+    async def unmute(self, given: asked.UnmuteRequest) -> answers.Removed:
         """Takes ids and fingerprints off the mute list; what is not on it does no harm."""
-        values = [int(digits, 16) for digits in named.fingerprint]
-        removed = await self._calls.run(self._index.unmute, named.id, values)
-        return _answer(answers.UnmuteAnswer(profile=self._profile, removed=removed))
+        return answers.Removed(await self._calls.run(self._index.unmute, given.id, given.fingerprint))
 
-    async def compare(self, request: Request) -> Response:
+    async def compare(self, given: asked.CompareRequest) -> Comparison:
         """Compares two texts as the store would, and says where they differ. Reads nothing of it."""
-        given = await _body(request, answers.CompareRequest)
-        found = await self._calls.run(self._index.compare, given.left, given.right)
-        return _answer(answers.compared(self._profile, given, found))
+        return await self._comparing.run(self._index.compare, given.left, given.right)
 
-    async def explain(self, request: Request) -> Response:
+    async def explain(self, given: asked.ExplainRequest) -> Explanation:
         """Says what a lookup of a text reads, what it finds there, and why that matches or does not."""
-        given = await _body(request, answers.ExplainRequest)
-        asked = given.text, given.id, given.k, given.min_similarity
-        return _answer(answers.explained(self._profile, await self._calls.run(self._index.explain, *asked)))
+        query = given.text, given.id, given.k, given.min_similarity
+        return await self._comparing.run(self._index.explain, *query)
 
-    async def status(self) -> Response:
+    async def status(self) -> answers.Status:
         """What the store is, and how large."""
-        counted = await self._counts()
-        return _answer(
-            answers.StatusAnswer(
-                profile=self._profile,
-                version=simhbase.__version__,
-                parameters=self._index.profile.describe(),
-                access=self._index.access,
-                counts=counted.counts,
-                counted_at=counted.at,
-                operations=dict(self._index.counters()),
-            )
-        )
+        counted = self._counted
+        if counted is None or time.monotonic() - counted.monotonic > STATS_KEPT:
+            stats = await self._calls.run(self._index.stats)
+            self._counted = counted = _Counted(datetime.now(UTC), time.monotonic(), stats)
+        parameters = self._index.profile.describe()
+        return answers.Status(simhbase.__version__, parameters, self._index.access, counted.stats, counted.at)
 
-    async def healthz(self) -> Response:
+    async def healthz(self) -> answers.Alive:
         """Whether the process answers."""
-        return _answer(answers.Alive())
+        return answers.Alive()
 
-    async def readyz(self) -> Response:
+    async def readyz(self) -> answers.Alive:
         """Whether the store answers, is the one that was opened, and can be written to."""
         await self._checks.run(self._index.require_ready)
-        return _answer(answers.Alive())
+        return answers.Alive()
 
-    async def numbers(self) -> Response:
+    async def numbers(self) -> bytes:
         """Numbers for Prometheus."""
-        counters = self._index.counters()
         gauges = {
             **self._index.gauges(),
-            "calls_pending": self._calls.pending + self._claims.pending,
+            "calls_pending": self._calls.pending + self._claims.pending + self._comparing.pending,
             "lookups_waiting": self._lookups.waiting,
             "oldest_claim_seconds": self._oldest_claim(),
         }
-        page = self._metrics.page(counters, gauges)
-        return Response(page, headers={"Content-Type": CONTENT_TYPE})
+        return self._metrics.page(self._index.counters(), gauges)
 
     @contextmanager
     def _claiming(self) -> Iterator[None]:
@@ -235,79 +170,6 @@ class Service:
         return time.monotonic() - min(self._claims_since.values()) if self._claims_since else 0.0
 
     def _require_batch(self, batch: Sequence[object]) -> None:
-        """Raises HTTPException for more than a request may hold."""
         most = self._limits.documents
         if len(batch) > most:
-            raise HTTPException(413, f"{len(batch):,} at once are too many: at most {most:,} are allowed")
-
-    async def _counts(self) -> _Counted:
-        """How large the store is, or was a moment ago."""
-        counted = self._counted
-        if counted is None or time.monotonic() - counted.monotonic > COUNTS_KEPT:
-            stats = await self._calls.run(self._index.stats)
-            counted = _Counted(datetime.now(UTC), time.monotonic(), answers.counts(stats))
-            self._counted = counted
-        return counted
-
-
-def _requirement(tokens: Tokens, role: Role) -> Callable[[_Given], Awaitable[None]]:
-    """Lets in whom a token allows so much. Raises HTTPException."""
-
-    async def check(given: _Given) -> None:
-        if given is None:
-            raise HTTPException(
-                401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
-            )
-        found = tokens.role(given.credentials.encode("latin-1"))  # as it was decoded
-        if found is None:
-            raise HTTPException(
-                401, "this token is unknown here", {"WWW-Authenticate": 'Bearer error="invalid_token"'}
-            )
-        if role == "write" and found != "write":
-            raise HTTPException(403, "this token allows reading alone: writing needs another")
-
-    return check
-
-
-def _answer(values: BaseModel) -> Response:
-    return Response(values.model_dump_json(), media_type=JSON)
-
-
-async def _body(request: Request, model: type[Model]) -> Model:
-    """The body of a request, which is JSON. Raises HTTPException for another type, and
-    RequestValidationError."""
-    if _media_type(request) != JSON:
-        raise HTTPException(415, f"the body of this request is {JSON}")
-    return _parsed(model, await request.body(), "body")
-
-
-async def _documents(request: Request) -> list[Document]:
-    """The documents of a body; raises as `_body`."""
-    kind, body = _media_type(request), await request.body()
-    if kind == JSON:
-        return _parsed(answers.DocumentsRequest, body, "body").all()
-    if kind != JSON_LINES:
-        raise HTTPException(415, f"documents come as {JSON}, or one a line as {JSON_LINES}")
-    lines = enumerate(body.split(b"\n"), 1)
-    given = [_parsed(answers.GivenDocument, line, f"line {number}") for number, line in lines if line.strip()]
-    return [each.document() for each in given]
-
-
-def _media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def _parsed(model: type[Model], content: bytes, place: str) -> Model:
-    try:
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        problems: list[Any] = error.errors(include_url=False, include_context=False, include_input=False)
-        raise RequestValidationError([{**each, "loc": (place, *each["loc"])} for each in problems]) from error
-
-
-def _decoded(encoded: str) -> str:
-    """The id in a path. Raises HTTPException where it is no UTF-8."""
-    try:
-        return unquote_to_bytes(encoded).decode()
-    except UnicodeDecodeError as error:
-        raise HTTPException(400, "the id in the path is no percent-encoded UTF-8") from error
+            raise TooLarge(f"{len(batch):,} at once are too many: at most {most:,} are allowed")

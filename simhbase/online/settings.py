@@ -15,9 +15,12 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class Limits:
     """What one request may cost, and how many may wait.
 
-    body_bytes: of a request; documents: texts, claims or documents of a request; seconds: for an answer;
-    receive_seconds: for a request to come in; header_bytes: of its first line and headers; threads: calls of
-    the store at once; waiting: calls that wait for a thread, beyond which requests are refused.
+    body_bytes: of a request; comparing_bytes: of one that compares or explains, which takes long; documents:
+    texts, claims or documents of a request; seconds: for an answer; receive_seconds: for a request to come
+    in, and for a client to read some of an answer; header_bytes: of its first line and headers; threads:
+    calls of the store at once; waiting: calls that wait for a thread, beyond which requests are refused;
+    comparing_threads, comparing_waiting: the same of those that compare or explain; connections: open at
+    once, beyond which new ones are closed.
     """
 
     body_bytes: int = 16 * MIB
@@ -27,6 +30,10 @@ class Limits:
     header_bytes: int = 1 << 16
     threads: int = 16
     waiting: int = 1024
+    comparing_bytes: int = MIB
+    comparing_threads: int = 2
+    comparing_waiting: int = 32
+    connections: int = 4096
 
 
 @dataclass(frozen=True)

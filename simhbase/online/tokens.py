@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from starlette.exceptions import HTTPException
+
 from simhbase.errors import UsageError
 from simhbase.logs import logger
 
@@ -74,8 +76,22 @@ class Tokens:
         self._seen = self._state()
         self._looked = time.monotonic()
         self._tokens = read_tokens(path)
-        if self._seen and stat.S_IMODE(self._seen[0]) & 0o077:
-            log.warning("others than its owner may read %s: chmod 600 keeps its tokens secret", path)
+        self._warn()
+
+    def require(self, authorization: str, role: Role) -> None:
+        """Lets in a request with a header whose token allows so much. Raises HTTPException."""
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise HTTPException(
+                401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+            )
+        found = self.role(token.encode("latin-1"))  # as it was decoded
+        if found is None:
+            raise HTTPException(
+                401, "this token is unknown here", {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            )
+        if role == "write" and found != "write":
+            raise HTTPException(403, "this token only allows reading: writing needs another")
 
     def role(self, token: bytes) -> Role | None:
         """What a token allows, None where it is unknown."""
@@ -103,6 +119,12 @@ class Tokens:
                 log.error("the tokens stay as they were: %s", error)
             else:
                 log.info("%s has changed: %d tokens", self._path, len(self._tokens))
+                self._warn()
+
+    def _warn(self) -> None:
+        """Says where others may read the file."""
+        if self._seen and stat.S_IMODE(self._seen[0]) & 0o077:
+            log.warning("others than its owner may read %s: chmod 600 keeps its tokens secret", self._path)
 
     def _state(self) -> tuple[int, ...] | None:
         """What changes when the file does."""

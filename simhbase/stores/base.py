@@ -23,6 +23,8 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.model import Size
+
 T = TypeVar("T")
 Access = Literal["write", "read"]
 RecordTable = Literal["fingerprints", "documents", "obsolete", "meta"]
@@ -81,14 +83,6 @@ class CompareAndSet(NamedTuple):
 
 Row = tuple[bytes, Cell]
 Version = int | Sequence[int]  # of all rows, or of each
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """Roughly how large a table is: rows, and bytes as stored. Estimates, cheap to get."""
-
-    rows: int
-    bytes: int
 
 
 class Drawers(Protocol):

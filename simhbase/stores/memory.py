@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
+from simhbase.model import Size
 from simhbase.stores.arrays import counted_up, parts_of, to_bytes, to_index_rows, ttl_in, versions_of
 from simhbase.stores.base import (
     ATOMIC_TABLES,
@@ -25,7 +26,6 @@ from simhbase.stores.base import (
     IndexRows,
     RecordTable,
     Row,
-    Size,
     Version,
     now,
 )

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from simhbase.model import WordCount
 from simhbase.text.features import token_spans
 from simhbase.text.normalise import CLUSTER, CURRENT, NormalForm, fold, normalise
 
@@ -36,15 +37,6 @@ class Segment:
     left: tuple[int, int]
     right: tuple[int, int]
     same: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WordCount:
-    """How often a word is in each of two texts, in its normal form."""
-
-    word: str
-    left: int
-    right: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
-from simhbase.stores.base import CompareAndSet, Records, Size, Store
+from simhbase.model import Size
+from simhbase.stores.base import CompareAndSet, Records, Store
 
 
 @dataclass(frozen=True)

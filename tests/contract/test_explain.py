@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from simhbase.index import Index
-from simhbase.index.explain import Candidate, Explanation
 from simhbase.index.rows import Entry, PendingClaim, State, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.model import Document
+from simhbase.model import Candidate, Document, Explanation
 from simhbase.profile import Profile
 from simhbase.stores.base import leaves_hints
 from tests.command_line import texts
@@ -49,7 +48,7 @@ def test_each_drawer_says_what_it_holds(index):
     scheme = index.profile.index_scheme
     assert [drawer.flag for drawer in explanation.drawers] == list(range(1, scheme.tables + 1))
     (prefixes,) = scheme.prefixes(index.fingerprinter.fingerprint_many([TEXT]).fingerprints)
-    assert [drawer.prefix for drawer in explanation.drawers] == [each.tobytes() for each in prefixes]
+    assert [drawer.prefix for drawer in explanation.drawers] == [each.tobytes().hex() for each in prefixes]
     assert all(drawer.rows >= drawer.candidates >= 1 for drawer in explanation.drawers)
     assert candidate(explanation, "a").drawers == tuple(range(1, scheme.tables + 1))
 
@@ -100,14 +99,7 @@ def test_what_fingerprints_share_is_what_both_are_filed_in(index):
     (shared,) = scheme.meetings(batch[:1], batch[1:])
     assert list(shared) == (np.flatnonzero(same) + 1).tolist()
     assert candidate(index.explain(TEXT), "near").drawers == shared
-    lookup = index.find(TEXT)
-    told = dict(
-        zip(
-            [match.id for match in lookup.matches],
-            index.shared_drawers(lookup.fingerprint, lookup.matches),
-            strict=True,
-        )
-    )
+    told = {match.id: match.drawers for match in index.find(TEXT).matches}
     assert told["near"] == (None if index.profile.scheme == "minhash" else shared)
 
 

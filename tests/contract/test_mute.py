@@ -11,9 +11,11 @@ import simhbase
 from simhbase import Document, Index, Profile, SharedLookups
 from simhbase.errors import ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.mute import READ_AGAIN, Muted, MuteList
+from simhbase.index.moment import at
+from simhbase.index.mute import READ_AGAIN, MuteList
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import now
+from simhbase.model import Muted
 from tests.command_line import texts
 from tests.contract.conftest import Backend
 from tests.selection import load_unique
@@ -98,7 +100,7 @@ def test_an_entry_ends_at_its_time(index, clock):
     index.mute(["b"], until=end)
     assert found(index) == []
     assert [(entry.id, entry.note) for entry in index.muted()] == [("a", "for an hour"), ("b", "")]
-    assert index.muted()[1].until == int(end.timestamp() * 1000)
+    assert timedelta() <= end - index.muted()[1].until < timedelta(milliseconds=1)
     clock.ahead = HOUR.total_seconds() + 5
     assert found(index) == ["a"]
     assert [entry.id for entry in index.muted()] == ["b"]
@@ -179,7 +181,7 @@ def test_changes_at_once_are_all_made(index):
     ids = [f"m{number}" for number in range(40)]
 
     def change(number: int) -> int:
-        return lists[number].mute([Muted(index.clock(), id=document) for document in ids[number::4]])
+        return lists[number].mute([Muted(document, None, at(index.clock())) for document in ids[number::4]])
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(change, range(4))) == [10] * 4

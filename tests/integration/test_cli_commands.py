@@ -184,7 +184,7 @@ def test_find_explains_which_drawers_were_read_and_what_became_of_candidates(tmp
     assert [drawer["flag"] for drawer in by_id["drawers"]] == list(range(1, 11))
     assert by_id["drawers"][0] == {
         "flag": 1,
-        "runs": [[0, 25]],
+        "bits": [[0, 26]],
         "prefix": "0000000001",
         "rows": 3,
         "candidates": 2,

@@ -44,7 +44,7 @@ def test_ids_and_fingerprints_are_muted_listed_and_unmuted(tmp_path, url):
         ("x", None),
         (None, digits),
     ]
-    assert {(entry["until"], entry["note"]) for entry in entries} == {(None, None)}, "replaced"
+    assert {(entry["until"], entry["note"]) for entry in entries} == {(None, "")}, "replaced"
     assert answer("mute", "remove", "a", "nobody", "--fingerprint", digits) == {"removed": 2, "muted": 1}
     assert (found(TEXT), found(OTHER)) == (["a", "b"], ["c"])
 

@@ -247,7 +247,7 @@ def test_neighbours_are_the_others_near_a_document(service: Service) -> None:
     answer = service.get("/v1/documents/first/neighbours?k=0").json
     assert [match["id"] for match in answer["matches"]] == ["second"]
     assert (answer["id"], answer["truncated"]) == ("first", False)
-    for query in ("k=x", "k=-1", "min_similarity=nan", "since=yesterday", "depth=2"):
+    for query in ("k=x", "k=-1", "min_similarity=nan", "since=yesterday", "since=5", "depth=2"):
         assert service.get(f"/v1/documents/first/neighbours?{query}").status == 422
 
 
@@ -335,7 +335,8 @@ def test_the_status_says_what_the_store_is(service: Service) -> None:
     assert answer["version"] == simhbase.__version__
     assert answer["parameters"]["layout"] == "5x2"
     assert answer["access"] == "write"
-    assert answer["counts"]["documents"] >= 0
+    assert answer["stats"]["documents"] >= 0
+    assert answer["stats"]["table_estimates"]["documents"].keys() == {"rows", "bytes"}
     assert answer["counted_at"].endswith("Z")
 
 
@@ -350,7 +351,7 @@ def test_metrics_count_answers_by_route_not_by_path(service: Service) -> None:
     page = service.get("/metrics")
     assert page.headers["content-type"].startswith("text/plain")
     numbers = page.body.decode()
-    assert 'simhbase_requests_total{method="GET",route="/v1/documents/{id:path}",status="404"}' in numbers
+    assert 'simhbase_requests_total{method="GET",route="/v1/documents/{id}",status="404"}' in numbers
     assert "some-id" not in numbers
     histograms = ("candidates_bucket", "largest_drawer_bucket", "request_seconds_bucket")
     for name in ("lookups_total", "drawer_rows_total", "connections_in_use", *histograms):
@@ -405,6 +406,7 @@ def test_a_request_id_that_would_harm_a_log_is_replaced(service: Service, given:
         b'{"text": "a b c d", "min_similarity": Infinity}',
         b'{"text": "a b c d", "min_similarity": 2}',
         b'{"text": "a b c d", "since": 5}',
+        b'{"text": "a b c d", "since": "5"}',
         b'{"text": "a b c d", "since": 1e300}',
         b'{"text": "a b c d", "since": "9999-12-31T23:59:59-23:59"}',
         b'{"text": "a b c d", "since": "0001-01-01T00:00:00+23:59"}',
@@ -456,7 +458,14 @@ def test_paths_lead_nowhere_else(service: Service, path: str) -> None:
 def test_another_method_is_refused_and_says_which_there_are(service: Service) -> None:
     answer = service.get("/v1/find")
     assert (answer.status, answer.code, answer.headers["allow"]) == (405, "method_not_allowed", "POST")
-    assert service.post("/v1/documents/one", {}).headers["allow"] == "DELETE, GET"
+    assert service.post("/v1/documents/one", {}).headers["allow"] == "DELETE, GET, HEAD"
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/v1/status", "/openapi.json", "/metrics"])
+def test_head_is_answered_as_get_without_a_body(service: Service, path: str) -> None:
+    got, head = service.get(path), service.send("HEAD", path)
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["content-type"] == got.headers["content-type"]
 
 
 def test_answers_keep_browsers_in_bounds(service: Service) -> None:

@@ -116,6 +116,20 @@ def test_a_token_file_that_changes_is_read_again_and_a_wrong_one_changes_nothing
         assert asked(service, f"Bearer {other}").status == 401
 
 
+def test_a_token_file_that_others_may_read_is_warned_of_after_each_change(tmp_path: Path) -> None:
+    with with_tokens(tmp_path) as service:
+        assert not any("others than its owner" in line["message"] for line in service.logged())
+        (tmp_path / "tokens").chmod(0o644)
+        await_logged(service, "others than its owner")
+
+
+def test_a_token_is_looked_at_before_the_body_comes(tmp_path: Path) -> None:
+    with with_tokens(tmp_path) as service, closing(opened(service)) as stranger:
+        head = b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\n"
+        stranger.sendall(head)
+        assert stranger.recv(1000).startswith(b"HTTP/1.1 401")
+
+
 def await_status(service: Service, token: str, status: int) -> None:
     deadline = time.monotonic() + 30
     while asked(service, f"Bearer {token}").status != status:
@@ -203,6 +217,16 @@ def test_an_embedded_store_has_one_process_unless_they_only_read(tmp_path: Path)
         assert float(line.split()[1]) == 20  # of both processes
 
 
+@pytest.mark.full
+def test_workers_that_take_long_to_start_are_waited_for(tmp_path: Path) -> None:
+    slow = "import sys, time\nif any('multiprocessing' in each for each in sys.orig_argv): time.sleep(8)\n"
+    (tmp_path / "sitecustomize.py").write_text(slow)
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    with serving(store_in(tmp_path), tmp_path, "--workers", 2, "--read-only", PYTHONPATH=path) as service:
+        assert service.get("/readyz").status == 200
+        assert "died" not in json.dumps(service.logged())
+
+
 # --- limits ---
 
 
@@ -258,12 +282,48 @@ def test_headers_that_come_slowly_end_the_connection(limited: Service) -> None:
         assert silent.recv(1000) == b""
 
 
+def test_a_client_that_reads_nothing_is_disconnected(limited: Service) -> None:
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    whole = len(limited.get("/openapi.json").body)
+    number = (32 << 20) // whole  # more than the buffers of a connection hold
+    with closing(socket.socket()) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        deaf.settimeout(60)
+        deaf.connect((limited.address.hostname, limited.address.port))
+        deaf.sendall(request * number)
+        time.sleep(6)  # three times as long as it may take
+        read = 0
+        with suppress(ConnectionError):
+            while got := deaf.recv(1 << 20):
+                read += len(got)
+                assert read < number * whole
+    assert limited.get("/healthz").status == 200
+
+
+def test_texts_to_compare_are_limited_in_length(tmp_path: Path) -> None:
+    with serving(store_in(tmp_path), tmp_path) as service:
+        for path, body in (
+            ("compare", {"left": "x" * (1 << 20), "right": ""}),
+            ("explain", {"text": "x" * (1 << 20)}),
+        ):
+            refused = service.post(f"/v1/{path}", body)
+            assert (refused.status, refused.code) == (413, "too_large")
+
+
 def test_many_slow_connections_keep_nobody_else_out(limited: Service) -> None:
     with ExitStack() as slow:
         for _ in range(200):
             each = slow.enter_context(closing(opened(limited)))
             each.sendall(b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
         assert limited.post("/v1/find", {"text": ONE}).status == 200
+
+
+@pytest.mark.parametrize(("size", "status"), [(60_000, b"200"), (70_000, b"400")])
+def test_headers_of_one_packet_are_counted_too(limited: Service, size: int, status: bytes) -> None:
+    with closing(opened(limited)) as large:
+        head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: " + b"x" * size + b"\r\n\r\n"
+        large.sendall(head)
+        assert large.recv(1000).startswith(b"HTTP/1.1 " + status)
 
 
 def test_headers_that_are_too_large_are_refused(limited: Service) -> None:
@@ -285,6 +345,8 @@ def test_headers_that_are_too_large_are_refused(limited: Service) -> None:
         b"GET \xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
         b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %s2\r\n\r\n{}" % (b"0" * 5000),
         b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"POST /v1/find HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"GET http://[::1/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -313,7 +375,7 @@ def test_examples_of_the_api_document_are_answered(tmp_path: Path) -> None:
         tried = 0
         for path, methods in paths.items():
             for media, content in methods.get("post", {}).get("requestBody", {}).get("content", {}).items():
-                examples = [content["example"]] if "example" in content else content["schema"]["examples"]
+                examples = [each["value"] for each in content["examples"].values()]
                 assert examples
                 for example in examples:
                     body = example.encode() if isinstance(example, str) else as_json(example)

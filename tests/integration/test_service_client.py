@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import multiprocessing
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,8 +19,8 @@ from pathlib import Path
 import pytest
 
 import simhbase
-from simhbase.errors import AccessDenied, BadInput, Conflict, StoreUnreachable, UsageError
-from simhbase.online import Client
+from simhbase.errors import AccessDenied, BadInput, Conflict, PermanentError, StoreUnreachable, UsageError
+from simhbase.online.client import Client
 from tests.command_line import texts
 from tests.service import Service, serving
 
@@ -40,9 +42,11 @@ def client(service: Service) -> Iterator[Client]:
 
 
 @contextmanager
-def answering(*statuses: int, retry_after: str = "0") -> Iterator[tuple[str, list[float]]]:
+def answering(
+    *statuses: int, retry_after: str = "0", closing: bool = False, tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[str, list[float]]]:
     """A server of another kind that answers with these statuses, then as if nothing were found; and when it
-    was asked."""
+    was asked. closing: it closes each connection after an answer without having said so."""
     asked: list[float] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -63,12 +67,16 @@ def answering(*statuses: int, retry_after: str = "0") -> Iterator[tuple[str, lis
                 self.send_header("Retry-After", retry_after)
             self.end_headers()
             self.wfile.write(body)
+            self.close_connection = closing
 
         def log_message(self, *said: object) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    server.handle_error = lambda request, address: None  # what a client does not like of it
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
@@ -136,7 +144,7 @@ def test_documents_are_muted_and_unmuted(client: Client) -> None:
     assert [match.id for match in client.find(text).matches] == ["muted 2"]
     assert client.mute(["muted/1?&"], [fingerprint]) == 1
     assert client.find(text).matches == ()
-    assert [(entry["id"], entry["until"]) for entry in client.muted()] == [("muted/1?&", None), (None, None)]
+    assert [(entry.id, entry.until) for entry in client.muted()] == [("muted/1?&", None), (None, None)]
     assert client.unmute(["muted/1?&", "nobody"], [fingerprint]) == 2
     assert client.muted() == []
     with pytest.raises(BadInput, match="the id is empty"):
@@ -144,9 +152,9 @@ def test_documents_are_muted_and_unmuted(client: Client) -> None:
 
 
 def test_texts_are_compared_and_explained(client: Client) -> None:
-    assert client.compare(ONE, ONE)["match"] is True
-    assert len(client.explain(ONE, k=2)["drawers"]) == 10
-    assert client.status()["access"] == "write"
+    assert client.compare(ONE, ONE).match is True
+    assert len(client.explain(ONE, k=2).drawers) == 10
+    assert client.status().access == "write"
 
 
 def test_what_the_service_refuses_is_said_at_once(client: Client) -> None:
@@ -175,20 +183,17 @@ def test_a_child_of_a_fork_opens_connections_of_its_own(client: Client) -> None:
     client.status()
     context = multiprocessing.get_context("fork")
     ended = context.Queue()
-    child = context.Process(target=lambda: ended.put(client.status()["access"]))
+    child = context.Process(target=lambda: ended.put(client.status().access))
     child.start()
     assert ended.get(timeout=30) == "write"
     child.join()
-    assert client.status()["access"] == "write"
+    assert client.status().access == "write"
 
 
-def test_a_connection_that_was_closed_meanwhile_is_replaced(service: Service) -> None:
-    with Client(service.url) as client:
-        client.status()
-        for _, connection in client._idle._connections:
-            assert connection.sock is not None
-            connection.sock.shutdown(socket.SHUT_RDWR)
-        assert client.status()["access"] == "write"
+def test_a_connection_that_was_closed_meanwhile_is_replaced() -> None:
+    with answering(closing=True) as (url, asked), Client(url) as client:
+        assert [client.find(ONE).reason for _ in range(3)] == ["x"] * 3
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("statuses", [(503,), (503, 503, 503), (0,), (0, 503, 502, 0), (429, 504)])
@@ -230,6 +235,19 @@ def test_no_service_at_all_is_said_with_its_address() -> None:
         client.find(ONE)
 
 
+def test_a_certificate_that_is_not_to_be_trusted_is_said_at_once(tmp_path: Path) -> None:
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key", "-out", "cert"]
+    subprocess.run(
+        [*made, "-days", "1", "-subj", "/CN=localhost"], cwd=tmp_path, check=True, capture_output=True
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+    refused = pytest.raises(PermanentError, match="certificate that is not to be trusted")
+    with answering(tls=context) as (url, asked), refused:
+        Client(url.replace("http", "https"), timeout=3600).find(ONE)
+    assert asked == []
+
+
 @pytest.mark.parametrize("url", ["", "localhost:80", "ftp://host", "http://"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="no address"):
@@ -244,7 +262,7 @@ def test_tokens_are_sent_and_missing_ones_are_said(tmp_path: Path) -> None:
             client.find(ONE)
         with Client(service.url, token="r" * 16) as client:
             assert client.find(ONE).matches == ()
-            with pytest.raises(AccessDenied, match="reading alone"):
+            with pytest.raises(AccessDenied, match="only allows reading"):
                 client.add([simhbase.Document("one", ONE)])
         with Client(service.url, token="w" * 16) as client:
             assert client.add([simhbase.Document("one", ONE)]).added == 1

@@ -17,10 +17,12 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters, fingerprints
 from simhbase.index import rows
 from simhbase.index.load_log import LoadLog
-from simhbase.index.mute import Muted, MuteList
+from simhbase.index.moment import at
+from simhbase.index.mute import MuteList
 from simhbase.index.rows import Entry, Obsolete, PendingClaim, State
 from simhbase.index.stored_profile import write_profile
 from simhbase.jobs.checkpoints import Decision
+from simhbase.model import Fingerprint, Muted
 from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.text.boilerplate import Boilerplate
@@ -181,8 +183,8 @@ def test_what_is_noted_of_a_load():
 def test_the_mute_list():
     since = 1_767_225_600_000
     entries = [
-        Muted(since, note="a form that everybody sends", id="a1"),
-        Muted(since, since + 86_400_000, fingerprint=A1),
+        Muted("a1", None, at(since), note="a form that everybody sends"),
+        Muted(None, Fingerprint(A1), at(since), at(since + 86_400_000)),
     ]
     with closing(create_store("memory:")) as store:
         muted = MuteList(store, clock=lambda: since)

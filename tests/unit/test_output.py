@@ -9,14 +9,15 @@ import pytest
 import simhbase
 from simhbase.cli import COMMANDS, cli
 from simhbase.cli.output import OPTIONS, ConsoleOutput, JsonOutput, message
-from simhbase.model import Lookup, Match
+from simhbase.model import Fingerprint, Lookup, Match
 
+SAME = Fingerprint(0x0123456789ABCDEF)
 NEAR = Lookup(
-    0x0123456789ABCDEF,
-    (Match(0, "a", 0x0123456789ABCDEF), Match(3, "新闻/2", 0xF)),
+    SAME,
+    (Match(0, "a", SAME, None, (1, 2)), Match(3, "新闻/2", Fingerprint(0xF), 0.87654)),
     truncated=True,
 )
-NOTHING_NEAR = Lookup(1)
+NOTHING_NEAR = Lookup(Fingerprint(1))
 REJECTED = Lookup(None, reason="the text is empty")
 SUMMARY = {
     "documents": 1234567,
@@ -36,12 +37,32 @@ def test_json_lookups_are_a_line_a_query(capfdbinary):
         "id": "q",
         "fingerprint": "0123456789abcdef",
         "matches": [
-            {"id": "a", "fingerprint": "0123456789abcdef", "distance": 0},
-            {"id": "新闻/2", "fingerprint": "000000000000000f", "distance": 3},
+            {
+                "distance": 0,
+                "id": "a",
+                "fingerprint": "0123456789abcdef",
+                "similarity": None,
+                "drawers": [1, 2],
+            },
+            {
+                "distance": 3,
+                "id": "新闻/2",
+                "fingerprint": "000000000000000f",
+                "similarity": 0.87654,
+                "drawers": None,
+            },
         ],
         "truncated": True,
+        "reason": None,
     }
-    assert nothing == {"id": None, "fingerprint": "0000000000000001", "matches": [], "truncated": False}
+    assert next(iter(near)) == "id"
+    assert nothing == {
+        "id": None,
+        "fingerprint": "0000000000000001",
+        "matches": [],
+        "truncated": False,
+        "reason": None,
+    }
     assert rejected == {
         "id": "e",
         "fingerprint": None,
@@ -73,7 +94,7 @@ def test_the_console_shows_matches_below_their_query(capfdbinary):
     assert capfdbinary.readouterr().out.decode().splitlines() == [
         "0123456789abcdef  q: 2 matches, and there may be more (truncated)",
         "  0 bits  0123456789abcdef  a",
-        "  3 bits  000000000000000f  新闻/2",
+        "  0.88 similar  000000000000000f  新闻/2",
         "0000000000000001: no matches",
         "no fingerprint    e: the text is empty",
         "no fingerprint: the text is empty",
@@ -101,8 +122,16 @@ def test_the_console_aligns_a_summary_and_indents_what_is_inside(capfdbinary):
 @pytest.mark.parametrize("output", [JsonOutput(), ConsoleOutput()])
 def test_an_id_of_any_length_is_printed_whole(output, capfdbinary):
     long = "语" * 341
-    output.lookups([(long, Lookup(1, (Match(0, long, 1),)))])
+    output.lookups([(long, Lookup(Fingerprint(1), (Match(0, long, Fingerprint(1)),)))])
     assert capfdbinary.readouterr().out.decode().count(long) == 2
+
+
+def test_marks_that_have_an_id_look_like_another_are_shown(capfdbinary):
+    one = Fingerprint(1)
+    ConsoleOutput().lookups([("abc\u202edef", Lookup(one, (Match(0, "a\u2066b\x1b", one),)))])
+    shown = capfdbinary.readouterr().out.decode()
+    assert r"abc\u202edef" in shown
+    assert r"a\u2066b\x1b" in shown
 
 
 def test_messages_go_to_stderr_alone(capfd):

@@ -5,16 +5,44 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from typing import Any
 
 import pytest
-from starlette.types import Message
+from starlette.types import ASGIApp, Message
 
 import simhbase
 from simhbase.errors import ProfileMismatch, StoreFailed
 from simhbase.online.app import create_app
 from simhbase.online.metrics import ServiceMetrics
-from simhbase.online.settings import Settings
+from simhbase.online.settings import Limits, Settings
+
+
+async def asked(
+    app: ASGIApp, method: str, path: str, value: object = None
+) -> tuple[int, dict[bytes, bytes], Any]:
+    """The status, headers and value of an answer."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": json.dumps(value).encode(), "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    sent: list[Message] = []
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "state": {},
+    }
+    await app(scope, receive, send)
+    start, *rest = sent
+    body = b"".join(message.get("body", b"") for message in rest)
+    return start["status"], dict(start["headers"]), json.loads(body)
 
 
 def answered(path: str, failing: str, error: Exception) -> tuple[int, dict[bytes, bytes], Any]:
@@ -23,29 +51,39 @@ def answered(path: str, failing: str, error: Exception) -> tuple[int, dict[bytes
     def fail(*arguments: object) -> None:
         raise error
 
-    async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    sent: list[Message] = []
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": [(b"host", b"localhost")],
-        "state": {},
-    }
     with simhbase.open("memory:", create=simhbase.Profile()) as index:
         setattr(index, failing, fail)
         app = create_app(index, Settings("memory:"), ServiceMetrics())
-        asyncio.run(app(scope, receive, send))
-    start, *rest = sent
-    body = b"".join(message.get("body", b"") for message in rest)
-    return start["status"], dict(start["headers"]), json.loads(body)["error"]
+        status, headers, value = asyncio.run(asked(app, "GET", path))
+    return status, headers, value["error"]
+
+
+def test_comparing_keeps_no_writer_waiting_and_has_a_queue_of_its_own() -> None:
+    limits = Limits()
+    most = limits.comparing_threads + limits.comparing_waiting
+    may_end = threading.Event()
+
+    async def ask(app: ASGIApp) -> None:
+        texts = {"left": "a b c d", "right": "a b c e"}
+        compares = [asyncio.create_task(asked(app, "POST", "/v1/compare", texts)) for _ in range(most + 3)]
+        document = {"id": "a", "text": "one two three four five"}
+        added = await asked(app, "POST", "/v1/documents", document)
+        assert (added[0], added[2]["added"]) == (200, 1)
+        done = [each.result() for each in compares if each.done()]
+        assert [(status, value["error"]["code"]) for status, _, value in done] == [(503, "overloaded")] * 3
+        may_end.set()
+        statuses = [(await each)[0] for each in compares]
+        assert statuses.count(200) == most
+
+    with simhbase.open("memory:", create=simhbase.Profile()) as index:
+        compare = index.compare
+
+        def slowly(left: str, right: str) -> simhbase.Comparison:
+            may_end.wait()
+            return compare(left, right)
+
+        index.compare = slowly
+        asyncio.run(ask(create_app(index, Settings("memory:", limits=limits), ServiceMetrics())))
 
 
 def test_what_nobody_has_thought_of_is_in_the_log_and_not_in_the_answer(
@@ -61,7 +99,7 @@ def test_what_nobody_has_thought_of_is_in_the_log_and_not_in_the_answer(
 
 @pytest.mark.parametrize("error", [StoreFailed("no space left"), ProfileMismatch("made anew")])
 def test_a_store_that_somebody_has_to_mend_is_no_error_of_the_request(error: Exception) -> None:
-    for path, failing in (("/v1/status", "stats"), ("/readyz", "require_own_tables")):
+    for path, failing in (("/v1/status", "stats"), ("/readyz", "require_ready")):
         status, headers, said = answered(path, failing, error)
         assert (status, said["code"], said["message"]) == (503, "store_failed", str(error))
         assert int(headers[b"retry-after"]) > 0

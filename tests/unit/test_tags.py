@@ -4,7 +4,7 @@ import pytest
 
 from simhbase.errors import UsageError
 from simhbase.index.tags import MOST_TAGS, required_tags, tags_of, tags_problem
-from simhbase.online.answers import NeighboursBounds
+from simhbase.online.asked import NeighboursRequest
 
 
 def test_tags_are_pairs_by_name():
@@ -45,4 +45,4 @@ def test_tags_are_few_and_short(tags, problem):
 
 def test_a_tag_has_one_value_in_a_query_too():
     with pytest.raises(ValueError, match="'tenant' comes twice: a tag has one value"):
-        NeighboursBounds(tag=["tenant=a", "tenant=b"])
+        NeighboursRequest(id="a", tag=["tenant=a", "tenant=b"])

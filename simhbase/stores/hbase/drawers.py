@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, fingerprints_of
 from simhbase.errors import StoreFailed
 from simhbase.logs import logger
+from simhbase.model import Size
 from simhbase.stores.arrays import to_bytes
-from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows, Size
+from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
 from simhbase.stores.hbase import filters
 from simhbase.stores.hbase.answers import (
     NotFiltered,

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from simhbase.stores.base import Cell, CompareAndSet, RecordTable, Row, Size, Version
+from simhbase.model import Size
+from simhbase.stores.base import Cell, CompareAndSet, RecordTable, Row, Version
 from simhbase.stores.hbase import filters
 from simhbase.stores.hbase.client import Client, Operation, tasks
 from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS

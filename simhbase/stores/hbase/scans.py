@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
-from simhbase.stores.base import Size
+from simhbase.model import Size
 from simhbase.stores.hbase.answers import UnexpectedRow
 from simhbase.stores.hbase.client import Client, Operation, Steps
 from simhbase.stores.hbase.connection import Connection

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from rocksdict import AccessType, Checkpoint, DbClosedError, Options, Rdict, ReadOptions, WriteBatch
 
 from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
-from simhbase.stores.base import PART_ROWS, Size
+from simhbase.model import Size
+from simhbase.stores.base import PART_ROWS
 from simhbase.stores.rocksdb.ingestion import Ingestion
 from simhbase.stores.rocksdb.options import (
     IN_ORDER,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
+from simhbase.model import Size
 from simhbase.stores.arrays import counted_up, drawer_rows, to_bytes, to_index_rows, ttl_in, versions_of
 from simhbase.stores.base import (
     ATOMIC_TABLES,
@@ -29,7 +30,6 @@ from simhbase.stores.base import (
     IndexRows,
     RecordTable,
     Row,
-    Size,
     Version,
     now,
 )

@@ -1,9 +1,9 @@
-"""The head of an answer leaves with its body."""
+"""The head of an answer leaves with its body; who reads nothing is disconnected."""
 
 import asyncio
 from collections.abc import Callable
 
-from simhbase.online.joined_writes import JoinedWrites
+from simhbase.online.connection import JoinedWrites
 
 
 class Recorded(asyncio.Transport):
@@ -23,11 +23,14 @@ class Recorded(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.closed
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
 
 def after_a_turn(act: Callable[[JoinedWrites, Recorded], None]) -> Recorded:
     async def run() -> Recorded:
         transport = Recorded()
-        act(JoinedWrites(transport, asyncio.get_running_loop()), transport)
+        act(JoinedWrites(transport, asyncio.get_running_loop(), 60), transport)
         await asyncio.sleep(0)
         return transport
 

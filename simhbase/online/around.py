@@ -1,0 +1,140 @@
+"""What every request gets: an id, a line in the log, headers that keep browsers in bounds, an answer to its
+error."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from ipaddress import ip_address
+
+import orjson
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from simhbase.logs import logger
+from simhbase.online.failures import answer_to, request_id
+from simhbase.online.settings import Settings
+
+_NEW_ID_BITS = 96  # to be told apart, not to be secret: random's own numbers, which ask no system
+_USABLE_ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
+
+# The page needs nothing from elsewhere, and no other page has to show it.
+_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+)
+
+log = logger("simhbase.online.requests")
+
+Observer = Callable[[str, str, int, float], None]  # method, route, status, seconds
+
+
+class Around:
+    """Around the whole service. observe: is told of each answer."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, observe: Observer) -> None:
+        self._app = app
+        self._observe = observe
+        # With tokens no page of another site can do anything here.
+        self._hosts = None if settings.token_file else frozenset(each.lower() for each in settings.hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        identity = given if _USABLE_ID.fullmatch(given) else f"{random.getrandbits(_NEW_ID_BITS):024x}"
+        token = request_id.set(identity)
+        start, status = time.perf_counter(), 0
+
+        async def note_and_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", identity.encode()), *_HEADERS]
+            await send(message)
+
+        path = scope["path"]
+        try:
+            self._require_known_host(headers.get("host", ""))
+            if scope["raw_path"].startswith(b"/v1/documents/"):
+                # As it was sent: a slash in an id, sent as %2F, is told from those of the path.
+                scope["path"] = scope["raw_path"].decode("latin-1")
+            await self._app(scope, receive, note_and_send)
+        except ClientDisconnect:
+            pass
+        except Exception as error:
+            if status:
+                raise  # uvicorn logs it, and breaks the connection off
+            await answer_to(error)(scope, receive, note_and_send)
+        finally:
+            self._note(scope, path, status, time.perf_counter() - start)
+            request_id.reset(token)
+
+    def _note(self, scope: Scope, path: str, status: int, seconds: float) -> None:
+        route, client = scope.get("endpoint_path", ""), scope.get("client")
+        self._observe(scope["method"], route, status, seconds)
+        fields = {
+            "method": scope["method"],
+            "path": path,
+            "route": route,
+            "status": status,
+            "seconds": round(seconds, 6),
+            "client": client[0] if client else None,
+        }
+        log.info("%s %s %s", scope["method"], path, status, extra=fields)
+
+    def _require_known_host(self, host: str) -> None:
+        """Refuses requests that ask for another host: those that pages of other sites, whose names lead here,
+        have a browser on this machine send. An address is no name that a stranger could have chosen."""
+        if self._hosts is None:
+            return
+        name = host.rpartition("]")[0].removeprefix("[") or host.partition(":")[0]
+        if name.lower() not in self._hosts and not _is_address(name):
+            raise HTTPException(
+                421, "this service has no such name: simhbase serve --allow-host NAME gives it one"
+            )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+_FIELDS = ("method", "path", "route", "status", "seconds", "client")
+
+
+class JsonLines(logging.Formatter):
+    """A record of the log as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        values: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if identity := request_id.get():
+            values["request_id"] = identity
+        values |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
+        if record.exc_info:
+            values["trace"] = self.formatException(record.exc_info)
+        return orjson.dumps(values, default=str, option=orjson.OPT_NON_STR_KEYS).decode()

@@ -1,0 +1,158 @@
+"""HTTP/1.1 connections: what one may send and how fast it has to read, and answers in one packet."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from simhbase.online.settings import Limits
+
+LEFT_TO_ANSWER = 2.0  # seconds in which a slow request is told so before its connection closes
+_TOO_LARGE = "The headers are too large."
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 whose requests come in within a time, with headers of a size, on no more than so many
+    connections; one that dawdles, or does not read, is closed."""
+
+    def __init__(self, limits: Limits, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._limits = limits
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
+        """Starts the clock for the first request."""
+        self._joined = JoinedWrites(transport, self.loop, self._limits.receive_seconds)
+        super().connection_made(self._joined)  # type: ignore[arg-type]  # has all of it
+        self._header_bytes = 0  # of the request that comes in: as they arrive, and once more as they are read
+        self._read_header_bytes = 0
+        self._in_headers = True
+        self._timer: asyncio.TimerHandle | None = None
+        if len(self.connections) > self._limits.connections:
+            transport.close()
+        else:
+            self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops the clocks."""
+        self._stop_timer()
+        self._joined.lost()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Counts bytes of headers."""
+        if self._in_headers:
+            self._header_bytes += len(data)
+            if self._timer is None:
+                self._start_timer()
+        super().data_received(data)
+        if (
+            self._in_headers
+            and self._header_bytes > self._limits.header_bytes
+            and not self.transport.is_closing()
+        ):
+            self.send_400_response(_TOO_LARGE)
+
+    def on_url(self, url: bytes) -> None:
+        """Counts the bytes of the first line."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Counts those of a header."""
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        # All of them may be in one packet with the end of the headers, which `data_received` sees too late.
+        self._read_header_bytes += size
+        if self._read_header_bytes > self._limits.header_bytes:
+            raise ValueError(_TOO_LARGE)  # the parser makes its own error of it, which is answered with 400
+
+    def on_headers_complete(self) -> None:
+        """Begins with the body."""
+        self._in_headers = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Stops the clock until the next request."""
+        self._in_headers = True
+        self._header_bytes = self._read_header_bytes = 0
+        self._stop_timer()
+        super().on_message_complete()
+
+    def _start_timer(self) -> None:
+        seconds = self._limits.receive_seconds + LEFT_TO_ANSWER
+        self._timer = self.loop.call_later(seconds, self._too_slow)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._start_timer()  # an answer is on its way; what came behind its request waits
+        else:
+            self.transport.close()
+
+
+class JoinedWrites:
+    """A transport that joins what is written to it in one turn of the event loop, and breaks off where
+    nothing of it is read for so many seconds.
+
+    uvicorn writes the head and the body of an answer by themselves: a call of the system more, which wakes a
+    client that then has to wait for the rest.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._seconds = seconds
+        self._parts: list[bytes] = []
+        self._written = 0
+        self._watching: asyncio.TimerHandle | None = None
+
+    def write(self, data: bytes) -> None:
+        """Writes when the turn ends."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Closes the transport when everything is written."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts and not self._transport.is_closing():  # as it is where the client has gone meanwhile
+            data = b"".join(parts)
+            self._transport.write(data)
+            self._written += len(data)
+            if self._watching is None:
+                self._watch()
+
+    def _watch(self) -> None:
+        left = self._transport.get_write_buffer_size()
+        if left:
+            read = self._written - left
+            self._watching = self._loop.call_later(self._seconds, self._look, read)
+
+    def _look(self, before: int) -> None:
+        """Breaks off where no more is read than before: `close` would wait for the reader for ever."""
+        self._watching = None
+        left = self._transport.get_write_buffer_size()
+        if left and self._written - left <= before:
+            self._transport.abort()
+        else:
+            self._watch()
+
+    def lost(self) -> None:
+        """For when the connection has gone."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
