@@ -30,6 +30,10 @@ EVIL_ID = "<img src=x onerror=\"document.title='hacked'\">"
 EVIL_TEXT = (
     f"{EVIL_ID} <script>document.title='hacked'</script> said the spokesman of the ministry of silly tests"
 )
+TURNED_ID = "abc\u202efed"
+TURNED_TEXT = (
+    "A document whose id has a mark in it that turns what comes behind it around, for the readers of lists."
+)
 CROWD = "One page of a portal that everybody has copied, with the same words in each of a thousand documents."
 DOCUMENTS = [
     Document("weather/1", CHINESE),
@@ -38,6 +42,7 @@ DOCUMENTS = [
     Document("bridge/2", ENGLISH.replace("Monday", "Tuesday")),
     Document("bridge/3", ENGLISH.upper()),
     Document(EVIL_ID, EVIL_TEXT),
+    Document(TURNED_ID, TURNED_TEXT),
     *(Document(f"crowd/{number}", CROWD) for number in range(1001)),
 ]
 TOKENS = "read reader-token-0123456789\nwrite writer-token-0123456789\n"
@@ -297,6 +302,14 @@ def test_markup_in_texts_and_ids_stays_text(at: Open, service: Service) -> None:
     assert page.title() == "Compare · simhbase"
 
 
+def test_marks_that_have_an_id_look_like_another_are_shown(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open()
+    search(page, TURNED_TEXT)
+    page.get_by_role("link", name=TURNED_ID.replace("\u202e", r"\u202e"), exact=True).click()
+    expect(page.get_by_role("heading", level=2)).to_contain_text(r"abc\u202efed")
+
+
 def test_a_service_with_tokens_asks_once_and_refuses_wrong_ones(at: Open, guarded: Service) -> None:
     opened = at(guarded)
     page = opened.open()
@@ -342,7 +355,6 @@ def test_a_service_that_is_gone_is_told_in_words_and_loses_no_text(
         page.get_by_role("button", name="Find").click()
         expect(page.get_by_role("alert")).to_contain_text("The service does not answer")
         expect(page.get_by_label("Text", exact=True)).to_have_value(ENGLISH)
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
         expect(page.locator("#state")).to_have_text("not reachable")
         opened.keep("error")
 

@@ -1,6 +1,6 @@
 // Two texts side by side, with the words marked that differ.
 
-import { counted, make } from "./dom.js";
+import { counted, make, visible } from "./dom.js";
 import { filling, nearness, notice, parametersOf, picture, textField } from "./parts.js";
 import { call } from "./service.js";
 
@@ -50,7 +50,7 @@ export function compareView() {
     left.text = text;
     right.text = "";
     left.title.textContent = "Text that was looked up";
-    right.title.textContent = `Text of ${id}`;
+    right.title.textContent = `Text of ${visible(id)}`;
     found.replaceChildren();
     if (file) right.take(file);
     else right.area.focus();

@@ -22,6 +22,12 @@ function filled(element, attributes, children) {
   return element;
 }
 
+/** An id as it is shown: marks that would have its letters stand in another order, so that it looks like another
+ * id, are escapes. */
+export function visible(id) {
+  return id.replace(/[\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 /** "1 match", "2,000 matches". */
 export function counted(number, one, several = `${one}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? one : several}`;

@@ -1,6 +1,6 @@
 // A text, and what the store has that is near it.
 
-import { counted, make } from "./dom.js";
+import { counted, make, visible } from "./dom.js";
 import { CUT, filling, fingerprintOf, matchList, notice, parametersOf, textField } from "./parts.js";
 import { takesFiles } from "./files.js";
 import { call } from "./service.js";
@@ -70,7 +70,7 @@ export function findView(compareWith) {
       { type: "button", class: "quiet", onclick: () => compareWith(text, match.id, null) },
       "Compare",
     );
-    button.setAttribute("aria-label", `Compare with the text of ${match.id}`);
+    button.setAttribute("aria-label", `Compare with the text of ${visible(match.id)}`);
     queueMicrotask(() => takesFiles(button.closest("li"), (file) => compareWith(text, match.id, file)));
     return button;
   }
@@ -119,7 +119,7 @@ async function explained(text) {
           each.verdict,
           each.distance ?? "",
           ...(similar ? [each.similarity?.toFixed(2) ?? ""] : []),
-          each.id ?? "none is listed",
+          each.id === null ? "none is listed" : visible(each.id),
           each.drawers.join(" "),
         ]),
       ),

@@ -3,11 +3,11 @@
 import { compareView, stepThrough } from "./compare.js";
 import { hasFiles } from "./files.js";
 import { findView } from "./find.js";
-import { askForTokensBy } from "./service.js";
+import { askForTokensBy, whenSilent } from "./service.js";
 import { state, storeView } from "./store.js";
 import { walkView } from "./walk.js";
 
-const LOOKED_AT = 30_000; // milliseconds after which the state is asked for again
+const LOOKED_AT = 5_000; // milliseconds after which the state is asked for again
 
 const main = document.getElementById("main");
 const compare = compareView();
@@ -98,6 +98,7 @@ for (const kind of ["dragover", "drop"]) {
 }
 
 askForTokensBy(askForToken);
+whenSilent(showState);
 addEventListener("hashchange", route);
 document.addEventListener("visibilitychange", () => document.hidden || showState());
 setInterval(() => document.hidden || showState(), LOOKED_AT);

@@ -1,7 +1,7 @@
 // What several views are made of: notices, matches, a field for a text.
 
 import { bitsDiagram, drawersInWords, similarityBar } from "./diagram.js";
-import { counted, make } from "./dom.js";
+import { counted, make, visible } from "./dom.js";
 import { takesFiles, textOf } from "./files.js";
 import { Failure, call } from "./service.js";
 
@@ -149,7 +149,7 @@ export function matchList(fingerprint, matches, parameters, actions) {
       make(
         "li",
         { class: "match" },
-        make("a", { class: "id", href: documentAddress(match.id), dir: "auto" }, match.id),
+        make("a", { class: "id", href: documentAddress(match.id), dir: "auto" }, visible(match.id)),
         make("p", { class: "near" }, nearness(match, parameters.scheme)),
         picture(fingerprint, match, parameters, tables),
         actions(match),

@@ -33,6 +33,13 @@ export function askForTokensBy(ask) {
   asker = ask;
 }
 
+let silent = () => {};
+
+/** Says who is told that the service did not answer a call. */
+export function whenSilent(tell) {
+  silent = tell;
+}
+
 export function hasToken() {
   return sessionStorage.getItem(TOKEN) !== null;
 }
@@ -77,6 +84,7 @@ async function sent(method, path, body, token) {
       credentials: "omit",
     });
   } catch {
+    silent();
     throw new Failure(
       "The service does not answer",
       "It may have stopped, or the network is down. What you typed is still here: try again in a moment.",

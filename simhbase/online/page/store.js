@@ -33,7 +33,7 @@ export function storeView() {
     });
   }
 
-  function shown([, , said], { profile, version, parameters, access, counts, counted_at: time, operations }) {
+  function shown([, , said], { profile, version, parameters, access, stats, counted_at: time }) {
     const numbers = { documents: "Documents", fingerprints: "Fingerprints", index_rows: "Rows in drawers" };
     return [
       make("p", {}, said),
@@ -41,13 +41,13 @@ export function storeView() {
         "dl",
         { class: "numbers" },
         Object.entries(numbers).map(([name, label]) =>
-          make("div", {}, make("dt", {}, label), make("dd", {}, about(counts[name]))),
+          make("div", {}, make("dt", {}, label), make("dd", {}, about(stats[name]))),
         ),
-        make("div", {}, make("dt", {}, "Size"), make("dd", {}, size(counts.bytes))),
+        make("div", {}, make("dt", {}, "Size"), make("dd", {}, size(stats.bytes))),
       ),
       make("p", { class: "aside" }, `The store’s own estimates, ${age(time)}. A lookup sees every write that was acknowledged before it.`),
       facts("Profile", { digest: profile, ...parameters }),
-      facts("Service", { version, access: access === "write" ? "reads and writes" : "reads alone", ...operations }),
+      facts("Service", { version, access: access === "write" ? "reads and writes" : "reads alone", ...stats.operations }),
       hasToken() &&
         make(
           "div",

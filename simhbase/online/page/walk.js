@@ -1,6 +1,6 @@
 // From document to document among near-duplicates, with the way back.
 
-import { counted, make } from "./dom.js";
+import { counted, make, visible } from "./dom.js";
 import { CUT, documentAddress, filling, fingerprintOf, matchList, notice, parametersOf } from "./parts.js";
 import { call } from "./service.js";
 
@@ -45,7 +45,7 @@ export function walkView() {
     const number = lookup.matches.length;
     const seen = new Set(trail);
     return [
-      make("h2", { dir: "auto" }, lookup.id, " ", fingerprintOf(lookup)),
+      make("h2", { dir: "auto" }, visible(lookup.id), " ", fingerprintOf(lookup)),
       make("p", {}, number ? counted(number, "document is", "documents are") + " near it" : "No other document is near it"),
       lookup.reason !== null && notice("empty", "Its neighbours are not known", `${lookup.reason}.`),
       lookup.truncated && CUT.cloneNode(true),
@@ -67,7 +67,7 @@ function steps(trail) {
       "ol",
       {},
       trail.map((id, place) =>
-        make("li", {}, make("a", { href: documentAddress(id), dir: "auto", "aria-current": place === trail.length - 1 ? "page" : null }, id)),
+        make("li", {}, make("a", { href: documentAddress(id), dir: "auto", "aria-current": place === trail.length - 1 ? "page" : null }, visible(id))),
       ),
     ),
   ];
