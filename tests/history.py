@@ -70,6 +70,11 @@ class Journal:
             index.add_fingerprints(list(written), np.array(values, np.uint64))
         self.note("end", time.monotonic())
 
+    @property
+    def size(self) -> int:
+        """How many lines there are."""
+        return self.path.read_bytes().count(b"\n") if self.path.exists() else 0
+
     def lines(self) -> Iterator[list]:
         if self.path.exists():
             *lines, _ = self.path.read_text().split("\n")  # the last one may be half written

@@ -532,7 +532,10 @@ def cleaned_rows(url: str) -> dict[str, object]:
         return rows_of(index.store)
 
 
-@pytest.mark.parametrize("name", JOBS)
+# A load is in that of changed documents, too.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.full if name == "load" else ()) for name in JOBS]
+)
 def test_a_killed_command_that_is_repeated_leaves_what_an_undisturbed_one_does(cluster, tmp_path, name):
     kill_loaders(cluster, tmp_path, JOBS[name], documents=600, rounds=1, kills=2)
 
