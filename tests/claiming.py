@@ -8,6 +8,7 @@ passed for it, which may be where somebody has crashed, or, so often, where some
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
@@ -19,11 +20,14 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import claim, rows
-from simhbase.index.claim import HintingClaimer, Waiting
+from simhbase.index.claim import BatchClaimer, Recent, Waiting
 from simhbase.index.writer import HintingWriter
 from simhbase.model import Claim
 from tests.simulated import (
     EMPTY,
+    NAME_BYTES,
+    NAMED,
+    TABLES,
     Answer,
     Call,
     Server,
@@ -42,16 +46,50 @@ FAR = ~A & (1 << 64) - 1
 LEASE = 10.0
 NEVER = 1e9
 WAIT = Call("meta", "wait", ())
-UNSEEN = ("self", "store", "writer", "pause")  # variables that are the same for all, or decide nothing
-ATTRIBUTES = ("_seen", "_held", "answers", "report")  # of attempts: what changes
+WRITES = ("put", "delete", "compare_and_set", "increment")
+UNSEEN = (
+    "self",
+    "call",
+    "claimer",
+    "store",
+    "writer",
+    "pause",
+)  # variables that are the same for all, or decide nothing
+# What changes of a batch, and of a call.
+OF_BATCH = (
+    "numbers",
+    "is_over",
+    "_token",
+    "_row",
+    "_changed",
+    "_seen",
+    "_led",
+    "_waits",
+    "_versions",
+    "_ticket",
+)
+OF_CALL = ("answers", "report")
+VERSIONED = ("documents", NAMED)  # tables in which versions decide
 
 
 class Work(NamedTuple):
-    """Documents that a worker claims in one call, as (id, fingerprint), for so many seconds."""
+    """Documents that a worker claims in one call, as (id, fingerprint), for so many seconds, by its clock; or
+    adds, or deletes."""
 
     claims: tuple[tuple[str, int], ...]
     timeout: float = NEVER
     replacing: bool = False
+    clock: int = 1
+    what: str = "claim"
+    looks_first: bool = True
+
+
+def add(*documents: tuple[str, int], clock: int = 1) -> Work:
+    return Work(documents, clock=clock, what="add")
+
+
+def delete(*documents: tuple[str, int], clock: int = 1) -> Work:
+    return Work(documents, clock=clock, what="delete")
 
 
 class Case(NamedTuple):
@@ -61,7 +99,7 @@ class Case(NamedTuple):
     stored: tuple[tuple[str, int], ...] = ()
     crashes: int = 0
     slow: int = 0  # leases that pass for somebody though nobody has crashed
-    late: bool = False  # whether a copy of one call that sets a row may be carried out later
+    late: bool = False  # whether one write may be carried out twice: again later, or before its answer counts
     fine: bool = False
 
 
@@ -95,7 +133,14 @@ class _World(NamedTuple):
     late: Call | bool
 
 
-class _Replayed(Waiting):
+class Quiet(Waiting):
+    """Nothing happens but by who asks for it."""
+
+    def every(self, seconds: float, action: Callable[[], None]) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class _Replayed(Quiet):
     def __init__(self, ask: Callable[[Call], Answer]) -> None:
         self._ask, self._time = ask, 0.0
 
@@ -150,12 +195,13 @@ class Exploration:
                 )
             if call != WAIT:
                 store, answer = self._carried_out(world.store, call)
-                yield (
-                    f"{number}: {_shown(call)} -> {answer}",
-                    self._answered(world, number, answer, store, call),
-                )
+                after = self._answered(world, number, answer, store, call)
+                yield f"{number}: {_shown(call)} -> {answer}", after
+                if world.late is True and call.method in WRITES:
+                    yield f"{number}: {_shown(call)}, and once more later", after._replace(late=call)
+                    yield f"{number}: {_shown(call)}, unanswered", world._replace(store=store, late=False)
                 continue
-            is_news = worker.waited < 0 or self._documents(worker.waited) != self._documents(world.store)
+            is_news = worker.waited < 0 or self._deciding(worker.waited) != self._deciding(world.store)
             if is_news:
                 yield f"{number} looks again", self._answered(world, number, (0.0,), world.store)
             crashed = any(other.history < 0 for other in world.workers)
@@ -197,7 +243,7 @@ class Exploration:
 
         call, result, local = None, None, None
         try:
-            result = _claim(self.case.works[worker], worker, ask, self.case.fine)
+            result = _work(self.case.works[worker], worker, ask, self.case.fine)
         except _Unanswered as unanswered:
             call, local = unanswered.call, unanswered.local
         if local is not None and (worker, local) in self._same:
@@ -211,16 +257,23 @@ class Exploration:
         return number
 
     def _number(self, state: State) -> int:
-        # Claims go by values alone, and delete nothing: states that differ in versions are the same.
-        state = tuple(tuple(each._replace(version=1) for each in table) for table in state)
+        # Claims take no notice of the versions of hints and batch rows, and a major compaction may remove the
+        # markers that would hide a batch row which a late call makes anew.
+        state = tuple(
+            table
+            if name in VERSIONED
+            else tuple(each._replace(version=1, hidden=0) for each in table if each.value is not None)
+            for name, table in zip(TABLES, state, strict=True)
+        )
         if state not in self._numbers:
             self._numbers[state] = len(self._stores)
             self._stores.append(state)
         return self._numbers[state]
 
-    def _documents(self, store: int) -> Table:
-        """What decides for who waits: hints alone make no difference to what it has found."""
-        return table_of(self._stores[store], "documents")
+    def _deciding(self, store: int) -> tuple[Table, ...]:
+        """What decides for who waits: hints and tickets make no difference to what it has found."""
+        documents, cells, meta = (table_of(self._stores[store], name) for name in (*VERSIONED, "meta"))
+        return documents, cells, tuple(each for each in meta if each.key != claim.TICKETS)
 
     def _carried_out(self, store: int, call: Call) -> tuple[int, Answer]:
         state, answer = carried_out(self._stores[store], call)
@@ -229,19 +282,25 @@ class Exploration:
     # What must hold
 
     def _wrong(self, world: _World, is_end: bool) -> str | None:
-        stored = stored_in(self._stores[world.store])
+        state = self._stores[world.store]
+        stored, accepted = stored_in(state), accepted_in(state)
         initial = dict(self.case.stored)
-        for first, one in stored.items():
-            for second, other in stored.items():
+        for first, one in accepted.items():
+            for second, other in accepted.items():
                 if first < second and _near(one, other) and not (first in initial and second in initial):
-                    return f"{first} and {second} are near and both stored"
+                    return f"{first} and {second} are near and both accepted"
         results = [
             each
             for worker in world.workers
             if worker.history >= 0
             for each in self._results[worker.history] or ()
         ]
+        written = {
+            document for work in self.case.works if work.what != "claim" for document, _ in work.claims
+        }
         for each in results:
+            if each.id in written or self._is_replaced(each):
+                continue
             if each.accepted and stored.get(each.id) != each.fingerprint:
                 return f"{each.id} was accepted and is not stored"
             if each.outcome == "undecided" and stored.get(each.id) == each.fingerprint:
@@ -252,9 +311,26 @@ class Exploration:
         if waiting:
             return "nobody can go on"
         for each in results:
-            if each.outcome == "duplicate" and each.match and each.match.id not in stored:
+            if each.outcome == "duplicate" and each.match and each.match.id not in {*stored, *written}:
                 return f"{each.id} is a duplicate of {each.match.id}, which is not stored"
+        if self.case.slow or self.case.late or any(worker.history < 0 for worker in world.workers):
+            return None
+        if any(each.key.startswith(rows.BATCH_ROWS) for each in table_of(state, "meta")):
+            return "a batch row is left though nobody crashed"
+        if any(visible(table_of(state, NAMED))):
+            return "pending cells are left though nobody crashed"
         return None
+
+    def _is_replaced(self, answer: Claim) -> bool:
+        """Whether another worker may have replaced what was claimed."""
+        replaced = [
+            value
+            for work in self.case.works
+            if work.replacing
+            for document, value in work.claims
+            if document == answer.id
+        ]
+        return any(value != answer.fingerprint for value in replaced)
 
 
 def explore(case: Case) -> Explored:
@@ -271,6 +347,24 @@ def stored_in(state: State) -> dict[str, int]:
     return found
 
 
+def accepted_in(state: State) -> dict[str, int]:
+    """The same with what batch rows accept and nobody has committed."""
+    found = {}
+    for each in visible(table_of(state, "documents")):
+        found[each.key] = (each.version, rows.Entry.decode(each.value or b""))
+    decided = {each.key: each.value for each in visible(table_of(state, "meta"))}
+    for each in visible(table_of(state, NAMED)):
+        key, token = each.key[:-NAME_BYTES], each.key[-NAME_BYTES:]
+        cell = rows.PendingCell.decode(each.value or b"")
+        row = decided.get(rows.batch_key(token))
+        assert cell is not None
+        if row and rows.BatchRow.decode(row).decision(cell.number) is rows.Decision.ACCEPTED:
+            found[key] = max(
+                found.get(key, (0, cell.entry)), (each.version, cell.entry), key=lambda two: two[0]
+            )
+    return {rows.document_id(key): entry.fingerprint for key, (_, entry) in found.items() if entry.stored}
+
+
 def fingerprints_of(values: Sequence[int]) -> FingerprintBatch:
     return FingerprintBatch.bare(np.array(values, dtype=np.uint64))
 
@@ -283,18 +377,32 @@ def _initial(stored: Sequence[tuple[str, int]]) -> State:
     return server.state
 
 
-def _claim(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool) -> list[Claim]:
-    claimer = HintingClaimer(
-        SimulatedStore(ask, fine),
+def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool) -> list[Claim]:
+    store = SimulatedStore(ask, fine)
+    ids = [document for document, _ in work.claims]
+    values = fingerprints_of([value for _, value in work.claims])
+    if work.what != "claim":
+        writer = HintingWriter(store, SCHEME, lambda: work.clock, lambda most: 0)
+        if work.what == "add":
+            writer.add(ids, values)
+        else:
+            writer.delete(ids)
+        return []
+    tokens = iter(range(1000))
+    recent = Recent()
+    if not work.looks_first:
+        for _ in range(claim.RECENT):
+            recent.note("accepted")
+    claimer = BatchClaimer(
+        store,
         SCHEME,
-        clock=lambda: 1,
+        clock=lambda: work.clock,
         chance=lambda most: 0,
         lease=LEASE,
         waiting=partial(_Replayed, ask),
-        token=lambda: bytes([worker]) * 16,
+        token=lambda: bytes([worker, next(tokens)]) * 8,
+        recent=recent,
     )
-    ids = [document for document, _ in work.claims]
-    values = fingerprints_of([value for _, value in work.claims])
     return claimer.claim(ids, values, SCHEME.bounds(None, None), work.timeout, work.replacing).claims
 
 
@@ -302,23 +410,36 @@ def _local_state(call: Call, set_so_far: Sequence[Answer], frame: FrameType | No
     """Where a worker is in the code of claims, and all that it knows there, before it writes or waits: two
     that agree in that do the same from there on, whatever they have read before. set_so_far: what the store
     knows on its behalf in the middle of setting several rows."""
-    if call != WAIT and call.method not in ("put", "compare_and_set", "increment"):
+    if call != WAIT and call.method not in WRITES:
         return None
     known = [repr(call), repr(set_so_far)]
     while frame is not None:
         if frame.f_code.co_filename == claim.__file__:
             values = {name: value for name, value in frame.f_locals.items() if name not in UNSEEN}
-            attempts = frame.f_locals.get("self")
-            if isinstance(attempts, claim.Attempts):
-                values |= {name: vars(attempts)[name] for name in ATTRIBUTES}
-                values["time"] = attempts._waiting.time()
-            known.append(f"{frame.f_code.co_qualname} {frame.f_lasti} {values!r}")
-            if frame.f_code is claim.Attempts.run.__code__:
+            known.append(f"{frame.f_code.co_qualname} {frame.f_lasti} {_known(values)!r}")
+            at_work = frame.f_locals.get("self")
+            if isinstance(at_work, (claim._Batch, claim._Call)):
+                known.append(repr(_known(at_work)))
+            if frame.f_code is claim._Call.run.__code__:
                 break
         frame = frame.f_back
     local = "\n".join(known)
     assert " at 0x" not in local, local
     return local
+
+
+def _known(value: object) -> object:
+    """What a worker knows, in a form that can be shown."""
+    if isinstance(value, claim._Call):
+        own = [vars(value)[name] for name in OF_CALL]
+        return [*own, value.claimer.standing, value.clock.time(), [_known(batch) for batch in value._open]]
+    if isinstance(value, claim._Batch):
+        return [vars(value).get(name) for name in OF_BATCH]
+    if isinstance(value, dict):
+        return {name: _known(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(_known, value))
+    return value
 
 
 def _near(one: int, other: int) -> bool:

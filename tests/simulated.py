@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from simhbase.stores.base import (
     CompareAndSet,
     DrawerRows,
     IndexRows,
+    NamedCells,
     RecordTable,
     Row,
     Size,
@@ -34,7 +35,10 @@ from simhbase.stores.base import (
 )
 
 T = TypeVar("T")
-TABLES = ("index", *RECORD_TABLES)
+# Cells beside the own ones of documents rows are in a table of their own, under the row's key and the name.
+NAMED = "documents, named"
+TABLES = ("index", *RECORD_TABLES, NAMED)
+NAME_BYTES = 16
 
 
 class Call(NamedTuple):
@@ -64,7 +68,7 @@ class Kept(NamedTuple):
 
 Table = tuple[Kept, ...]  # by key
 State = tuple[Table, ...]  # as TABLES
-Answer = tuple[object, ...]
+Answer = tuple[Any, ...]
 EMPTY: State = ((),) * len(TABLES)
 
 
@@ -92,7 +96,17 @@ def carried_out(state: State, call: Call, least_time: int = 0) -> tuple[State, A
     if call.method in ("put", "delete", "compare_and_set", "increment"):
         table, answer = _written(table, call, _time(state, least_time))
         return (*state[:at], table, *state[at + 1 :]), answer
+    if call.method == "get_all":
+        return state, tuple(_all_cells(state, key) for key in call.keys)
     return state, _read(table, call)
+
+
+def _all_cells(state: State, row: bytes) -> tuple[tuple[bytes, Cell], ...]:
+    """The cells of a documents row by name, the own one under the empty one."""
+    own = kept(table_of(state, "documents"), row)
+    named = (each for each in visible(table_of(state, NAMED), row) if each.key[:-NAME_BYTES] == row)
+    found = [(b"", own), *((each.key[-NAME_BYTES:], each) for each in named)]
+    return tuple((name, Cell(each.value, each.version)) for name, each in found if each.value is not None)
 
 
 def _time(state: State, least: int) -> int:
@@ -185,6 +199,7 @@ class SimulatedStore:
     def __init__(self, ask: Ask, fine: bool = False) -> None:
         self.drawers = SimulatedDrawers(ask, fine)
         self._records = {table: SimulatedRecords(ask, table, fine) for table in self.tables}
+        self.document_cells = SimulatedNamedRecords(ask, fine)
 
     def records(self, table: RecordTable) -> "SimulatedRecords":
         return self._records[table]
@@ -336,6 +351,33 @@ class SimulatedRecords:
     def approximate_size(self) -> Size:
         found = self._table.ask(Call(self._table.table, "iterate", (b"", b"")))
         return Size(len(found), sum(len(key) + len(cell.value) for key, cell in found))
+
+
+class SimulatedNamedRecords:
+    """See simhbase.stores.base.NamedRecords."""
+
+    def __init__(self, ask: Ask, fine: bool) -> None:
+        self._own, self._named = _Table(ask, "documents", fine), _Table(ask, NAMED, fine)
+
+    def get(self, keys: Sequence[bytes]) -> list[NamedCells]:
+        return list(map(dict, self._own.many("get_all", keys)))
+
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[tuple[bytes, NamedCells]]]:
+        own = {key for key, _ in self._own.ask(Call("documents", "iterate", (start, stop)))}
+        named = {key[:-NAME_BYTES] for key, _ in self._own.ask(Call(NAMED, "iterate", (start, b"")))}
+        keys = sorted(own | {key for key in named if key >= start and (not stop or key < stop)})
+        if keys:
+            yield list(zip(keys, self.get(keys), strict=True))
+
+    def put(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
+        self._named.many("put", [key + name for key, _ in rows], [value for _, value in rows], versions)
+
+    def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
+        self._named.many("delete", [key + name for key in keys], versions=versions)
+
+    def replace(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
+        self._own.many("put", [key for key, _ in rows], [value for _, value in rows], versions)
+        self.delete(name, [key for key, _ in rows], versions)
 
 
 class Server:

@@ -183,6 +183,18 @@ def _show(made: store_tables.Snapshot, output: Output) -> None:
         message("run this in the hbase shell (hbase shell FILE)")
 
 
+@tables.command(short_help="Let this version claim in a store of an older one.")
+@store_option
+@json_option
+def upgrade(url: str, output: Output) -> None:
+    """Make the rows of a store the ones of this version's format, so that claims can be made in it.
+
+    In HBase, stop all processes of older versions that claim or load with --unique-only first. Older versions
+    open the store no more; nothing but the profile is changed.
+    """
+    output.summary(asdict(store_tables.upgrade(url)))
+
+
 @tables.command(short_help="Delete a store with all its data.")
 @administered_store
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,12 @@ from simhbase.index import rows
 from simhbase.index.claim import take_back
 from simhbase.index.index import open_index
 from simhbase.index.part import WHOLE, Part, part_of
+from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.stats import sizes
 from simhbase.index.vacuum import GRACE, Removed, Vacuum, last_written
 from simhbase.index.writer import HintingWriter, Known, batch_of, known, now
 from simhbase.progress import Progress, counting, no_progress
-from simhbase.stores.base import IndexRows, RecordTable, Row, Store, leaves_hints
+from simhbase.stores.base import IndexRows, NamedCells, RecordTable, Row, SharedStore, Store, leaves_hints
 
 UNLISTED = "documents that their fingerprint does not list"
 UNINDEXED = "documents that are missing from a drawer"
@@ -149,7 +151,7 @@ class Checker:
         report = Findings()
         records = self.store.records
         # Where one process writes, what is read again and mended must not change in between.
-        for batch in records("documents").iterate(*part.keys()):
+        for batch in self._document_rows(part, report):
             with self.store.exclusive():
                 self._documents(batch, report)
             self.progress(len(batch))
@@ -164,6 +166,32 @@ class Checker:
         if self.repair:
             self.store.sync()
         return report
+
+    def _document_rows(self, part: Part, report: Findings) -> Iterator[list[Row]]:
+        """Documents rows; the claims that are beside them are checked on the way."""
+        if not leaves_hints(self.store):
+            yield from self.store.records("documents").iterate(*part.keys())
+            return
+        for batch in cast(SharedStore, self.store).document_cells.iterate(*part.keys()):
+            self._pending(batch, report)
+            yield [(key, cells[b""]) for key, cells in batch if b"" in cells]
+
+    def _pending(self, batch: Sequence[tuple[bytes, NamedCells]], report: Findings) -> None:
+        """Counts, and ends, claims that nobody goes on with."""
+        abandoned = [
+            (key, token, cell)
+            for key, cells in batch
+            for token, cell in cells.items()
+            if token and cell.version < self._before
+        ]
+        self._note(report, ABANDONED, [key[4:].decode(errors="backslashreplace") for key, _, _ in abandoned])
+        if self.repair:
+            writer = HintingWriter(self.store, self.scheme, self.clock)
+            for key, token, cell in abandoned:
+                if pending := PendingCell.decode(cell.value):
+                    left = [(rows.document_id(key), Entry(pending.fingerprint))]
+                    writer.note_obsolete(writer.version(), left)
+                cast(SharedStore, self.store).document_cells.delete(token, [key], [cell.version])
 
     @property
     def _before(self) -> int:

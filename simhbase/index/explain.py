@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,10 @@ from simhbase.drawers.scheme import Bounds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.reader import Reader, expired_before, listed_sketches
-from simhbase.index.rows import Entry, State
+from simhbase.index.rows import Entry, PendingCell, State
 from simhbase.index.writer import known
 from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Verdict
+from simhbase.stores.base import SharedStore, leaves_hints
 
 MOST_CANDIDATES = 100
 
@@ -112,10 +114,22 @@ class _Lookup:
         """The stored documents among ids, and pending claims of them."""
         storable = [document for document in ids if rows.id_problem(document) is None]
         earliest = expired_before(self._store, self._reader.clock())
-        return {
+        return self._pending(storable) | {
             document: each.entry
             for document, each in zip(storable, known(self._store, storable), strict=True)
             if each and (each.stored or each.entry.state == State.PENDING) and each.version >= earliest
+        }
+
+    def _pending(self, ids: Sequence[str]) -> dict[str, Entry]:
+        """Documents that somebody is about to store."""
+        if not leaves_hints(self._store):
+            return {}
+        found = cast(SharedStore, self._store).document_cells.get(list(map(rows.document_key, ids)))
+        return {
+            document: Entry(pending.fingerprint, State.PENDING)
+            for document, cells in zip(ids, found, strict=True)
+            for token, cell in cells.items()
+            if token and (pending := PendingCell.decode(cell.value))
         }
 
     def _judged(self, hints: Sequence[_Hint], contents: Sequence[NDArray[np.uint64]]) -> list[Candidate]:

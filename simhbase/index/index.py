@@ -247,8 +247,10 @@ class Index:
 
     @cached_property
     def claimer(self) -> Claimer:
-        """What claims go through. Raises ReadOnly."""
+        """What claims go through. Raises ReadOnly, and ProfileMismatch for a store in HBase whose rows have
+        an older format."""
         _ = self.writer
+        self._stored.require_claims(self.store)
 
         def count(what: str) -> None:
             if self.metrics is not None:

@@ -56,15 +56,28 @@ class Candidates:
 class Near:
     """Documents near n queries: matches of each, in no order and every document once; truncated: whether
     a drawer was not read to its end; cut: whether a near fingerprint lists more documents than were asked
-    for; claimed: the same as matches, of claims that are pending."""
+    for."""
 
     matches: list[list[Match]]
     truncated: list[bool]
     cut: list[bool]
-    claimed: list[list[Match]]
 
 
-Hints = dict[int, list[tuple[str, bytes]]]  # by fingerprint, the documents listed and what their rows hold
+# A query, a document that a hint near it leads to, the fingerprint that lists it, how many bits that is away,
+# and what the row holds.
+Led = tuple[int, str, int, int, bytes]
+
+
+@dataclass(frozen=True)
+class Leads:
+    """Where hints near n queries lead: queries ascend, and each has a document once. truncated and cut: as
+    those of Near."""
+
+    led: list[Led]
+    truncated: list[bool]
+    cut: list[bool]
+
+
 Now = dict[str, Entry]  # documents by id
 _Pair = tuple[int, str, int, bytes]  # a query, and a document's id, fingerprint and sketch
 
@@ -75,17 +88,14 @@ class Reader:
 
     drawer_limit: rows read of one drawer at most, None for all; ids_limit: documents listed of one
     fingerprint at most, MOST_LISTED times as many where `find` would find none among them. A lookup that met
-    either says `truncated`. with_claims: whether to look for pending claims, too. hidden: which documents are
-    muted, and left out; what a muted fingerprint lists is not even read, while documents that are muted by
-    their ids count for the limits.
-    """
+    either says `truncated`. hidden: which documents are muted, and left out; what a muted fingerprint lists
+    is not even read, while documents that are muted by their ids count for the limits."""
 
     store: Store
     scheme: Scheme
     drawer_limit: int | None = DRAWER_LIMIT
     ids_limit: int = IDS_LIMIT
     clock: Callable[[], int] = field(default=now)
-    with_claims: bool = False
     metrics: Metrics | None = None
     hidden: Hidden = NOTHING_HIDDEN
 
@@ -139,6 +149,14 @@ class Reader:
         return self.store.consistently(lambda: self._near(fingerprints, bounds, since, tags))
 
     def _near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None, tags: Tags) -> Near:
+        leads = self.leads(fingerprints, bounds)
+        earliest = max(since or 0, expired_before(self.store, self.clock()))
+        asks_documents = leads.led and (self._asks_documents or earliest or tags)
+        now = _stored(self._known(leads.led), earliest, tags) if asks_documents else None
+        return Near(self.matches(fingerprints, leads.led, now, bounds), leads.truncated, leads.cut)
+
+    def leads(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Leads:
+        """Where hints near each of n texts lead."""
         candidates = self.candidates(fingerprints, bounds)
         if self.metrics is not None:
             _tell(self.metrics, candidates)
@@ -146,29 +164,29 @@ class Reader:
             # A document that leaves one of these has its new hints before, and is found by them.
             hits = [hit for hit in candidates.hits if hit[1] not in muted]
             candidates = replace(candidates, hits=hits)
-        n = len(fingerprints)
-        near = Near([[] for _ in range(n)], candidates.truncated, [False] * n, [[] for _ in range(n)])
+        cut = [False] * len(fingerprints)
         if not candidates.hits:
-            return near
+            return Leads([], candidates.truncated, cut)
         listed = self._listed(candidates)
         full = {fingerprint for fingerprint, found in listed.items() if len(found) > self.ids_limit}
         if full:
             for query, fingerprint, _ in candidates.hits:
-                near.cut[query] |= fingerprint in full
+                cut[query] |= fingerprint in full
         hints = {
             fingerprint: [(rows.listing_id(key), cell.value) for key, cell in found[: self.ids_limit]]
             for fingerprint, found in listed.items()
         }
-        earliest = max(since or 0, expired_before(self.store, self.clock()))
-        found = self._known(hints) if self._asks_documents or earliest or tags else None
-        now = None if found is None else _stored(found, earliest, tags)
-        self._match(fingerprints, candidates, hints, now, bounds, near.matches)
-        if self.with_claims and found is not None and (claimed := _claimed(found)):
-            self._match(fingerprints, candidates, hints, claimed, bounds, near.claimed)
-        if self.hidden:
-            for found_near in (near.matches, near.claimed):
-                found_near[:] = map(self._heard, found_near)
-        return near
+        return Leads(list(_led_to(candidates, hints)), candidates.truncated, cut)
+
+    def matches(
+        self, fingerprints: FingerprintBatch, led: Sequence[Led], now: Now | None, bounds: Bounds
+    ) -> list[list[Match]]:
+        """The matches of each of n texts among what hints lead to. now: what documents are, without those
+        that are none; None where hints are right."""
+        matches: list[list[Match]] = [[] for _ in range(len(fingerprints))]
+        by = self._match_by_bits if self.scheme.sketching is None else self._match_by_sketches
+        by(fingerprints, led, now, bounds, matches)
+        return list(map(self._heard, matches)) if self.hidden else matches
 
     def _heard(self, matches: Sequence[Match]) -> list[Match]:
         """Those that are not muted."""
@@ -314,36 +332,21 @@ class Reader:
             self.scheme.sketching is not None and not self.scheme.listed_sketching
         )
 
-    def _known(self, hints: Hints) -> dict[str, Known]:
+    def _known(self, led: Sequence[Led]) -> dict[str, Known]:
         """What the documents table holds of what hints lead to."""
-        ids = list(dict.fromkeys(document for found in hints.values() for document, _ in found))
-        found = zip(ids, known(self.store, ids), strict=True)
-        return {document: each for document, each in found if each}
-
-    def _match(
-        self,
-        fingerprints: FingerprintBatch,
-        candidates: Candidates,
-        hints: Hints,
-        now: Now | None,
-        bounds: Bounds,
-        matches: list[list[Match]],
-    ) -> None:
-        """Adds the matches of each query; now: None where hints are right."""
-        by = self._match_by_bits if self.scheme.sketching is None else self._match_by_sketches
-        by(fingerprints, candidates, hints, now, bounds, matches)
+        ids = list(dict.fromkeys(each[1] for each in led))
+        return {document: each for document, each in zip(ids, known(self.store, ids), strict=True) if each}
 
     def _match_by_bits(
         self,
         fingerprints: FingerprintBatch,
-        candidates: Candidates,
-        hints: Hints,
+        led: Sequence[Led],
         now: Now | None,
         bounds: Bounds,
         matches: list[list[Match]],
     ) -> None:
         """Adds the matches where bits alone decide."""
-        for query, document, hinted, bits, _ in _led_to(candidates, hints):
+        for query, document, hinted, bits, _ in led:
             current = hinted if now is None else _fingerprint(now, document)
             if current is None:
                 continue
@@ -357,8 +360,7 @@ class Reader:
     def _match_by_sketches(
         self,
         fingerprints: FingerprintBatch,
-        candidates: Candidates,
-        hints: Hints,
+        led: Sequence[Led],
         now: Now | None,
         bounds: Bounds,
         matches: list[list[Match]],
@@ -366,7 +368,7 @@ class Reader:
         """The same where sketches tell how similar texts are."""
         sketching = self.scheme.sketching
         assert sketching is not None
-        pairs = list(self._pairs(candidates, hints, now))
+        pairs = list(self._pairs(led, now))
         if not pairs:
             return
         query = np.array([pair[0] for pair in pairs], dtype=np.int64)
@@ -390,10 +392,10 @@ class Reader:
             match = Match(distances[number], document, Fingerprint(fingerprint), similarity, shared)
             matches[asked].append(match)
 
-    def _pairs(self, candidates: Candidates, hints: Hints, now: Now | None) -> Iterator[_Pair]:
+    def _pairs(self, led: Sequence[Led], now: Now | None) -> Iterator[_Pair]:
         """Each query with each document that hints lead it to, once."""
-        moved = self._moved_sketches(hints, now) if self.scheme.listed_sketching else {}
-        for query, document, hinted, _, sketch in _led_to(candidates, hints):
+        moved = self._moved_sketches(led, now) if self.scheme.listed_sketching else {}
+        for query, document, hinted, _, sketch in led:
             if now is None:
                 yield query, document, hinted, sketch
             elif entry := now.get(document):
@@ -403,22 +405,20 @@ class Reader:
                     sketch = moved.get(document, b"")
                 yield query, document, entry.fingerprint, sketch
 
-    def _moved_sketches(self, hints: Hints, now: Now | None) -> dict[str, bytes]:
+    def _moved_sketches(self, led: Sequence[Led], now: Now | None) -> dict[str, bytes]:
         """The sketches of documents that have another fingerprint than a hint said."""
         if now is None:
             return {}
         moved = {
             document: now[document].fingerprint
-            for fingerprint, found in hints.items()
-            for document, _ in found
-            if document in now and now[document].fingerprint != fingerprint
+            for _, document, hinted, _, _ in led
+            if document in now and now[document].fingerprint != hinted
         }
         return listed_sketches(self.store, moved) if moved else {}
 
 
-def _led_to(candidates: Candidates, hints: Hints) -> Iterator[tuple[int, str, int, int, bytes]]:
-    """Each query with each document that hints lead it to, once: the document, the fingerprint that lists
-    it, how many bits that is away, and what the row holds."""
+def _led_to(candidates: Candidates, hints: dict[int, list[tuple[str, bytes]]]) -> Iterator[Led]:
+    """Each query with each document that hints lead it to, once."""
     last, seen = -1, set[str]()
     for query, fingerprint, bits in candidates.hits:
         if query != last:
@@ -436,15 +436,6 @@ def _stored(found: dict[str, Known], since: int, tags: Tags) -> Now:
         document: each.entry
         for document, each in found.items()
         if each.stored and each.version >= since and wanted.issubset(each.entry.tags)
-    }
-
-
-def _claimed(found: dict[str, Known]) -> Now:
-    """What documents will be if their claims are granted."""
-    return {
-        document: Entry(claim.fingerprint, sketch=claim.sketch)
-        for document, each in found.items()
-        if (claim := each.entry.claim)
     }
 
 

@@ -1,15 +1,18 @@
 """Byte formats of the tables of records. Examples: schema/format.md.
 
 documents:     mmh3.hash(id, seed 0) (4 bytes, unsigned) + id -> fingerprint (8), state (1), the claim where
-               one is pending, the tags where it has any, and the sketch where one is kept that the
-               fingerprint does not name (`Scheme.listed_sketching`)
-               state: a bit more where the document has tags, and another where the claim has
-               a claim: token (16), ticket (8, 0: none yet), lease (4), beat (4), fingerprint (8), size of the
-               sketch (2), sketch, the tags where it has any
-               tags: size (2), and of each the name and the value, both with their size (1) before them
-fingerprints:  fingerprint (8) + id -> the sketch that the fingerprint is a hash of, else empty
-obsolete:      salt (1) + time (8) + fingerprint (8) + id -> empty
-Integers are big-endian, times milliseconds since 1970. The versions of the cells are the store's to keep.
+               one is pending in the form of formats before 4, the tags where it has any, and the sketch where
+               one is kept that the fingerprint does not name (`Scheme.listed_sketching`) state: a bit more
+               where the document has tags, and another where the claim has a claim: token (16), ticket (8, 0:
+               none yet), lease (4), beat (4), fingerprint (8), size of the sketch (2), sketch, the tags where
+               it has any tags: size (2), and of each the name and the value, both with their size (1) before
+               them beside it a cell for each batch of claims that has one for this id, named by its token:
+               number of the claim in the batch (2), fingerprint (8), lease (4), size of the sketch (2),
+               sketch, the tags where it has any fingerprints:  fingerprint (8) + id -> the sketch that the
+               fingerprint is a hash of, else empty obsolete:      salt (1) + time (8) + fingerprint (8) + id
+               -> empty meta:          "claims/" + token -> form (1), flags (1; 1: frozen), ticket (8), beat
+               (4), number of claims (2), and two bits of each: 0 open, 1 accepted, 2 declined Integers are
+               big-endian, times milliseconds since 1970. The versions of the cells are the store's to keep.
 """
 
 from __future__ import annotations
@@ -31,11 +34,16 @@ from simhbase.stores.strings import Strings
 MAX_ID_BYTES = 1024
 _ENTRY = struct.Struct(">QB")
 _CLAIM = struct.Struct(">16sQIIQH")
+_PENDING = struct.Struct(">HQIH")
+_BATCH_ROW = struct.Struct(">BBQIH")
+_BATCH_FORMAT, _FROZEN = 1, 1
 _WORD = struct.Struct(">Q")
 _HASH = struct.Struct(">I")
 _OBSOLETE = struct.Struct(">BqQ")
 _SIZE = struct.Struct(">H")
 _TAGGED, _CLAIM_TAGGED = 0x10, 0x20  # bits beside the state
+BATCH_ROWS, BEHIND_BATCH_ROWS = b"claims/", b"claims0"  # the first is before the token, in meta
+_DECISIONS = 4  # a byte
 _ALIKE = 1024  # different tags that are kept encoded: most documents share theirs with others
 SALTS = 256
 
@@ -111,6 +119,102 @@ class Entry:
                 f"a row of the documents table cannot be read: its value is {value.hex() or 'empty'}. "
                 "simhbase check --repair removes such rows"
             ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCell:
+    """A text that a batch of claims may store under the id in whose row this is.
+
+    number: of the claim in its batch; lease: in milliseconds, after which others may break a batch whose row
+    has not changed.
+    """
+
+    number: int
+    fingerprint: int
+    lease: int
+    sketch: bytes = b""
+    tags: Tags = ()
+
+    def encode(self) -> bytes:
+        """The cell's value."""
+        head = _PENDING.pack(self.number, self.fingerprint, self.lease, len(self.sketch))
+        return head + self.sketch + _encoded_tags(self.tags)
+
+    @staticmethod
+    def decode(value: bytes) -> PendingCell | None:
+        """The same of a value; None where it is none."""
+        try:
+            number, fingerprint, lease, size = _PENDING.unpack_from(value)
+            sketch, rest = value[_PENDING.size :][:size], value[_PENDING.size + size :]
+            if len(sketch) < size:
+                return None
+            tags, rest = _decoded_tags(rest) if rest else ((), b"")
+        except (struct.error, ValueError):
+            return None
+        return None if rest else PendingCell(number, fingerprint, lease, sketch, tags)
+
+    @property
+    def entry(self) -> Entry:
+        """What the documents row says when it is committed."""
+        return Entry(self.fingerprint, State.STORED, self.sketch, tags=self.tags)
+
+
+class Decision(IntEnum):
+    """What a batch's row says of a claim."""
+
+    OPEN = 0
+    ACCEPTED = 1
+    DECLINED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRow:
+    """What a batch of claims has decided so far.
+
+    ticket: its place among all batches, 0 where it was frozen before it had one; frozen: it decides no more;
+    beat: changes to say that its owner still waits.
+    """
+
+    ticket: int
+    decisions: tuple[Decision, ...] = ()
+    frozen: bool = False
+    beat: int = 0
+
+    def decision(self, number: int) -> Decision:
+        """That about one of its claims."""
+        return self.decisions[number] if number < len(self.decisions) else Decision.OPEN
+
+    def encode(self) -> bytes:
+        """The row's value."""
+        flags = _FROZEN if self.frozen else 0
+        head = _BATCH_ROW.pack(_BATCH_FORMAT, flags, self.ticket, self.beat, len(self.decisions))
+        packed = bytearray(-(-len(self.decisions) // _DECISIONS))
+        for number, decision in enumerate(self.decisions):
+            packed[number // _DECISIONS] |= decision << 6 - 2 * (number % _DECISIONS)
+        return head + packed
+
+    @staticmethod
+    def decode(value: bytes) -> BatchRow:
+        """The same of a value. Raises StoreFailed where it is none."""
+        try:
+            form, flags, ticket, beat, count = _BATCH_ROW.unpack_from(value)
+            packed = value[_BATCH_ROW.size :]
+            if form != _BATCH_FORMAT or len(packed) != -(-count // _DECISIONS):
+                raise ValueError("another form")
+            decisions = tuple(
+                Decision(packed[number // _DECISIONS] >> 6 - 2 * (number % _DECISIONS) & 3)
+                for number in range(count)
+            )
+        except (struct.error, ValueError) as error:
+            raise StoreFailed(
+                f"the row of a batch of claims cannot be read: its value is {value.hex() or 'empty'}"
+            ) from error
+        return BatchRow(ticket, decisions, bool(flags & _FROZEN), beat)
+
+
+def batch_key(token: bytes) -> bytes:
+    """The row in meta of a batch of claims."""
+    return BATCH_ROWS + token
 
 
 def entry(value: bytes) -> Entry:

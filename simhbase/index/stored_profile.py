@@ -30,8 +30,9 @@ from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.userfile import NamedContent
 from simhbase.text.variants import CharacterTable
 
-FORMAT = 3
+FORMAT = 4
 _OLDEST = 2  # without saturated counts and folds, and with the normal form that it names
+_BATCHES = 4  # claims are decided by batches from here on: those of older versions would not see them
 
 
 _PROFILE_KEY = b"profile"
@@ -134,17 +135,19 @@ def _read_pieces(store: Store, kind: bytes, digest: str) -> bytes:
 
 @dataclass(frozen=True)
 class StoredProfile:
-    """A profile as a store holds it, with the creator's answers to the fixed texts; row: as stored."""
+    """A profile as a store holds it, with the creator's answers to the fixed texts; row: as stored; format:
+    that of the store's rows."""
 
     profile: Profile
     probes: list[str | None]
     software: Mapping[str, str]
     row: bytes = b""
+    format: int = FORMAT
 
     @property
     def digest(self) -> str:
         """Tells the tables from others that are made anew under the same names."""
-        return hashlib.blake2b(self.row, digest_size=16).hexdigest()
+        return hashlib.blake2b(_without_format(self.row), digest_size=16).hexdigest()
 
     def require_in(self, store: Store) -> None:
         """Raises ProfileMismatch where the store's tables were made anew since this was read from it, and
@@ -152,10 +155,20 @@ class StoredProfile:
         (found,) = store.records("meta").get([_PROFILE_KEY])
         if found is None:
             raise TablesMissing(f"the tables of {store.url} have lost their profile while they were open")
-        if found.value != self.row:
+        if _without_format(found.value) != _without_format(self.row):
             raise ProfileMismatch(
                 f"the tables of {store.url} were dropped and created anew while they were open, so that what "
                 "was written before is gone: open the store again"
+            )
+
+    def require_claims(self, store: Store) -> None:
+        """Raises ProfileMismatch where a store that many processes write may have claims of older
+        versions."""
+        if leaves_hints(store) and self.format < _BATCHES:
+            raise ProfileMismatch(
+                f"{store.url} has rows of format {self.format}, in which older versions of simhbase claim: "
+                "stop all processes that claim in it or load with --unique-only, run 'simhbase tables "
+                "upgrade', and start them with this version"
             )
 
     def check_pipeline(self, fingerprinter: Fingerprinter) -> None:
@@ -192,7 +205,30 @@ def read_profile(store: Store) -> StoredProfile:
     parameters["idf"] = _read_idf(store, record.get("idf"))
     parameters["boilerplate"] = _read_boilerplate(store, record.get("boilerplate"))
     parameters["fold"] = _read_fold(store, record.get("fold"))
-    return StoredProfile(Profile(**parameters), record["probes"], record["software"], found.value)
+    return StoredProfile(
+        Profile(**parameters), record["probes"], record["software"], found.value, record["format"]
+    )
+
+
+def upgrade(store: Store) -> int:
+    """Makes the rows of a store the ones of this version's format; returns the format before. Only the
+    profile says which it is: what older versions have written is read as it is. Raises as `read_profile`."""
+    while True:
+        before = read_profile(store)
+        record = orjson.loads(before.row) | {"format": FORMAT}
+        row = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
+        if before.format == FORMAT or store.records("meta").compare_and_set(_PROFILE_KEY, before.row, row):
+            store.sync()
+            return before.format
+
+
+def _without_format(row: bytes) -> bytes:
+    """What tells the tables from others, whatever their format is by now."""
+    if not row:
+        return row
+    record = orjson.loads(row)
+    record.pop("format", None)
+    return orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
 
 
 def _require_format(store: Store, stored: int) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing, UsageError
+from simhbase.index import stored_profile
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.snapshots import Snapshot, restore, snapshot
@@ -36,6 +37,7 @@ __all__ = [
     "DroppedTables",
     "LiveTable",
     "Snapshot",
+    "UpgradedTables",
     "check",
     "create",
     "ddl",
@@ -44,6 +46,7 @@ __all__ = [
     "listed",
     "restore",
     "snapshot",
+    "upgrade",
 ]
 
 _NOT_IN_HBASE = "only tables in HBase have that, and {} is no HBase store"
@@ -178,6 +181,26 @@ def describe(url: str) -> DescribedTables:
     asks = is_in_hbase(url) and hbase.has_administration(url)
     live = hbase.describe_tables(url) if asks else {}
     return DescribedTables(url, stored.profile, dict(stored.software), live, ttl)
+
+
+@dataclass(frozen=True)
+class UpgradedTables:
+    """What an upgrade did. format_before, format: of the rows, 2 and later."""
+
+    store: str
+    format_before: int
+    format: int
+
+
+def upgrade(url: str) -> UpgradedTables:
+    """Makes the rows of a store the ones of this version's format, so that claims can be made in it.
+
+    In HBase all processes that claim with an older version have to be stopped before; others may go on, but
+    older versions open the store no more. Nothing is read or written but the profile. Raises what
+    `simhbase.open` raises.
+    """
+    with open_index(url) as index:
+        return UpgradedTables(url, stored_profile.upgrade(index.store), stored_profile.FORMAT)
 
 
 def drop(url: str) -> DroppedTables:

@@ -5,7 +5,11 @@ Any number may run at once, and each may be stopped and run again. Only what is 
 is touched, which is far longer than any call or lookup takes and than clocks differ: whatever was under
 way when it became obsolete has ended. Everything is removed up to the version, or the time, that was seen,
 so that what is put later survives. `simhbase/index/writer.py` says what is a hint.
-"""
+
+Batches of claims (`simhbase/index/claim.py`) leave their rows where somebody has broken them or they died.
+These go by their age, whatever they say: what they have accepted and nobody has committed by now was answered
+to nobody. Pending cells go with the listings that lead to them; and the row that says that a document is
+deleted after all pending cells of it, one of which would count again."""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from time import monotonic
+from typing import cast
 
 import numpy as np
 
@@ -24,7 +29,7 @@ from simhbase.index.index import open_index
 from simhbase.index.rows import SALTS
 from simhbase.index.writer import Known, alive_since, alone, batch_of, known, now, remove_older, writer_for
 from simhbase.progress import Progress, counting, no_progress
-from simhbase.stores.base import Store, leaves_hints
+from simhbase.stores.base import SharedStore, Store, leaves_hints
 
 DAY = 24 * 3600
 GRACE = DAY  # seconds
@@ -36,15 +41,16 @@ class VacuumReport:
     """What a vacuum has done.
 
     looked_at: notes of what became obsolete; listings, index_rows, deleted_documents: what was removed of
-    these; too_young: what a later run has to look at again. removes_at_once: the store is an embedded one,
-    which leaves nothing behind but documents that have expired: looked_at is then of how many that was
-    asked, and expired how many were removed.
-    """
+    these; claims: batch rows and pending cells of claims that nobody goes on with; too_young: what a later
+    run has to look at again. removes_at_once: the store is an embedded one, which leaves nothing behind but
+    documents that have expired: looked_at is then of how many that was asked, and expired how many were
+    removed."""
 
     looked_at: int
     listings: int
     index_rows: int
     deleted_documents: int
+    claims: int
     too_young: int
     expired: int
     removes_at_once: bool
@@ -75,6 +81,7 @@ def vacuum(url: str, older_than: float = GRACE, *, progress: Progress = no_progr
         listings=removed.listings,
         index_rows=removed.index_rows,
         deleted_documents=removed.tombstones,
+        claims=removed.claims,
         too_young=removed.left,
         expired=removed.expired,
         removes_at_once=not hints,
@@ -90,6 +97,7 @@ class Removed:
     listings: int = 0
     index_rows: int = 0
     tombstones: int = 0
+    claims: int = 0
     left: int = 0
     expired: int = 0
 
@@ -130,7 +138,16 @@ class Vacuum:
             for batch in table.iterate(*rows.obsolete_range(salt, before)):
                 self._notes({key: cell.version for key, cell in batch}, before, report)
                 self.progress(len(batch))
+        self._batch_rows(before, report)
         return report
+
+    def _batch_rows(self, before: int, report: Removed) -> None:
+        """Removes the rows of batches of claims that have not changed for the grace time."""
+        meta = self.store.records("meta")
+        for batch in meta.iterate(rows.BATCH_ROWS, rows.BEHIND_BATCH_ROWS):
+            old = {key: cell.version for key, cell in batch if cell.version < before}
+            meta.delete(list(old), list(old.values()))
+            report.claims += len(old)
 
     def _expire(self, report: Removed) -> None:
         """Removes the documents that have expired."""
@@ -166,6 +183,8 @@ class Vacuum:
         stale = [
             each for each in listings if each not in young and not _leads_to(documents[each[1]], each[0])
         ]
+        claimed = self._end_claims([document for _, document in stale], before, report)
+        young |= {each for each in stale if each[1] in claimed}
         cells = self.store.records("fingerprints").get([rows.listing_key(*each) for each in stale])
         hints = {each: cell for each, cell in zip(stale, cells, strict=True) if cell is not None}
         # A hint that was put lately, of an add that is under way.
@@ -179,6 +198,23 @@ class Vacuum:
         report.listings += len(going)
         self._bury([each[1] for each in stale if each not in young], documents, report)
         return young
+
+    def _end_claims(self, ids: Sequence[str], before: int, report: Removed) -> set[str]:
+        """Removes the pending cells of documents, and returns those that have younger ones."""
+        claimed = set[str]()
+        if not leaves_hints(self.store):
+            return claimed
+        named = cast(SharedStore, self.store).document_cells
+        distinct = list(dict.fromkeys(ids))
+        keys = list(map(rows.document_key, distinct))
+        for document, key, cells in zip(distinct, keys, named.get(keys), strict=True):
+            for token, cell in cells.items():
+                if token and cell.version < before:
+                    named.delete(token, [key], [cell.version])
+                    report.claims += 1
+                elif token:
+                    claimed.add(document)
+        return claimed
 
     def _clear_drawers(
         self, listings: dict[tuple[int, str], bytes], before: int, report: Removed

@@ -223,7 +223,40 @@ class AtomicStore(Store, Protocol):
         """Makes all changes or none; they survive the loss of the machine when it returns."""
 
 
+NamedCells = dict[bytes, Cell]  # of one row, by name; the row's own is under the empty name
+
+
+class NamedRecords(Protocol):
+    """The cells of documents rows beside their own, each with a name, which `Records` neither reads nor
+    deletes."""
+
+    def get(self, keys: Sequence[bytes]) -> list[NamedCells]:
+        """All cells of rows. Each row is read in one piece."""
+
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[tuple[bytes, NamedCells]]]:
+        """All cells of rows, in the order and the batches of `Records.iterate`."""
+
+    def put(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
+        """Writes a cell of this name to rows, each at its version."""
+
+    def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
+        """Deletes the cells of this name, each up to a version."""
+
+    def replace(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
+        """Writes the own cells of rows, each at its version; when these are acknowledged, deletes the cells
+        of this name up to the same versions."""
+
+
+class SharedStore(Store, Protocol):
+    """A store that many processes write, each table by itself."""
+
+    @property
+    def document_cells(self) -> NamedRecords:
+        """The cells of documents rows beside their own."""
+
+
 def leaves_hints(store: Store) -> bool:
     """Whether many processes write to a store, so that what becomes obsolete is noted and not removed;
-    others are an AtomicStore."""
+    such a store is a SharedStore, others are an
+    AtomicStore."""
     return "obsolete" in store.tables

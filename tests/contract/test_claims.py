@@ -8,9 +8,10 @@ import pytest
 
 import simhbase
 from simhbase import Document, Index, Profile
-from simhbase.errors import Conflict, ReadOnly, UsageError
+from simhbase.errors import Conflict, ProfileMismatch, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.rows import Entry, PendingClaim, State, document_key
+from simhbase.index.tables import UpgradedTables
 from simhbase.stores.base import CompareAndSet
 from tests.contract.conftest import Backend
 from tests.contract.plain import milliseconds
@@ -149,6 +150,25 @@ def test_a_claim_whose_worker_died_is_ended_by_who_waits_for_it(shared: Backend)
         .accepted
     )
     assert index.fingerprints(["dead", "b"]) == [None, value ^ 1]
+
+
+def test_a_store_of_an_older_format_takes_claims_when_it_is_upgraded(shared: Backend):
+    url = shared.url(0)
+    with simhbase.open(url, create=Profile()) as index:
+        meta = index.store.records("meta")
+        (new,) = meta.get([b"profile"])
+        assert new is not None
+        old = new.value.replace(b'"format":4', b'"format":3')
+        assert meta.compare_and_set(b"profile", new.value, old)
+    with simhbase.open(url) as index:
+        index.add([Document("a", BRIDGE)])
+        with pytest.raises(ProfileMismatch, match="simhbase tables upgrade"):
+            index.claim("b", SHOUTED)
+        assert simhbase.tables.upgrade(url) == UpgradedTables(url, 3, 4)
+        assert simhbase.tables.upgrade(url) == UpgradedTables(url, 4, 4)
+        index.require_own_tables()  # they were not made anew
+    with simhbase.open(url) as index:
+        assert index.claim("b", SHOUTED).outcome == "duplicate"
 
 
 def test_claims_take_no_other_time_than_a_number_of_seconds_and_need_a_writer(index):

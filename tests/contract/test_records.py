@@ -1,10 +1,11 @@
 """What simhbase.stores.base.Records promises, for every store and the tables that all of them have."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
 import pytest
 
-from simhbase.stores.base import ATOMIC_TABLES, Cell, CompareAndSet, Records, RecordTable, Store
+from simhbase.stores.base import ATOMIC_TABLES, Cell, CompareAndSet, Records, RecordTable, SharedStore, Store
 from tests.contract.conftest import Backend
 from tests.contract.plain import Values, milliseconds
 
@@ -332,3 +333,65 @@ def test_compare_and_set_wins_over_a_version_of_the_future(versioned: Records) -
     (cell,) = versioned.get([b"a"])
     assert cell is not None
     assert (cell.value, cell.version >= ahead) == (b"2", True)
+
+
+NAME, OTHER_NAME = b"\x00" * 16, b":\xff" * 8
+
+
+@pytest.fixture
+def shared_store(shared: Backend) -> SharedStore:
+    return cast(SharedStore, shared.fresh())
+
+
+def test_named_cells_are_beside_the_own_ones(shared_store: SharedStore) -> None:
+    now = milliseconds()
+    documents, named = shared_store.records("documents"), shared_store.document_cells
+    documents.put([(b"a", b"own"), (b"b", b"own")], now)
+    named.put(NAME, [(b"a", b"1"), (b"c", b"2")], [now + 5, now + 6])
+    named.put(OTHER_NAME, [(b"a", b"")], [now])
+    named.put(NAME, [(b"a", b"older")], [now + 4])
+    of_a = {b"": Cell(b"own", now), NAME: Cell(b"1", now + 5), OTHER_NAME: Cell(b"", now)}
+    assert named.get([b"c", b"no", b"a", b"c"]) == [
+        {NAME: Cell(b"2", now + 6)},
+        {},
+        of_a,
+        {NAME: Cell(b"2", now + 6)},
+    ]
+    assert [row for batch in named.iterate() for row in batch] == [
+        (b"a", of_a),
+        (b"b", {b"": Cell(b"own", now)}),
+        (b"c", {NAME: Cell(b"2", now + 6)}),
+    ]
+    own = [(b"a", Cell(b"own", now)), (b"b", Cell(b"own", now))]
+    assert documents.get([b"a", b"b", b"c"]) == [own[0][1], own[1][1], None]
+    assert [row for batch in documents.iterate() for row in batch] == own
+    assert documents.scan([b"a", b"b", b"c"], 5) == [[own[0]], [own[1]], []]
+
+
+def test_who_deletes_own_cells_leaves_named_ones_and_the_other_way_round(shared_store: SharedStore) -> None:
+    now = milliseconds()
+    documents, named = shared_store.records("documents"), shared_store.document_cells
+    documents.put([(b"a", b"own"), (b"b", b"own")], now)
+    named.put(NAME, [(b"a", b"1"), (b"b", b"1")], [now, now + 1])
+    documents.delete([b"a"], [now + 5])
+    named.delete(NAME, [b"b", b"never there"], [now, now])
+    assert named.get([b"a", b"b"]) == [
+        {NAME: Cell(b"1", now)},
+        {b"": Cell(b"own", now), NAME: Cell(b"1", now + 1)},
+    ]
+    named.delete(NAME, [b"a", b"b"], [now, now + 1])
+    assert named.get([b"a", b"b"]) == [{}, {b"": Cell(b"own", now)}]
+
+
+def test_what_replaces_a_named_cell_is_there_when_that_is_gone(shared_store: SharedStore) -> None:
+    now = milliseconds()
+    named = shared_store.document_cells
+    named.put(NAME, [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")], [now, now + 1, now])
+    named.put(OTHER_NAME, [(b"a", b"1")], [now])
+    for _ in range(2):
+        named.replace(NAME, [(b"a", b"2"), (b"b", b"2")], [now, now + 1])
+    assert named.get([b"a", b"b", b"c"]) == [
+        {b"": Cell(b"2", now), OTHER_NAME: Cell(b"1", now)},
+        {b"": Cell(b"2", now + 1)},
+        {NAME: Cell(b"1", now)},
+    ]

@@ -35,7 +35,7 @@ def test_vacuum_has_nothing_to_do_in_an_embedded_store_and_says_so(tmp_path):
     assert report.pop("seconds") >= 0
     assert report.pop("removes_at_once")
     assert report == dict.fromkeys(
-        ["looked_at", "listings", "index_rows", "deleted_documents", "too_young", "expired"], 0
+        ["looked_at", "listings", "index_rows", "deleted_documents", "claims", "too_young", "expired"], 0
     )
     assert result("check", *STORE, cwd=tmp_path)["documents"] == len(FILED) - 2
 

@@ -7,11 +7,11 @@ import pytest
 
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.check import ABANDONED, STRAY_LISTING, Checker
-from simhbase.index.claim import HintingClaimer, Waiting
+from simhbase.index.claim import BatchClaimer
 from simhbase.index.vacuum import DAY, Vacuum
 from simhbase.index.writer import HintingWriter
 from simhbase.interrupt import interrupt_put_off
-from tests.claiming import FAR, SCHEME, A, stored_in
+from tests.claiming import FAR, SCHEME, A, Quiet, accepted_in, stored_in
 from tests.simulated import Call, Server, SimulatedStore
 
 NOW = 10 * DAY * 1000  # milliseconds
@@ -32,22 +32,19 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 def left_by_a_dead_worker(lease: float, is_new: bool = True) -> Server:
-    """Of one that died when its claim had a ticket."""
+    """Of one that died when its claim had a ticket, and before it could decide."""
     server = Server()
     server.least_time = NOW
     if not is_new:
         HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW - 5).add(["a"], batch(FAR))
-    left = [2]
 
     def ask(call: Call) -> object:
         if call.method == "compare_and_set":
-            if not left[0]:
-                raise Died
-            left[0] -= 1
+            raise Died
         return server.ask(call)
 
     with pytest.raises(Died):
-        HintingClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, lease=lease).claim(
+        BatchClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, lease=lease, waiting=Quiet).claim(
             ["a"], batch(A), SCHEME.bounds(None, None), replacing=True
         )
     return server
@@ -79,14 +76,68 @@ def test_a_vacuum_removes_what_an_ended_claim_has_left(server):
 
 def test_a_vacuum_leaves_the_hints_of_a_claim_that_is_pending(server):
     Vacuum(SimulatedStore(server.ask), SCHEME, DAY, lambda: NOW + 1000).run()
-    claimer = HintingClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, lease=0.01)
+    claimer = BatchClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, lease=0.01)
     (claim,) = claimer.claim(["b"], batch(A ^ 1), SCHEME.bounds(None, None)).claims
     assert claim.accepted
     assert STRAY_LISTING not in checked(server, NOW + 2000)
 
 
+def test_a_vacuum_that_stops_anywhere_brings_no_deleted_document_back():
+    """Of a claim that was accepted and committed, and whose worker died before it had cleaned up."""
+    stops = 0
+    while True:
+        server = left_by_an_accepted_claim()
+        HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW + 10).delete(["a"])
+        assert accepted_in(server.state) == {}
+        server.least_time = LATER
+        left = [stops]
+
+        def ask(call: Call, server: Server = server, left: list[int] = left) -> object:
+            if call.method == "delete":
+                if not left[0]:
+                    raise Died
+                left[0] -= 1
+            return server.ask(call)
+
+        vacuum = Vacuum(SimulatedStore(ask), SCHEME, DAY, lambda: LATER)
+        try:
+            removed = vacuum.run()
+        except Died:
+            assert accepted_in(server.state) == {}
+            stops += 1
+            continue
+        assert (removed.claims, removed.tombstones) == (2, 1)
+        assert accepted_in(server.state) == {}
+        assert checked(server, LATER) == {}
+        assert stops > 3
+        return
+
+
+def left_by_an_accepted_claim() -> Server:
+    server = Server()
+    server.least_time = NOW
+
+    def ask(call: Call) -> object:
+        if call.method == "delete":
+            raise Died
+        return server.ask(call)
+
+    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, waiting=Quiet)
+    with pytest.raises(Died):
+        claimer.claim(["a"], batch(A), SCHEME.bounds(None, None))
+    assert accepted_in(server.state) == {"a": A}
+    return server
+
+
+def test_a_vacuum_takes_no_young_claim_and_no_tombstone_before_it():
+    server = left_by_an_accepted_claim()
+    HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW - DAY).delete(["a"])
+    removed = Vacuum(SimulatedStore(server.ask), SCHEME, DAY, lambda: NOW + DAY).run()
+    assert (removed.claims, removed.tombstones) == (0, 0)
+
+
 def test_ctrl_c_that_is_put_off_ends_a_claim_that_waits_for_others():
-    class Interrupted(Waiting):
+    class Interrupted(Quiet):
         def __init__(self) -> None:
             self.now = 0.0
 
@@ -98,7 +149,7 @@ def test_ctrl_c_that_is_put_off_ends_a_claim_that_waits_for_others():
             signal.raise_signal(signal.SIGINT)
 
     server = left_by_a_dead_worker(lease=1000)
-    claimer = HintingClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, waiting=Interrupted)
+    claimer = BatchClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, waiting=Interrupted)
     with pytest.raises(KeyboardInterrupt), interrupt_put_off():
         claimed = claimer.claim(["b", "c"], batch(A ^ 1, FAR), SCHEME.bounds(None, None), timeout=600)
     waits, far = claimed.claims

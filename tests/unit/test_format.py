@@ -19,7 +19,7 @@ from simhbase.index import rows
 from simhbase.index.load_log import LoadLog
 from simhbase.index.moment import at
 from simhbase.index.mute import MuteList
-from simhbase.index.rows import Entry, Obsolete, PendingClaim, State
+from simhbase.index.rows import BatchRow, Entry, Obsolete, PendingCell, PendingClaim, State
 from simhbase.index.stored_profile import write_profile
 from simhbase.jobs.checkpoints import Decision
 from simhbase.model import Fingerprint, Muted
@@ -122,6 +122,22 @@ def test_the_rows_of_claims():
     assert [state.name for state in State] == ["STORED", "DELETED", "PENDING", "REPLACING"], (
         "as the page's table says"
     )
+
+
+def test_the_cells_of_claims():
+    first, third = PendingCell(0, A1, 10_000), PendingCell(2, A1, 10_000, SKETCH)
+    cells = [first, third, replace(third, tags=TAGS)]
+    assert [bytes.fromhex(example) for example in examples("pending")] == [cell.encode() for cell in cells]
+    assert [PendingCell.decode(cell.encode()) for cell in cells] == cells
+
+
+def test_the_rows_of_batches_of_claims():
+    decisions = tuple(map(rows.Decision, (0, 1, 2, 0, 1)))
+    decided = BatchRow(7, decisions)
+    rows_ = [decided, replace(decided, frozen=True, beat=2), BatchRow(0, frozen=True)]
+    key = rows.batch_key(bytes(range(16)))
+    assert examples("batches") == [row(key, each.encode()) for each in rows_]
+    assert [BatchRow.decode(each.encode()) for each in rows_] == rows_
 
 
 def test_the_rows_of_fingerprints():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from simhbase.model import Size
-from simhbase.stores.base import Cell, CompareAndSet, RecordTable, Row, Version
+from simhbase.stores.base import Cell, CompareAndSet, NamedCells, RecordTable, Row, Version
 from simhbase.stores.hbase import filters
 from simhbase.stores.hbase.client import Client, Operation, tasks
 from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
@@ -52,14 +52,9 @@ class HBaseRecords:
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
         """Writes rows. Of a key that comes twice the last value is sent: a server would give both the
         same time, and either could win. Rows of one version go with one call."""
-        requests = [request for at, same in _by_version(rows, version) for request in self._puts(same, at)]
         with self._client.writing(self._table) as operation:
+            requests = (self._table.put(part, at) for part, at in _put_parts(self._client, rows, version))
             self._client.write(operation, tasks(requests))
-
-    def _puts(self, rows: Mapping[bytes, bytes], version: int | None) -> Iterator[Request]:
-        distinct = sorted(rows.items())
-        parts = _parts(distinct, self._client.share(len(distinct), *PUT_ROWS))
-        return (self._table.put(part, version) for whole in parts for part in _of_bounded_size(whole))
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         """Deletes cells, each up to a version; None: up to the time of what is there now.
@@ -70,11 +65,12 @@ class HBaseRecords:
         deleted, and the pause gives a later one to whatever is put when this has returned.
         """
         with self._client.writing(self._table) as operation:
+            is_now = versions is None
             if versions is None:
                 cells = self._get(operation, keys)
                 keys, versions = list(cells), [cell.version for cell in cells.values()]
-            self._client.write(operation, tasks(self._deletions(keys, versions)))
-            time.sleep(DELETE_PAUSE if keys else 0.0)
+            self._client.write(operation, tasks(_deletions(self._table, keys, versions)))
+            time.sleep(DELETE_PAUSE if is_now and keys else 0.0)
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         """The rows of prefixes, each read once: with one scan a region through Thrift 2, else with one
@@ -151,17 +147,6 @@ class HBaseRecords:
         answers = self._client.read(operation, tasks(map(self._table.get, parts)))
         return dict(row for answer in answers for row in self._rows(answer))
 
-    def _deletions(self, keys: Sequence[bytes], versions: Sequence[int]) -> list[Request]:
-        """One call for all keys of a version."""
-        by_version: dict[int, list[bytes]] = {}
-        for key, version in zip(keys, versions, strict=True):
-            by_version.setdefault(version, []).append(key)
-        return [
-            self._table.delete(part, version)
-            for version, same in by_version.items()
-            for part in _parts(sorted(set(same)), PUT_ROWS[1])
-        ]
-
     def _rows(self, found: Sequence[Any]) -> list[Row]:
         column = self._table.column
         return [
@@ -218,6 +203,63 @@ class HBaseRecords:
         return True
 
 
+class HBaseNamedRecords:
+    """The cells of a table's rows beside their own: a column each."""
+
+    def __init__(self, client: Client, table: Table) -> None:
+        self._client = client
+        self._table = table
+        kind = Kind[list[tuple[bytes, NamedCells]]](
+            None, self._rows, len, lambda rows: rows[-1][0], lambda rows: 0, all_cells=True
+        )
+        self._scans = Scans(client, table, kind, PAGE_ROWS)
+
+    def get(self, keys: Sequence[bytes]) -> list[NamedCells]:
+        """See NamedRecords."""
+        distinct = list(dict.fromkeys(keys))
+        parts = _parts(distinct, self._client.share(len(distinct), *GET_ROWS))
+        with self._client.reading(self._table) as operation:
+            answers = self._client.read(operation, tasks(map(self._table.all_cells, parts)))
+        found = dict(row for answer in answers for row in self._rows(answer))
+        return [found.get(key, {}) for key in keys]
+
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[tuple[bytes, NamedCells]]]:
+        """See NamedRecords."""
+        return self._scans.iterate(start, stop)
+
+    def put(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
+        """See NamedRecords."""
+        table = self._table.named(name)
+        with self._client.writing(self._table) as operation:
+            requests = (table.put(part, at) for part, at in _put_parts(self._client, rows, versions))
+            self._client.write(operation, tasks(requests))
+
+    def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
+        """See NamedRecords."""
+        with self._client.writing(self._table) as operation:
+            self._client.write(operation, tasks(_deletions(self._table.named(name), keys, versions)))
+
+    def replace(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
+        """See NamedRecords."""
+        with self._client.writing(self._table) as operation:
+            requests = (
+                self._table.replace(name, part, at)
+                for part, at in _put_parts(self._client, rows, versions)
+                if at is not None
+            )
+            self._client.write(operation, tasks(requests))
+
+    def _rows(self, found: Sequence[Any]) -> list[tuple[bytes, NamedCells]]:
+        skipped = len(self._table.column)
+        return [
+            (
+                row.row,
+                {column[skipped:]: Cell(cell.value, cell.timestamp) for column, cell in row.columns.items()},
+            )
+            for row in found
+        ]
+
+
 @dataclass(frozen=True, slots=True)
 class _Chunk:
     """Prefixes that one scan reads, from the key `start` on."""
@@ -260,6 +302,29 @@ def _by_version(
     for (key, value), at in zip(rows, version, strict=True):
         found.setdefault(at, {})[key] = value
     return found.items()
+
+
+def _put_parts(
+    client: Client, rows: Sequence[tuple[bytes, bytes]], version: Version | None
+) -> Iterator[tuple[list[tuple[bytes, bytes]], int | None]]:
+    """What to put with one call each."""
+    for at, same in _by_version(rows, version):
+        distinct = sorted(same.items())
+        for whole in _parts(distinct, client.share(len(distinct), *PUT_ROWS)):
+            for part in _of_bounded_size(whole):
+                yield part, at
+
+
+def _deletions(table: Table, keys: Sequence[bytes], versions: Sequence[int]) -> list[Request]:
+    """One call for all keys of a version."""
+    by_version: dict[int, list[bytes]] = {}
+    for key, version in zip(keys, versions, strict=True):
+        by_version.setdefault(version, []).append(key)
+    return [
+        table.delete(part, version)
+        for version, same in by_version.items()
+        for part in _parts(sorted(set(same)), PUT_ROWS[1])
+    ]
 
 
 def _parts(whole: list[Any], most: int) -> list[list[Any]]:

@@ -68,10 +68,13 @@ class Table:
         self._put_key = _batch(_INDEX_KEY, put_key)
         self._delete_key = _batch(_INDEX_KEY, delete)
 
-    def open_scanner(self, start: bytes, stop: bytes, rows: int, *, cache: bool = True) -> Request:
+    def open_scanner(
+        self, start: bytes, stop: bytes, rows: int, *, cache: bool = True, all_cells: bool = False
+    ) -> Request:
         """A scanner from `start` to before `stop` (empty: the end) that fetches so many rows at once;
         `cache` says whether they stay in the servers' caches."""
-        scan = Scan(startRow=start, stopRow=stop, columns=[self.column], caching=rows, cacheBlocks=cache)
+        columns = [self.column.partition(b":")[0] if all_cells else self.column]
+        scan = Scan(startRow=start, stopRow=stop, columns=columns, caching=rows, cacheBlocks=cache)
         return self._request("scannerOpenWithScan", scan=scan, attributes={})
 
     def filtered(self, start: bytes, stop: bytes, ranges: bytes, rows: int, reader: Reader | None) -> Request:
@@ -109,6 +112,23 @@ class Table:
     def delete_keys(self, keys: NDArray[np.uint8], time: int) -> Request:
         """The same for keys (n, 13) uint8."""
         return self._mutate([_repeated(self._delete_key, keys)], time, len(keys))
+
+    def all_cells(self, keys: Sequence[bytes]) -> Request:
+        """Those of the rows that exist, with all cells."""
+        size = SMALL_BYTES + sum(map(len, keys)) + 4 * len(keys)
+        return self._request("getRows", size, rows=keys, attributes={})
+
+    def replace(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], version: int) -> Request:
+        """Puts rows at a version, then deletes their cells of a name up to it. A gateway does all puts of
+        such a call before its deletes."""
+        put = Mutation(column=self.column, value=_VALUE)
+        delete = Mutation(column=self.column + name, isDelete=True)
+        form = _Form(_batch(_KEY, put, delete), _KEY, _VALUE)
+        return self._mutate([form.filled(key, value) for key, value in rows], version)
+
+    def named(self, name: bytes) -> Table:
+        """The same table, with the cells of a name in place of the rows' own."""
+        return Table(self.name, self.column + name)
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> Request:
         """Puts a row at the server's time if it holds what is expected; None: if it is absent."""
@@ -164,8 +184,8 @@ def _written(method: str, **arguments: object) -> bytes:
     return bytes(buffer.getvalue())
 
 
-def _batch(key: bytes, mutation: Any) -> bytes:
-    return _structure(BatchMutation(row=key, mutations=[mutation]))
+def _batch(key: bytes, *mutations: Any) -> bytes:
+    return _structure(BatchMutation(row=key, mutations=list(mutations)))
 
 
 def _repeated(element: bytes, keys: NDArray[np.uint8]) -> bytes:

@@ -49,6 +49,7 @@ class Kind(Generic[P]):
     count: Callable[[P], int]
     last: Callable[[P], bytes]
     size: Callable[[P], int]
+    all_cells: bool = False  # not only the rows' own
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Scans(Generic[P]):
         return Size(rows, size + rows * STORED_BYTES)
 
     def _page(self, page: Page, cache: bool) -> Steps[P]:
-        (scanner,) = yield [self.table.open_scanner(*page, cache=cache)]
+        (scanner,) = yield [self.table.open_scanner(*page, cache=cache, all_cells=self.kind.all_cells)]
         found, _ = yield [next_rows(scanner, page.rows, self.kind.reader), close_scanner(scanner)]
         return self.kind.converted(found)
 

@@ -19,7 +19,7 @@ from simhbase.stores.hbase.drawers import HBaseDrawers
 from simhbase.stores.hbase.filtered import FilteredScans
 from simhbase.stores.hbase.interface import thrift2
 from simhbase.stores.hbase.pool import thrift1_pool, thrift2_pool
-from simhbase.stores.hbase.records import HBaseRecords
+from simhbase.stores.hbase.records import HBaseNamedRecords, HBaseRecords
 from simhbase.stores.hbase.requests import Table
 from simhbase.stores.hbase.schema import INDEX, TABLES, table_spec
 from simhbase.stores.hbase.url import Address
@@ -31,6 +31,10 @@ _FOREVER = (-1, 2**31 - 1)
 T = TypeVar("T")
 
 log = logger(__name__)
+
+
+# Filtered scans read all cells of rows: documents rows have those of claims, too.
+SCANNED = ("fingerprints", "obsolete")
 
 
 class HBaseStore:
@@ -52,9 +56,10 @@ class HBaseStore:
         self._tables = {table: Table(names[table], RECORD_COLUMN) for table in RECORD_TABLES}
         self.drawers = HBaseDrawers(self._client, self._index, self._filtered(self._index), self._counters)
         self._records = {
-            name: HBaseRecords(self._client, table, name, None if name == "meta" else self._filtered(table))
+            name: HBaseRecords(self._client, table, name, self._filtered(table) if name in SCANNED else None)
             for name, table in self._tables.items()
         }
+        self.document_cells = HBaseNamedRecords(self._client, self._tables["documents"])
         self._ttl: tuple[int | None] | None = None
         self._clock_ahead = 0  # milliseconds
 
