@@ -204,6 +204,18 @@ class SimulatedStore:
     def records(self, table: RecordTable) -> "SimulatedRecords":
         return self._records[table]
 
+    def put_pending(
+        self,
+        name: bytes,
+        documents: Sequence[tuple[bytes, bytes]],
+        listings: Sequence[tuple[bytes, bytes]],
+        keys: NDArray[np.uint8],
+        versions: Sequence[int],
+    ) -> None:
+        self.document_cells.put(name, documents, versions)
+        self.records("fingerprints").put(listings, versions)
+        self.drawers.add(keys)
+
     def ttl(self) -> None:
         return None
 
@@ -342,7 +354,7 @@ class SimulatedRecords:
         return bool(done)
 
     def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        return [self.compare_and_set(*change) for change in changes]
+        return [self.compare_and_set(*change[:3]) for change in changes]
 
     def increment(self, key: bytes, by: int = 1) -> int:
         (count,) = self._table.ask(Call(self._table.table, "increment", (key,), number=by))

@@ -561,8 +561,14 @@ class _Batch:
         pending = [
             (self._document_key(place), self._cell(place).encode()) for place in range(len(self.numbers))
         ]
-        self._cells.put(self._token, pending, self._versions)
-        self._writer.put_hints(self._batch, self._versions)
+        scheme = self._claimer.scheme
+        self._claimer.store.put_pending(
+            self._token,
+            pending,
+            self._batch.listings(scheme),
+            self._batch.index_keys(scheme),
+            self._versions,
+        )
 
     def _cell(self, place: int) -> PendingCell:
         is_listed = self._claimer.scheme.listed_sketching is not None
@@ -591,7 +597,6 @@ class _Batch:
         ids_limit = IDS_LIMIT
         left = list(range(len(self.numbers)))
         self._seen = {}
-        self._see(self._batch.ids)
         while left:
             leads = self._reader(drawer_limit, ids_limit).leads(
                 self._batch.fingerprints[left], self._call.bounds
@@ -600,7 +605,8 @@ class _Batch:
             for each in leads.led:
                 of_place[left[each[0]]].append(each)
             self._led |= of_place
-            self._see([document for each in leads.led if (document := each[1]) not in self._seen])
+            led = [each[1] for each in leads.led]
+            self._see([document for document in [*self._batch.ids, *led] if document not in self._seen])
             cut = [
                 place for place, *is_cut in zip(left, leads.truncated, leads.cut, strict=True) if any(is_cut)
             ]
@@ -790,7 +796,8 @@ class _Batch:
 
     def _compare_and_set(self, row: BatchRow) -> bool:
         expected = self._row.encode() if self._row else None
-        return self._meta.compare_and_set(self._key, expected, row.encode())
+        change = CompareAndSet(self._key, expected, row.encode(), never_empty=True)
+        return self._meta.compare_and_set_many([change])[0]
 
     def _beat(self) -> None:
         """Says that a long look goes on."""

@@ -33,7 +33,7 @@ from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.index.tags import Tags, tags_problem
 from simhbase.interrupt import interrupt_put_off
 from simhbase.model import AddReport, Rejected
-from simhbase.stores.base import AtomicStore, Changes, Row, Store, Version, leaves_hints
+from simhbase.stores.base import AtomicStore, Changes, Row, Store, leaves_hints
 from simhbase.stores.base import now as now
 
 DOCUMENTS_AT_ONCE = 1 << 17  # new ones of one step of an atomic store, which takes many as files
@@ -289,7 +289,7 @@ class HintingWriter:
         self.put_hints(step.batch, step.version)
         self.store.records("documents").put(step.batch.commits(self.scheme), step.version)
 
-    def put_hints(self, batch: Batch, version: Version) -> None:
+    def put_hints(self, batch: Batch, version: int) -> None:
         """What leads to documents. Each line waits until the one before is acknowledged."""
         self.store.records("fingerprints").put(batch.listings(self.scheme), version)
         self.store.drawers.add(batch.index_keys(self.scheme))

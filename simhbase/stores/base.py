@@ -74,11 +74,13 @@ class Cell(NamedTuple):
 
 
 class CompareAndSet(NamedTuple):
-    """Sets a key to `value` if it holds `expected` (None: is absent)."""
+    """Sets a key to `value` if it holds `expected` (None: is absent). never_empty: the key never holds an
+    empty value, which spares HBase a look at which of the two it is."""
 
     key: bytes
     expected: bytes | None
     value: bytes
+    never_empty: bool = False
 
 
 Row = tuple[bytes, Cell]
@@ -253,6 +255,17 @@ class SharedStore(Store, Protocol):
     @property
     def document_cells(self) -> NamedRecords:
         """The cells of documents rows beside their own."""
+
+    def put_pending(
+        self,
+        name: bytes,
+        documents: Sequence[tuple[bytes, bytes]],
+        listings: Sequence[tuple[bytes, bytes]],
+        keys: NDArray[np.uint8],
+        versions: Sequence[int],
+    ) -> None:
+        """Writes cells of a name beside n documents rows, and n rows of fingerprints, each at its version,
+        and index rows (m, tables, 13) at the server's time: all at once, in any order."""
 
 
 def leaves_hints(store: Store) -> bool:

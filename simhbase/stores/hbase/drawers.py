@@ -28,7 +28,7 @@ from simhbase.stores.hbase.client import Client, Operation, tasks
 from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
 from simhbase.stores.hbase.filtered import FilteredScans
-from simhbase.stores.hbase.requests import DELETE_PAUSE, Table
+from simhbase.stores.hbase.requests import DELETE_PAUSE, Request, Table
 from simhbase.stores.hbase.scans import Kind, Page, Scans, behind
 
 # Rows of one call, fewest and most: few, so that all connections have some, but enough to be worth a call.
@@ -65,6 +65,11 @@ class HBaseDrawers:
         self._scans = Scans(client, table, _KIND, ITERATED_ROWS)
 
     def add(self, keys: NDArray[np.uint8]) -> None:
+        """See Drawers."""
+        with self._client.writing(self._table) as operation:
+            self._client.write(operation, tasks(self.puts(keys)))
+
+    def puts(self, keys: NDArray[np.uint8]) -> Iterator[Request]:
         """Puts rows at the servers' time.
 
         They are sorted by their first 8 bytes: a call for neighbours goes to few regions, and costs the
@@ -73,8 +78,7 @@ class HBaseDrawers:
         rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
         first = np.ascontiguousarray(rows[:, :8]).view(">u8").ravel().astype(np.uint64)
         parts = _parts(rows[np.argsort(first)], self._client.share(len(rows), *PUT_ROWS))
-        with self._client.writing(self._table) as operation:
-            self._client.write(operation, tasks(map(self._table.put_keys, parts)))
+        return map(self._table.put_keys, parts)
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
         """Removes rows, each up to the time that was seen; a negative one says that there was none."""

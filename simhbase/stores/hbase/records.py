@@ -53,8 +53,11 @@ class HBaseRecords:
         """Writes rows. Of a key that comes twice the last value is sent: a server would give both the
         same time, and either could win. Rows of one version go with one call."""
         with self._client.writing(self._table) as operation:
-            requests = (self._table.put(part, at) for part, at in _put_parts(self._client, rows, version))
-            self._client.write(operation, tasks(requests))
+            self._client.write(operation, tasks(self.puts(rows, version)))
+
+    def puts(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None) -> Iterator[Request]:
+        """What writes rows."""
+        return (self._table.put(part, at) for part, at in _put_parts(self._client, rows, version))
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         """Deletes cells, each up to a version; None: up to the time of what is there now.
@@ -106,14 +109,18 @@ class HBaseRecords:
                 cells = self._get(operation, list(asked.values()))
                 return ((number, getattr(cells.get(key), "value", None)) for number, key in asked.items())
 
-            unclear = [number for number, change in enumerate(changes) if not change.expected]
+            unclear = [
+                number
+                for number, change in enumerate(changes)
+                if not change.expected and not change.never_empty
+            ]
             done |= {
                 number: value == changes[number].value
                 for number, value in held(unclear)
                 if value != changes[number].expected
             }
             while left := [number for number in range(len(changes)) if number not in done]:
-                requests = [self._table.compare_and_set(*changes[number]) for number in left]
+                requests = [self._table.compare_and_set(*changes[number][:3]) for number in left]
                 results, problem = self._client.write_once(operation, tasks(requests))
                 done |= {left[place]: True for place, is_set in results.items() if is_set}
                 if problem is not None:
@@ -229,10 +236,15 @@ class HBaseNamedRecords:
 
     def put(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
         """See NamedRecords."""
-        table = self._table.named(name)
         with self._client.writing(self._table) as operation:
-            requests = (table.put(part, at) for part, at in _put_parts(self._client, rows, versions))
-            self._client.write(operation, tasks(requests))
+            self._client.write(operation, tasks(self.puts(name, rows, versions)))
+
+    def puts(
+        self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]
+    ) -> Iterator[Request]:
+        """What writes cells of a name."""
+        table = self._table.named(name)
+        return (table.put(part, at) for part, at in _put_parts(self._client, rows, versions))
 
     def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
         """See NamedRecords."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from thriftpy2.thrift import TApplicationException
 
 from simhbase.errors import StoreFailed
 from simhbase.logs import logger
 from simhbase.stores.base import RECORD_TABLES, Access, RecordTable
 from simhbase.stores.hbase import clocks
-from simhbase.stores.hbase.client import Client
+from simhbase.stores.hbase.client import Client, tasks
 from simhbase.stores.hbase.connection import ACCESS_DENIED, CallRefused, Connection
 from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.drawers import HBaseDrawers
@@ -66,6 +68,23 @@ class HBaseStore:
     def records(self, table: RecordTable) -> HBaseRecords:
         """One of the other tables."""
         return self._records[table]
+
+    def put_pending(
+        self,
+        name: bytes,
+        documents: Sequence[tuple[bytes, bytes]],
+        listings: Sequence[tuple[bytes, bytes]],
+        keys: NDArray[np.uint8],
+        versions: Sequence[int],
+    ) -> None:
+        """See SharedStore. Calls of all tables are under way at once."""
+        requests = [
+            *self.document_cells.puts(name, documents, versions),
+            *self._records["fingerprints"].puts(listings, versions),
+            *self.drawers.puts(keys),
+        ]
+        with self._client.writing(self._tables["documents"]) as operation:
+            self._client.write(operation, tasks(requests))
 
     def table(self, name: str) -> Table:
         """One of schema.TABLES as HBase has it."""

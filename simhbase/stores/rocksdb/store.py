@@ -366,7 +366,7 @@ class RocksRecords:
 
     def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
         """The same for many keys."""
-        return [self.compare_and_set(*change) for change in changes]
+        return [self.compare_and_set(*change[:3]) for change in changes]
 
     def increment(self, key: bytes, by: int = 1) -> int:
         """Adds to a counter."""
