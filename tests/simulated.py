@@ -98,7 +98,16 @@ def carried_out(state: State, call: Call, least_time: int = 0) -> tuple[State, A
         return (*state[:at], table, *state[at + 1 :]), answer
     if call.method == "get_all":
         return state, tuple(_all_cells(state, key) for key in call.keys)
+    if call.method == "iterate_all":
+        return state, tuple((key, _all_cells(state, key)) for key in _rows(state, *call.keys))
     return state, _read(table, call)
+
+
+def _rows(state: State, start: bytes, stop: bytes) -> list[bytes]:
+    """The keys of documents rows that have any cell."""
+    own = {each.key for each in visible(table_of(state, "documents"), start, stop)}
+    named = {each.key[:-NAME_BYTES] for each in visible(table_of(state, NAMED), start)}
+    return sorted(own | {key for key in named if key >= start and (not stop or key < stop)})
 
 
 def _all_cells(state: State, row: bytes) -> tuple[tuple[bytes, Cell], ...]:
@@ -375,11 +384,9 @@ class SimulatedNamedRecords:
         return list(map(dict, self._own.many("get_all", keys)))
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[tuple[bytes, NamedCells]]]:
-        own = {key for key, _ in self._own.ask(Call("documents", "iterate", (start, stop)))}
-        named = {key[:-NAME_BYTES] for key, _ in self._own.ask(Call(NAMED, "iterate", (start, b"")))}
-        keys = sorted(own | {key for key in named if key >= start and (not stop or key < stop)})
-        if keys:
-            yield list(zip(keys, self.get(keys), strict=True))
+        found = self._own.ask(Call("documents", "iterate_all", (start, stop)))
+        if found:
+            yield [(key, dict(cells)) for key, cells in found]
 
     def put(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
         self._named.many("put", [key + name for key, _ in rows], [value for _, value in rows], versions)
