@@ -165,7 +165,7 @@ class _Round:
         }
 
     def close(self) -> None:
-        """Closes the files."""
+        """Removes the files of rows."""
         for rows in self._rows.values():
             rows.close()
 

@@ -38,6 +38,7 @@ REGIONS = 16
 DOCUMENTS = 1_000_000
 FEWER = 0.3  # this part of them as well
 STEP = 131_072  # documents of a write, as a load of prepared fingerprints takes them
+PATIENT = 600  # seconds for a call: a busy machine must not end the measurement
 KEYS_STEP = 10_000  # the same of the index, through the gateway
 LAYOUT = layout("5x2")
 TABLES = len(LAYOUT.tables)
@@ -108,7 +109,7 @@ class Spent:
 
 def into_new_tables(running: Cluster, write: Callable[[Index, str], object]) -> Spent:
     """What a write into new tables takes. It gets a folder, too."""
-    url = running.url(PREFIX)
+    url = running.url(PREFIX, timeout=PATIENT)
     create_tables(url, Options(regions=REGIONS))
     try:
         with open_index(url, create=make_profile({})) as index, TemporaryDirectory() as folder:

@@ -352,7 +352,7 @@ def test_a_load_that_is_killed_when_a_table_is_half_loaded_is_run_again(url, too
         assert set(index.fingerprints(list(values))) == {None} or table == "documents"
         assert Checker(index.store, SCHEME).check().is_clean
         (state,) = index.loads()
-        assert state.was_killed
+        assert state.progress == "running"
     assert list(tmp_path.glob("simhbase-load-*"))
     done = run(*command, cwd=tmp_path, SIMHBASE_STORE=url)
     assert done.returncode == 0, done.stderr.decode()
@@ -364,7 +364,7 @@ def test_a_load_that_is_killed_when_a_table_is_half_loaded_is_run_again(url, too
 def test_rounds_that_were_handed_over_count(url, tool, tmp_path, monkeypatch):
     """A load that is stopped after some rounds goes on behind these."""
     monkeypatch.setattr(job, "ROUND", 500)
-    monkeypatch.setattr(load_job, "PREPARED_CHUNKS_AT_ONCE", 1)
+    monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 1)
     tool("""
         if name == "load" and table == "documents" and not once("first") and once("second"):
             print("Exception in thread main: no room")

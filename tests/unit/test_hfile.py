@@ -194,6 +194,7 @@ def test_rows_in_buckets_come_in_order_and_once(tmp_path, borders):
     assert sum(file.rows for file in files) == 500
     assert sorted(path.name for path in (tmp_path / "hfiles").iterdir()) == [file.name for file in files]
     aside.close()
+    assert not (tmp_path / "rows").exists()  # the next round begins with the same names
 
 
 def test_a_full_disk_says_what_to_do(tmp_path, monkeypatch):

@@ -138,8 +138,9 @@ class Rows:
         return Strings.concatenated(parts[::2]), Strings.concatenated(parts[1::2])
 
     def close(self) -> None:
-        """Closes the files."""
+        """Removes the files; may be called twice."""
         self._stack.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class _Writing:
@@ -257,7 +258,6 @@ class HFiles:
         if rows.count:
             self._repeated(rows.table, lambda: self._attempt(rows, require))
             rows.close()
-            shutil.rmtree(self._folder.local / _ROWS / rows.table, ignore_errors=True)
 
     def hand_over_files(
         self, table: str, time: int, folder: str, files: Sequence[HFile], require: Callable[[], object]
