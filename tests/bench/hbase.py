@@ -232,9 +232,8 @@ def claiming(store: Store, n: int) -> Table:
             for name in ways
         ],
         [
-            f"{LOOKUPS} documents each one at a time, by turns, and the median of {RUNS} runs with all at "
-            "once. A claim sets its documents row three times by compare-and-set, a call and a write-ahead "
-            "log's sync each, which HBase does row by row."
+            f"{LOOKUPS} documents each one at a time, by turns, and the median of {RUNS} runs with all of "
+            "them at once."
         ],
     )
 
