@@ -9,46 +9,45 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from simhbase.corpus.fields import listed
-from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, cell, parsed_line, part_of, plain_target
+from simhbase.corpus.outputs import NOTHING, Form, Kept, cell, parsed_line, part_of, plain_target
 from simhbase.corpus.streams import split_lines
 from simhbase.errors import BadInput
 from simhbase.packing import Rereadable, unpacked
 
 
-class CsvFile(OutputFile):
-    """Takes JSON objects a line, and writes rows in UTF-8 with the columns of the first, which the header
-    names. A value that is no text is written as JSON, null as nothing.
+def csv_form(path: Path, delimiter: str, keep: Kept = NOTHING) -> Form:
+    """Makes rows in UTF-8 of JSON objects a line, with the columns of the first, which the header names. A
+    value that is no text is written as JSON, null as nothing.
 
-    Raises what OutputFile does, and BadInput for an object with a field that is in no column.
+    keep: of an unfinished file. Raises BadInput for an object with a field that is in no column.
     """
+    return Form(_CsvRows(path, delimiter, keep))
 
-    def __init__(
-        self, path: Path, delimiter: str, *, of_use_in_part: bool = True, keep: Kept = NOTHING
-    ) -> None:
-        super().__init__(path, of_use_in_part=of_use_in_part, keep=keep)
+
+class _CsvRows:
+    def __init__(self, path: Path, delimiter: str, keep: Kept) -> None:
+        self._path = path
         self._delimiter = delimiter
-        self._columns = _header(path, delimiter, keep)
-        self._names = frozenset(self._columns or ())
+        self._keep = keep
+        self._columns: list[str] | None = None
+        self._names: frozenset[str] = frozenset()
 
-    def write(self, lines: Iterable[bytes]) -> None:
-        """Appends objects, given without line breaks."""
-        super().write(self._rows(lines))
-
-    def _rows(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+    def __call__(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         for line in lines:
             fields = parsed_line(line)
             if self._columns is None:
-                self._columns = list(fields)
+                kept = _header(self._path, self._delimiter, self._keep)
+                self._columns = kept or list(fields)
                 self._names = frozenset(self._columns)
-                yield self._row(self._columns)
+                if kept is None:
+                    yield self._row(self._columns)
             if others := fields.keys() - self._names:
                 raise BadInput(
-                    f"a document has a field {min(others)!r}, and {self.path} has no column of that name "
+                    f"a document has a field {min(others)!r}, and {self._path} has no column of that name "
                     f"{listed(self._columns)}: a file of JSON lines (.jsonl) takes documents of several kinds"
                 )
-            yield self._row(
-                ["" if (value := fields.get(name)) is None else cell(value) for name in self._columns]
-            )
+            values = (fields.get(name) for name in self._columns)
+            yield self._row(["" if value is None else cell(value) for value in values])
 
     def _row(self, cells: Sequence[str]) -> bytes:
         row = io.StringIO()

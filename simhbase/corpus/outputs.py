@@ -6,9 +6,9 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +43,27 @@ class Kept(NamedTuple):
 NOTHING = Kept(0, 0)
 
 
+def rename(path: Path, target: Path) -> None:
+    """Gives a file another name, durably. Raises OSError."""
+    path.replace(target)
+    _sync_folder(target)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a file holds of the lines that it is given.
+
+    rows: makes lines of them; finish: gives what was written a name, or makes of it what has that name: the
+    unfinished file, the name, and what the first holds.
+    """
+
+    rows: Callable[[Iterable[bytes]], Iterable[bytes]]
+    finish: Callable[[Path, Path, Kept], None] = lambda written, target, kept: rename(written, target)
+
+
+LINES = Form(lambda lines: lines)
+
+
 class OutputFile:
     """Lines written to `PATH.part`, which becomes PATH when the `with` block ends well.
 
@@ -56,14 +77,17 @@ class OutputFile:
 
     What is written to a name that ends in .gz or .zst is compressed. "-" is standard output. A link stays,
     and the file that it names is written. What is no plain file (a pipe, a device) is written to directly.
-    keep: what to keep of an unfinished file.
+    keep: what to keep of an unfinished file; form: what becomes of the lines.
     Raises OutputFailed naming the file where it cannot be written, OutputBusy where another run writes it,
     PartDiffers where something else is there than is to be kept, BrokenPipeError where nobody reads a pipe
     any more.
     """
 
-    def __init__(self, path: Path, *, of_use_in_part: bool = True, keep: Kept = NOTHING) -> None:
+    def __init__(
+        self, path: Path, *, of_use_in_part: bool = True, keep: Kept = NOTHING, form: Form = LINES
+    ) -> None:
         self.path = path
+        self._form = form
         self._of_use_in_part = of_use_in_part
         self._has_lines = False
         self._kept = keep
@@ -80,7 +104,7 @@ class OutputFile:
     def write(self, lines: Iterable[bytes]) -> None:
         """Appends lines, given without their line breaks."""
         with self._failing_clearly():
-            for line in lines:
+            for line in self._form.rows(lines):
                 self._has_lines = True
                 self._is_between_members = False
                 self._put(self._compressor.compress(line + b"\n"))
@@ -134,13 +158,10 @@ class OutputFile:
                 self._file.flush()
                 if self._target:
                     os.fsync(self._file.fileno())
-                    self._name(self._target)  # before the lock goes with the open file
+                    # Before the lock goes with the open file.
+                    self._form.finish(self._written, self._target, Kept(self._size, self._crc))
             finally:
                 self._close()
-
-    def _name(self, target: Path) -> None:
-        """Gives what was written its name."""
-        rename(self._written, target)
 
     def _close(self) -> None:
         if self.path != STANDARD_OUTPUT:
@@ -245,12 +266,6 @@ def _begins_with(file: BinaryIO, kept: Kept) -> bool:
         left -= len(block)
         crc = zlib.crc32(block, crc)
     return (left, crc) == (0, kept.crc)
-
-
-def rename(path: Path, target: Path) -> None:
-    """Gives a file another name, durably. Raises OSError."""
-    path.replace(target)
-    _sync_folder(target)
 
 
 def _sync_folder(path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from simhbase.corpus.outputs import NOTHING, Kept, OutputFile, cell, made_of, parsed_line, rename
+from simhbase.corpus.outputs import Form, Kept, cell, made_of, parsed_line, rename
 from simhbase.corpus.parquet import json_type, json_values
 from simhbase.errors import BadInput
 
@@ -29,50 +29,40 @@ _MANY_BRACKETS = 500  # in a line, which may be nested more deeply than Python r
 Types = Mapping[str, Any]
 
 
-class ParquetFile(OutputFile):
-    """Takes JSON objects a line, and is a table with all their fields as columns when the `with` block ends
-    well: until then PATH.part has the lines.
+def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
+    """Makes a table of JSON objects a line, with all their fields as columns.
 
     types: asked at the end, Arrow's types of columns where they are known. A column has its type where all
     values fit it, else that which its values have in common; where they have none they are written as texts
-    and, what is no text, as JSON.
-
-    Raises what OutputFile does, and BadInput for an object that is nested too deeply to be read or has a
+    and, what is no text, as JSON. Raises BadInput for an object that is nested too deeply to be read or has a
     field too many: each is a column of all rows.
     """
+    names: set[str] = set()
 
-    def __init__(
-        self, path: Path, types: Callable[[], Types], *, of_use_in_part: bool = True, keep: Kept = NOTHING
-    ) -> None:
-        super().__init__(path, of_use_in_part=of_use_in_part, keep=keep)
-        self._types = types
-        self._names: set[str] = set()
+    def readable(lines: Iterable[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            is_deep = line.count(b"[") + line.count(b"{") > _MANY_BRACKETS
+            names.update(parsed_line(line) if is_deep else orjson.loads(line))
+            if len(names) > MOST_COLUMNS:
+                raise BadInput(
+                    f"documents have more than {MOST_COLUMNS:,} different fields, of which each would be a "
+                    f"column of {path}: a file of JSON lines (.jsonl) takes documents of several kinds"
+                )
+            yield line
 
-    def write(self, lines: Iterable[bytes]) -> None:
-        """Appends objects, given without line breaks."""
-        super().write(map(self._readable, lines))
-
-    def _readable(self, line: bytes) -> bytes:
-        is_deep = line.count(b"[") + line.count(b"{") > _MANY_BRACKETS
-        self._names.update(parsed_line(line) if is_deep else orjson.loads(line))
-        if len(self._names) > MOST_COLUMNS:
-            raise BadInput(
-                f"documents have more than {MOST_COLUMNS:,} different fields, of which each would be a "
-                f"column of {self.path}: a file of JSON lines (.jsonl) takes documents of several kinds"
-            )
-        return line
-
-    def _name(self, target: Path) -> None:
+    def finish(written: Path, target: Path, kept: Kept) -> None:
         made = made_of(target)
         try:
-            _write_table(self._written, made, Kept(self._size, self._crc), self._types())
+            _write_table(written, made, kept, types())
             with made.open("rb") as table:
                 os.fsync(table.fileno())
             rename(made, target)
         except BaseException:
             made.unlink(missing_ok=True)
             raise
-        self._written.unlink()
+        written.unlink()
+
+    return Form(readable, finish)
 
 
 def is_table_of(path: Path, kept: Kept) -> bool:

@@ -6,10 +6,11 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 
-from simhbase.corpus.csv_output import CsvFile
+from simhbase.corpus.csv_output import csv_form
 from simhbase.corpus.formats import format_of
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import (
+    LINES,
     NOTHING,
     STANDARD_OUTPUT,
     Kept,
@@ -21,7 +22,7 @@ from simhbase.corpus.outputs import (
     part_of,
     plain_target,
 )
-from simhbase.corpus.parquet_output import ParquetFile, is_table_of
+from simhbase.corpus.parquet_output import is_table_of, parquet_form
 from simhbase.corpus.record import Format
 from simhbase.corpus.sources import Sources
 from simhbase.errors import UsageError
@@ -63,13 +64,12 @@ def unique_file(
     OutputFile."""
     match _format(path):
         case "parquet":
-            sources = Sources(inputs.paths, inputs.options)
-            return ParquetFile(path, sources.column_types, of_use_in_part=of_use_in_part, keep=keep)
+            form = parquet_form(path, Sources(inputs.paths, inputs.options).column_types)
         case "csv" | "tsv" as found:
-            delimiter = "\t" if found == "tsv" else inputs.options.delimiter
-            return CsvFile(path, delimiter, of_use_in_part=of_use_in_part, keep=keep)
+            form = csv_form(path, "\t" if found == "tsv" else inputs.options.delimiter, keep)
         case _:
-            return OutputFile(path, of_use_in_part=of_use_in_part, keep=keep)
+            form = LINES
+    return OutputFile(path, of_use_in_part=of_use_in_part, keep=keep, form=form)
 
 
 def unique_is_finished(path: Path, kept: Kept) -> bool:

@@ -22,14 +22,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
 from simhbase.index.reader import IDS_LIMIT, LISTING_GROWTH
 from simhbase.jobs.comparison import ComparedTexts, Comparison
-from simhbase.jobs.dedup_files import (
-    DedupFile,
-    DuplicatesFile,
-    EvidenceFile,
-    Ids,
-    UniqueFile,
-    folder_of,
-)
+from simhbase.jobs.dedup_files import DedupFiles, folder_of
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Compared, Groups, groups, stars
@@ -97,16 +90,11 @@ def dedup(
         are_wanted = inputs.options.fingerprint_field is None and (least or evidence)
         texts = stack.enter_context(ComparedTexts(comparison.profile, least, folder)) if are_wanted else None
         kept = _Kept(comparison, texts, values)
-        ids, sources = Ids(stack, folder), SourcesRead(inputs.paths)
-        files: list[DedupFile] = []
-        if unique:
-            files.append(UniqueFile(stack, Path(unique), inputs))
-        if duplicates:
-            files.append(DuplicatesFile(stack, Path(duplicates), ids))
-        if evidence:
-            rule = comparison.rule(least, chains=chains)
-            stored_rule = stored.rule if stored else rule
-            files.append(EvidenceFile(stack, Path(evidence), ids, rule, stored_rule, texts))
+        sources = SourcesRead(inputs.paths)
+        given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
+        asked = {option: Path(path) for option, path in given.items() if path}
+        rule = comparison.rule(least, chains=chains)
+        files = DedupFiles(stack, asked, inputs, folder, rule, stored.rule if stored else rule, texts)
         work = _work(inputs.options, comparison.profile, values, writes=bool(unique), keeps_texts=bool(texts))
         work = replace(work, keeps_rejected=keep_rejected)
         batches = stack.enter_context(closing(inputs.each(work)))
@@ -114,13 +102,12 @@ def dedup(
             rejects.note(batch)
             sources.put_aside(batch)
             rest = stored.rest(batch, files) if stored else batch
-            for each in (kept.put_aside, ids.put_aside, *(file.put_aside for file in files)):
-                each(rest)
+            kept.put_aside(rest)
+            files.put_aside(rest)
         grouped = kept.grouped(groups if chains else stars)
-        for file in files:
-            if rejects.counts.nothing_read:
-                file.abandon()
-            file.write(grouped)
+        if rejects.counts.nothing_read:
+            files.abandon()
+        files.write(grouped)
         found = sources.reports(stored.unique(grouped.unique) if stored else grouped.unique)
         for warning in warnings_of(found):
             inputs.watcher.note(warning)
@@ -128,7 +115,7 @@ def dedup(
             grouped,
             rejects.counts,
             found,
-            ids.of,
+            files.ids,
             duplicates_of_stored=stored.duplicates if stored else 0,
             seconds=monotonic() - start,
         )
@@ -154,12 +141,11 @@ class _Stored:
         self._documents = StoredDocuments(index, min_similarity=least)
         self._free: list[NDArray[np.bool_]] = []
 
-    def rest(self, batch: Batch, files: Sequence[DedupFile]) -> Batch:
+    def rest(self, batch: Batch, files: DedupFiles) -> Batch:
         """The records without those that match, which the files are told."""
         nearest = self._nearest(batch)
         found = [(document, match) for document, match in zip(batch.ids, nearest, strict=True) if match]
-        for file in files:
-            file.note_stored(found)
+        files.note_stored(found)
         self._free.append(np.array([match is None for match in nearest], dtype=bool))
         return batch.only(self._free[-1])
 

@@ -1,13 +1,12 @@
 """The files of dedup: what is kept, what is not, and why. What they take is put aside until groups are
-known."""
+known, and written in one pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,156 +25,79 @@ from simhbase.model import Match
 LINES_AT_ONCE = 4096
 
 
-class DedupFile(Protocol):
-    """One of them."""
+class DedupFiles:
+    """Writes documents that are kept to the file `unique`, and behind them those that come without a
+    fingerprint; the others to `duplicates`, and why to `evidence`.
 
-    def put_aside(self, batch: Batch) -> None:
-        """Takes the next records."""
-
-    def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
-        """Takes documents that match a stored one, which are not put aside."""
-
-    def abandon(self) -> None:
-        """Leaves the file that was there before."""
-
-    def write(self, grouped: Groups) -> None:
-        """Writes what is to be said of those that were put aside."""
-
-
-class UniqueFile:
-    """Writes the list of unique documents, and behind them those without a fingerprint, where these come as
-    such; keeps every record until it is known which ones are."""
-
-    def __init__(self, stack: ExitStack, path: Path, inputs: Inputs) -> None:
-        self._file = stack.enter_context(unique_file(path, inputs, of_use_in_part=False))
-        self._spool = stack.enter_context(Spool(folder_of(path)))
-        self._rejected = stack.enter_context(Spool(folder_of(path)))
-
-    def put_aside(self, batch: Batch) -> None:
-        """Takes the next records."""
-        self._spool.put_aside(unique_line(record, batch.bits) for record in batch.records)
-        rejected = (item.record for item in batch.items if isinstance(item, WithoutFingerprint))
-        self._rejected.put_aside(map(unique_line, rejected))
-
-    def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
-        """Nothing: these are duplicates."""
-
-    def abandon(self) -> None:
-        """Leaves the file that was there before."""
-        self._file.abandon()
-
-    def write(self, grouped: Groups) -> None:
-        """Writes those that stand for themselves."""
-        for spool, wanted in (
-            (self._spool, grouped.unique),
-            (self._rejected, np.ones(len(self._rejected), dtype=np.bool_)),
-        ):
-            for chunk in _chunks(wanted):
-                self._file.write(spool.read(chunk.tolist()))
-
-
-class Ids:
-    """Keeps every id until it is known which are asked for: those of duplicates, those that name groups."""
-
-    def __init__(self, stack: ExitStack, folder: Path) -> None:
-        self._spool = stack.enter_context(Spool(folder))
-
-    def put_aside(self, batch: Batch) -> None:
-        """Takes the next records."""
-        self._spool.put_aside(each.encode() for each in batch.ids)
-
-    def of(self, documents: Sequence[int]) -> list[str]:
-        """Those of these documents."""
-        return [each.decode() for each in self._spool.read(documents)]
-
-
-class DuplicatesFile:
-    """Writes the list of duplicates."""
-
-    def __init__(self, stack: ExitStack, path: Path, ids: Ids) -> None:
-        self._file = stack.enter_context(OutputFile(path, of_use_in_part=False))
-        self._ids = ids
-
-    def put_aside(self, batch: Batch) -> None:
-        """Nothing: ids are enough."""
-
-    def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
-        """Writes duplicates of stored documents, which name their groups."""
-        self._file.write(
-            duplicate_line(document, match.id, match.distance, match.similarity, match.id)
-            for document, match in found
-        )
-
-    def abandon(self) -> None:
-        """Leaves the file that was there before."""
-        self._file.abandon()
-
-    def write(self, grouped: Groups) -> None:
-        """Writes those that do not stand for themselves, each with the one that does."""
-        first = grouped.first
-        for chunk in _chunks(~grouped.unique):
-            names = (
-                self._ids.of(documents.tolist())
-                for documents in (chunk, grouped.representative[chunk], first[chunk])
-            )
-            lines = zip(*names, grouped.distance[chunk].tolist(), _similarities(grouped, chunk), strict=True)
-            self._file.write(
-                duplicate_line(each, by, far, similar, group) for each, by, group, far, similar in lines
-            )
-
-
-class EvidenceFile:
-    """Writes why each duplicate is one.
-
+    files: by option, without those that were not asked for; folder: where ids and documents are put aside;
     rule: by what documents of the inputs match; stored_rule: by what they match those of a store; texts:
-    those of the inputs, None where there are none.
+    those of the inputs, None where they are not compared.
     """
 
     def __init__(
         self,
         stack: ExitStack,
-        path: Path,
-        ids: Ids,
+        files: Mapping[str, Path],
+        inputs: Inputs,
+        folder: Path,
         rule: Rule,
         stored_rule: Rule,
         texts: ComparedTexts | None,
     ) -> None:
-        self._file = stack.enter_context(OutputFile(path, of_use_in_part=False))
-        self._ids = ids
+        self._files = {
+            option: stack.enter_context(
+                unique_file(path, inputs, of_use_in_part=False)
+                if option == "unique"
+                else OutputFile(path, of_use_in_part=False)
+            )
+            for option, path in files.items()
+        }
+        self._ids, self._lines, self._rejected = (stack.enter_context(Spool(folder)) for _ in range(3))
         self._rule = rule
         self._stored_rule = stored_rule
         self._texts = texts
 
     def put_aside(self, batch: Batch) -> None:
-        """Nothing: ids are kept, and texts where they are compared."""
+        """Takes the next records."""
+        self._ids.put_aside(each.encode() for each in batch.ids)
+        if "unique" in self._files:
+            self._lines.put_aside(unique_line(record, batch.bits) for record in batch.records)
+            rejected = (item.record for item in batch.items if isinstance(item, WithoutFingerprint))
+            self._rejected.put_aside(map(unique_line, rejected))
 
     def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
-        """Writes what matches a stored document, of which nobody has the text."""
-        self._file.write(
-            evidence_line(document, match.id, match.distance, match.similarity, self._stored_rule)
-            for document, match in found
-        )
+        """Writes documents that match a stored one, whose text is not at hand; they are not put aside."""
+        self._write("duplicates", (_duplicate(name, match) for name, match in found))
+        self._write("evidence", (_evidence(name, match, self._stored_rule) for name, match in found))
+
+    def ids(self, documents: Sequence[int]) -> list[str]:
+        """Those of documents that were put aside."""
+        return [each.decode() for each in self._ids.read(documents)]
 
     def abandon(self) -> None:
-        """Leaves the file that was there before."""
-        self._file.abandon()
+        """Leaves the files that were there before."""
+        for file in self._files.values():
+            file.abandon()
 
     def write(self, grouped: Groups) -> None:
-        """Writes of each that does not stand for itself what it has in common with the one that does."""
-        for chunk in _chunks(~grouped.unique):
-            others = grouped.representative[chunk]
-            names = (self._ids.of(documents.tolist()) for documents in (chunk, others))
-            lines = zip(
-                *names,
-                grouped.distance[chunk].tolist(),
-                _similarities(grouped, chunk),
-                self._compared(chunk, others),
-                strict=True,
-            )
-            self._file.write(
-                evidence_line(each, by, far, similar, self._rule, compared)
-                for each, by, far, similar, compared in lines
-            )
+        """Writes what is to be said of all that was put aside."""
+        everything = np.ones(len(self._rejected), dtype=np.bool_)
+        for spool, wanted in ((self._lines, grouped.unique), (self._rejected, everything)):
+            for chunk in _chunks(wanted) if "unique" in self._files else ():
+                self._write("unique", spool.read(chunk.tolist()))
+        for chunk in _chunks(~grouped.unique) if self._files.keys() - {"unique"} else ():
+            self._write_duplicates(grouped, chunk)
+
+    def _write_duplicates(self, grouped: Groups, chunk: NDArray[np.int64]) -> None:
+        others = grouped.representative[chunk]
+        names, kept, groups = (self.ids(each.tolist()) for each in (chunk, others, grouped.first[chunk]))
+        far = grouped.distance[chunk].tolist()
+        alike = [None] * len(chunk) if grouped.similarity is None else grouped.similarity[chunk].tolist()
+        columns = names, kept, far, alike
+        self._write("duplicates", map(duplicate_line, *columns, groups))
+        if "evidence" in self._files:
+            rules = [self._rule] * len(chunk)
+            self._write("evidence", map(evidence_line, *columns, rules, self._compared(chunk, others)))
 
     def _compared(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Iterator[TextsCompared | None]:
         """What the texts of m pairs say, which are read one pair after the other: they may be long."""
@@ -187,6 +109,10 @@ class EvidenceFile:
             removed, kept = self._texts.read([one, other])
             yield TextsCompared.of(removed, kept, jaccard, self._texts.form)
 
+    def _write(self, option: str, lines: Iterator[bytes] | Sequence[bytes]) -> None:
+        if file := self._files.get(option):
+            file.write(lines)
+
 
 def folder_of(*outputs: str | Path | None) -> Path:
     """That of the first plain file, which has room for it; else that for temporary files."""
@@ -194,10 +120,12 @@ def folder_of(*outputs: str | Path | None) -> Path:
     return next((path.parent for path in plain), Path(gettempdir()))
 
 
-def _similarities(grouped: Groups, documents: NDArray[np.int64]) -> list[float | None]:
-    if grouped.similarity is None:
-        return [None] * len(documents)
-    return list(grouped.similarity[documents].tolist())
+def _duplicate(name: str, match: Match) -> bytes:
+    return duplicate_line(name, match.id, match.distance, match.similarity, match.id)
+
+
+def _evidence(name: str, match: Match, rule: Rule) -> bytes:
+    return evidence_line(name, match.id, match.distance, match.similarity, rule)
 
 
 def _chunks(chosen: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
