@@ -224,7 +224,7 @@ class ConsoleOutput:
         _write([text.encode()])
 
 
-RARE = ("duplicates_of_stored", "removed", "unreadable_sources", "lost_sketches", "unreadable_rows")
+RARE = ("duplicates_of_stored", "outdated", "unreadable_sources", "lost_sketches", "unreadable_rows")
 
 
 class Report(Protocol):

@@ -78,12 +78,12 @@ class LoadReport:
 
     documents: how many were read, with those that were rejected. loaded: how many of them the store holds;
     of these, added are new, moved had another fingerprint before, unchanged are as they were. duplicates:
-    were not stored, with `unique_only`; removed: stored documents whose new text is one. unreadable_sources:
-    files and folders that could not be read, of which nothing is known. sources: files, or folders that were
-    given, in input order; of more than 100 those with the most duplicates. largest: the five stored
-    documents that kept out the most, each with what it kept out (where more than 100,000 do, that may be too
-    low by a 100,000th of all duplicates). counts: what could not be read, by kind; where nothing at all
-    could (`counts.nothing_read`), the command ends with an error.
+    were not stored, with `unique_only`; outdated: stored documents that were removed, as their new text is
+    one. unreadable_sources: files and folders that could not be read, of which nothing is known. sources:
+    files, or folders that were given, in input order; of more than 100 those with the most duplicates.
+    largest: the five stored documents that kept out the most, each with what it kept out (where more than
+    100,000 do, that may be too low by a 100,000th of all duplicates). counts: what could not be read, by
+    kind; where nothing at all could (`counts.nothing_read`), the command ends with an error.
     """
 
     documents: int
@@ -92,7 +92,7 @@ class LoadReport:
     moved: int
     unchanged: int
     duplicates: int
-    removed: int
+    outdated: int
     rejected: int
     unreadable_sources: int
     seconds: float
@@ -533,7 +533,7 @@ def _load_hfile_input(job: Load, wait: _Wait) -> LoadReport:
         moved=done.moved,
         unchanged=done.unchanged,
         duplicates=0,
-        removed=0,
+        outdated=0,
         rejected=done.rejected,
         unreadable_sources=0,
         seconds=round(monotonic() - start, 3),
@@ -653,7 +653,7 @@ class _Tally:
     moved: int = 0
     unchanged: int = 0
     duplicates: int = 0
-    removed: int = 0
+    outdated: int = 0
     counts: Counts = field(default_factory=Counts)
 
     @classmethod
@@ -677,7 +677,7 @@ class _Tally:
         self.moved += done.report.moved
         self.unchanged += done.report.unchanged + skipped
         self.duplicates += sum(near is not None for near in done.duplicate_of)
-        self.removed += done.removed
+        self.outdated += done.removed
 
 
 def _report(tally: _Tally, checkpoints: Checkpoints, start: float) -> LoadReport:
@@ -688,7 +688,7 @@ def _report(tally: _Tally, checkpoints: Checkpoints, start: float) -> LoadReport
         moved=tally.moved,
         unchanged=tally.unchanged,
         duplicates=tally.duplicates,
-        removed=tally.removed,
+        outdated=tally.outdated,
         rejected=tally.counts.rejected,
         unreadable_sources=tally.counts.unreadable_sources,
         seconds=round(monotonic() - start, 3),

@@ -50,7 +50,7 @@ def test_what_was_loaded_is_found_by_text_id_and_fingerprint(tmp_path):
     report = result("load", "a.jsonl", *STORE, cwd=tmp_path)
     assert report.pop("seconds") >= 0
     stored = {"loaded": 4, "added": 4, "moved": 0, "unchanged": 0}
-    others = {"duplicates": 0, "rejected": 0, "unreadable_sources": 0}
+    others = {"duplicates": 0, "outdated": 0, "rejected": 0, "unreadable_sources": 0}
     source = {"source": "a.jsonl", "documents": 4, "duplicates": 0, "removed": 0.0, "rejected": 0}
     assert report == {"documents": 4, **stored, **others, "sources": [source], "largest": []}
 

@@ -98,7 +98,7 @@ def test_a_stored_document_whose_new_text_is_a_duplicate_is_removed_and_counted(
     url = f"rocksdb:{tmp_path / 's.db'}"
     simhbase.load(documents(tmp_path / "a.jsonl", {"a": text(1), "b": text(2)}), url, unique_only=True)
     report = simhbase.load(documents(tmp_path / "b.jsonl", {"a": text(2)}), url, unique_only=True)
-    assert (report.duplicates, report.removed, report.loaded) == (1, 1, 0)
+    assert (report.duplicates, report.outdated, report.loaded) == (1, 1, 0)
     with open_index(url, access="read") as index:
         assert [match.id for match in index.find(text(1))] == []
         assert [match.id for match in index.find(text(2))] == ["b"]
