@@ -22,7 +22,8 @@ from simhbase.cli.options import (
 )
 from simhbase.cli.output import Output, json_option
 from simhbase.corpus.inputs import Inputs
-from simhbase.jobs.load import Load, loading
+from simhbase.jobs.load import loading
+from simhbase.jobs.load_job import Load
 
 
 @click.command(

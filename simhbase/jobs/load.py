@@ -6,15 +6,11 @@ note how far it is, give the files their names.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import socket
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
@@ -29,28 +25,24 @@ from simhbase.corpus.outputs import (
     PartDiffers,
     duplicate_line,
     is_finished,
-    plain_target,
     unique_line,
 )
-from simhbase.corpus.paths import local_path
-from simhbase.corpus.record import InputOptions, Record
+from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Counts, Rejects
-from simhbase.corpus.remote import public_name
 from simhbase.corpus.seen_ids import SeenIds
-from simhbase.corpus.sources import STDIN
 from simhbase.corpus.trim import unique_trim, without_content
-from simhbase.corpus.unique_output import require_written, unique_file, unique_is_finished
+from simhbase.corpus.unique_output import unique_file, unique_is_finished
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, ProfileMismatch, StoreBusy, TableDisabled, TablesMissing, UsageError
 from simhbase.index import Index, open_index
-from simhbase.index.load_log import LoadLog, finished_since, forgetting, require_name
-from simhbase.index.tags import Tags, required_tags, tags_of
+from simhbase.index.load_log import LoadLog, finished_since, forgetting
 from simhbase.index.writer import SETTLED, alive_since, known, now
 from simhbase.interrupt import interrupt_put_off
 from simhbase.jobs.checkpoints import Checkpoints, Decision, InputsChanged
 from simhbase.jobs.dedup_report import GroupSize
 from simhbase.jobs.evidence import Rule, evidence_line
 from simhbase.jobs.kept_out import kept_out_by
+from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
 from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, store_kept
@@ -68,8 +60,6 @@ _LOOKED_AT = 1.0  # seconds between tries to get what another process has
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
 # The same where nothing has to be made of texts: so many that an embedded store takes them as files.
 PREPARED_CHUNKS_AT_ONCE = 128
-_OF_UNIQUE_ONLY = ("unique", "duplicates", "evidence")
-_WITH_RECORDS = ("unique", "new")  # files of documents
 
 
 @dataclass(frozen=True)
@@ -111,136 +101,6 @@ class LoadReport:
                 "counts": Counts(**found["counts"]),
             }
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Load:
-    """What a load was asked to do: see `load`. Raises UsageError for what does not go together, OutputFailed
-    for files that cannot be written."""
-
-    inputs: Inputs
-    store: str
-    profile: Profile | Mapping[str, object] | None = None
-    unique_only: bool = False
-    min_similarity: float | None = None
-    skip_existing: bool = False
-    ids_are_unique: bool = False
-    tags: Mapping[str, str] | None = None
-    tag_fields: Mapping[str, str] | None = None
-    unique: str | Path | None = None
-    duplicates: str | Path | None = None
-    evidence: str | Path | None = None
-    new: str | Path | None = None
-    name: str | None = None
-    lock_wait: float = 0
-    via: Literal["hfiles", "hfile-input"] | None = None
-    work_folder: str | Path | None = None
-
-    def __post_init__(self) -> None:
-        if self.via == "hfile-input":
-            self._require_rows()
-            return
-        options = replace(self.inputs.options, whole_rows=bool(self.unique or self.new))
-        options = _tagging(options, required_tags(self.tags), tags_of(self.tag_fields or {}))
-        object.__setattr__(self, "inputs", replace(self.inputs, options=options))
-        self._require_fitting()
-        self._require_fitting_route()
-
-    @cached_property
-    def files(self) -> dict[str, Path | None]:
-        """The files that it writes, by option."""
-        given = {option: getattr(self, option) for option in (*_OF_UNIQUE_ONLY, "new")}
-        paths = {"rejects": self.inputs.rejects, **given}
-        return {option: None if path is None else Path(path) for option, path in paths.items()}
-
-    @cached_property
-    def can_be_resumed(self) -> bool:
-        """Whether all that it reads can be read again, and all that it writes be cut."""
-        return all(map(_can_be_read_again, self.inputs.paths)) and all(
-            path is None or plain_target(path) is not None for path in self.files.values()
-        )
-
-    @property
-    def digest(self) -> str:
-        """Tells it from others, wherever it runs."""
-        told = {
-            "paths": list(map(public_name, self.inputs.paths)),  # signatures are others each day
-            "read": asdict(self.inputs.options),
-            "files": {name: path and str(path) for name, path in self.files.items()},
-            "options": [self.unique_only, self.min_similarity, self.ids_are_unique, self.skip_existing],
-        }
-        # In ASCII, as names of files may be no UTF-8.
-        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
-
-    @property
-    def log_name(self) -> str:
-        """Its name, or one for it on this host and in this folder."""
-        if self.name is not None:
-            return self.name
-        first, *others = self.inputs.paths
-        place = json.dumps([socket.gethostname(), _here(), self.digest])
-        more = f"+{len(others)}" if others else ""
-        readable = "".join(filter(str.isprintable, Path(public_name(first)).name))[:80]
-        return f"{readable}{more}-{hashlib.blake2b(place.encode(), digest_size=4).hexdigest()}"
-
-    @property
-    def chunks_at_once(self) -> int:
-        """How many chunks are written together."""
-        is_prepared = self.inputs.options.fingerprint_field is not None and not self.unique_only
-        # A pipe may be slow, and many are not worth waiting for.
-        comes_as_files = is_prepared and self.can_be_resumed and not self.store.startswith("hbase:")
-        return PREPARED_CHUNKS_AT_ONCE if comes_as_files else CHUNKS_AT_ONCE
-
-    def _require_fitting(self) -> None:
-        if any(self.files[option] for option in _OF_UNIQUE_ONLY) and not self.unique_only:
-            raise UsageError(
-                "`unique`, `duplicates` and `evidence` say what `unique_only=True` kept: they need it"
-            )
-        if self.min_similarity is not None and not self.unique_only:
-            raise UsageError(
-                "`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it"
-            )
-        if self.name is not None:
-            require_name(self.name)
-        for option in _WITH_RECORDS:
-            require_written(self.files[option], option)
-        self.inputs.require_outputs(*(self.files[option] for option in (*_OF_UNIQUE_ONLY, "new")))
-        if self.name is not None and not self.can_be_resumed:
-            raise UsageError(
-                "`name` is for loads that can be resumed: those of a pipe, or into one, cannot. Leave it "
-                "out, or use files"
-            )
-
-    def _require_fitting_route(self) -> None:
-        if self.via not in (None, "hfiles"):
-            raise UsageError(f"no `via` {self.via!r}: there are 'hfiles' and 'hfile-input'")
-        if self.via is None and self.work_folder is not None:
-            raise UsageError("`work_folder` is for the files of `via='hfiles'`: it needs that")
-        if self.via is None:
-            return
-        _require_hbase(self.store, self.via)
-        if self.unique_only:
-            raise UsageError(
-                "`via='hfiles'` and `unique_only=True` do not go together: documents that are put aside are "
-                "not found by those that follow. Find the duplicates first (simhbase dedup --unique FILE), "
-                "and load that file, or leave `via='hfiles'` out"
-            )
-        if self.new or self.skip_existing:
-            raise UsageError(
-                "`via='hfiles'` looks at no document before it is stored: leave out `new` and `skip_existing`"
-            )
-
-    def _require_rows(self) -> None:
-        asked = {each.name for each in fields(self) if getattr(self, each.name)}
-        others = asked - {"inputs", "store", "profile", "lock_wait", "via", "work_folder"}
-        if others or self.inputs.rejects or self.inputs.options != InputOptions():
-            raise UsageError(
-                "`via='hfile-input'` loads rows that are made already: leave out what says how documents are "
-                "read, which are kept, and where they are listed"
-            )
-        _require_hbase(self.store, "hfile-input")
-        if len(self.inputs.paths) != 1:
-            raise UsageError("`via='hfile-input'` loads the rows in one folder: name that")
 
 
 def load(
@@ -364,7 +224,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
         rejects = Rejects(files["rejects"], job.inputs.max_rejects, watcher, tally.counts)
         batches = stack.enter_context(closing(_batches(job, index, checkpoints, seen)))
         stack.enter_context(_saying_what_is_kept(tally, watcher))
-        for read in joined(batches, job.chunks_at_once):
+        for read in joined(batches, _chunks_at_once(job)):
             batch = read.without_repeats(SeenIds() if seen is None else seen)  # a write takes an id once
             rejects.note(batch)
             tally.counts = rejects.counts
@@ -380,7 +240,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
                 checkpoints.put_off(read, sources, kept_out_by(near))
                 checkpoints.advance(tally.noted(), files)
         if rejects.counts.nothing_read:
-            for file in (files[option] for option in (*_OF_UNIQUE_ONLY, "new")):
+            for file in (files[option] for option in (*OF_UNIQUE_ONLY, "new")):
                 if file:
                     file.abandon()
             log.remove()
@@ -466,6 +326,13 @@ def _decided(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, ch
     return decision
 
 
+def _chunks_at_once(job: Load) -> int:
+    is_prepared = job.inputs.options.fingerprint_field is not None and not job.unique_only
+    # A pipe may be slow, and many are not worth waiting for.
+    comes_as_files = is_prepared and job.can_be_resumed and not job.store.startswith("hbase:")
+    return PREPARED_CHUNKS_AT_ONCE if comes_as_files else CHUNKS_AT_ONCE
+
+
 def _batches(
     job: Load, index: Index, checkpoints: Checkpoints, seen: SeenIds | None
 ) -> Generator[Batch, None, None]:
@@ -478,7 +345,7 @@ def _opened(
     job: Load, option: str, checkpoints: Checkpoints, wait: _Wait
 ) -> AbstractContextManager[OutputFile | None]:
     path, kept = job.files[option], checkpoints.kept(option)
-    if option in _WITH_RECORDS and path is not None:
+    if option in WITH_RECORDS and path is not None:
         return wait.until(lambda: unique_file(path, job.inputs, keep=kept))
     return wait.until(lambda: opened(path, kept))
 
@@ -486,7 +353,7 @@ def _opened(
 def _name(job: Load, option: str, checkpoints: Checkpoints, wait: _Wait) -> None:
     """Gives a file that an earlier run has ended its name, if it has not got it yet."""
     path, kept = job.files[option], checkpoints.kept(option)
-    is_named = unique_is_finished if option in _WITH_RECORDS else is_finished
+    is_named = unique_is_finished if option in WITH_RECORDS else is_finished
     if path is not None and not is_named(path, kept):
         with _opened(job, option, checkpoints, wait):
             pass
@@ -557,7 +424,8 @@ def _opened_store(job: Load, wait: _Wait) -> Iterator[Index]:
                 is_empty = is_new and not any(map(len, index.store.records("documents").iterate()))
     finally:
         if is_empty:
-            drop_store(job.store)
+            with suppress(TablesMissing):  # in memory
+                drop_store(job.store)
 
 
 def _open(job: Load) -> tuple[Index, bool]:
@@ -586,33 +454,6 @@ def _require_fitting_profile(job: Load, profile: Profile) -> None:
             "`fingerprint_field`: the store keeps a sketch of each text, which fingerprints made "
             "elsewhere do not have. Give the texts"
         )
-
-
-def _require_hbase(store: str, via: str) -> None:
-    if not store.startswith("hbase:"):
-        raise UsageError(f"`via={via!r}` loads into HBase: leave it out for other stores")
-
-
-def _tagging(options: InputOptions, tags: Tags, fields: Tags) -> InputOptions:
-    """The options, with tags. Raises UsageError for what no document can be tagged with."""
-    if twice := dict(tags).keys() & dict(fields).keys():
-        raise UsageError(f"the tag {min(twice)!r} is named by `tags` and by `tag_fields`: leave one out")
-    _ = required_tags({name: "a" for name, _ in (*tags, *fields)})  # values are seen in the records
-    return replace(options, tags=tags, tag_fields=fields)
-
-
-def _can_be_read_again(given: str) -> bool:
-    path = local_path(given)
-    if path is None:
-        return True
-    return path != STDIN and (not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path))  # noqa: PTH110, PTH112, PTH113  # never raise
-
-
-def _here() -> str:
-    try:
-        return str(Path.cwd())
-    except OSError:  # somebody has removed it
-        return ""
 
 
 def _resuming(log: LoadLog) -> str:

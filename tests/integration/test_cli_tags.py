@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 import simhbase
 from simhbase.errors import UsageError
-from simhbase.jobs.load import Load
+from simhbase.jobs.load_job import Load
 from simhbase.stores.rocksdb import RocksStore
 from simhbase.stores.rocksdb import store as store_module
 from tests.command_line import read_lines, result, run, texts

@@ -12,7 +12,8 @@ import simhbase
 from simhbase.corpus.inputs import Inputs
 from simhbase.index import open_index
 from simhbase.jobs import load as load_job
-from simhbase.jobs.load import Load, loading
+from simhbase.jobs.load import loading
+from simhbase.jobs.load_job import Load
 from tests.integration.test_resumed_loads import corpus, loads
 from tests.stopping import Crash
 
@@ -102,6 +103,13 @@ def test_a_stored_document_whose_new_text_is_a_duplicate_is_removed_and_counted(
     with open_index(url, access="read") as index:
         assert [match.id for match in index.find(text(1))] == []
         assert [match.id for match in index.find(text(2))] == ["b"]
+
+
+@pytest.mark.parametrize("store", ["memory:", STORE])
+def test_a_store_that_nothing_came_into_goes_again(folder, store):
+    (folder / "bad.jsonl").write_text("no json\n")
+    assert simhbase.load("bad.jsonl", store).counts.nothing_read
+    assert not (folder / "s.db").exists()
 
 
 @pytest.mark.parametrize("unique_only", [False, True])

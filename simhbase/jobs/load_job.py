@@ -1,0 +1,177 @@
+"""What a load was asked to do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.outputs import plain_target
+from simhbase.corpus.paths import local_path
+from simhbase.corpus.record import InputOptions
+from simhbase.corpus.remote import public_name
+from simhbase.corpus.sources import STDIN
+from simhbase.corpus.unique_output import require_written
+from simhbase.errors import UsageError
+from simhbase.index.load_log import require_name
+from simhbase.index.tags import Tags, required_tags, tags_of
+from simhbase.profile import Profile
+
+OF_UNIQUE_ONLY = ("unique", "duplicates", "evidence")
+WITH_RECORDS = ("unique", "new")  # files of documents
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What a load was asked to do: see `load`. Raises UsageError for what does not go together, OutputFailed
+    for files that cannot be written."""
+
+    inputs: Inputs
+    store: str
+    profile: Profile | Mapping[str, object] | None = None
+    unique_only: bool = False
+    min_similarity: float | None = None
+    skip_existing: bool = False
+    ids_are_unique: bool = False
+    tags: Mapping[str, str] | None = None
+    tag_fields: Mapping[str, str] | None = None
+    unique: str | Path | None = None
+    duplicates: str | Path | None = None
+    evidence: str | Path | None = None
+    new: str | Path | None = None
+    name: str | None = None
+    lock_wait: float = 0
+    via: Literal["hfiles", "hfile-input"] | None = None
+    work_folder: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.via == "hfile-input":
+            self._require_rows()
+            return
+        options = replace(self.inputs.options, whole_rows=bool(self.unique or self.new))
+        options = _tagging(options, required_tags(self.tags), tags_of(self.tag_fields or {}))
+        object.__setattr__(self, "inputs", replace(self.inputs, options=options))
+        self._require_fitting()
+        self._require_fitting_route()
+
+    @cached_property
+    def files(self) -> dict[str, Path | None]:
+        """The files that it writes, by option."""
+        given = {option: getattr(self, option) for option in (*OF_UNIQUE_ONLY, "new")}
+        paths = {"rejects": self.inputs.rejects, **given}
+        return {option: None if path is None else Path(path) for option, path in paths.items()}
+
+    @cached_property
+    def can_be_resumed(self) -> bool:
+        """Whether all that it reads can be read again, and all that it writes be cut."""
+        return all(map(_can_be_read_again, self.inputs.paths)) and all(
+            path is None or plain_target(path) is not None for path in self.files.values()
+        )
+
+    @property
+    def digest(self) -> str:
+        """Tells it from others, wherever it runs."""
+        told = {
+            "paths": list(map(public_name, self.inputs.paths)),  # signatures are others each day
+            "read": asdict(self.inputs.options),
+            "files": {name: path and str(path) for name, path in self.files.items()},
+            "options": [self.unique_only, self.min_similarity, self.ids_are_unique, self.skip_existing],
+        }
+        # In ASCII, as names of files may be no UTF-8.
+        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+    @property
+    def log_name(self) -> str:
+        """Its name, or one for it on this host and in this folder."""
+        if self.name is not None:
+            return self.name
+        first, *others = self.inputs.paths
+        place = json.dumps([socket.gethostname(), _here(), self.digest])
+        more = f"+{len(others)}" if others else ""
+        readable = "".join(filter(str.isprintable, Path(public_name(first)).name))[:80]
+        return f"{readable}{more}-{hashlib.blake2b(place.encode(), digest_size=4).hexdigest()}"
+
+    def _require_fitting(self) -> None:
+        if any(self.files[option] for option in OF_UNIQUE_ONLY) and not self.unique_only:
+            raise UsageError(
+                "`unique`, `duplicates` and `evidence` say what `unique_only=True` kept: they need it"
+            )
+        if self.min_similarity is not None and not self.unique_only:
+            raise UsageError(
+                "`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it"
+            )
+        if self.name is not None:
+            require_name(self.name)
+        for option in WITH_RECORDS:
+            require_written(self.files[option], option)
+        self.inputs.require_outputs(*(self.files[option] for option in (*OF_UNIQUE_ONLY, "new")))
+        if self.name is not None and not self.can_be_resumed:
+            raise UsageError(
+                "`name` is for loads that can be resumed: those of a pipe, or into one, cannot. Leave it "
+                "out, or use files"
+            )
+
+    def _require_fitting_route(self) -> None:
+        if self.via not in (None, "hfiles"):
+            raise UsageError(f"no `via` {self.via!r}: there are 'hfiles' and 'hfile-input'")
+        if self.via is None and self.work_folder is not None:
+            raise UsageError("`work_folder` is for the files of `via='hfiles'`: it needs that")
+        if self.via is None:
+            return
+        _require_hbase(self.store, self.via)
+        if self.unique_only:
+            raise UsageError(
+                "`via='hfiles'` and `unique_only=True` do not go together: documents that are put aside are "
+                "not found by those that follow. Find the duplicates first (simhbase dedup --unique FILE), "
+                "and load that file, or leave `via='hfiles'` out"
+            )
+        if self.new or self.skip_existing:
+            raise UsageError(
+                "`via='hfiles'` looks at no document before it is stored: leave out `new` and `skip_existing`"
+            )
+
+    def _require_rows(self) -> None:
+        asked = {each.name for each in fields(self) if getattr(self, each.name)}
+        others = asked - {"inputs", "store", "profile", "lock_wait", "via", "work_folder"}
+        if others or self.inputs.rejects or self.inputs.options != InputOptions():
+            raise UsageError(
+                "`via='hfile-input'` loads rows that are made already: leave out what says how documents are "
+                "read, which are kept, and where they are listed"
+            )
+        _require_hbase(self.store, "hfile-input")
+        if len(self.inputs.paths) != 1:
+            raise UsageError("`via='hfile-input'` loads the rows in one folder: name that")
+
+
+def _require_hbase(store: str, via: str) -> None:
+    if not store.startswith("hbase:"):
+        raise UsageError(f"`via={via!r}` loads into HBase: leave it out for other stores")
+
+
+def _tagging(options: InputOptions, tags: Tags, fields: Tags) -> InputOptions:
+    """The options, with tags. Raises UsageError for what no document can be tagged with."""
+    if twice := dict(tags).keys() & dict(fields).keys():
+        raise UsageError(f"the tag {min(twice)!r} is named by `tags` and by `tag_fields`: leave one out")
+    _ = required_tags({name: "a" for name, _ in (*tags, *fields)})  # values are seen in the records
+    return replace(options, tags=tags, tag_fields=fields)
+
+
+def _can_be_read_again(given: str) -> bool:
+    path = local_path(given)
+    if path is None:
+        return True
+    return path != STDIN and (not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path))  # noqa: PTH110, PTH112, PTH113  # never raise
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # somebody has removed it
+        return ""
