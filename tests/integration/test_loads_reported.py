@@ -95,33 +95,11 @@ def given(job: Load) -> dict[str, object]:
     }  # fmt: skip
 
 
-def test_a_stored_document_whose_new_text_is_a_duplicate_is_removed_and_counted(tmp_path):
-    url = f"rocksdb:{tmp_path / 's.db'}"
-    simhbase.load(documents(tmp_path / "a.jsonl", {"a": text(1), "b": text(2)}), url, unique_only=True)
-    report = simhbase.load(documents(tmp_path / "b.jsonl", {"a": text(2)}), url, unique_only=True)
-    assert (report.duplicates, report.outdated, report.loaded) == (1, 1, 0)
-    with open_index(url, access="read") as index:
-        assert [match.id for match in index.find(text(1))] == []
-        assert [match.id for match in index.find(text(2))] == ["b"]
-
-
 @pytest.mark.parametrize("store", ["memory:", STORE])
 def test_a_store_that_nothing_came_into_goes_again(folder, store):
     (folder / "bad.jsonl").write_text("no json\n")
     assert simhbase.load("bad.jsonl", store).counts.nothing_read
     assert not (folder / "s.db").exists()
-
-
-@pytest.mark.parametrize("unique_only", [False, True])
-def test_new_lists_what_this_load_added_or_changed(tmp_path, unique_only):
-    url, new = f"rocksdb:{tmp_path / 's.db'}", tmp_path / "new.jsonl"
-    first = documents(tmp_path / "a.jsonl", {"a": text(1), "b": text(2), "c": text(3)})
-    simhbase.load(first, url, unique_only=unique_only, new=new)
-    assert lines(new) == ["a", "b", "c"]
-    second = documents(tmp_path / "b.jsonl", {"a": text(1), "b": text(4), "d": text(5), "e": text(3)})
-    report = simhbase.load(second, url, unique_only=unique_only, new=new)
-    assert lines(new) == (["b", "d"] if unique_only else ["b", "d", "e"])
-    assert report.added + report.moved == len(lines(new))
 
 
 def test_what_exists_is_skipped(tmp_path):
