@@ -101,12 +101,12 @@ class LoadLog:
     before: the state of the unfinished run that it resumes, None for a new load.
     """
 
-    def __init__(self, store: Store, name: str, task: str) -> None:
+    def __init__(self, store: Store, name: str, task: str, value: bytes | None) -> None:
         self._meta = store.records("meta")
         self._key = _STATE + name.encode()
         self._lock = Lock()
         self._has_ended = Event()
-        self._value = _value(self._meta, name)
+        self._value = value
         found = None if self._value is None else LoadState.decode(self._value)
         self.before = found if found and found.is_unfinished else None
         if self.before and self.before.task != task:
@@ -130,8 +130,8 @@ class LoadLog:
         """
         require_name(name)
         while True:
-            _wait_for_lease(store, name)
-            found = cls(store, name, task)
+            # What was looked at is what is replaced: another process may take the load meanwhile.
+            found = cls(store, name, task, _value_of_free(store, name))
             if found._take():
                 return found
 
@@ -247,14 +247,15 @@ class LoadLog:
             self._end()
 
 
-def _wait_for_lease(store: Store, name: str) -> None:
-    """Waits until no run holds a load. Raises StoreBusy as soon as one gives a sign of life."""
+def _value_of_free(store: Store, name: str) -> bytes | None:
+    """The state of a load that no run holds, None where there is none. Waits until its lease has ended;
+    raises StoreBusy as soon as a run gives a sign of life."""
     meta, first, end = store.records("meta"), None, 0.0
     while (value := _value(meta, name)) is not None and (state := LoadState.decode(value)).is_held:
         if state.token in _held:
             raise _busy(state)
         if not leaves_hints(store):
-            return
+            break
         if first is None:
             first, end = value, time.monotonic() + LEASE
             log.warning(
@@ -264,8 +265,9 @@ def _wait_for_lease(store: Store, name: str) -> None:
         if value != first:
             raise _busy(state)
         if time.monotonic() > end:
-            return
+            break
         time.sleep(_LOOKED_AT)
+    return value
 
 
 def all_loads(store: Store) -> list[LoadState]:

@@ -96,6 +96,22 @@ def test_of_those_who_take_a_load_at_once_one_gets_it(store, short_lease):
     stop(taken[0])
 
 
+def test_a_load_that_another_one_takes_after_it_was_seen_free_is_not_taken_over(store, monkeypatch):
+    others = []
+    seen_free = load_log._value_of_free
+
+    def taken_meanwhile(*arguments):
+        value = seen_free(*arguments)
+        monkeypatch.setattr(load_log, "_value_of_free", seen_free)
+        others.append(LoadLog.begin(store, "a", "task"))
+        return value
+
+    monkeypatch.setattr(load_log, "_value_of_free", taken_meanwhile)
+    with pytest.raises(StoreBusy, match="running already"):
+        LoadLog.begin(store, "a", "task")
+    stop(others[0])
+
+
 def test_an_unfinished_load_is_not_given_to_another_task_and_a_finished_one_begins_anew(store):
     first = LoadLog.begin(store, "a", "task")
     first.advance([{"n": 1}])
