@@ -28,6 +28,8 @@ GAUGES: Mapping[str, tuple[Literal["livesum", "livemax"], str]] = {
     "connections_allowed": ("livesum", "Connections to HBase's gateways that there may be."),
     "connections_in_use": ("livesum", "Connections to HBase's gateways that calls use, or open."),
     "connections_waiting": ("livesum", "Calls that wait for a connection to HBase's gateways."),
+    "cache_bytes": ("livesum", "Bytes that the caches of embedded stores may take."),
+    "cache_used_bytes": ("livesum", "Bytes that they take."),
     "oldest_claim_seconds": ("livemax", "Seconds that the oldest claim under way has taken so far."),
 }
 

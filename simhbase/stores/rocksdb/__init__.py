@@ -24,12 +24,14 @@ from simhbase.stores.rocksdb.folder import (
     make_folder,
     make_room,
     nothing_there,
+    options_of,
     path_of,
     require_store,
     sync_name,
 )
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.ingestion import remove_files
+from simhbase.stores.rocksdb.memory import memory_for
 from simhbase.stores.rocksdb.options import INDEX, database_options
 from simhbase.stores.rocksdb.store import RocksStore
 
@@ -50,7 +52,7 @@ def open_store(url: str, access: Access) -> RocksStore:
     path = path_of(url)
     require_store(url, path)
     if access == "write":
-        return RocksStore(url, open_writer(url, path, database_options()))
+        return RocksStore(url, open_writer(url, path, database_options(), memory_for(options_of(url))))
     follower = Follower(url, path)
     try:
         return RocksStore(url, follower.open(), follower)
@@ -67,7 +69,7 @@ def create_store(url: str) -> RocksStore:
     options = database_options()
     options.create_if_missing(True)
     options.create_missing_column_families(True)
-    return RocksStore(url, open_writer(url, path, options))
+    return RocksStore(url, open_writer(url, path, options, memory_for(options_of(url))))
 
 
 def drop_store(url: str) -> None:

@@ -24,13 +24,13 @@ from simhbase.errors import ReadOnly, SimhbaseError, StoreBusy, StoreFailed
 from simhbase.model import Size
 from simhbase.stores.base import PART_ROWS
 from simhbase.stores.rocksdb.ingestion import Ingestion
+from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.options import (
     IN_ORDER,
     INDEX,
     L0_FILES,
     TABLES,
     WRITES,
-    database_options,
     open_rdict,
 )
 
@@ -38,6 +38,8 @@ _MERGED_FROM = "level0_file_num_compaction_trigger"
 _LOOKED_AT = 0.01  # seconds
 STILL_READING = 10.0  # seconds that a call of another thread may still read
 OPENING_BYTES = 16 << 20  # of a manifest, a log and the like, beside what the logs hold
+_COUNTED = re.compile(r"^rocksdb\.block\.cache\.(\w+) COUNT : (\d+)", re.MULTILINE)
+_READS = {"hits": "hit", "misses": "miss"}
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied")
 
 
@@ -87,7 +89,7 @@ class Database:
     outlives the call it serves, not even in the frames of a traceback that somebody keeps.
     """
 
-    def __init__(self, url: str, rdict: Rdict, folder: Path) -> None:
+    def __init__(self, url: str, rdict: Rdict, folder: Path, options: Options, memory: Memory) -> None:
         self.url = url
         self.folder = folder
         self._reading = Failures("reading", url)
@@ -96,6 +98,8 @@ class Database:
         # After a failed write RocksDB refuses all that follow, until it is opened again.
         self.failed: StoreFailed | None = None
         self.closed = False
+        self.options = options
+        self.memory = memory
         self._identity = _identity(folder)
         self.rdict = rdict
         self.families = {table: rdict.get_column_family(table) for table in TABLES}
@@ -243,6 +247,11 @@ class Database:
             rows, *sizes = (family.property_int_value(f"rocksdb.{name}") or 0 for name in properties)
         return Size(rows, sum(sizes))
 
+    def cache_reads(self) -> dict[str, int]:
+        """How many blocks were found in the cache, and how many not, since it was opened."""
+        counted = dict(_COUNTED.findall(self.options.get_statistics() or ""))
+        return {f"cache_{name}": int(counted.get(found, 0)) for name, found in _READS.items()}
+
     def close(self) -> None:
         """Gives the folder and its lock back, at once; does nothing in a child of the process."""
         if self.process != os.getpid():
@@ -340,17 +349,19 @@ def reopened(database: Database) -> Database:
     end = time.monotonic() + STILL_READING
     while True:
         try:
-            return open_writer(url, path, database_options())
+            return open_writer(url, path, database.options, database.memory)
         except StoreBusy:  # an iterator of another thread keeps the lock until its call ends
             if time.monotonic() > end:
                 raise
             time.sleep(_LOOKED_AT)
 
 
-def open_writer(url: str, path: Path, options: Options) -> Database:
+def open_writer(url: str, path: Path, options: Options, memory: Memory) -> Database:
     """A database for writing. Raises StoreBusy, StoreFailed."""
     with Failures("opening", url):
-        database = Database(url, open_rdict(path, options, AccessType.read_write()), path)
+        database = Database(
+            url, open_rdict(path, options, AccessType.read_write(), memory), path, options, memory
+        )
         try:
             # rocksdict has no setter for this. Drawers are found by their prefix: without whole keys
             # the filters are half as large.

@@ -15,11 +15,16 @@ from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_opti
 
 def path_of(url: str) -> Path:
     """The folder that a URL names. Raises UsageError where it names none."""
-    path = location(url)
+    path, _, _ = location(url).partition("?")
     if not path:
         raise UsageError(f"no store {url!r}: name its folder, as in rocksdb:simhbase.db")
     # A shell leaves the tilde behind a scheme as it is; a change of the working folder moves no store.
     return Path(path).expanduser().absolute()
+
+
+def options_of(url: str) -> str:
+    """The options behind the path of a URL."""
+    return location(url).partition("?")[2]
 
 
 def require_store(url: str, path: Path) -> None:

@@ -15,7 +15,8 @@ from rocksdict import AccessType, Rdict
 
 from simhbase.errors import StoreFailed
 from simhbase.stores.rocksdb.database import Database, Failures
-from simhbase.stores.rocksdb.folder import require_store
+from simhbase.stores.rocksdb.folder import options_of, require_store
+from simhbase.stores.rocksdb.memory import memory_for
 from simhbase.stores.rocksdb.options import CONFIGURATION, database_options, open_rdict
 
 OPENING_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)  # seconds
@@ -39,6 +40,8 @@ class Follower:
     def __init__(self, url: str, path: Path) -> None:
         self._url = url
         self._path = path
+        self._memory = memory_for(options_of(url))
+        self._options = database_options()  # which count, as long as anything follows
         with Failures("making a folder for temporary files to read", url):
             self._folder = mkdtemp(prefix="simhbase-reader-")  # for the messages of RocksDB
         self._end = weakref.finalize(self, _remove_folder, self._folder, os.getpid())
@@ -58,7 +61,7 @@ class Follower:
         require_store(self._url, self._path)
         with Failures("opening", self._url):
             self._seen = _progress(self._path)
-            database = Database(self._url, self._open_rdict(), self._path)
+            database = Database(self._url, self._open_rdict(), self._path, self._options, self._memory)
             # The logs that a flush deleted before they could be replayed are now files.
             self._catch_up(database)
         return database
@@ -67,12 +70,12 @@ class Follower:
         access = AccessType.secondary(self._folder)
         if self._links is None:
             try:
-                return open_rdict(self._path, database_options(), access)
+                return open_rdict(self._path, self._options, access, self._memory)
             except OSError:  # rocksdict writes its configuration beside the files, also to read them
                 self._links = Path(self._folder, "store")
                 self._links.mkdir()
         _link_files(self._path, self._links)
-        return open_rdict(self._links, database_options(), access)
+        return open_rdict(self._links, self._options, access, self._memory)
 
     def _catch_up(self, database: Database) -> None:
         if self._links is not None:
