@@ -18,6 +18,7 @@ A store:
   Muted                An entry of the mute list: what is on it is no match.
   vacuum               Removes what moved and deleted documents have left behind in a store in HBase, and
                        documents of an embedded store that have expired.
+  compact              Merges the files of an embedded store, so that lookups read few.
   migrate              Copies the documents of a store to another one, which may have other drawers.
   SharedLookups        Lookups of many threads, or tasks of asyncio, at once, which share reads of the store.
   Metrics              Is told what an index does: counts, times, and spans for tracing.
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
     from simhbase.index.hot import Hot
     from simhbase.index.load_log import LoadState
     from simhbase.index.migrate import MigrationReport, migrate
-    from simhbase.index.vacuum import VacuumReport, vacuum
+    from simhbase.index.vacuum import CompactReport, VacuumReport, compact, vacuum
     from simhbase.jobs.dedup import dedup
     from simhbase.jobs.dedup_report import DedupReport
     from simhbase.jobs.learn_boilerplate import BoilerplateReport, learn_boilerplate
@@ -122,6 +123,7 @@ __all__ = [
     "CheckReport",
     "Claim",
     "Client",
+    "CompactReport",
     "Comparison",
     "Conflict",
     "Counts",
@@ -170,6 +172,7 @@ __all__ = [
     "Watcher",
     "calibrate",
     "check",
+    "compact",
     "compare",
     "dedup",
     "errors",
@@ -197,7 +200,7 @@ _NAMES = {
     "index.hot": "Hot",
     "index.load_log": "LoadState",
     "index.migrate": "MigrationReport migrate",
-    "index.vacuum": "VacuumReport vacuum",
+    "index.vacuum": "CompactReport VacuumReport compact vacuum",
     "jobs.dedup": "dedup",
     "jobs.dedup_report": "DedupReport",
     "jobs.learn_boilerplate": "BoilerplateReport learn_boilerplate",

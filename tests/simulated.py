@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
+from simhbase.progress import Progress, no_progress
 from simhbase.stores.arrays import counted_up, parts_of, to_bytes
 from simhbase.stores.base import (
     RECORD_TABLES,
@@ -243,7 +244,7 @@ class SimulatedStore:
     def require_writable(self) -> None:
         pass
 
-    def settle(self) -> None:
+    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None:
         pass
 
     def sync(self) -> None:

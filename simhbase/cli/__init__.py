@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "check": "Compare the rows of a store's tables with each other, and repair them.",
     "migrate": "Copy the documents of a store to another one, with other drawers or in HBase.",
     "vacuum": "Remove what moved and deleted documents have left behind, and what has expired.",
+    "compact": "Merge the files of an embedded store, so that lookups read few.",
     "serve": "Serve a store over HTTP, with a page to search it by.",
     "idf": "Learn an IDF file or the boilerplate of a corpus.",
     "evaluate": "Measure recall and precision against given pairs.",

@@ -90,7 +90,7 @@ def migrate(
             if done.copied.added + done.copied.updated >= SETTLED:
                 # All is done but this, which whoever has no time for may leave out.
                 with suppress(KeyboardInterrupt):
-                    target.store.settle()
+                    target.store.compact(progress)
     copied = done.copied
     seen = copied.added + copied.updated + copied.unchanged + copied.later
     return MigrationReport(

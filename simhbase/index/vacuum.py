@@ -27,8 +27,10 @@ from simhbase.errors import UsageError
 from simhbase.index import rows
 from simhbase.index.index import open_index
 from simhbase.index.rows import SALTS
+from simhbase.index.stats import sizes
 from simhbase.index.writer import Known, alive_since, alone, batch_of, known, now, remove_older, writer_for
 from simhbase.progress import Progress, counting, no_progress
+from simhbase.stores import is_in_hbase
 from simhbase.stores.base import SharedStore, Store, leaves_hints
 
 DAY = 24 * 3600
@@ -87,6 +89,40 @@ def vacuum(url: str, older_than: float = GRACE, *, progress: Progress = no_progr
         removes_at_once=not hints,
         seconds=round(monotonic() - start, 3),
     )
+
+
+@dataclass(frozen=True)
+class CompactReport:
+    """What a compaction has done: expired documents that were removed, and the bytes of the store's files."""
+
+    expired: int
+    bytes_before: int
+    bytes_after: int
+    seconds: float
+
+
+def compact(url: str, *, progress: Progress = no_progress) -> CompactReport:
+    """Merges all files of an embedded store, so that a lookup reads few; what was deleted, or has expired,
+    takes no room any more.
+
+    Takes about as much free room as the store has, until it is done; readers may go on. progress: is told how
+    far it is. May be stopped and run again. Raises UsageError for a store in HBase, which merges its files
+    itself (`major_compact` in its shell), StoreFailed where there is no room, what `simhbase.open` raises.
+    """
+    start = monotonic()
+    if is_in_hbase(url):
+        raise UsageError(f"{url}: HBase merges its files itself; its shell has major_compact")
+    with open_index(url) as index:
+        store = index.store
+        before = _bytes(store)
+        removed = Vacuum(store, index.profile.index_scheme).run()
+        store.compact(progress, whole=True)
+        after = _bytes(store)
+    return CompactReport(removed.expired, before, after, round(monotonic() - start, 3))
+
+
+def _bytes(store: Store) -> int:
+    return sum(size.bytes for size in sizes(store).values())
 
 
 @dataclass

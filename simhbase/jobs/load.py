@@ -190,7 +190,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
             report = load_noted(job, index, log, wait)
         if report.added + report.moved >= SETTLED:
             with suppress(KeyboardInterrupt):  # everything is stored: this can be left out
-                index.store.settle()
+                index.store.compact(job.inputs.watcher.progress)
         for warning in warnings_of(report.sources):
             job.inputs.watcher.note(warning)
         yield report

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.model import Size
+from simhbase.progress import Progress, no_progress
 
 T = TypeVar("T")
 Access = Literal["write", "read"]
@@ -191,9 +192,9 @@ class Store(Protocol):
     def require_writable(self) -> None:
         """Raises StoreFailed where a write is known to fail; mends that where it can. For readiness."""
 
-    def settle(self) -> None:
-        """For use after a great many writes: brings them into the order in which they are read fastest. May
-        be left out, and interrupted."""
+    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None:
+        """For use after a great many writes: merges files, so that a lookup reads few. What was deleted takes
+        no room any more. whole: also where little was written. May be left out, and interrupted."""
 
     def counters(self) -> Mapping[str, int]:
         """What has happened since it was opened, by name: retries and the like."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.model import Size
+from simhbase.progress import Progress, no_progress
 from simhbase.stores.arrays import counted_up, parts_of, to_bytes, to_index_rows, ttl_in, versions_of
 from simhbase.stores.base import (
     ATOMIC_TABLES,
@@ -115,7 +116,7 @@ class MemoryStore:
     def require_writable(self) -> None:
         """Does nothing: memory fails nobody."""
 
-    def settle(self) -> None:
+    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None:
         """Does nothing."""
 
     def counters(self) -> Mapping[str, int]:

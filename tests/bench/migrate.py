@@ -55,7 +55,7 @@ def seconds(source: str, target: Path, layout: str, copied_at_once: int) -> floa
     ):
         start = perf_counter()
         Migration(here, there, copied_at_once=copied_at_once).run()
-        there.store.settle()
+        there.store.compact()
         spent = perf_counter() - start
     rmtree(target)
     return spent

@@ -262,7 +262,7 @@ def many_at_once(folder: str, fingerprints: Words) -> list[list[Cell]]:
 
 def _write_and_settle(ours: Ours, write: Callable[[Ours], None]) -> None:
     write(ours)
-    ours.store.settle()
+    ours.store.compact()
 
 
 def lookup_p50(ours: Ours, fingerprints: Words) -> float:

@@ -53,9 +53,10 @@ def test_use_after_closing_says_so(store: Store, use: Callable[[Store], object])
         use(store)
 
 
-def test_settling_loses_nothing(store: Store) -> None:
+def test_compacting_loses_nothing(store: Store) -> None:
     store.records("documents").put([(b"key", b"value")], milliseconds())
-    store.settle()
+    store.compact()
+    store.compact(whole=True)
     (cell,) = store.records("documents").get([b"key"])
     assert cell is not None
     assert cell.value == b"value"

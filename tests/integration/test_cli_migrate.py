@@ -22,7 +22,7 @@ from simhbase.index.writer import AtomicWriter, now
 from simhbase.stores import open_store
 from simhbase.stores.rocksdb import store as store_module
 from simhbase.stores.rocksdb.database import Database
-from simhbase.stores.rocksdb.store import BATCH_ROWS
+from simhbase.stores.rocksdb.store import BATCH_ROWS, RocksStore
 from tests.command_line import (
     COMMAND,
     documents,
@@ -241,12 +241,12 @@ def test_many_documents_come_to_an_embedded_store_as_files_which_is_then_settled
     count = BATCH_ROWS + 2000
     load(tmp_path, spread(count))
     taken, settled = [], []
-    add_files, settle = Database.add_files, Database.settle
+    add_files, compact = Database.add_files, RocksStore.compact
     one_read = 10 * BATCH_ROWS
     monkeypatch.setattr(store_module, "FILE_ROWS", one_read + 1)
     monkeypatch.setattr(migration, "SETTLED", count)
     monkeypatch.setattr(Database, "add_files", lambda *given: taken.append(given) or add_files(*given))
-    monkeypatch.setattr(Database, "settle", lambda self: settled.append(self) or settle(self))
+    monkeypatch.setattr(RocksStore, "compact", lambda *given: settled.append(given) or compact(*given))
     for added, files in ((count, 1), (0, 1)):
         report = migrate(tmp_path)
         assert (report["documents"], report["added"]) == (count, added)

@@ -256,14 +256,14 @@ def test_a_reader_beside_the_writer_sees_them(url: str) -> None:
         assert found(reader, OLD, seed=7) == OLD
 
 
-def test_a_settled_store_has_no_files_that_may_hold_any_key(url: str) -> None:
+def test_a_compacted_store_has_no_files_that_may_hold_any_key(url: str) -> None:
     with closing(create_store(url)) as store:
         assert isinstance(store, RocksStore)
         for number in range(3):
             add(store, [f"{number}-{name}" for name in NEW], seed=number)
         tables = store.database.families.values()
         assert any(_newest_files(table) for table in tables)
-        store.settle()
+        store.compact()
         assert not any(_newest_files(table) for table in tables)
         for number in range(3):
             ids = [f"{number}-{name}" for name in NEW]

@@ -565,15 +565,15 @@ def test_a_run_says_how_many_documents_another_one_has_done(folders, small_write
 
 
 @pytest.mark.parametrize("stop", [False, True])
-def test_a_large_load_settles_its_store_unless_somebody_has_no_time_for_that(folders, monkeypatch, stop):
+def test_a_large_load_compacts_its_store_unless_somebody_has_no_time_for_that(folders, monkeypatch, stop):
     settled = []
 
-    def settle(self: object) -> None:
+    def compact(self: object, progress: object) -> None:
         settled.append(self)
         if stop:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("simhbase.stores.rocksdb.store.RocksStore.settle", settle)
+    monkeypatch.setattr("simhbase.stores.rocksdb.store.RocksStore.compact", compact)
     monkeypatch.setattr(load_job, "SETTLED", 20)
     folder = folders()
     assert load_into(folder).loaded >= 20

@@ -16,6 +16,7 @@ from simhbase.errors import SimhbaseError
 FUNCTIONS = (
     "calibrate",
     "check",
+    "compact",
     "compare",
     "dedup",
     "evaluate",

@@ -12,6 +12,7 @@ from thriftpy2.thrift import TApplicationException
 
 from simhbase.errors import StoreFailed
 from simhbase.logs import logger
+from simhbase.progress import Progress, no_progress
 from simhbase.stores.base import RECORD_TABLES, Access, RecordTable
 from simhbase.stores.hbase import clocks
 from simhbase.stores.hbase.client import Client, tasks
@@ -164,7 +165,7 @@ class HBaseStore:
     def require_writable(self) -> None:
         """Does nothing: what fails is a call."""
 
-    def settle(self) -> None:
+    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None:
         """Does nothing: region servers merge files when they see fit."""
 
     def counters(self) -> Mapping[str, int]:

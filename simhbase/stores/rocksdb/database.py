@@ -28,13 +28,11 @@ from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.options import (
     IN_ORDER,
     INDEX,
-    L0_FILES,
     TABLES,
     WRITES,
     open_rdict,
 )
 
-_MERGED_FROM = "level0_file_num_compaction_trigger"
 _LOOKED_AT = 0.01  # seconds
 STILL_READING = 10.0  # seconds that a call of another thread may still read
 OPENING_BYTES = 16 << 20  # of a manifest, a log and the like, beside what the logs hold
@@ -208,18 +206,6 @@ class Database:
         with self.writing():
             self._ingestion.end()
 
-    def settle(self) -> None:
-        """Returns when no table has files that may hold any key."""
-        with self.writing():
-            for family in self.families.values():
-                family.set_options({_MERGED_FROM: "1"})
-            try:
-                while any(map(_is_merging, self.families.values())):
-                    time.sleep(_LOOKED_AT)
-            finally:
-                for family in self.families.values():
-                    family.set_options({_MERGED_FROM: str(L0_FILES)})
-
     def copy_to(self, folder: Path) -> None:
         """Makes a folder with all that is stored by now, whole or not at all. Files of rows never change, so
         that hard links to them do on the same file system."""
@@ -289,15 +275,6 @@ def _identity(folder: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return tuple(number for each in there for number in (each.st_dev, each.st_ino))
-
-
-def _is_merging(family: Rdict) -> bool:
-    """Whether files of a table are being merged, or will be. After an error RocksDB merges none."""
-    waiting, running, failed = (
-        family.property_int_value(f"rocksdb.{name}")
-        for name in ("compaction-pending", "num-running-compactions", "background-errors")
-    )
-    return bool(waiting or running) and not failed
 
 
 class Batch:

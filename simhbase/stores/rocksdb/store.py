@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
 from simhbase.model import Size
+from simhbase.progress import Progress, no_progress
 from simhbase.stores.arrays import counted_up, drawer_rows, to_bytes, to_index_rows, ttl_in, versions_of
 from simhbase.stores.base import (
     ATOMIC_TABLES,
@@ -33,6 +34,7 @@ from simhbase.stores.base import (
     Version,
     now,
 )
+from simhbase.stores.rocksdb.compaction import compact
 from simhbase.stores.rocksdb.database import Batch, Database, reopened
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, WITHIN_DRAWER
@@ -187,9 +189,13 @@ class RocksStore:
             if self._follower is None:
                 self.database.sync()
 
-    def settle(self) -> None:
-        """Merges the newest files of each table with older ones, so that a lookup reads fewer."""
-        self.database.settle()
+    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None:
+        """Merges the files of each table into one level, or where little is new only the newest files. Reads
+        and writes go on meanwhile."""
+        with self.exclusive():
+            database = self.database
+        compact(database, progress, whole)
+        self.require_writable()
 
     def counters(self) -> Mapping[str, int]:
         """How many blocks were found in the cache, and how many were read from files."""
