@@ -1,9 +1,11 @@
 """Compares the tables of an index with each other, and mends what crashes and lost rows left.
 
-Three passes, each in bounded memory: documents against the hints that lead to them, hints against the
-documents they lead to, index rows against the table fingerprints. All are safe beside writers: what seems
-wrong is read again before it is counted or touched, and hints that are younger than the grace time are left
-alone. A part of an index, a range of keys in each table, can be checked by itself.
+All rows are read once, in key order, and compared by sums (`simhbase/index/sums.py`). Rows in doubt are read
+again and looked up: listings in the table documents, documents in the tables that lead to them, index rows
+in the table fingerprints. That is safe beside writers: what seems wrong is read once more before it is
+counted or touched, and hints that are younger than the grace time are left alone. A part of an index, a range
+of keys in each table, can be checked by itself; the rows of one table belong to several parts of another, so
+that all of them are looked up.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from simhbase.index.index import open_index
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.stats import sizes
+from simhbase.index.sums import Sums, row_hashes
 from simhbase.index.vacuum import GRACE, Removed, Vacuum, last_written
 from simhbase.index.writer import HintingWriter, Known, batch_of, known, now
 from simhbase.progress import Progress, counting, no_progress
@@ -131,6 +134,10 @@ def _repeated(check: Callable[[], Findings], most: int) -> Iterator[Findings]:
             return
 
 
+def _chosen(batch: Sequence[Row], which: NDArray[np.bool_]) -> list[Row]:
+    return [batch[number] for number in np.flatnonzero(which).tolist()]
+
+
 @dataclass(frozen=True)
 class Checker:
     """Checks one index.
@@ -147,22 +154,12 @@ class Checker:
     progress: Callable[[int], None] = lambda rows: None
 
     def check(self, part: Part = WHOLE) -> Findings:
-        """All three passes over a part of each table."""
+        """Checks a part of each table."""
         report = Findings()
-        records = self.store.records
-        # Where one process writes, what is read again and mended must not change in between.
-        for batch in self._document_rows(part, report):
-            with self.store.exclusive():
-                self._documents(batch, report)
-            self.progress(len(batch))
-        for batch in records("fingerprints").iterate(*part.keys()):
-            with self.store.exclusive():
-                self._listings(batch, report)
-            self.progress(len(batch))
-        for rows_ in self.store.drawers.iterate(*part.keys()):
-            with self.store.exclusive():
-                self._index_rows(rows_, report)
-            self.progress(len(rows_.keys))
+        if part.of == 1:
+            self._check_in_doubt(self._sums(report), report)
+        else:
+            self._check_all(part, report)
         if self.repair:
             self.store.sync()
         return report
@@ -193,6 +190,66 @@ class Checker:
                     writer.note_obsolete(writer.version(), left)
                 cast(SharedStore, self.store).document_cells.delete(token, [key], [cell.version])
 
+    def _sums(self, report: Findings) -> Sums:
+        """Reads all rows."""
+        sums = Sums(self.scheme)
+        for batch in self._document_rows(WHOLE, report):
+            sums.put_documents(batch)
+            report.documents += len(batch)
+            self.progress(len(batch))
+        for batch in self.store.records("fingerprints").iterate():
+            report.listings += sums.put_listings(batch)
+            self.progress(len(batch))
+        for found in self.store.drawers.iterate():
+            sums.put_rows(found.keys)
+            report.index_rows += len(found.keys)
+            self.progress(len(found.keys))
+        return sums
+
+    def _check_in_doubt(self, sums: Sums, report: Findings) -> None:
+        """Looks up the rows that the sums leave in doubt."""
+        doubted = np.empty(0, dtype=np.uint64)  # fingerprints of which drawers may lack a row
+        # Where one process writes, what is read again and mended must not change in between.
+        if sums.listings or sums.rows or sums.odd_listings:
+            for batch in self.store.records("fingerprints").iterate():
+                said = sums.listed(batch)
+                doubted = np.union1d(doubted, sums.drawers_in_doubt(batch, said))
+                chosen = _chosen(batch, said.odd | sums.listings.in_doubt(said.hashes))
+                if chosen:
+                    with self.store.exclusive():
+                        self._listings(chosen, report)
+        if sums.listings or sums.odd_documents or len(doubted):
+            for batch in self.store.records("documents").iterate():
+                said = sums.stored(batch)
+                in_doubt = sums.listings.in_doubt(said.hashes) | np.isin(said.fingerprints, doubted)
+                chosen = _chosen(batch, said.odd | (said.counts & in_doubt))
+                if chosen:
+                    with self.store.exclusive():
+                        self._documents(chosen, report)
+        if sums.rows:
+            for found in self.store.drawers.iterate():
+                in_doubt = sums.rows.in_doubt(row_hashes(found.keys))
+                if in_doubt.any():
+                    with self.store.exclusive():
+                        self._index_rows(IndexRows(found.keys[in_doubt], found.times[in_doubt]), report)
+
+    def _check_all(self, part: Part, report: Findings) -> None:
+        """Looks up all rows of a part."""
+        for batch in self._document_rows(part, report):
+            with self.store.exclusive():
+                self._documents(batch, report)
+            report.documents += len(batch)
+            self.progress(len(batch))
+        for batch in self.store.records("fingerprints").iterate(*part.keys()):
+            with self.store.exclusive():
+                report.listings += self._listings(batch, report)
+            self.progress(len(batch))
+        for found in self.store.drawers.iterate(*part.keys()):
+            with self.store.exclusive():
+                self._index_rows(found, report)
+            report.index_rows += len(found.keys)
+            self.progress(len(found.keys))
+
     @property
     def _before(self) -> int:
         """What is older can be judged: at once where all tables change together."""
@@ -207,7 +264,6 @@ class Checker:
         examples += what[: EXAMPLES - len(examples)]
 
     def _documents(self, batch: Sequence[Row], report: Findings) -> None:
-        report.documents += len(batch)
         stored: dict[str, Known] = {}
         unreadable, abandoned = [], []
         sketched = self.scheme.sketching is not None and self.scheme.listed_sketching is None
@@ -297,7 +353,8 @@ class Checker:
         fingerprints = batch_of(list(sketched.items()), self.scheme.listed_sketching)
         self.store.drawers.add(self.scheme.keys(fingerprints))
 
-    def _listings(self, batch: Sequence[Row], report: Findings) -> None:
+    def _listings(self, batch: Sequence[Row], report: Findings) -> int:
+        """Checks rows of the table fingerprints; returns how many can be read."""
         listed: dict[tuple[int, str], int] = {}
         unreadable = []
         for key, cell in batch:
@@ -307,11 +364,11 @@ class Checker:
             else:
                 listed[parsed] = cell.version
         self._remove_unreadable("fingerprints", unreadable, report)
-        report.listings += len(listed)
         stray = self._stray_listings(listed)
         self._note(report, STRAY_LISTING, [f"{document} under {value:016x}" for value, document in stray])
         if self.repair and stray:
             self._vacuum.remove(stray, self._before, Removed())
+        return len(listed)
 
     def _stray_listings(self, listed: Mapping[tuple[int, str], int]) -> list[tuple[int, str]]:
         """Those of the listings, with their versions, that lead nowhere and are old enough, as are their
@@ -335,7 +392,6 @@ class Checker:
 
     def _index_rows(self, found: IndexRows, report: Findings) -> None:
         keys, times = found.keys, found.times
-        report.index_rows += len(keys)
         _, flags, values = decode(keys)
         distinct, place = np.unique(values, return_inverse=True)
         listed = self.store.records("fingerprints").scan(

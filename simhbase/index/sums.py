@@ -1,0 +1,227 @@
+"""Sums of hashes, by which tables are compared without looking rows up in each other.
+
+What one table says must be in another is added, and what is there is taken off, each hash in the bucket that
+its first bits name. A bucket that ends with 0 holds no difference (but for one in 2^64); the rows of the
+others are in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import mmh3
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.rowkeys import KEY_BYTES, decode
+from simhbase.drawers.scheme import Scheme
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import rows
+from simhbase.index.rows import MAX_ID_BYTES, State
+from simhbase.stores.base import Row
+
+BUCKETS = 20  # bits of a hash: 8 MB a sum
+_SHIFT = np.uint64(64 - BUCKETS)
+_FINGERPRINT, _HASH = 8, 4  # bytes
+_PLAIN = _FINGERPRINT + 1  # of a document's value without tags, claim and sketch
+
+
+class Sum:
+    """Sums of hashes, in buckets."""
+
+    def __init__(self) -> None:
+        self._buckets = np.zeros(1 << BUCKETS, dtype=np.uint64)
+
+    def add(self, hashes: NDArray[np.uint64]) -> None:
+        """Adds hashes, uint64 (n,)."""
+        np.add.at(self._buckets, _bucket(hashes), hashes)
+
+    def take_off(self, hashes: NDArray[np.uint64]) -> None:
+        """Subtracts them."""
+        np.subtract.at(self._buckets, _bucket(hashes), hashes)
+
+    def in_doubt(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which of the hashes are in a bucket that is not 0."""
+        doubted: NDArray[np.bool_] = self._buckets[_bucket(hashes)] != 0
+        return doubted
+
+    def __bool__(self) -> bool:
+        return bool(self._buckets.any())
+
+
+def _bucket(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return (hashes >> _SHIFT).astype(np.int64)
+
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Murmur3's last step."""
+    words = (words ^ (words >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    words = (words ^ (words >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return words ^ (words >> np.uint64(33))
+
+
+def row_hashes(keys: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Of rows of the index: uint8 (..., 13) -> uint64 (n,)."""
+    segments, flags, values = decode(keys.reshape(-1, KEY_BYTES))
+    drawers = segments.astype(np.uint64) << np.uint64(8) | flags
+    return _mixed(values ^ _mixed(drawers))
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What n rows say of documents and their fingerprints.
+
+    counts: which say that a document has a fingerprint; odd: which are to be looked up whatever the sums say,
+    as they cannot be read, lack something, or are claims. fingerprints, hashes: uint64 (n,), of no meaning
+    where a row does not count.
+    """
+
+    counts: NDArray[np.bool_]
+    odd: NDArray[np.bool_]
+    fingerprints: NDArray[np.uint64]
+    hashes: NDArray[np.uint64]
+
+
+def stored_in(batch: Sequence[Row], sketch_bytes: int) -> Listed:
+    """Of rows of the table documents. sketch_bytes: of the sketch that they hold, 0 for none."""
+    keys, values = [key for key, _ in batch], [cell.value for _, cell in batch]
+    size = _PLAIN + sketch_bytes
+    plain = _sizes(values) == size
+    content = b"".join(values) if plain.all() else b"".join(each for each in values if len(each) == size)
+    fields = np.frombuffer(content, dtype=np.uint8).reshape(-1, size)
+    fingerprints = np.zeros(len(batch), dtype=np.uint64)
+    fingerprints[plain] = _words(fields)
+    states = np.zeros(len(batch), dtype=np.uint8)
+    states[plain] = fields[:, _FINGERPRINT]
+    plain &= (states == State.STORED) | (states == State.DELETED)
+    ids = [key[_HASH:] for key in keys]
+    plain &= _are_ids(ids) & (_starts(keys, _HASH).view(">u4").ravel() == _id_hashes(ids))
+    counts, odd = plain & (states == State.STORED), np.zeros(len(batch), dtype=np.bool_)
+    for number in np.flatnonzero(~plain).tolist():
+        parsed = rows.parse_document(keys[number], values[number])
+        if parsed is None:
+            odd[number] = True
+            continue
+        entry = parsed[1]
+        fingerprints[number] = entry.fingerprint
+        counts[number] = entry.stored
+        odd[number] = entry.claim is not None or (
+            len(entry.sketch) != sketch_bytes and (entry.stored or bool(entry.sketch))
+        )
+    return Listed(counts, odd, fingerprints, _listing_hashes(fingerprints, ids))
+
+
+def listed_in(batch: Sequence[Row], sketch_bytes: int) -> Listed:
+    """Of rows of the table fingerprints. sketch_bytes: of the sketch that they hold, 0 for none."""
+    keys = [key for key, _ in batch]
+    ids = [key[_FINGERPRINT:] for key in keys]
+    counts = _are_ids(ids)
+    for number in np.flatnonzero(~counts).tolist():
+        counts[number] = rows.parse_listing(keys[number]) is not None
+    odd = ~counts
+    if sketch_bytes:
+        odd |= _sizes([cell.value for _, cell in batch]) != sketch_bytes
+    fingerprints = _words(_starts(keys, _FINGERPRINT))
+    return Listed(counts, odd, fingerprints, _listing_hashes(fingerprints, ids))
+
+
+def _sizes(values: Sequence[bytes]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, values), np.int64, len(values))
+
+
+def _starts(keys: Sequence[bytes], size: int) -> NDArray[np.uint8]:
+    """The first bytes of each key, with zeros where it is shorter."""
+    starts = b"".join([key[:size].ljust(size, b"\0") for key in keys])
+    return np.frombuffer(starts, dtype=np.uint8).reshape(-1, size)
+
+
+def _words(fields: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    first = np.ascontiguousarray(fields[:, :_FINGERPRINT])
+    return first.view(">u8").ravel().astype(np.uint64)
+
+
+def _are_ids(ids: Sequence[bytes]) -> NDArray[np.bool_]:
+    """Which bytes can be ids; of those that are no UTF-8, or beside such, none."""
+    sizes = _sizes(ids)
+    try:
+        b"\n".join(ids).decode()
+    except UnicodeDecodeError:
+        return np.zeros(len(ids), dtype=np.bool_)
+    return (sizes > 0) & (sizes <= MAX_ID_BYTES)
+
+
+def _id_hashes(ids: Sequence[bytes]) -> NDArray[np.uint32]:
+    return np.fromiter((mmh3.hash(each, 0, False) for each in ids), np.uint32, len(ids))
+
+
+def _listing_hashes(fingerprints: NDArray[np.uint64], ids: Sequence[bytes]) -> NDArray[np.uint64]:
+    of_ids = np.fromiter((mmh3.hash64(each)[0] for each in ids), np.int64, len(ids)).view(np.uint64)
+    return _mixed(fingerprints ^ _mixed(of_ids))
+
+
+@dataclass
+class Sums:
+    """What of an index is in doubt, after all rows of its tables have been put in.
+
+    listings: what documents say against what is listed; rows: the drawers of what is listed against the rows
+    of the index; odd_documents, odd_listings: whether any were.
+    """
+
+    scheme: Scheme
+    listings: Sum = field(default_factory=Sum)
+    rows: Sum = field(default_factory=Sum)
+    odd_documents: bool = False
+    odd_listings: bool = False
+    _last: int | None = None  # the fingerprint that the last batch of listings ended with
+
+    def stored(self, batch: Sequence[Row]) -> Listed:
+        """What rows of the table documents say."""
+        in_documents = self.scheme.sketching if self.scheme.listed_sketching is None else None
+        return stored_in(batch, in_documents.bytes if in_documents else 0)
+
+    def listed(self, batch: Sequence[Row]) -> Listed:
+        """What rows of the table fingerprints say."""
+        sketching = self.scheme.listed_sketching
+        return listed_in(batch, sketching.bytes if sketching else 0)
+
+    def put_documents(self, batch: Sequence[Row]) -> None:
+        """Rows of the table documents."""
+        said = self.stored(batch)
+        self.odd_documents |= bool(said.odd.any())
+        self.listings.add(said.hashes[said.counts])
+
+    def put_listings(self, batch: Sequence[Row]) -> int:
+        """Rows of the table fingerprints, in order; returns how many can be read."""
+        said = self.listed(batch)
+        self.odd_listings |= bool(said.odd.any())
+        self.listings.take_off(said.hashes[said.counts])
+        distinct = self._drawn(batch, said, self._last)
+        if len(distinct):
+            self.rows.add(row_hashes(self.scheme.keys(distinct)))
+            self._last = int(distinct.values[-1])
+        return int(said.counts.sum())
+
+    def put_rows(self, keys: NDArray[np.uint8]) -> None:
+        """Rows of the index, uint8 (n, 13)."""
+        self.rows.take_off(row_hashes(keys))
+
+    def drawers_in_doubt(self, batch: Sequence[Row], said: Listed) -> NDArray[np.uint64]:
+        """The fingerprints among those listed of which a drawer is in doubt, or a sketch is lost."""
+        distinct = self._drawn(batch, said, None)
+        in_doubt = self.rows.in_doubt(row_hashes(self.scheme.keys(distinct)))
+        doubted = in_doubt.reshape(len(distinct), -1).any(axis=1)
+        return np.union1d(distinct.values[doubted], said.fingerprints[said.odd])
+
+    def _drawn(self, batch: Sequence[Row], said: Listed, last: int | None) -> FingerprintBatch:
+        """The different fingerprints of rows that have what their drawers are made of, but for `last`."""
+        usable = np.flatnonzero(said.counts & ~said.odd)
+        values, first = np.unique(said.fingerprints[usable], return_index=True)
+        if last is not None and len(values) and values[0] == last:
+            values, first = values[1:], first[1:]
+        sketching = self.scheme.listed_sketching
+        if sketching is None:
+            return FingerprintBatch.bare(values)
+        content = b"".join(batch[number][1].value for number in usable[first].tolist())
+        sketches = np.frombuffer(content, dtype=np.uint8).reshape(len(values), sketching.bytes)
+        return FingerprintBatch(values, sketches)
