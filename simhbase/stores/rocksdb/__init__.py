@@ -55,7 +55,7 @@ def open_store(url: str, access: Access) -> RocksStore:
         return RocksStore(url, open_writer(url, path, database_options(), memory_for(options_of(url))))
     follower = Follower(url, path)
     try:
-        return RocksStore(url, follower.open(), follower)
+        return RocksStore(url, follower.open(database_options(), memory_for(options_of(url))), follower)
     except BaseException:
         follower.close()
         raise

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-from rocksdict import AccessType, Rdict
+from rocksdict import AccessType, Options, Rdict
 
 from simhbase.errors import StoreFailed
 from simhbase.stores.rocksdb.database import Database, Failures
-from simhbase.stores.rocksdb.folder import options_of, require_store
-from simhbase.stores.rocksdb.memory import memory_for
-from simhbase.stores.rocksdb.options import CONFIGURATION, database_options, open_rdict
+from simhbase.stores.rocksdb.folder import require_store
+from simhbase.stores.rocksdb.memory import Memory
+from simhbase.stores.rocksdb.options import CONFIGURATION, open_rdict
 
 OPENING_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)  # seconds
 
@@ -40,42 +40,41 @@ class Follower:
     def __init__(self, url: str, path: Path) -> None:
         self._url = url
         self._path = path
-        self._memory = memory_for(options_of(url))
-        self._options = database_options()  # which count, as long as anything follows
         with Failures("making a folder for temporary files to read", url):
             self._folder = mkdtemp(prefix="simhbase-reader-")  # for the messages of RocksDB
         self._end = weakref.finalize(self, _remove_folder, self._folder, os.getpid())
         self._links: Path | None = None
         self._seen = _Progress((), ())
 
-    def open(self) -> Database:
-        """A reader of all that has been written by now."""
+    def open(self, options: Options, memory: Memory) -> Database:
+        """A reader of all that has been written by now. options: count, as memory does, all that is read by
+        readers that are opened one after the other."""
         for pause in OPENING_PAUSES:
             try:
-                return self._open()
+                return self._open(options, memory)
             except StoreFailed:  # the writer may have deleted a file between its listing and its opening
                 time.sleep(pause)
-        return self._open()
+        return self._open(options, memory)
 
-    def _open(self) -> Database:
+    def _open(self, options: Options, memory: Memory) -> Database:
         require_store(self._url, self._path)
         with Failures("opening", self._url):
             self._seen = _progress(self._path)
-            database = Database(self._url, self._open_rdict(), self._path, self._options, self._memory)
+            database = Database(self._url, self._open_rdict(options, memory), self._path, options, memory)
             # The logs that a flush deleted before they could be replayed are now files.
             self._catch_up(database)
         return database
 
-    def _open_rdict(self) -> Rdict:
+    def _open_rdict(self, options: Options, memory: Memory) -> Rdict:
         access = AccessType.secondary(self._folder)
         if self._links is None:
             try:
-                return open_rdict(self._path, self._options, access, self._memory)
+                return open_rdict(self._path, options, access, memory)
             except OSError:  # rocksdict writes its configuration beside the files, also to read them
                 self._links = Path(self._folder, "store")
                 self._links.mkdir()
         _link_files(self._path, self._links)
-        return open_rdict(self._links, self._options, access, self._memory)
+        return open_rdict(self._links, options, access, memory)
 
     def _catch_up(self, database: Database) -> None:
         if self._links is not None:
@@ -96,7 +95,7 @@ class Follower:
                 if _progress(self._path).manifest == now.manifest:
                     self._seen = now
                     return database
-        return self.open()
+        return self.open(database.options, database.memory)
 
     def close(self) -> None:
         """Removes the reader's folder."""

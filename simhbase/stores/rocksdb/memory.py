@@ -13,7 +13,7 @@ from rocksdict import Cache
 from simhbase.errors import UsageError
 
 CACHE_SHARE = 16  # of what this process may use: four processes that read take a quarter of it
-LEAST_CACHE, MOST_CACHE = 16 << 20, 512 << 20
+LEAST_CACHE, MOST_CACHE = 16 << 20, 256 << 20
 FILTER_SHARE = 8
 FILTERS = 0.09  # of the bytes of the files that they belong to
 ENTRY_BYTES = 4 << 10  # of a block; the cache counts its places by that
