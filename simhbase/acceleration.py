@@ -7,7 +7,6 @@ time, where the switch would delay one answer, calls `prepare` first.
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
@@ -18,6 +17,7 @@ _WORTH_LOADING = 1 << 20  # characters of text, which take about as long without
 _TEXT, _FINGERPRINT = "simhbase.text.compiled", "simhbase.fingerprint.loops"
 
 _spent = 0
+_modules: dict[str, ModuleType | None] = {}  # those that were loaded, None where that failed
 _loading = Lock()
 _log = logger(__name__)
 
@@ -34,27 +34,32 @@ def fingerprint_loops(characters: int = 0) -> ModuleType | None:
 
 def prepare() -> bool:
     """Load and compile all loops now. Returns whether they are there."""
-    text, fingerprint = _load(_TEXT), _load(_FINGERPRINT)
+    with _loading:
+        text, fingerprint = _loaded(_TEXT), _loaded(_FINGERPRINT)
     return text is not None and fingerprint is not None
 
 
 def _loops(name: str, characters: int) -> ModuleType | None:
     global _spent
-    if _spent < _WORTH_LOADING:
-        _spent += characters  # of two threads one may be lost: it is a guess anyway
+    if name in _modules:
+        return _modules[name]
+    _spent += characters  # of two threads one may be lost: it is a guess anyway
+    # Its last texts are not what made it worth it, and while another thread loads, this one goes without.
+    if _spent - characters < _WORTH_LOADING or not _loading.acquire(blocking=False):
         return None
-    return _load(name)
+    try:
+        return _loaded(name)
+    finally:
+        _loading.release()
+
+
+def _loaded(name: str) -> ModuleType | None:
+    if name not in _modules:
+        _modules[name] = _load(name)
+    return _modules[name]
 
 
 def _load(name: str) -> ModuleType | None:
-    global _spent
-    with _loading:  # so that no two threads compile the same
-        _spent = _WORTH_LOADING
-        return _loaded(name)
-
-
-@cache
-def _loaded(name: str) -> ModuleType | None:
     try:
         loops = import_module(name)
         loops.prepare()
@@ -62,8 +67,8 @@ def _loaded(name: str) -> ModuleType | None:
         return None  # without the extra
     except Exception as error:  # Numba's own, of a cache that is damaged or has no folder it may write to
         _log.warning(
-            "the compiled loops of %s cannot be loaded, and fingerprints take longer (%s: %s): "
-            "set NUMBA_CACHE_DIR to an empty folder that may be written to",
+            "cannot load the compiled loops of %s, fingerprints will take longer (%s: %s): "
+            "set NUMBA_CACHE_DIR to an empty folder that can be written to",
             name,
             type(error).__name__,
             error,

@@ -93,6 +93,8 @@ class Fingerprinter:
         """What n texts become."""
         starts = range(0, len(texts), _TEXTS) or [0]  # of no texts there is one empty batch
         parts = [self._batch(texts[start : start + _TEXTS]) for start in starts]
+        if len(parts) == 1:
+            return parts[0]
         return Fingerprinted(
             FingerprintBatch.joined(part.fingerprints for part in parts),
             [reason for part in parts for reason in part.reasons],
@@ -110,9 +112,10 @@ class Fingerprinter:
                 reasons[text] = (
                     reasons[text] or f"the text is too short for a sketch{self._without(texts[text])}"
                 )
-        without = [reason is not None for reason in reasons]
-        fingerprints.values[without] = 0
-        fingerprints.sketches[without] = 0
+        without = [text for text, reason in enumerate(reasons) if reason is not None]
+        if without:
+            fingerprints.values[without] = 0
+            fingerprints.sketches[without] = 0
         return Fingerprinted(fingerprints, reasons)
 
     def _reason(self, text: str, found: int) -> str:

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from shutil import rmtree
 from tempfile import mkdtemp
+from threading import Thread
 from typing import Any
 
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 from uvicorn.supervisors import Multiprocess
 
+from simhbase import acceleration
 from simhbase.errors import PermanentError, UsageError
 from simhbase.index import open_index
 from simhbase.online.app import create_app
@@ -47,6 +49,8 @@ class Worker:
         settings = self.settings
         metrics = ServiceMetrics()
         index = open_index(settings.store, access=settings.access, metrics=metrics)
+        # In a thread, as a user's first process compiles for long: requests go without them until then.
+        Thread(target=acceleration.prepare, daemon=True).start()
         try:
             return create_app(index, settings, metrics)
         except BaseException:

@@ -91,6 +91,8 @@ class FeatureBatch:
     def distinct(self, enough: int) -> list[int]:
         """How many distinct features each text has (by their first 64 bits), counted up to `enough` at
         least."""
+        if self.weights is not None:
+            return [*map(int, self.counts)]  # what has a weight is listed once
         words = self.digests.view(np.uint64)[:, 0]
         ends = np.cumsum(self.counts)
         found = []

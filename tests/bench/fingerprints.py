@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
 import simhash
 
+import simhbase
+from simhbase import acceleration
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.parallel import map_in_order
 from simhbase.profile import Profile, make_profile
 from tests import reference
-from tests.bench.report import Table, interleaved, peak_memory_mb
+from tests.bench.report import Cell, Table, interleaved, peak_memory_mb
 
 TEXTS = 3_000
 PEER_TEXTS = 300
@@ -37,12 +44,80 @@ def measure(scale: float = 1.0) -> list[Table]:
     """One process against both peers, then two processes against one."""
     every = round(74_545 / (TEXTS * scale))
     texts = [text for _, text in reference.documents("xwlb_chinadata", every)]
-    return [against_peers(texts), processes(texts, round(POOL_TEXTS * scale))]
+    compiled = [alone(texts), against_itself(texts)] if acceleration.prepare() else []
+    return [against_peers(texts), *compiled, processes(texts, round(POOL_TEXTS * scale))]
+
+
+PROFILES = {
+    "default": Profile(),
+    "classic (TF-IDF, top 64)": make_profile({}, "classic"),
+    "verified by sketches": Profile(verify=True),
+    "minhash": Profile(scheme="minhash"),
+}
+
+
+@contextmanager
+def not_compiled() -> Iterator[None]:
+    """As without the extra `fast`."""
+    with patch.object(acceleration, "_loops", lambda name, characters: None):
+        yield
+
+
+def without(action: Callable[[], object]) -> Callable[[], object]:
+    def run() -> None:
+        with not_compiled():
+            action()
+
+    return run
+
+
+def against_itself(texts: list[str]) -> Table:
+    """With compiled loops and without."""
+    rows: list[list[Cell]] = []
+    for name, profile in PROFILES.items():
+        with_loops, plain = profile.fingerprinter(), profile.fingerprinter()
+        actions = [lambda one=with_loops: one.fingerprint_many(texts)]
+        actions.append(without(lambda one=plain: one.fingerprint_many(texts)))
+        for action in actions:
+            action()
+        compiled, other = (len(texts) / elapsed for elapsed in interleaved(RUNS, *actions))
+        rows.append([name, compiled, other, compiled / other])
+    return Table(
+        "Fingerprints with compiled loops (extra `fast`)",
+        ["profile", "texts/s", "without", "times"],
+        rows,
+        [f"Medians of {RUNS} interleaved runs of one process."],
+    )
+
+
+def alone(texts: list[str]) -> Table:
+    """Each text by itself, with compiled loops and without."""
+    some = texts[:: max(1, len(texts) // PEER_TEXTS)]
+    fingerprinter = Profile().fingerprinter()
+    with (
+        TemporaryDirectory(prefix="simhbase-bench-") as folder,
+        simhbase.open(f"rocksdb:{folder}/store", create=Profile()) as index,
+    ):
+        index.add([simhbase.Document(str(number), text) for number, text in enumerate(texts)])
+        asked = {
+            "fingerprint": lambda: [fingerprinter.fingerprint_many([text]) for text in some],
+            "find, in RocksDB": lambda: [index.find(text) for text in some],
+        }
+        rows: list[list[Cell]] = []
+        for name, ask in asked.items():
+            compiled, other = (1e6 * elapsed / len(some) for elapsed in interleaved(RUNS, ask, without(ask)))
+            rows.append([name, compiled, other, compiled / other])
+    return Table(
+        "One text by itself, with compiled loops (extra `fast`)",
+        ["what", "microseconds", "without", "share"],
+        rows,
+        [f"{len(some)} of {len(texts):,} stored texts; medians of {RUNS} interleaved runs of one process."],
+    )
 
 
 def against_peers(texts: list[str]) -> Table:
     profiles = {
-        "simhbase, term counts (default)": Profile(),
+        "simhbase, saturated counts (default)": Profile(),
         "simhbase, TF-IDF, top 64 (classic)": make_profile({}, "classic"),
         "simhbase, words:2": Profile(features="words:2"),
         "simhbase, chars:3": Profile(features="chars:3"),

@@ -138,13 +138,28 @@ def test_threads_have_the_same_fingerprints():
     assert all(np.array_equal(each, expected) for each in found)
 
 
-def test_loops_are_taken_after_as_much_work_as_loading_them_takes(monkeypatch):
+@pytest.fixture
+def unloaded(monkeypatch):
+    """As in a new process."""
+    monkeypatch.setattr(acceleration, "_modules", {})
     monkeypatch.setattr(acceleration, "_spent", 0)
+
+
+def test_loops_are_taken_after_as_much_work_as_loading_them_takes(unloaded):
     assert acceleration.text_loops(1000) is None
     assert acceleration.text_loops(10**7) is None
     assert acceleration.text_loops(1) is not None
-    monkeypatch.setattr(acceleration, "_spent", 0)
+
+
+def test_loops_that_were_prepared_are_taken_at_once(unloaded):
     assert acceleration.prepare()
+    assert acceleration.text_loops(1) is not None
+
+
+def test_while_one_thread_loads_the_others_go_without(unloaded):
+    acceleration.text_loops(10**7)
+    with acceleration._loading:
+        assert acceleration.text_loops(1) is None
     assert acceleration.text_loops(1) is not None
 
 
@@ -156,20 +171,19 @@ def test_long_texts_go_without_them_piece_by_piece(monkeypatch):
         assert fingerprints() == expected
 
 
-def test_without_numba_and_where_it_fails_the_others_are_taken(monkeypatch, caplog):
-    monkeypatch.setattr(acceleration, "_spent", 10**9)
+def test_without_numba_and_where_it_fails_the_others_are_taken(unloaded, monkeypatch, caplog):
     expected = fingerprints()
+    acceleration.text_loops(10**9)
     for error in (ImportError("no numba"), RuntimeError("cannot cache: no locator"), EOFError("short")):
 
         def fail(name, error=error):
             raise error
 
-        acceleration._loaded.cache_clear()
         with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+            patch.setattr(acceleration, "_modules", {})
             patch.setattr(acceleration, "import_module", fail)
             assert fingerprints() == expected
             assert not acceleration.prepare()
-        acceleration._loaded.cache_clear()
     assert len(caplog.messages) == 4, "two modules, two errors"
     assert "RuntimeError: cannot cache: no locator" in caplog.messages[0]
     assert "NUMBA_CACHE_DIR" in caplog.messages[0]
