@@ -60,11 +60,13 @@ def test_a_load_whose_report_nobody_got_reports_again_and_reads_nothing_anew(fol
     assert state.progress == "finished"
 
 
-def test_a_store_is_settled_before_its_load_is_noted_as_finished(folder, monkeypatch):
+def test_a_store_is_compacted_before_its_load_is_noted_as_finished(folder, monkeypatch):
     seen = []
     monkeypatch.setattr(load_job, "SETTLED", 1)
-    settle = "simhbase.stores.rocksdb.store.RocksStore.settle"
-    monkeypatch.setattr(settle, lambda self: seen.append([each.progress for each in loads(folder)]))
+    compact = "simhbase.stores.rocksdb.store.RocksStore.compact"
+    monkeypatch.setattr(
+        compact, lambda self, progress: seen.append([each.progress for each in loads(folder)])
+    )
     with loading(job()):
         seen.append([each.progress for each in loads(folder)])
     assert seen == [["finishing"], ["finishing"]]
