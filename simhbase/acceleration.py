@@ -1,6 +1,6 @@
 """When to use the loops that Numba compiles (the extra `fast`). Results are the same without them.
 
-Importing Numba takes a third of a second, and the first process of a user compiles for ten. So a process
+Loading them takes about a second, and the first process of a user compiles for half a minute. So a process
 switches to the loops once it has worked about as long without them. A process that answers one text at a
 time, where the switch would delay one answer, calls `prepare` first.
 """
