@@ -9,7 +9,18 @@ from pathlib import Path
 
 from tests.bench.report import Table, changes, render, to_json
 
-PARTS = ("fingerprints", "minhash", "store", "migrate", "load", "serve", "dedup", "stored", "quality")
+PARTS = (
+    "fingerprints",
+    "minhash",
+    "store",
+    "migrate",
+    "load",
+    "serve",
+    "dedup",
+    "growth",
+    "stored",
+    "quality",
+)
 WITHIN = ("weights", "short", "lengths", "heldout")  # their tables are among those of quality
 WITH_SERVERS = ("hbase", "hfiles", "shared", "fleet", "spark")
 HELP = (

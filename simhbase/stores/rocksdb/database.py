@@ -26,7 +26,6 @@ from simhbase.stores.base import PART_ROWS
 from simhbase.stores.rocksdb.ingestion import Ingestion
 from simhbase.stores.rocksdb.memory import Memory
 from simhbase.stores.rocksdb.options import (
-    IN_ORDER,
     INDEX,
     TABLES,
     WRITES,
@@ -142,11 +141,11 @@ class Database:
             return keys, offsets, more
 
     def rows(
-        self, table: str, ranges: Iterable[tuple[bytes, bytes]], most: int
+        self, table: str, options: ReadOptions, ranges: Iterable[tuple[bytes, bytes]], most: int
     ) -> list[list[tuple[bytes, bytes]]]:
         """For each start and prefix, at most so many rows from the start on that have the prefix."""
         with self._reading:
-            iterator = self.families[table].iter(IN_ORDER)
+            iterator = self.families[table].iter(options)
             found = []
             try:
                 for start, prefix in ranges:

@@ -122,6 +122,13 @@ def _in_order() -> ReadOptions:
     return options
 
 
+def _scanning() -> ReadOptions:
+    """Of all rows: their blocks are not needed again soon, and would drive others out of the cache."""
+    options = _in_order()
+    options.fill_cache(False)  # type: ignore[call-arg]  # the stub lacks the argument
+    return options
+
+
 def _sorted_writes() -> WriteOptions:
     options = WriteOptions()
     options.memtable_insert_hint_per_batch = True
@@ -130,4 +137,5 @@ def _sorted_writes() -> WriteOptions:
 
 WITHIN_DRAWER = _within_drawer()
 IN_ORDER = _in_order()
+SCANNING = _scanning()
 WRITES = _sorted_writes()

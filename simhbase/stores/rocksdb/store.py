@@ -37,7 +37,7 @@ from simhbase.stores.base import (
 from simhbase.stores.rocksdb.compaction import compact
 from simhbase.stores.rocksdb.database import Batch, Database, reopened
 from simhbase.stores.rocksdb.follower import Follower
-from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, WITHIN_DRAWER
+from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, SCANNING, WITHIN_DRAWER
 
 T = TypeVar("T")
 BATCH_ROWS = 10_000
@@ -279,7 +279,7 @@ class RocksDrawers:
             yield to_index_rows(rows)
 
     def _batch(self, start: bytes) -> list[bytes]:
-        rows, _, _ = self._store.read(lambda database: database.keys(INDEX, IN_ORDER, [start], BATCH_ROWS))
+        rows, _, _ = self._store.read(lambda database: database.keys(INDEX, SCANNING, [start], BATCH_ROWS))
         return rows
 
     def approximate_size(self) -> Size:
@@ -348,7 +348,7 @@ class RocksRecords:
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         """The rows of prefixes."""
         ranges = [(prefix, prefix) for prefix in prefixes]
-        found = self._store.read(lambda database: database.rows(self._table, ranges, limit))
+        found = self._store.read(lambda database: database.rows(self._table, IN_ORDER, ranges, limit))
         return [self._cells(rows) for rows in found]
 
     def _cells(self, rows: Sequence[tuple[bytes, bytes]]) -> list[Row]:
@@ -359,7 +359,9 @@ class RocksRecords:
         return _batches(self._batch, start, stop, key=itemgetter(0))
 
     def _batch(self, start: bytes) -> list[Row]:
-        (rows,) = self._store.read(lambda database: database.rows(self._table, [(start, b"")], BATCH_ROWS))
+        (rows,) = self._store.read(
+            lambda database: database.rows(self._table, SCANNING, [(start, b"")], BATCH_ROWS)
+        )
         return self._cells(rows)
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
