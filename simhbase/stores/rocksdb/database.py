@@ -238,8 +238,8 @@ class Database:
         return {f"cache_{name}": int(counted.get(found, 0)) for name, found in _READS.items()}
 
     def close(self) -> None:
-        """Gives the folder and its lock back, at once; does nothing in a child of the process."""
-        if self.process != os.getpid():
+        """Gives the folder and its lock back, at once; may be called twice. Does nothing in a child."""
+        if self.closed or self.process != os.getpid():
             return
         self.closed = True
         self.handles.clear()
