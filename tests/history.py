@@ -52,7 +52,8 @@ class Shown:
 
 @dataclass(frozen=True)
 class Journal:
-    """Lines of JSON that a process writes and others read."""
+    """Lines of JSON that a process writes and others read: when an operation begins and what it is to write,
+    when it has ended and which documents it declined to write."""
 
     path: Path
 
@@ -186,13 +187,22 @@ class History:
         """What writers have noted."""
         operations: dict[str, list[Operation]] = defaultdict(list)
         for journal in journals:
-            lines = list(journal.lines())
-            for number in range(0, len(lines), 2):
-                _, begin, written = lines[number]
-                end = lines[number + 1][1] if number + 1 < len(lines) else FOREVER
-                for document, fingerprint in written.items():
-                    operations[document].append(Operation(fingerprint, begin, end))
+            under_way: tuple[float, dict[str, int | None]] = (0.0, {})
+            # Of what never ended each document may have been written, whenever that was.
+            for kind, moment, *more in [*journal.lines(), ("begin", 0.0, {})]:
+                begin, written = under_way
+                if kind == "begin":
+                    end, declined, under_way = FOREVER, [], (moment, more[0])
+                else:
+                    end, declined, under_way = moment, more[0] if more else [], (0.0, {})
+                for document in written.keys() - set(declined):
+                    operations[document].append(Operation(written[document], begin, end))
         return History(operations)
+
+    @property
+    def documents(self) -> list[str]:
+        """All that operations named."""
+        return list(self._of)
 
     @property
     def acknowledged(self) -> int:

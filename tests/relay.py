@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 LOCALHOST = "127.0.0.1"
+ANSWERED = 60.0  # seconds
 
 
 @dataclass
@@ -102,6 +103,7 @@ class Relay:
         for method, message in self._kept.items():
             assert message, f"nothing asked for {method.decode()}"
             with socket.create_connection(self._server) as server:
+                server.settimeout(ANSWERED)
                 server.sendall(message)
                 server.recv(1 << 16)
         self._kept.clear()
@@ -153,7 +155,8 @@ class Relay:
 
     def _look_at(self, data: bytes) -> None:
         for method, message in self._kept.items():
-            if method in data and not message:
+            # What fills the buffer may be the beginning of more.
+            if method in data and not message and len(data) < 1 << 16:
                 self._kept[method] = data
         for number, (method, action) in enumerate(self._before):
             if method in data:

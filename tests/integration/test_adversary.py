@@ -1,0 +1,40 @@
+"""Everybody at once on the same documents while everything fails; see tests/adversary.py."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from simhbase.index.stored_profile import write_profile
+from simhbase.profile import make_profile
+from simhbase.stores import open_store
+from tests.adversary import oppose, shown
+from tests.cluster import Cluster
+
+# For an hour of it: SIMHBASE_ADVERSARY=3600 pytest --full --hbase-cluster tests/integration/test_adversary.py
+SECONDS = float(os.environ.get("SIMHBASE_ADVERSARY", "600"))
+
+
+def empty_index(cluster: Cluster, prefix: str) -> None:
+    with closing(open_store(cluster.empty_store(prefix), "write")) as store:
+        write_profile(store, make_profile({}))
+
+
+@pytest.mark.hbase
+def test_everybody_at_once_loses_nothing_and_accepts_nobody_twice(
+    hbase: Cluster, tmp_path: Path, record_property
+):
+    empty_index(hbase, "adversary")
+    record_property("adversary", shown(oppose(hbase, "adversary", tmp_path, 15, seed=1)))
+
+
+@pytest.mark.full
+@pytest.mark.hbase_cluster
+@pytest.mark.parametrize("seed", range(2, 4))
+def test_everybody_at_once_while_servers_are_killed(
+    hbase_cluster: Cluster, tmp_path: Path, record_property, seed: int
+):
+    empty_index(hbase_cluster, f"adversary{seed}")
+    outcome = oppose(hbase_cluster, f"adversary{seed}", tmp_path, SECONDS / 2, seed, calm=2)
+    record_property(f"adversary {seed}", shown(outcome))
