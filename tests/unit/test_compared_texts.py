@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from simhbase.acceleration import prepare
 from simhbase.corpus.record import Record
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.comparison import BYTES_AT_ONCE, DEFAULT_SIMILARITY, ComparedTexts, Comparison
@@ -21,6 +22,7 @@ def batch_of(contents: list[str]) -> Batch:
 def test_long_texts_are_compared_a_few_at_a_time(tmp_path):
     contents = texts(60, words=5000)
     left, right = np.triu_indices(len(contents), 1)
+    prepare()  # else the loops could be loaded meanwhile, which takes memory of its own
     with ComparedTexts(Profile(), 0.5, tmp_path) as compared:
         compared.put_aside(batch_of(contents))
         compared.similarity(left[:1], right[:1])

@@ -242,7 +242,7 @@ def test_words_are_counted_with_saturation_and_ngrams_without():
 
 
 def test_a_newer_format_is_refused(store):
-    store.records("meta").put([(b"profile", b'{"format": 4}')])
+    store.records("meta").put([(b"profile", b'{"format": 5}')])
     with pytest.raises(ProfileMismatch, match="install a newer simhbase"):
         read_profile(store)
 
