@@ -167,8 +167,8 @@ class StoredProfile:
         if leaves_hints(store) and self.format < _BATCHES:
             raise ProfileMismatch(
                 f"{store.url} has rows of format {self.format}, in which older versions of simhbase claim: "
-                "stop all processes that claim in it or load with --unique-only, run 'simhbase tables "
-                "upgrade', and start them with this version"
+                "stop all processes that claim in it (simhbase load --unique-only does, too), run 'simhbase "
+                "tables upgrade', and start them with this version"
             )
 
     def check_pipeline(self, fingerprinter: Fingerprinter) -> None:
