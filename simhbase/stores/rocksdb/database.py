@@ -239,7 +239,7 @@ class Database:
 
     def close(self) -> None:
         """Gives the folder and its lock back, at once; may be called twice. Does nothing in a child."""
-        if self.closed or self.process != os.getpid():
+        if self.process != os.getpid():
             return
         self.closed = True
         self.handles.clear()
@@ -258,6 +258,8 @@ def _is_still_read(part: Rdict) -> bool:
     """Closes a part of a database. Returns whether a call of another thread is in the way."""
     try:
         part.close()
+    except DbClosedError:
+        return False
     except Exception as error:
         # Closing flushes; where that fails, the rows are in the log, for the next opening.
         if type(error) is not Exception and not _is_in_use(error):
@@ -330,6 +332,7 @@ def reopened(database: Database) -> Database:
             if time.monotonic() > end:
                 raise
             time.sleep(_LOOKED_AT)
+            database.close()  # what was in use before
 
 
 def open_writer(url: str, path: Path, options: Options, memory: Memory) -> Database:
