@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from simhbase.index import Index, open_index
-from simhbase.index.writer import HintingWriter, now
+from simhbase.index.writer import HintingWriter
+from simhbase.stores.base import now
 
 FOREVER = float("inf")
 K = 3

@@ -8,9 +8,8 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.index import open_index
 from simhbase.index.check import Checker, Findings
 from simhbase.index.vacuum import DAY, Removed, Vacuum
-from simhbase.index.writer import now
 from simhbase.profile import Profile
-from simhbase.stores.base import Store
+from simhbase.stores.base import Store, now
 from tests.content import content
 
 

@@ -29,9 +29,18 @@ from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.stats import sizes
 from simhbase.index.sums import Sums, row_hashes
 from simhbase.index.vacuum import GRACE, Removed, Vacuum, last_written
-from simhbase.index.writer import HintingWriter, Known, batch_of, known, now
+from simhbase.index.writer import HintingWriter, Known, batch_of, known
 from simhbase.progress import Progress, counting, no_progress
-from simhbase.stores.base import IndexRows, NamedCells, RecordTable, Row, SharedStore, Store, leaves_hints
+from simhbase.stores.base import (
+    IndexRows,
+    NamedCells,
+    RecordTable,
+    Row,
+    SharedStore,
+    Store,
+    leaves_hints,
+    now,
+)
 
 UNLISTED = "documents that their fingerprint does not list"
 UNINDEXED = "documents that are missing from a drawer"

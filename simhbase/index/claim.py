@@ -58,12 +58,11 @@ from simhbase.index.writer import (
     admitted,
     alive_since,
     known,
-    now,
     refreshed_before,
 )
 from simhbase.interrupt import interrupt_waits
 from simhbase.model import AddReport, Claim, Fingerprint, Match, Outcome, Rejected
-from simhbase.stores.base import AtomicStore, Cell, CompareAndSet, SharedStore, Store, leaves_hints
+from simhbase.stores.base import AtomicStore, Cell, CompareAndSet, SharedStore, Store, leaves_hints, now
 
 TIMEOUT = 30.0  # seconds until a claim is undecided
 LEASE = 10.0  # seconds for which a batch of somebody who may be dead is waited for

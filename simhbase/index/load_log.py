@@ -29,9 +29,8 @@ from typing import Any, Literal, Self
 import orjson
 
 from simhbase.errors import SimhbaseError, StoreBusy, UsageError
-from simhbase.index.writer import now
 from simhbase.logs import logger
-from simhbase.stores.base import Records, Store, leaves_hints
+from simhbase.stores.base import Records, Store, leaves_hints, now
 
 log = logger(__name__)
 LEASE, RENEWED = 30.0, 10.0  # seconds

@@ -20,11 +20,11 @@ from simhbase.index import rows
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.rows import Entry
 from simhbase.index.tags import Tags
-from simhbase.index.writer import Known, alive_since, batch_of, known, now
+from simhbase.index.writer import Known, alive_since, batch_of, known
 from simhbase.metrics import Metrics
 from simhbase.model import Fingerprint, Lookup, Match
 from simhbase.slices import bounded_slices, ranges
-from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints
+from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints, now
 
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000

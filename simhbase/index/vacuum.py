@@ -28,10 +28,10 @@ from simhbase.index import rows
 from simhbase.index.index import open_index
 from simhbase.index.rows import SALTS
 from simhbase.index.stats import sizes
-from simhbase.index.writer import Known, alive_since, alone, batch_of, known, now, remove_older, writer_for
+from simhbase.index.writer import Known, alive_since, alone, batch_of, known, remove_older, writer_for
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import is_in_hbase
-from simhbase.stores.base import SharedStore, Store, leaves_hints
+from simhbase.stores.base import SharedStore, Store, leaves_hints, now
 
 DAY = 24 * 3600
 GRACE = DAY  # seconds

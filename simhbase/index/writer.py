@@ -33,8 +33,7 @@ from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.index.tags import Tags, tags_problem
 from simhbase.interrupt import interrupt_put_off
 from simhbase.model import AddReport, Rejected
-from simhbase.stores.base import AtomicStore, Changes, Row, Store, leaves_hints
-from simhbase.stores.base import now as now
+from simhbase.stores.base import AtomicStore, Changes, Row, Store, leaves_hints, now
 
 DOCUMENTS_AT_ONCE = 1 << 17  # new ones of one step of an atomic store, which takes many as files
 SETTLED = 100_000  # documents that were written, from which on a store is settled

@@ -36,7 +36,7 @@ from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, ProfileMismatch, StoreBusy, TableDisabled, TablesMissing, UsageError
 from simhbase.index import Index, open_index
 from simhbase.index.load_log import LoadLog, finished_since, forgetting
-from simhbase.index.writer import SETTLED, alive_since, known, now
+from simhbase.index.writer import SETTLED, alive_since, known
 from simhbase.interrupt import interrupt_put_off
 from simhbase.jobs.checkpoints import Checkpoints, Decision, InputsChanged
 from simhbase.jobs.dedup_report import GroupSize
@@ -49,7 +49,7 @@ from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, sto
 from simhbase.model import Match
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import drop_store
-from simhbase.stores.base import leaves_hints
+from simhbase.stores.base import leaves_hints, now
 from simhbase.stores.memory import MemoryStore
 
 if TYPE_CHECKING:

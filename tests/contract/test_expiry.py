@@ -12,10 +12,11 @@ from simhbase.index.check import Checker
 from simhbase.index.migrate import Migration
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.vacuum import Removed, Vacuum
-from simhbase.index.writer import REFRESHED, AtomicWriter, known, now
+from simhbase.index.writer import REFRESHED, AtomicWriter, known
 from simhbase.model import Document
 from simhbase.profile import Profile
 from simhbase.stores import create_store
+from simhbase.stores.base import now
 from tests.command_line import texts
 from tests.contract.conftest import Backend
 from tests.contract.plain import all_rows

@@ -11,10 +11,10 @@ from simhbase.index.check import Checker
 from simhbase.index.migrate import Done, Migration
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import AtomicWriter, Copied, HintingWriter, now, writer_for
+from simhbase.index.writer import AtomicWriter, Copied, HintingWriter, writer_for
 from simhbase.profile import Profile
 from simhbase.stores import create_store
-from simhbase.stores.base import Store, leaves_hints
+from simhbase.stores.base import Store, leaves_hints, now
 from tests.contract.conftest import kind_called
 from tests.simulated import Server, SimulatedStore
 

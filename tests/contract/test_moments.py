@@ -11,9 +11,9 @@ from simhbase.index import Index, open_index
 from simhbase.index.check import Checker
 from simhbase.index.moment import milliseconds
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import now, writer_for
+from simhbase.index.writer import writer_for
 from simhbase.profile import Profile
-from simhbase.stores.base import Store, leaves_hints
+from simhbase.stores.base import Store, leaves_hints, now
 from tests.contract.conftest import Backend
 from tests.kept import vacuumed
 

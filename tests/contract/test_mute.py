@@ -14,8 +14,8 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.moment import at
 from simhbase.index.mute import READ_AGAIN, MuteList
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import now
 from simhbase.model import Muted
+from simhbase.stores.base import now
 from tests.command_line import texts
 from tests.contract.conftest import Backend
 from tests.selection import load_unique

@@ -12,9 +12,9 @@ from simhbase.index import open_index
 from simhbase.index.check import Checker
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import now, writer_for
+from simhbase.index.writer import writer_for
 from simhbase.stores import create_store
-from simhbase.stores.base import Store, leaves_hints
+from simhbase.stores.base import Store, leaves_hints, now
 from tests.command_line import texts
 from tests.contract.conftest import EMBEDDED, kind_called
 from tests.kept import vacuumed

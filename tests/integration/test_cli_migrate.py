@@ -18,8 +18,9 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import migrate as migration
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile
-from simhbase.index.writer import AtomicWriter, now
+from simhbase.index.writer import AtomicWriter
 from simhbase.stores import open_store
+from simhbase.stores.base import now
 from simhbase.stores.rocksdb import store as store_module
 from simhbase.stores.rocksdb.database import Database
 from simhbase.stores.rocksdb.store import BATCH_ROWS, RocksStore

@@ -7,7 +7,8 @@ import pytest
 
 import simhbase
 from simhbase.index.reader import IDS_LIMIT
-from simhbase.index.writer import AtomicWriter, now
+from simhbase.index.writer import AtomicWriter
+from simhbase.stores.base import now
 from tests.command_line import documents, read_lines, result, run, texts
 
 STORE = ("--store", "rocksdb:s.db")

@@ -16,9 +16,9 @@ from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import ReadOnly, StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import Reader
-from simhbase.index.writer import HintingWriter, now
+from simhbase.index.writer import HintingWriter
 from simhbase.stores import open_store
-from simhbase.stores.base import Cell
+from simhbase.stores.base import Cell, now
 from simhbase.stores.hbase import HBaseStore
 from tests.cluster import Cluster
 from tests.contract.plain import Values, contains

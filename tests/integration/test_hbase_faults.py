@@ -24,9 +24,9 @@ from simhbase.index import open_index
 from simhbase.index.check import Checker
 from simhbase.index.rows import document_key, listing_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import now
 from simhbase.profile import make_profile
 from simhbase.stores import open_store
+from simhbase.stores.base import now
 from tests.cluster import Cluster
 from tests.command_line import environment, fingerprints, result, run_alone
 from tests.kept import repaired, rows_for, rows_of, vacuumed

@@ -29,11 +29,12 @@ from simhbase.index import Index, open_index
 from simhbase.index.check import Checker
 from simhbase.index.load_log import LoadState
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import HintingWriter, now
+from simhbase.index.writer import HintingWriter
 from simhbase.jobs import hfiles as job
 from simhbase.jobs import load as load_job
 from simhbase.profile import Profile
 from simhbase.stores import drop_store, open_store
+from simhbase.stores.base import now
 from simhbase.stores.hbase import HBaseStore, administration, create_tables
 from simhbase.stores.hbase import hfiles as hfiles_module
 from simhbase.stores.hbase.hfile import GZ, Family, HFileWriter

@@ -21,9 +21,10 @@ from simhbase.index.check import STRAY_LISTING, STRAY_ROW, Checker
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.vacuum import DAY, Vacuum
-from simhbase.index.writer import CHANCE, HintingWriter, now
+from simhbase.index.writer import CHANCE, HintingWriter
 from simhbase.profile import Profile, make_profile
 from simhbase.stores import drop_store, open_store
+from simhbase.stores.base import now
 from simhbase.stores.hbase import clocks, create_tables
 from simhbase.stores.hbase.schema import Options
 from tests.cluster import Cluster

@@ -17,11 +17,12 @@ import simhbase
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
 from simhbase.index import open_index
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import Batch, HintingWriter, now
+from simhbase.index.writer import Batch, HintingWriter
 from simhbase.jobs import spark as jobs
 from simhbase.jobs.hfile_input import MANIFEST
 from simhbase.profile import Profile
 from simhbase.stores import open_store
+from simhbase.stores.base import now
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.cluster import Cluster, hooked
 from tests.command_line import COMMAND, environment, run, texts

@@ -31,10 +31,10 @@ from simhbase.index.check import Checker
 from simhbase.index.index import Index
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.vacuum import DAY, LEAST_GRACE, Vacuum
-from simhbase.index.writer import Batch, now
+from simhbase.index.writer import Batch
 from simhbase.stores import open_store
 from simhbase.stores.arrays import to_bytes
-from simhbase.stores.base import Store
+from simhbase.stores.base import Store, now
 from tests.simulated import Server, SimulatedStore
 
 IDS = ["a", "b", "ü", "ab", "a\x00", "long" * 50]
