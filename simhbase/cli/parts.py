@@ -12,9 +12,9 @@ from simhbase.errors import UsageError
 from simhbase.index.part import Part
 
 
-def part_option(text: str) -> Callable[[Command], Command]:
+def part_option(text: str, name: str = "--part") -> Callable[[Command], Command]:
     """Adds `--part`; the command's help says what is done with a part of the tables."""
-    return click.option("--part", metavar="I/N", callback=converted(_part), help=text)
+    return click.option(name, metavar="I/N", callback=converted(_part), help=text)
 
 
 def _part(text: str) -> Part:

@@ -26,6 +26,7 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
 from simhbase.index import rows
 from simhbase.index.index import open_index
+from simhbase.index.part import Part, part_of
 from simhbase.index.rows import SALTS
 from simhbase.index.stats import sizes
 from simhbase.index.writer import Known, alive_since, alone, batch_of, known, remove_older, writer_for
@@ -59,15 +60,23 @@ class VacuumReport:
     seconds: float
 
 
-def vacuum(url: str, older_than: float = GRACE, *, progress: Progress = no_progress) -> VacuumReport:
+def vacuum(
+    url: str,
+    older_than: float = GRACE,
+    *,
+    sweep: Part | tuple[int, int] | None = None,
+    progress: Progress = no_progress,
+) -> VacuumReport:
     """Removes what moved and deleted documents have left behind in a store in HBase, and documents of an
     embedded store that have expired.
 
-    older_than: seconds for which it must have been of no use; progress: is told how far it is. Safe beside
-    any number of writers and readers; may be stopped and run again. Raises UsageError for less than four
-    hours, and what `simhbase.open` raises.
+    older_than: seconds for which it must have been of no use; sweep: in HBase, also a part of the listings
+    that nothing was noted of, by number and count: writers that change a document at the same moment, and
+    crashes, leave such; progress: is told how far it is. Safe beside any number of writers and readers; may
+    be stopped and run again. Raises UsageError for less than four hours, and what `simhbase.open` raises.
     """
     start = monotonic()
+    part = None if sweep is None else part_of(sweep)
     with open_index(url) as index:
         hints = leaves_hints(index.store)
 
@@ -77,7 +86,7 @@ def vacuum(url: str, older_than: float = GRACE, *, progress: Progress = no_progr
         with counting(progress, "rows", notes) as note:
             removed = Vacuum(
                 index.store, index.profile.index_scheme, older_than, index.clock, progress=note
-            ).run()
+            ).run(part)
     return VacuumReport(
         looked_at=removed.notes,
         listings=removed.listings,
@@ -162,8 +171,8 @@ class Vacuum:
                 "are under way, and machines whose clocks differ, may still need what is younger"
             )
 
-    def run(self) -> Removed:
-        """One run over all that was noted."""
+    def run(self, sweep: Part | None = None) -> Removed:
+        """One run over all that was noted, and over a part of the listings."""
         report = Removed()
         if not leaves_hints(self.store):
             self._expire(report)
@@ -175,7 +184,16 @@ class Vacuum:
                 self._notes({key: cell.version for key, cell in batch}, before, report)
                 self.progress(len(batch))
         self._batch_rows(before, report)
+        if sweep is not None:
+            self._sweep(sweep, before, report)
         return report
+
+    def _sweep(self, part: Part, before: int, report: Removed) -> None:
+        """Removes listings that lead nowhere and that nobody has noted."""
+        for batch in self.store.records("fingerprints").iterate(*part.keys()):
+            old = [rows.parse_listing(key) for key, cell in batch if cell.version < before]
+            self.remove([each for each in old if each], before, report)
+            self.progress(len(batch))
 
     def _batch_rows(self, before: int, report: Removed) -> None:
         """Removes the rows of batches of claims that have not changed for the grace time."""

@@ -1,0 +1,61 @@
+"""What writers leave behind that nobody has noted."""
+
+import pytest
+
+from simhbase.index import rows
+from simhbase.index.part import Part
+from simhbase.index.vacuum import DAY, Removed, Vacuum
+from simhbase.index.writer import Batch, HintingWriter
+from tests.claiming import FAR, SCHEME, A, fingerprints_of
+from tests.simulated import Server, SimulatedStore
+
+NOW = 10 * DAY * 1000  # milliseconds
+LATER = NOW + 3 * DAY * 1000
+
+
+@pytest.fixture
+def store() -> SimulatedStore:
+    server = Server()
+    server.least_time = NOW
+    return SimulatedStore(server.ask)
+
+
+def listings(store: SimulatedStore) -> set[tuple[int, str] | None]:
+    return {rows.parse_listing(key) for batch in store.records("fingerprints").iterate() for key, _ in batch}
+
+
+def lose_a_race(store: SimulatedStore) -> None:
+    """Two writers see that a document is not stored, and both store it."""
+    one, other = (HintingWriter(store, SCHEME, lambda time=time: time) for time in (NOW, NOW + 5_000))
+    plans = [
+        writer.plan(Batch(["a"], fingerprints_of([value]))) for writer, value in ((one, A), (other, FAR))
+    ]
+    for writer, plan in zip((one, other), plans, strict=True):
+        for step in plan.steps:
+            writer.put(step)
+
+
+def test_a_sweep_removes_what_the_loser_of_a_race_has_left(store):
+    lose_a_race(store)
+    assert listings(store) == {(A, "a"), (FAR, "a")}
+    vacuum = Vacuum(store, SCHEME, clock=lambda: LATER)
+    assert vacuum.run() == Removed()  # nobody has noted it
+    swept = vacuum.run(Part(1, 1))
+    assert (swept.listings, swept.index_rows) == (1, 2)
+    assert listings(store) == {(FAR, "a")}
+    assert vacuum.run(Part(1, 1)) == Removed()
+
+
+def test_parts_of_a_sweep_are_together_the_whole(store):
+    lose_a_race(store)
+    removed = [
+        Vacuum(store, SCHEME, clock=lambda: LATER).run(Part(number, 7)).listings for number in range(1, 8)
+    ]
+    assert sum(removed) == 1
+    assert listings(store) == {(FAR, "a")}
+
+
+def test_a_sweep_leaves_what_may_still_be_under_way(store):
+    lose_a_race(store)
+    assert Vacuum(store, SCHEME, clock=lambda: NOW + 1000).run(Part(1, 1)).listings == 0
+    assert listings(store) == {(A, "a"), (FAR, "a")}
