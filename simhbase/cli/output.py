@@ -9,10 +9,10 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import datetime
 from functools import wraps
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import click
 
@@ -24,6 +24,8 @@ from simhbase.jobs.lookups import Answer
 from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Lookup
 
 # What messages of the library name, and the options that say the same.
+Reasoned = TypeVar("Reasoned", Lookup, Explanation)
+
 OPTIONS: Mapping[str, str] = {
     "share": "--boilerplate-share",
     "tags": "--tag",
@@ -133,11 +135,11 @@ class JsonOutput:
 
     def lookups(self, answers: Iterable[Answer]) -> None:
         """A line a query."""
-        self._lines(wire.encode_any_text(found, id=query) for query, found in answers)
+        self._lines(wire.encode_any_text(_naming_options(found), id=query) for query, found in answers)
 
     def explanations(self, explained: Iterable[tuple[str | None, Explanation]]) -> None:
         """A line a query."""
-        self._lines(wire.encode_any_text(found, id=query) for query, found in explained)
+        self._lines(wire.encode_any_text(_naming_options(found), id=query) for query, found in explained)
 
     def fingerprints(self, rows: Iterable[tuple[str, str]]) -> None:
         """A line a document."""
@@ -256,6 +258,10 @@ def naming_options(text: str) -> str:
     """A message of the library, which names parameters as `max_rejects` or `verify=True`, with the
     command line's options in their place: --max-rejects, --verify."""
     return _PARAMETER.sub(lambda found: " ".join(filter(None, [OPTIONS[found[1]], found[2]])), text)
+
+
+def _naming_options(answer: Reasoned) -> Reasoned:
+    return answer if answer.reason is None else replace(answer, reason=naming_options(answer.reason))
 
 
 def printable(text: str) -> str:

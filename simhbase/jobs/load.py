@@ -48,7 +48,7 @@ from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
 from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, store_kept
 from simhbase.model import Match
 from simhbase.profile import Profile, given_parameters, make_profile
-from simhbase.stores import drop_store
+from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import leaves_hints, now
 from simhbase.stores.memory import MemoryStore
 
@@ -170,8 +170,11 @@ def loading(job: Load) -> Iterator[LoadReport]:
     if job.via == "hfile-input":
         yield _load_hfile_input(job, wait)
         return
-    with ExitStack() as stack:
-        index = stack.enter_context(_opened_store(job, wait))  # first: who does not get it touches no file
+    with ExitStack() as undone, ExitStack() as stack:
+        index, is_new = wait.until(lambda: _open(job))  # first: who does not get it touches no file
+        stack.enter_context(closing(index))
+        if is_new:
+            undone.callback(_drop_if_empty, job.store)
         found = wait.until(lambda: _begin(job, index, wait))
         if isinstance(found, LoadReport):  # another process has done it meanwhile
             yield found
@@ -194,6 +197,8 @@ def loading(job: Load) -> Iterator[LoadReport]:
         for warning in warnings_of(report.sources):
             job.inputs.watcher.note(warning)
         yield report
+        if not report.counts.nothing_read:
+            undone.pop_all()
 
 
 def _begin(job: Load, index: Index, wait: _Wait) -> LoadLog | LoadReport:
@@ -410,25 +415,18 @@ def _load_hfile_input(job: Load, wait: _Wait) -> LoadReport:
     )
 
 
-@contextmanager
-def _opened_store(job: Load, wait: _Wait) -> Iterator[Index]:
-    """The store to load into. An embedded one that does not exist is made, and goes again if nothing was
-    stored. Raises what `open_index` does, UsageError for what it cannot take or compare by."""
-    index, is_new = wait.until(lambda: _open(job))
-    is_empty = False
-    try:
-        with closing(index):
-            try:
-                yield index
-            finally:
-                is_empty = is_new and not any(map(len, index.store.records("documents").iterate()))
-    finally:
+def _drop_if_empty(url: str) -> None:
+    """Removes a store that a load has made in vain."""
+    with suppress(TablesMissing):  # in memory
+        with closing(open_store(url, "read")) as store:
+            is_empty = not any(map(len, store.records("documents").iterate()))
         if is_empty:
-            with suppress(TablesMissing):  # in memory
-                drop_store(job.store)
+            drop_store(url)
 
 
 def _open(job: Load) -> tuple[Index, bool]:
+    """The store to load into, and whether it was made: an embedded one that does not exist is. Raises what
+    `open_index` does, UsageError for what it cannot take or compare by."""
     given = given_parameters(job.profile)
     try:
         index = open_index(job.store)

@@ -218,7 +218,7 @@ def test_a_load_stopped_by_rejects_keeps_what_was_stored_before(tmp_path):
     options = ("--fingerprint-field", "f", "--unique-only", "--max-rejects", 0, "--rejects", "r.jsonl")
     done = run("load", "a.jsonl", *options, *STORE, cwd=tmp_path)
     assert done.returncode == 1
-    assert "4,096 documents loaded" in done.stderr.decode()
+    assert "stopped after 4,096 documents" in done.stderr.decode()
     assert result("stats", "--exact", *STORE, cwd=tmp_path)["documents"] == 4096
     assert not (tmp_path / "r.jsonl").exists()
     assert len(read_lines(tmp_path / "r.jsonl.part")) == 1
