@@ -65,7 +65,9 @@ def test_a_store_with_other_drawers_has_the_same_documents(tmp_path):
     assert counted(migrate(tmp_path)) == (50, 0, 0, 50, 0, 0)
     asked = ("--fingerprint", f"{spread(8)['d7'] ^ 0b111:016x}")
     there, other = (result("find", *asked, *store, cwd=tmp_path) for store in (STORE, TARGET))
+    drawers = [match.pop("drawers") for found in (there, other) for match in found["matches"]]
     assert other == there
+    assert drawers[0] != drawers[1]  # of other layouts
     assert [match["id"] for match in other["matches"]] == ["d7"]
     assert result("tables", "describe", *TARGET, cwd=tmp_path)["profile"]["layout"] == "6x3"
     assert result("check", *TARGET, cwd=tmp_path)["index_rows"] == 50 * 20
