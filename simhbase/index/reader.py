@@ -150,8 +150,10 @@ class Reader:
 
     def _near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None, tags: Tags) -> Near:
         leads = self.leads(fingerprints, bounds)
+        if not leads.led:
+            return Near([[] for _ in range(len(fingerprints))], leads.truncated, leads.cut)
         earliest = max(since or 0, expired_before(self.store, self.clock()))
-        asks_documents = leads.led and (self._asks_documents or earliest or tags)
+        asks_documents = self._asks_documents or earliest or tags
         now = _stored(self._known(leads.led), earliest, tags) if asks_documents else None
         return Near(self.matches(fingerprints, leads.led, now, bounds), leads.truncated, leads.cut)
 
