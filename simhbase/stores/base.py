@@ -271,6 +271,5 @@ class SharedStore(Store, Protocol):
 
 def leaves_hints(store: Store) -> bool:
     """Whether many processes write to a store, so that what becomes obsolete is noted and not removed;
-    such a store is a SharedStore, others are an
-    AtomicStore."""
+    such a store is a SharedStore, others are an AtomicStore."""
     return "obsolete" in store.tables

@@ -21,7 +21,8 @@ root     IDXROOT2: entries of the highest level, with a vint length before each 
          of the Bloom filter, with a root of its blocks
 trailer  TRABLK"$, a message, zeros, 03000003
 
-All cells of a file have one time, an empty qualifier and no tags. schema/format.md has an example.
+All cells of a file have one time, an empty qualifier and no tags. tests/unit/test_hfile.py has
+examples.
 """
 
 from __future__ import annotations
