@@ -11,7 +11,7 @@ A store:
   open                 Opens the index at a URL.
   Index                Adds, finds and deletes documents. Use it as a context manager, or close it.
   Profile              Parameters of an index; see FeatureOptions for those of the features.
-  Document, Match, Lookup, Claim, Rejected, AddReport
+  Document, Query, Match, Lookup, Claim, Rejected, AddReport
                        What an index takes and answers.
   compare              Compares two texts, and says where they differ.
   check                Compares the rows of a store's tables with each other.
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         Lookup,
         Match,
         Muted,
+        Query,
         Rejected,
         Stats,
         StoredDocument,
@@ -151,6 +152,7 @@ __all__ = [
     "PermanentError",
     "Profile",
     "ProfileMismatch",
+    "Query",
     "ReadOnly",
     "Rejected",
     "RetryableError",
@@ -209,8 +211,8 @@ _NAMES = {
     "jobs.lookups": "Answer",
     "jobs.match": "match",
     "metrics": "Metrics",
-    "model": "AddReport Claim Comparison Document Explanation Fingerprint Lookup Match Muted Rejected Stats "
-    "StoredDocument",
+    "model": "AddReport Claim Comparison Document Explanation Fingerprint Lookup Match Muted Query Rejected "
+    "Stats StoredDocument",
     "online.client": "Client",
     "online.shared": "SharedLookups",
     "profile": "Profile",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 MOST_IN_NOTE = 500  # characters
@@ -14,6 +14,10 @@ Outcome = Literal["accepted", "duplicate", "rejected", "conflict", "undecided"]
 Verdict = Literal[
     "match", "too far", "not met", "stale hint", "pending claim", "lost sketch", "not stored", "muted"
 ]
+
+
+# A time (without a zone: that of this machine), or so long ago; of a moment to come, so long from now.
+Moment = datetime | timedelta
 
 
 class Fingerprint(int):
@@ -47,6 +51,22 @@ class StoredDocument:
 
     id: str
     fingerprint: Fingerprint
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What counts as a match.
+
+    k: maximum Hamming distance in bits; min_similarity: minimum Jaccard similarity, as sketches estimate it;
+    None: as the profile says. since: only documents last written then or later: a datetime, or a timedelta
+    for so long ago; an add that finds a document unchanged does not write it. tags: only documents that have
+    all of these.
+    """
+
+    k: int | None = None
+    min_similarity: float | None = None
+    since: Moment | None = None
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 

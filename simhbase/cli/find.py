@@ -33,6 +33,7 @@ from simhbase.errors import UsageError
 from simhbase.index import open_index
 from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.jobs.lookups import StoredDocuments
+from simhbase.model import Query
 
 
 def _limit(value: str) -> int | None:
@@ -118,6 +119,7 @@ def find(
             "--explain goes with --text and --id: give one of them, and no files, --fingerprint, --since or "
             "--tag"
         )
+    query = Query(k, min_similarity, since, tags)
     inputs = documents_as_queries(inputs, others=bool(texts or ids or fingerprints))
     inputs.require_outputs()
     with (
@@ -127,12 +129,11 @@ def find(
         if explain:
             by_text = [index.explain(text, k=k, min_similarity=min_similarity) for text in texts]
             explained("--text", names_of(texts), by_text, rejects, output)
-            explained("--id", ids, index.explain_ids(ids, k, min_similarity), rejects, output)
+            explained("--id", ids, index.explain_ids(ids, query), rejects, output)
             end(rejects.counts)
             return
-        searched = StoredDocuments(index, k, min_similarity, since, tags)
         answer(
-            searched,
+            StoredDocuments(index, query),
             inputs,
             rejects,
             output,

@@ -24,7 +24,7 @@ from simhbase.index.claim import TIMEOUT, Claimed, Claimer, claimer_for
 from simhbase.index.explain import explain
 from simhbase.index.hot import Hot, hottest
 from simhbase.index.load_log import LoadState, all_loads, forget_load
-from simhbase.index.moment import Moment, at, milliseconds, milliseconds_to_come
+from simhbase.index.moment import at, milliseconds, milliseconds_to_come
 from simhbase.index.mute import Hidden, MuteList, Name, require_ids, require_note
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.reader import (
@@ -38,7 +38,7 @@ from simhbase.index.reader import (
 from simhbase.index.rows import Entry
 from simhbase.index.stats import measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
-from simhbase.index.tags import Tags, required_tags, tags_of
+from simhbase.index.tags import Tags, tags_of
 from simhbase.index.writer import Writer, batch_of, known, remove_older, writer_for
 from simhbase.metrics import Metrics, count_by_outcome, timed
 from simhbase.model import (
@@ -49,7 +49,9 @@ from simhbase.model import (
     Explanation,
     Fingerprint,
     Lookup,
+    Moment,
     Muted,
+    Query,
     Rejected,
     Stats,
     StoredDocument,
@@ -476,67 +478,41 @@ class Index:
         since: Moment | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Lookup:
-        """The documents near a text, the nearest first.
+        """Find the documents near a text, the nearest first.
 
-        k: bits that fingerprints differ in at most; min_similarity: Jaccard similarity of at least so
-        much, as the sketches estimate it; None: as the profile says. since: only documents that were last
-        written then or later; a datetime, or a timedelta for so long ago. An add that found a document
-        unchanged did not write it. tags: only documents that have all of these. Raises UsageError for a bound
-        that the scheme does not know, or cannot keep, for a moment that is still to come, and for tags that
-        no document can have.
+        k, min_similarity, since, tags: as in Query, which the methods for several texts take. Raises
+        UsageError for a bound that the scheme does not know, or cannot keep, for a moment that is still to
+        come, and for tags that no document can have.
         """
-        return self.find_many([text], k, min_similarity, since, tags)[0]
+        return self.find_many([text], Query(k, min_similarity, since, tags or {}))[0]
 
-    def find_many(
-        self,
-        texts: Sequence[str],
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
-    ) -> list[Lookup]:
-        """The same for n texts, with one read of the drawers. Texts without a fingerprint get a
-        Lookup that says why."""
+    def find_many(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
+        """Find the documents near each of n texts, with one read of the drawers. Texts without a fingerprint
+        get a Lookup that says why."""
         found = self._fingerprinted(_several(texts, "texts"))
-        lookups = iter(self.find_batch(found.fingerprints[found.accepted], k, min_similarity, since, tags))
+        lookups = iter(self.find_batch(found.fingerprints[found.accepted], query))
         return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
 
-    def find_batch(
-        self,
-        fingerprints: FingerprintBatch,
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
-    ) -> list[Lookup]:
-        """The same for what a fingerprinter of this profile made of n texts."""
+    def find_batch(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
+        """Find the documents near what a fingerprinter of this profile made of n texts."""
         self.store.refresh()
-        earliest = None if since is None else milliseconds(since, self.clock())
-        wanted = required_tags(tags)
-
-        def find() -> list[Lookup]:
-            return self._hiding_reader.find(fingerprints, k, min_similarity, earliest, wanted)
-
-        return self._measured("find", len(fingerprints), find)
+        return self._measured(
+            "find", len(fingerprints), lambda: self._hiding_reader.find(fingerprints, query)
+        )
 
     def find_fingerprints(
-        self,
-        fingerprints: NDArray[np.uint64] | Sequence[int],
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
+        self, fingerprints: NDArray[np.uint64] | Sequence[int], query: Query = Query()
     ) -> list[Lookup]:
-        """The same for fingerprints: uint64 (n,), or n integers. Where the index keeps sketches, they
-        are compared by theirs: one that is not stored gets a Lookup that says so."""
+        """Find the documents near each of n fingerprints: uint64 (n,), or integers. Where the index keeps
+        sketches, they are compared by theirs: one that is not stored gets a Lookup that says so."""
         values = _fingerprints(fingerprints)
         if self.profile.sketching is None:
-            return self.find_batch(FingerprintBatch.bare(values), k, min_similarity, since, tags)
+            return self.find_batch(FingerprintBatch.bare(values), query)
         self.store.refresh()
         distinct = list(dict.fromkeys(values.tolist()))
         sketches = self._read(lambda: self._sketches_under(distinct))
         asked = [(value, sketches.get(value, b"")) for value in values.tolist()]
-        return self._find_sketched(asked, k, min_similarity, since, tags, UNKNOWN_FINGERPRINT)
+        return self._find_sketched(asked, query, UNKNOWN_FINGERPRINT)
 
     def _sketches_under(self, fingerprints: Sequence[int], most: int = 1) -> dict[int, bytes]:
         """The sketch of one document of each fingerprint that has any; most: listed of one at first."""
@@ -557,37 +533,22 @@ class Index:
         hidden = [value for value, several in ids.items() if value not in sketches and len(several) == most]
         return sketches | (self._sketches_under(hidden, most * LISTING_GROWTH) if hidden else {})
 
-    def find_ids(
-        self,
-        ids: Sequence[str],
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
-    ) -> list[Lookup]:
-        """The same for stored documents; an id that is not stored gets a Lookup that says so. A document
-        is among its own matches, unless it is older than `since` or has not the `tags`."""
+    def find_ids(self, ids: Sequence[str], query: Query = Query()) -> list[Lookup]:
+        """Find the documents near each of n stored ones; an id that is not stored gets a Lookup that says so.
+        A document is among its own matches, unless it is older than `since` or has not the `tags`."""
         ids = _several(ids, "ids")
         self.store.refresh()
         stored, sketches = self._read(lambda: self._documents_with_sketches(ids))
         asked = [(stored[each].fingerprint, sketches.get(each, b"")) for each in ids if each in stored]
-        found = iter(self._find_sketched(asked, k, min_similarity, since, tags, LOST_SKETCH))
+        found = iter(self._find_sketched(asked, query, LOST_SKETCH))
         return [next(found) if document in stored else Lookup(None, reason=UNKNOWN_ID) for document in ids]
 
-    def _find_sketched(
-        self,
-        asked: Sequence[tuple[int, bytes]],
-        k: int | None,
-        min_similarity: float | None,
-        since: Moment | None,
-        tags: Mapping[str, str] | None,
-        lost: str,
-    ) -> list[Lookup]:
+    def _find_sketched(self, asked: Sequence[tuple[int, bytes]], query: Query, lost: str) -> list[Lookup]:
         """The documents near fingerprints with these sketches; `lost` is why there is no answer where a
         sketch is none."""
         size = self.profile.sketching.bytes if self.profile.sketching else 0
         batch = batch_of(asked, self.profile.sketching)
-        lookups = iter(self.find_batch(batch, k, min_similarity, since, tags))
+        lookups = iter(self.find_batch(batch, query))
         return [
             next(lookups) if len(sketch) == size else Lookup(Fingerprint(value), reason=lost)
             for value, sketch in asked
@@ -613,12 +574,10 @@ class Index:
         found = self.fingerprinter.fingerprint_many(_several([text], "text"))
         if found.reasons[0] is not None:
             return Explanation(None, reason=found.reasons[0])
-        return self._explained(found.fingerprints, id, k, min_similarity)
+        return self._explained(found.fingerprints, id, Query(k, min_similarity))
 
-    def explain_ids(
-        self, ids: Sequence[str], k: int | None = None, min_similarity: float | None = None
-    ) -> list[Explanation]:
-        """The same for stored documents; an id that is not stored gets an Explanation that says so."""
+    def explain_ids(self, ids: Sequence[str], query: Query = Query()) -> list[Explanation]:
+        """Explain what `find_ids` does; an id that is not stored gets an Explanation that says so."""
         ids = _several(ids, "ids")
         self.store.refresh()
         stored, sketches = self._read(lambda: self._documents_with_sketches(ids))
@@ -628,24 +587,16 @@ class Index:
                 explanations.append(Explanation(None, reason=UNKNOWN_ID))
                 continue
             value = Fingerprint(stored[document].fingerprint)
-            query = batch_of([(value, sketches.get(document, b""))], self.profile.sketching)
+            text = batch_of([(value, sketches.get(document, b""))], self.profile.sketching)
             explanations.append(
-                self._explained(query, None, k, min_similarity)
-                if len(query)
-                else Explanation(value, reason=LOST_SKETCH)
+                self._explained(text, None, query) if len(text) else Explanation(value, reason=LOST_SKETCH)
             )
         return explanations
 
-    def _explained(
-        self,
-        query: FingerprintBatch,
-        document: str | None,
-        k: int | None,
-        min_similarity: float | None,
-    ) -> Explanation:
-        bounds = self.profile.index_scheme.bounds(k, min_similarity)
+    def _explained(self, text: FingerprintBatch, document: str | None, query: Query) -> Explanation:
+        bounds = self.profile.index_scheme.bounds(query.k, query.min_similarity)
         self.store.refresh()
-        return self._watched(lambda: explain(self._hiding_reader, query, bounds, document))
+        return self._watched(lambda: explain(self._hiding_reader, text, bounds, document))
 
     def fingerprints(self, ids: Sequence[str]) -> list[Fingerprint | None]:
         """The fingerprints of stored documents, None for ids that are not stored."""

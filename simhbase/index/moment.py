@@ -7,13 +7,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from simhbase.errors import UsageError
+from simhbase.model import Moment
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // MILLISECOND  # later ones are none in some zones
-
-# At this time (without a zone: that of this machine), or so long ago; of a moment to come, so long from now.
-Moment = datetime | timedelta
 
 
 def milliseconds(moment: Moment, now: int) -> int:

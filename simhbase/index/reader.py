@@ -17,12 +17,13 @@ from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.drawers.scheme import Bounds, Distances, Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
+from simhbase.index.moment import milliseconds
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.rows import Entry
-from simhbase.index.tags import Tags
+from simhbase.index.tags import Tags, required_tags
 from simhbase.index.writer import Known, alive_since, batch_of, known
 from simhbase.metrics import Metrics
-from simhbase.model import Fingerprint, Lookup, Match
+from simhbase.model import Fingerprint, Lookup, Match, Query
 from simhbase.slices import bounded_slices, ranges
 from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints, now
 
@@ -99,18 +100,11 @@ class Reader:
     metrics: Metrics | None = None
     hidden: Hidden = NOTHING_HIDDEN
 
-    def find(
-        self,
-        fingerprints: FingerprintBatch,
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: int | None = None,
-        tags: Tags = (),
-    ) -> list[Lookup]:
-        """The documents near each of n texts; the bounds are the profile's where they are not given. since:
-        milliseconds since 1970; only documents that were last written then or later; tags: only those that
-        have all of these. Raises UsageError for bounds that the scheme cannot keep or does not know."""
-        bounds = self.scheme.bounds(k, min_similarity)
+    def find(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
+        """Find the documents near each of n texts. Raises UsageError for a query that cannot be answered."""
+        bounds = self.scheme.bounds(query.k, query.min_similarity)
+        since = None if query.since is None else milliseconds(query.since, self.clock())
+        tags = required_tags(query.tags)
         near = self.near(fingerprints, bounds, since, tags)
         self._look_behind(near, fingerprints, bounds, since, tags)
         lookups = [

@@ -30,7 +30,7 @@ from simhbase.jobs.lookups import StoredDocuments
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
 from simhbase.jobs.representative import Preference, compared_as_text, preference
 from simhbase.jobs.source_report import warnings_of
-from simhbase.model import Match
+from simhbase.model import Match, Query
 from simhbase.profile import Profile, given_parameters
 
 
@@ -138,7 +138,7 @@ class _Stored:
         self.profile = index.profile
         least = None if self.profile.sketching is None else min_similarity
         self.rule = Rule(self.profile.index_scheme.rule(least), stored=True)
-        self._documents = StoredDocuments(index, min_similarity=least)
+        self._documents = StoredDocuments(index, Query(min_similarity=least))
         self._free: list[NDArray[np.bool_]] = []
 
     def rest(self, batch: Batch, files: DedupFiles) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
@@ -15,9 +15,8 @@ from simhbase.corpus.rejects import Rejects
 from simhbase.corpus.trim import without_content
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index
-from simhbase.index.moment import Moment
 from simhbase.jobs.pipeline import Batch, FingerprintSource, fingerprinting
-from simhbase.model import Lookup
+from simhbase.model import Lookup, Query
 from simhbase.profile import Profile
 
 
@@ -55,14 +54,10 @@ class Searched(FingerprintSource, Protocol):
 
 @dataclass(frozen=True)
 class StoredDocuments:
-    """Those of a store, and what counts as near; None: as the store's profile says. since: those alone that
-    were last written then or later; tags: those alone that have all of these."""
+    """The documents of a store."""
 
     index: Index
-    k: int | None = None
-    min_similarity: float | None = None
-    since: Moment | None = None
-    tags: Mapping[str, str] | None = None
+    query: Query = Query()
 
     @property
     def profile(self) -> Profile:
@@ -81,27 +76,23 @@ class StoredDocuments:
 
     def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
         """What is near texts."""
-        return self.index.find_many(texts, *self._bounds)
+        return self.index.find_many(texts, self.query)
 
     def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
         """What is near stored documents, themselves among it."""
-        return self.index.find_ids(ids, *self._bounds)
+        return self.index.find_ids(ids, self.query)
 
     def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]:
         """What is near fingerprints."""
         fingerprints = np.array(values, dtype=np.uint64)
-        return self.index.find_fingerprints(fingerprints, *self._bounds)
+        return self.index.find_fingerprints(fingerprints, self.query)
 
     def of_records(self, batch: Batch) -> list[Lookup]:
         """What is near the records of a batch."""
         # Fingerprints that were given in place of texts have no sketches.
         if not batch.fingerprints.sketches.shape[1]:
-            return self.index.find_fingerprints(batch.fingerprints.values, *self._bounds)
-        return self.index.find_batch(batch.fingerprints, *self._bounds)
-
-    @property
-    def _bounds(self) -> tuple[int | None, float | None, Moment | None, Mapping[str, str] | None]:
-        return self.k, self.min_similarity, self.since, self.tags
+            return self.index.find_fingerprints(batch.fingerprints.values, self.query)
+        return self.index.find_batch(batch.fingerprints, self.query)
 
 
 def answers_to(

@@ -39,6 +39,7 @@ from simhbase.model import (
     Fingerprint,
     Lookup,
     Muted,
+    Query,
     StoredDocument,
 )
 from simhbase.online.answers import (
@@ -135,18 +136,12 @@ class Client:
         tags: Mapping[str, str] | None = None,
     ) -> Lookup:
         """See Index.find; since: a datetime."""
-        return self.find_many([text], k, min_similarity, since, tags)[0]
+        return self.find_many([text], Query(k, min_similarity, since, tags or {}))[0]
 
-    def find_many(
-        self,
-        texts: Sequence[str],
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: datetime | None = None,
-        tags: Mapping[str, str] | None = None,
-    ) -> list[Lookup]:
-        """See Index.find_many; since: a datetime."""
-        given = {"texts": list(texts), "tags": dict(tags or {}), **_bounds(k, min_similarity, since)}
+    def find_many(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
+        """Find the documents near each of n texts, with one request. Raises UsageError for a timedelta as
+        `since`."""
+        given = {"texts": list(texts), "tags": dict(query.tags), **_bounds(query)}
         return list(self._call("POST", "/v1/find", Lookups, given).lookups)
 
     def claim(
@@ -194,15 +189,12 @@ class Client:
     def neighbours(
         self,
         id: str,  # noqa: A002  # as everywhere else
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: datetime | None = None,
-        tags: Mapping[str, str] | None = None,
+        query: Query = Query(),
     ) -> Lookup:
         """The others near a stored document; for an id that is not stored a Lookup that says so."""
-        tagged = [("tag", f"{name}={value}") for name, value in (tags or {}).items()]
-        query = urlencode([*_bounds(k, min_similarity, since).items(), *tagged])
-        found = self._of_document("GET", id, f"/neighbours?{query}", Neighbours)
+        tagged = [("tag", f"{name}={value}") for name, value in query.tags.items()]
+        more = urlencode([*_bounds(query).items(), *tagged])
+        found = self._of_document("GET", id, f"/neighbours?{more}", Neighbours)
         if found is None:
             return Lookup(None, reason=UNKNOWN_ID)
         return Lookup(found.fingerprint, found.matches, found.truncated, found.reason)
@@ -219,7 +211,7 @@ class Client:
         min_similarity: float | None = None,
     ) -> Explanation:
         """See Index.explain."""
-        given = {"text": text, "id": id, **_bounds(k, min_similarity, None)}
+        given = {"text": text, "id": id, **_bounds(Query(k, min_similarity))}
         return self._call("POST", "/v1/explain", Explanation, given)
 
     def mute(
@@ -370,13 +362,13 @@ def _encoded(given: object) -> bytes:
         raise UsageError(f"this cannot be sent: {error}") from error
 
 
-def _bounds(
-    k: int | None, min_similarity: float | None, since: datetime | None
-) -> dict[str, int | float | str]:
-    """Those that were given."""
+def _bounds(query: Query) -> dict[str, int | float | str]:
+    """Those that were given, as the service reads them."""
+    if not isinstance(query.since, datetime | None):
+        raise UsageError(f"since = {query.since!r}: a service needs a datetime")
     given = {
-        "k": k,
-        "min_similarity": min_similarity,
-        "since": None if since is None else since.astimezone().isoformat(),
+        "k": query.k,
+        "min_similarity": query.min_similarity,
+        "since": None if query.since is None else query.since.astimezone().isoformat(),
     }
     return {name: value for name, value in given.items() if value is not None}

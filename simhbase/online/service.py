@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import simhbase
 from simhbase.index import Index
-from simhbase.model import AddReport, Comparison, Explanation, Stats, StoredDocument
+from simhbase.model import AddReport, Comparison, Explanation, Query, Stats, StoredDocument
 from simhbase.online import answers, asked
 from simhbase.online.calls import Calls
 from simhbase.online.failures import NotStored, TooLarge
@@ -64,8 +64,8 @@ class Service:
         """Finds the stored near-duplicates of texts."""
         texts = given.all()
         self._require_batch(texts)
-        bounds = given.k, given.min_similarity, given.since, given.tags
-        return answers.Lookups(await self._lookups.afind_many(texts, *bounds, timeout=self._limits.seconds))
+        query = Query(given.k, given.min_similarity, given.since, given.tags)
+        return answers.Lookups(await self._lookups.afind_many(texts, query, self._limits.seconds))
 
     async def claim(self, given: asked.ClaimRequest) -> answers.Claims:
         """Stores texts unless one near them is stored: of all who claim near texts at once, at most one is
@@ -98,8 +98,8 @@ class Service:
 
     async def neighbours(self, given: asked.NeighboursRequest) -> answers.Neighbours:
         """Finds the documents near a stored one. A slash in its id is sent as %2F."""
-        bounds = given.k, given.min_similarity, given.since, given.tags
-        (found,) = await self._lookups.afind_ids([given.id], *bounds, timeout=self._limits.seconds)
+        query = Query(given.k, given.min_similarity, given.since, given.tags)
+        (found,) = await self._lookups.afind_ids([given.id], query, self._limits.seconds)
         if found.fingerprint is None:
             raise NotStored
         others = tuple(match for match in found.matches if match.id != given.id)

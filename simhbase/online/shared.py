@@ -12,10 +12,10 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import perf_counter
 from types import TracebackType
@@ -35,10 +35,9 @@ from simhbase.errors import (
     UsageError,
 )
 from simhbase.index import Index
-from simhbase.index.moment import Moment
-from simhbase.index.tags import Tags, required_tags
+from simhbase.index.tags import required_tags
 from simhbase.metrics import timed
-from simhbase.model import Lookup
+from simhbase.model import Lookup, Query
 
 LARGEST_BATCH = 256  # lookups of one read
 QUEUE = 2048  # lookups that wait
@@ -54,17 +53,14 @@ Answers = list[Lookup]
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What is the same for all that one read serves: the method of Index, and its bounds."""
+    """What is the same for all that one read serves: the method of Index, and the query."""
 
     method: str
-    k: int | None
-    min_similarity: float | None
-    since: Moment | None
-    tags: Tags
+    query: Query
 
     def ask(self, index: Index, records: Sequence[object]) -> Answers:
         method: Callable[..., Answers] = getattr(index, self.method)
-        return method(records, self.k, self.min_similarity, self.since, dict(self.tags))
+        return method(records, self.query)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,119 +202,62 @@ class SharedLookups:
         """How many lookups wait for a read now."""
         return self._queue.records
 
-    def find(
-        self,
-        text: str,
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Lookup:
+    def find(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
         """See Index.find. timeout: seconds. Raises Overloaded, TimedOut, and what Index.find does."""
-        return self._wait(self._submit("find_many", [text], k, min_similarity, since, tags), timeout)[0]
+        return self._wait(self._submit("find_many", [text], query), timeout)[0]
 
     def find_many(
-        self,
-        texts: Sequence[str],
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
-        timeout: float | None = None,
+        self, texts: Sequence[str], query: Query = Query(), timeout: float | None = None
     ) -> Answers:
         """See Index.find_many."""
-        return self._wait(self._submit("find_many", texts, k, min_similarity, since, tags), timeout)
+        return self._wait(self._submit("find_many", texts, query), timeout)
 
-    def find_ids(
-        self,
-        ids: Sequence[str],
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Answers:
+    def find_ids(self, ids: Sequence[str], query: Query = Query(), timeout: float | None = None) -> Answers:
         """See Index.find_ids."""
-        return self._wait(self._submit("find_ids", ids, k, min_similarity, since, tags), timeout)
+        return self._wait(self._submit("find_ids", ids, query), timeout)
 
     def find_fingerprints(
         self,
         fingerprints: NDArray[np.uint64] | Sequence[int],
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
+        query: Query = Query(),
         timeout: float | None = None,
     ) -> Answers:
         """See Index.find_fingerprints."""
-        asked = self._submit("find_fingerprints", fingerprints, k, min_similarity, since, tags)
+        asked = self._submit("find_fingerprints", fingerprints, query)
         return self._wait(asked, timeout)
 
-    async def afind(
-        self,
-        text: str,
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Lookup:
+    async def afind(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
         """`find` for asyncio. A task that is cancelled harms no other."""
-        return (
-            await self._await(self._submit("find_many", [text], k, min_similarity, since, tags), timeout)
-        )[0]
+        return (await self._await(self._submit("find_many", [text], query), timeout))[0]
 
     async def afind_many(
-        self,
-        texts: Sequence[str],
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
-        timeout: float | None = None,
+        self, texts: Sequence[str], query: Query = Query(), timeout: float | None = None
     ) -> Answers:
         """`find_many` for asyncio."""
-        return await self._await(self._submit("find_many", texts, k, min_similarity, since, tags), timeout)
+        return await self._await(self._submit("find_many", texts, query), timeout)
 
     async def afind_ids(
-        self,
-        ids: Sequence[str],
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
-        timeout: float | None = None,
+        self, ids: Sequence[str], query: Query = Query(), timeout: float | None = None
     ) -> Answers:
         """`find_ids` for asyncio."""
-        return await self._await(self._submit("find_ids", ids, k, min_similarity, since, tags), timeout)
+        return await self._await(self._submit("find_ids", ids, query), timeout)
 
     async def afind_fingerprints(
         self,
         fingerprints: NDArray[np.uint64] | Sequence[int],
-        k: int | None = None,
-        min_similarity: float | None = None,
-        since: Moment | None = None,
-        tags: Mapping[str, str] | None = None,
+        query: Query = Query(),
         timeout: float | None = None,
     ) -> Answers:
         """`find_fingerprints` for asyncio."""
-        asked = self._submit("find_fingerprints", fingerprints, k, min_similarity, since, tags)
+        asked = self._submit("find_fingerprints", fingerprints, query)
         return await self._await(asked, timeout)
 
-    def _submit(
-        self,
-        method: str,
-        records: Iterable[object],
-        k: int | None,
-        min_similarity: float | None,
-        since: Moment | None,
-        tags: Mapping[str, str] | None,
-    ) -> Future[Answers]:
+    def _submit(self, method: str, records: Iterable[object], query: Query) -> Future[Answers]:
         if isinstance(records, str):
             raise UsageError(f"one string was given: put it into a list, [{records[:40]!r}]")
-        _ = self._scheme.bounds(k, min_similarity)
-        request = _Request(_Kind(method, k, min_similarity, since, required_tags(tags)), _as_list(records))
+        self._scheme.bounds(query.k, query.min_similarity)  # raises UsageError here, in the caller's thread
+        own = replace(query, tags=dict(required_tags(query.tags)))  # the caller may change the tags
+        request = _Request(_Kind(method, own), _as_list(records))
         queue = self._queue
         if not queue.put(request, self.queue):
             self._count("overloaded")

@@ -14,6 +14,7 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.rejects import Counts
 from simhbase.errors import BadInput, UsageError
 from simhbase.index import Index, open_index
+from simhbase.model import Query
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.intervals import Estimate
@@ -185,7 +186,7 @@ def looked_up(index: Index, sample: Sample, k: int | None, min_similarity: float
     pairs: dict[tuple[int, int], float] = {}
     truncated = 0
     for start in range(0, len(ids), _AT_ONCE):
-        lookups = index.find_ids(ids[start : start + _AT_ONCE], k, min_similarity)
+        lookups = index.find_ids(ids[start : start + _AT_ONCE], Query(k, min_similarity))
         for place, lookup in enumerate(lookups, start):
             truncated += lookup.truncated
             others = ((sample.places.get(match.id), match.distance) for match in lookup.matches)

@@ -12,6 +12,7 @@ from simhbase.index.migrate import Done, Migration
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import AtomicWriter, Copied, HintingWriter, writer_for
+from simhbase.model import Query
 from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import Store, leaves_hints, now
@@ -106,7 +107,7 @@ def test_tags_are_copied_too(source, target, name):
     write(source, {f"{name}bare": NEAR})
     source.add_fingerprints([f"{name}a", f"{name}b"], [NEAR, NEAR ^ 1], [{"tenant": "a"}, {"tenant": "b"}])
     migrate(source, target)
-    (found,) = target.find_fingerprints([NEAR], tags={"tenant": "a"})
+    (found,) = target.find_fingerprints([NEAR], Query(tags={"tenant": "a"}))
     assert [match.id for match in found.matches] == [f"{name}a"]
     source.add_fingerprints([f"{name}a"], [NEAR], [{"tenant": "b"}])
     assert migrate(source, target).copied == Copied(updated=1, unchanged=2)

@@ -12,6 +12,7 @@ from simhbase.index.check import Checker
 from simhbase.index.moment import milliseconds
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import writer_for
+from simhbase.model import Query
 from simhbase.profile import Profile
 from simhbase.stores.base import Store, leaves_hints, now
 from tests.contract.conftest import Backend
@@ -45,7 +46,7 @@ def write(index: Index, documents: dict[str, int], days_ago: float = 0) -> None:
 
 
 def found(index: Index, since: object = None) -> list[str]:
-    (lookup,) = index.find_fingerprints([NEAR], since=since)
+    (lookup,) = index.find_fingerprints([NEAR], Query(since=since))
     return [match.id for match in lookup.matches]
 
 
@@ -89,7 +90,7 @@ def test_documents_that_were_written_since_are_found(index, name):
     write(index, {c: NEAR ^ 0xFF})
     assert found(index, timedelta(days=2)) == [b]
     assert found(index, timedelta(days=4)) == [a, b]
-    (lookup,) = index.find_ids([a], since=timedelta(days=2))
+    (lookup,) = index.find_ids([a], Query(since=timedelta(days=2)))
     assert [match.id for match in lookup.matches] == [b]
 
 

@@ -13,6 +13,7 @@ from simhbase.index.check import Checker
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import writer_for
+from simhbase.model import Query
 from simhbase.stores import create_store
 from simhbase.stores.base import Store, leaves_hints, now
 from tests.command_line import texts
@@ -92,9 +93,9 @@ def test_lookups_are_limited_to_documents_that_have_all_tags(index, name, text):
     assert found(index, text, BOTH) == ["both"]
     assert found(index, text, {"source": "wire"}) == ["both"]
     assert found(index, text, {"source": "a"}) == found(index, text, {"wire": "source"}) == []
-    (lookup,) = index.find_ids([f"{name}none"], tags=B)
+    (lookup,) = index.find_ids([f"{name}none"], Query(tags=B))
     assert [match.id for match in lookup.matches] == [f"{name}b"]
-    (lookup,) = index.find_fingerprints([lookup.fingerprint], tags=B)
+    (lookup,) = index.find_fingerprints([lookup.fingerprint], Query(tags=B))
     assert [match.id for match in lookup.matches] == [f"{name}b"]
     assert is_clean(index)
 
@@ -233,10 +234,10 @@ def test_those_who_share_reads_are_answered_by_their_own_tags(index, name, text)
     index.add([Document(f"{name}a", text, A), Document(f"{name}b", text, B)])
     with SharedLookups(index) as shared:
         for asked, expected in ((A, "a"), (B, "b")):
-            matches = shared.find(text, tags=asked, timeout=60).matches
+            matches = shared.find(text, Query(tags=asked), timeout=60).matches
             assert [match.id[8:] for match in matches] == [expected]
         with pytest.raises(UsageError, match="no document can have these tags"):
-            shared.find(text, tags={"tenant": ""})
+            shared.find(text, Query(tags={"tenant": ""}))
 
 
 def test_a_repair_and_a_vacuum_keep_tags(index, name, text, other):
@@ -268,7 +269,7 @@ def test_unique_documents_keep_their_tags(index, name, text, other):
 def test_fingerprints_made_elsewhere_have_tags_too() -> None:
     with open_index("memory:", create=Profile()) as index:
         index.add_fingerprints(["a", "b"], [7, 7], [A, {}])
-        (lookup,) = index.find_fingerprints([7], tags=A)
+        (lookup,) = index.find_fingerprints([7], Query(tags=A))
         assert [match.id for match in lookup.matches] == ["a"]
         with pytest.raises(UsageError, match="2 ids with tags for 1"):
             index.add_fingerprints(["a", "b"], [7, 7], [A])

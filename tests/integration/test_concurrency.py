@@ -18,7 +18,7 @@ from simhbase.index.check import STRAY_LISTING, STRAY_ROW, UNREADABLE, WRONG_ROW
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry
 from simhbase.index.writer import AtomicWriter
-from simhbase.model import Lookup
+from simhbase.model import Lookup, Query
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import AtomicStore, Changes, Store
 from simhbase.stores.rocksdb import database
@@ -98,7 +98,7 @@ def test_a_document_that_moves_while_it_is_looked_up_is_found(store, fellow):
     (lookup,) = Reader(Watched(store, once(move)), SCHEME).find(fingerprints(F), 3)
     mover.join()
     assert dict(found_in(lookup))["x"] in (F, NEAR_F)
-    assert dict(found_in(Reader(store, SCHEME).find(fingerprints(F), 3)[0]))["x"] == NEAR_F
+    assert dict(found_in(Reader(store, SCHEME).find(fingerprints(F), Query(k=3))[0]))["x"] == NEAR_F
 
 
 @WITH_FELLOWS
@@ -109,7 +109,7 @@ def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(tmp_pa
         written = threading.Event()
         lookups: list[Lookup] = []
         reader = Reader(Watched(store, lambda: written.wait(5)), SCHEME)
-        looking = threading.Thread(target=lambda: lookups.extend(reader.find(fingerprints(F), 3)))
+        looking = threading.Thread(target=lambda: lookups.extend(reader.find(fingerprints(F), Query(k=3))))
         write = database.Batch.write
 
         def write_later(batch: database.Batch) -> None:
@@ -164,7 +164,7 @@ def test_a_document_that_keeps_moving_is_never_missed(store, others):
     missed, seen = 0, set()
     with moving(store):
         for number in range(LOOKUPS):
-            (lookup,) = reader.find(fingerprints((F, NEAR_F)[number % 2]), 3)
+            (lookup,) = reader.find(fingerprints((F, NEAR_F)[number % 2]), Query(k=3))
             matches = dict(found_in(lookup))
             missed += "x" not in matches or not matches.keys() >= set(others)
             seen.add(matches.get("x"))
@@ -200,7 +200,7 @@ def test_a_document_that_another_process_keeps_moving_is_never_missed(tmp_path, 
         missed, seen = 0, set()
         for number in range(LOOKUPS // readers):
             store.refresh()
-            matches = dict(found_in(reader.find(fingerprints((F, NEAR_F)[number % 2]), 3)[0]))
+            matches = dict(found_in(reader.find(fingerprints((F, NEAR_F)[number % 2]), Query(k=3))[0]))
             missed += matches.keys() != {"x", "y"}
             seen.add(matches.get("x"))
         outcomes.append((missed, seen))
@@ -224,7 +224,7 @@ def test_a_document_that_another_process_keeps_moving_is_never_missed(tmp_path, 
 
 def test_fingerprints_without_documents_match_nothing(store):
     store.drawers.add(encode(as_array(F, NEAR_F), LAYOUT))
-    (lookup,) = Reader(store, SCHEME).find(fingerprints(F), 3)
+    (lookup,) = Reader(store, SCHEME).find(fingerprints(F), Query(k=3))
     assert lookup.matches == ()
 
 
@@ -259,7 +259,7 @@ def test_what_is_added_where_the_last_document_leaves_at_this_moment_stays(store
     racing, adder = while_committing(store, lambda: AtomicWriter(store, SCHEME).add(["y"], fingerprints(F)))
     leave(AtomicWriter(racing, SCHEME))
     adder.join()
-    assert found_in(Reader(store, SCHEME).find(fingerprints(F), 0)[0]) == [("y", F)]
+    assert found_in(Reader(store, SCHEME).find(fingerprints(F), Query(k=0))[0]) == [("y", F)]
     assert not Checker(store, SCHEME).check().problems
 
 
@@ -268,7 +268,7 @@ def test_two_moves_of_one_document_at_once_leave_it_in_one_place(store):
     racing, mover = while_committing(store, lambda: AtomicWriter(store, SCHEME).add(["x"], fingerprints(FAR)))
     AtomicWriter(racing, SCHEME).add(["x"], fingerprints(NEAR_F))
     mover.join()
-    lookups = Reader(store, SCHEME).find(fingerprints(F, FAR), 3)
+    lookups = Reader(store, SCHEME).find(fingerprints(F, FAR), Query(k=3))
     assert [found_in(lookup) for lookup in lookups] == [[], [("x", FAR)]]
     assert not Checker(store, SCHEME).check().problems
 
@@ -304,7 +304,7 @@ def test_what_is_added_while_a_repair_clears_drawers_stays(store):
     adder.join()
     assert seen.is_set()
     assert not Checker(store, SCHEME).check().problems
-    assert Reader(store, SCHEME).find(fingerprints(F), 0)[0].matches
+    assert Reader(store, SCHEME).find(fingerprints(F), Query(k=0))[0].matches
 
 
 def add_wrong_rows(store: Store) -> None:
@@ -341,21 +341,21 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_each_damage_is_told_and_mended_and_nothing_else_is_touched(store, damage):
     AtomicWriter(store, SCHEME).add(["good", "near"], fingerprints(F, NEAR_F))
-    before = Reader(store, SCHEME).find(fingerprints(F), 3)
+    before = Reader(store, SCHEME).find(fingerprints(F), Query(k=3))
     do_damage, problems = DAMAGES[damage]
     do_damage(store)
     for repair in (False, True):
         report = Checker(store, SCHEME, repair).check()
         assert (report.problems, report.garbage) == (problems, {})
     assert not Checker(store, SCHEME).check().problems
-    assert Reader(store, SCHEME).find(fingerprints(F), 3) == before
+    assert Reader(store, SCHEME).find(fingerprints(F), Query(k=3)) == before
 
 
 def test_hot_drawers_are_compared_in_lots(store, monkeypatch):
     stored = fingerprints(*range(64))  # all in the same drawers of six tables
     AtomicWriter(store, SCHEME).add([str(number) for number in range(64)], stored)
     reader = Reader(store, SCHEME)
-    whole = reader.find(stored, 3)
+    whole = reader.find(stored, Query(k=3))
     monkeypatch.setattr("simhbase.index.reader.CHUNK_ROWS", 100)
-    assert reader.find(stored, 3) == whole
+    assert reader.find(stored, Query(k=3)) == whole
     assert [len(lookup.matches) for lookup in whole] == [1 + 6 + 15 + 20] * 64

@@ -17,6 +17,7 @@ from simhbase.errors import ReadOnly, StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import Reader
 from simhbase.index.writer import HintingWriter
+from simhbase.model import Query
 from simhbase.stores import open_store
 from simhbase.stores.base import Cell, now
 from simhbase.stores.hbase import HBaseStore
@@ -202,9 +203,9 @@ def test_deleted_documents_can_be_added_again(store):
     for _ in range(5):
         writer.add(ids, fingerprints)
         assert writer.delete(ids) == 20
-        assert all(not lookup.matches for lookup in reader.find(fingerprints, 3))
+        assert all(not lookup.matches for lookup in reader.find(fingerprints, Query(k=3)))
         writer.add(ids, fingerprints)
-        found = reader.find(fingerprints, 0)
+        found = reader.find(fingerprints, Query(k=0))
         assert [[match.id for match in lookup.matches] for lookup in found] == [[name] for name in ids]
 
 

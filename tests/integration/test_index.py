@@ -14,6 +14,7 @@ from simhbase.errors import ProfileMismatch, ReadOnly, TablesMissing, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.reader import Reader
+from simhbase.model import Query
 from tests import reference
 
 NEWS = "国务院总理主持召开常务会议，研究部署进一步促进就业和稳定物价的政策措施，听取有关部门工作汇报。"
@@ -120,7 +121,7 @@ def test_a_full_drawer_says_truncated():
         lookup = index.find_fingerprints(near[:1])[0]
         assert lookup.truncated
         assert len(lookup.matches) == 2
-        assert index.find_fingerprints(np.array([2**63], dtype=np.uint64), k=0)[0].truncated, (
+        assert index.find_fingerprints(np.array([2**63], dtype=np.uint64), Query(k=0))[0].truncated, (
             "it shares a drawer"
         )
         assert not index.find_fingerprints(np.array([2**64 - 1], dtype=np.uint64))[0].truncated
@@ -141,7 +142,7 @@ def test_every_neighbour_within_the_guarantee_is_found_once_nearest_first(name, 
         (lookup,) = index.find_fingerprints(np.array([fingerprint], dtype=np.uint64))
         expected = sorted(((value ^ fingerprint).bit_count(), f"{value:016x}") for value in stored)
         assert [(match.distance, match.id) for match in lookup.matches] == expected
-        (nearest,) = index.find_fingerprints(np.array([fingerprint], dtype=np.uint64), k=1)
+        (nearest,) = index.find_fingerprints(np.array([fingerprint], dtype=np.uint64), Query(k=1))
         assert [match.id for match in nearest.matches] == [
             name for distance, name in expected if distance <= 1
         ]
@@ -329,8 +330,8 @@ def test_the_reader_finds_the_same_whatever_the_batch():
     with simhbase.open("memory:", create=Profile()) as index:
         index.add_fingerprints([str(number) for number in range(2_000)], stored)
         reader = Reader(index.store, index.profile.index_scheme)
-        together = reader.find(FingerprintBatch.bare(queries), 3)
+        together = reader.find(FingerprintBatch.bare(queries), Query(k=3))
         assert together == [
-            reader.find(FingerprintBatch.bare(queries[i : i + 1]), 3)[0] for i in range(2_000)
+            reader.find(FingerprintBatch.bare(queries[i : i + 1]), Query(k=3))[0] for i in range(2_000)
         ]
         assert all(str(number) in ids(lookup) for number, lookup in enumerate(together))

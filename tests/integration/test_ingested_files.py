@@ -19,6 +19,7 @@ from simhbase.index import writer as writing
 from simhbase.index.check import Checker
 from simhbase.index.reader import Reader
 from simhbase.index.writer import AtomicWriter
+from simhbase.model import Query
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import Store
 from simhbase.stores.rocksdb import RocksStore, ingestion
@@ -56,7 +57,7 @@ def add(store: Store, ids: list[str], seed: int = 1) -> None:
 
 def found(store: Store, ids: list[str], seed: int = 1) -> list[str]:
     """Those ids that a lookup of their fingerprints finds."""
-    lookups = Reader(store, SCHEME).find(values(ids, seed), k=0)
+    lookups = Reader(store, SCHEME).find(values(ids, seed), Query(k=0))
     return [
         document
         for document, lookup in zip(ids, lookups, strict=True)

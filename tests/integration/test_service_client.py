@@ -20,6 +20,7 @@ import pytest
 
 import simhbase
 from simhbase.errors import AccessDenied, BadInput, Conflict, PermanentError, StoreUnreachable, UsageError
+from simhbase.model import Query
 from simhbase.online.client import Client
 from tests.command_line import texts
 from tests.service import Service, serving
@@ -98,7 +99,7 @@ def test_tags_are_sent_and_come_back(client):
     for tags, expected in (({"tenant": "a"}, ["tags/a"]), ({"名": "x=y&z"}, ["tags/b"]), (None, None)):
         matches = [match.id for match in client.find(text, tags=tags).matches]
         assert matches == (expected or ["tags/a", "tags/b", "tags/c"])
-        matches = [match.id for match in client.neighbours("tags/c", tags=tags).matches]
+        matches = [match.id for match in client.neighbours("tags/c", Query(tags=tags or {})).matches]
         assert matches == (expected or ["tags/a", "tags/b"])
 
 
@@ -109,7 +110,7 @@ def test_answers_are_those_of_an_index(client: Client) -> None:
     assert lookup.fingerprint == client.get("one")
     assert lookup.matches == (simhbase.Match(0, "one", lookup.fingerprint or 0),)
     assert not lookup.truncated
-    found = client.find_many([OTHER, "", ONE], k=0, since=datetime.now(UTC) - timedelta(hours=1))
+    found = client.find_many([OTHER, "", ONE], Query(k=0, since=datetime.now(UTC) - timedelta(hours=1)))
     assert [len(each.matches) for each in found] == [0, 0, 1]
     assert found[1].reason
 
@@ -118,7 +119,7 @@ def test_documents_are_read_and_deleted_by_any_id(client: Client) -> None:
     for document in ("a/b", "x/neighbours", "..", "é?#", "北京"):
         client.add([simhbase.Document(document, THIRD)])
         assert client.get(document) is not None
-        assert client.neighbours(document, k=1).fingerprint == client.get(document)
+        assert client.neighbours(document, Query(k=1)).fingerprint == client.get(document)
         assert client.delete([document, "unknown"]) == 1
         assert client.get(document) is None
         assert client.neighbours(document).reason

@@ -19,6 +19,7 @@ import simhbase
 from simhbase import Document, Index, Lookup, Profile, SharedLookups
 from simhbase.errors import Overloaded, StoreFailed, StoreUnreachable, TimedOut, UsageError
 from simhbase.index import rows
+from simhbase.model import Query
 from simhbase.stores.rocksdb.database import Batch
 from tests.cluster import Cluster
 from tests.command_line import environment
@@ -75,7 +76,9 @@ def asked(index: Index | SharedLookups, question: Question, values: Sequence[int
     if method == "find_fingerprints":
         records = [values[number] for number in records]
     look_up = getattr(index, prefix + method)
-    return look_up(records[0] if method == "find" else records, **bounds)
+    if method == "find" and isinstance(index, Index):
+        return look_up(records[0], **bounds)
+    return look_up(records[0] if method == "find" else records, Query(**bounds))
 
 
 @settings(max_examples=25)
@@ -217,9 +220,9 @@ def test_tasks_that_ask_in_one_turn_of_the_event_loop_share_a_read():
 def test_a_read_serves_one_kind_of_lookup_and_kinds_take_turns():
     with gated(largest_batch=2) as (shared, gate, pool):
         calls = [
-            *(submitted(pool, shared, shared.find, text, 1) for text in TEXTS[:3]),
-            submitted(pool, shared, shared.find, TEXTS[3], 2),
-            submitted(pool, shared, shared.find_ids, ["d1"], 1),
+            *(submitted(pool, shared, shared.find, text, Query(k=1)) for text in TEXTS[:3]),
+            submitted(pool, shared, shared.find, TEXTS[3], Query(k=2)),
+            submitted(pool, shared, shared.find_ids, ["d1"], Query(k=1)),
         ]
         gate.open.set()
         for call in calls:
@@ -322,8 +325,8 @@ def test_a_store_that_is_away_is_everybodys_error_after_one_try():
     ("ask", "message"),
     [
         (lambda shared: shared.find_many("one"), "one string was given"),
-        (lambda shared: shared.find("some text", k=9), "k = 9"),
-        (lambda shared: shared.find("some text", min_similarity=0.5), "keeps no sketches"),
+        (lambda shared: shared.find("some text", Query(k=9)), "k = 9"),
+        (lambda shared: shared.find("some text", Query(min_similarity=0.5)), "keeps no sketches"),
         (lambda shared: shared.find(7), "7 is among the texts"),
         (lambda shared: shared.find_fingerprints([-1]), "fingerprints are integers"),
         (lambda shared: SharedLookups(shared.index, queue=0), "queue = 0: a whole number"),

@@ -23,7 +23,7 @@ from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.jobs.groups import Compared, groups
-from simhbase.model import AddReport
+from simhbase.model import AddReport, Query
 from simhbase.parallel import map_in_order
 from tests import reference
 from tests.selection import load_unique
@@ -113,11 +113,11 @@ def test_hot_drawers_are_judged_in_lots(monkeypatch):
     fingerprints = FingerprintBatch(minhash.fingerprints(sketches), sketches)
     with simhbase.open("memory:", create=MINHASH) as index:
         index.add_batch([str(number) for number in range(400)], fingerprints)
-        whole = index.find_batch(fingerprints, min_similarity=0.4)
+        whole = index.find_batch(fingerprints, Query(min_similarity=0.4))
         monkeypatch.setattr("simhbase.index.reader.CHUNK_ROWS", 1000)
         tracemalloc.start()
         try:
-            assert index.find_batch(fingerprints, min_similarity=0.4) == whole
+            assert index.find_batch(fingerprints, Query(min_similarity=0.4)) == whole
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -191,7 +191,9 @@ def test_a_pair_of_one_simhash_is_found_from_both_sides_beside_a_stranger_of_the
         assert len(set(index.fingerprints(list(documents)))) == 1
         assert similar(index, one) == similar(index, near) == ["near", "one"]
         assert similar(index, stranger) == ["stranger"]
-        for name, lookup in zip(documents, index.find_ids(list(documents), min_similarity=0.7), strict=True):
+        for name, lookup in zip(
+            documents, index.find_ids(list(documents), Query(min_similarity=0.7)), strict=True
+        ):
             assert lookup == index.find(documents[name], min_similarity=0.7)
             assert {match.id: match.similarity for match in lookup.matches}[name] == 1
 
@@ -234,7 +236,7 @@ def test_a_fingerprint_is_looked_up_by_the_sketch_of_a_document_that_has_it():
     (fingerprint,) = index.fingerprints(["c"])
     index.add([Document("a", far)])
     index.delete(["b"])
-    (lookup,) = index.find_fingerprints([fingerprint], min_similarity=0.7)
+    (lookup,) = index.find_fingerprints([fingerprint], Query(min_similarity=0.7))
     assert found(lookup) == ["c"]
     assert lookup.matches[0].similarity == 1
     index.delete(["c"])

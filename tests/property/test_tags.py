@@ -12,6 +12,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.index.check import Checker
 from simhbase.index.tags import Tags, tags_of
+from simhbase.model import Query
 from simhbase.profile import Profile
 
 IDS = [f"document {number}" for number in range(8)]
@@ -55,8 +56,8 @@ def test_a_limited_lookup_finds_what_is_left_of_an_unlimited_one(
         document: tags for document, (_, tags) in stored.items()
     }
     whole = index.find_fingerprints(FINGERPRINTS)
-    limited = index.find_fingerprints(FINGERPRINTS, tags=dict(wanted))
-    cut = index.listing(ids_limit).find_fingerprints(FINGERPRINTS, tags=dict(wanted))
+    limited = index.find_fingerprints(FINGERPRINTS, Query(tags=dict(wanted)))
+    cut = index.listing(ids_limit).find_fingerprints(FINGERPRINTS, Query(tags=dict(wanted)))
     for all_, some, few in zip(whole, limited, cut, strict=True):
         assert not all_.truncated
         left = [match for match in all_.matches if set(wanted) <= set(stored[match.id][1])]
