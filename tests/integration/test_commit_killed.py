@@ -18,6 +18,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index.check import Checker
 from simhbase.index.reader import Reader
 from simhbase.index.writer import AtomicWriter, known
+from simhbase.model import Query
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Store
 from tests.content import content
@@ -70,7 +71,7 @@ def assert_whole(store: Store, *allowed: Stored) -> Stored:
     found = zip(ids, known(store, ids), strict=True)
     stored = {document: each.entry.fingerprint for document, each in found if each}
     assert stored in allowed
-    lookups = Reader(store, SCHEME).find(fingerprints(list(stored.values())), k=0)
+    lookups = Reader(store, SCHEME).find(fingerprints(list(stored.values())), Query(k=0))
     for document, lookup in zip(stored, lookups, strict=True):
         assert document in [match.id for match in lookup.matches if match.similarity == 1]
     return stored

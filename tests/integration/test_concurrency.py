@@ -95,7 +95,7 @@ def test_a_document_that_moves_while_it_is_looked_up_is_found(store, fellow):
         mover.start()
         mover.join(0.3)  # in some stores it is kept out until the lookup ends
 
-    (lookup,) = Reader(Watched(store, once(move)), SCHEME).find(fingerprints(F), 3)
+    (lookup,) = Reader(Watched(store, once(move)), SCHEME).find(fingerprints(F), Query(k=3))
     mover.join()
     assert dict(found_in(lookup))["x"] in (F, NEAR_F)
     assert dict(found_in(Reader(store, SCHEME).find(fingerprints(F), Query(k=3))[0]))["x"] == NEAR_F
