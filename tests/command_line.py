@@ -50,15 +50,15 @@ def run_alone(*arguments: object, cwd: Path, stdin: bytes = b"", **variables: st
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """This process's, without what would point the command at somebody's store, or tell it of another
-    terminal: xdist sets the size of one that its workers do not have."""
-    others = ("COLUMNS", "LINES")
+    """This process's, without what would point the command at another store, tell it of another terminal
+    (xdist sets the size of one that its workers do not have), or hide what Python does at its end."""
+    others = ("COLUMNS", "LINES", "PYTHONUNBUFFERED")
     clean = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("SIMHBASE_") and name not in others
     }
-    return clean | {"PYTHONPATH": str(Path(__file__).parents[1])} | variables
+    return clean | {"PYTHONPATH": str(Path(__file__).parents[1]), "TERM": "xterm"} | variables
 
 
 def result(*arguments: object, cwd: Path, exit_code: int = 0, stdin: bytes = b"", **variables: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -77,7 +76,9 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             fail("interrupted", INTERRUPTED)
         except BrokenPipeError:
-            _forget_output()
+            from simhbase.cli.output import discard_stdout
+
+            discard_stdout()
             raise click.exceptions.Exit(READER_GONE) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -95,14 +96,6 @@ def fail(text: str, exit_code: int) -> None:
         for line in f"Error: {text}".split("\n"):
             message(line)
     raise click.exceptions.Exit(exit_code)
-
-
-def _forget_output() -> None:
-    """Lets Python end without trying once more to write what nobody takes."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 def _terminate(number: int, frame: object) -> None:

@@ -5,10 +5,11 @@ Commands never print by themselves, so that `--json` means the same everywhere.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from datetime import datetime
 from functools import wraps
@@ -321,7 +322,16 @@ def _failing_clearly() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
+        discard_stdout()
         raise OutputFailed(f"cannot write to standard output: {error.strerror}") from error
+
+
+def discard_stdout() -> None:
+    """Keep Python from writing what is left in the buffer, which would fail again, when it ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
