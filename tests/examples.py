@@ -25,8 +25,9 @@ def page(name: str) -> str:
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The language and the lines of each block of code."""
-    yield from re.findall(r"^```(\S[^\n]*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    """The language and the lines of each block of code. A fence "console {.hbase}" has "console hbase"."""
+    for info, block in re.findall(r"^```(\S[^\n]*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        yield re.sub(r"[{}.]", "", info), block
 
 
 def write_articles(folder: Path) -> None:

@@ -16,15 +16,15 @@ from simhbase.stores.hbase.counters import NAMES
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.cluster import QUICKLY_COMPILED, Cluster
 from tests.command_line import result, run
+from tests.examples import ROOT, blocks, page
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "hbase.md").read_text("utf-8")
+PAGE = page("docs/hbase.md")
 STORE = "simhbase"
 OTHERS = ("big", "restored", "wide")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+def blocks_of(*languages: str) -> list[str]:
+    return [block for language, block in blocks(PAGE) if language in languages]
 
 
 def drop(hbase: Cluster, *prefixes: str) -> None:
@@ -47,9 +47,8 @@ def made(hbase, folder, request) -> Iterator[None]:
     """The store after the page's commands, which make, check, load and look after it."""
     drop(hbase, STORE, *OTHERS)
     try:
-        for block in blocks(
-            "console hbase(?: full)?" if request.config.getoption("--full") else "console hbase"
-        ):
+        long = ("console hbase full",) if request.config.getoption("--full") else ()
+        for block in blocks_of("console hbase", *long):
             follow(block, hbase, folder)
         yield
     finally:
@@ -87,12 +86,12 @@ def test_tables_are_made_checked_and_looked_after_as_shown(hbase, folder):
 @pytest.mark.hbase
 @pytest.mark.usefixtures("made")
 def test_clones_of_snapshots_are_a_store_without_problems(hbase, folder):
-    (snapshot,), (clone,) = blocks("ruby snapshot"), blocks("ruby clone")
+    (snapshot,), (clone,) = blocks_of("ruby snapshot"), blocks_of("ruby clone")
     taken = re.findall(r'"(simhbase-\d+-)#', snapshot)
     names = [f"{taken[0]}{table}" for table in ("meta", "documents", "fingerprints", "index", "obsolete")]
     left = "".join(f"begin\n  delete_snapshot '{name}'\nrescue\nend\n" for name in names)  # by a failure
     hbase.shell(f"{left}{snapshot}{clone}{left}exit\n")
-    (block,) = blocks("console clone")
+    (block,) = blocks_of("console clone")
     follow(block, hbase, folder)
     documents = [
         result("stats", "--exact", cwd=folder, SIMHBASE_STORE=hbase.url(prefix))["documents"]

@@ -3,7 +3,6 @@
 import re
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import orjson
@@ -26,9 +25,10 @@ from simhbase.model import Fingerprint, Muted
 from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.text.boilerplate import Boilerplate
+from tests import examples
 
-PAGE = (Path(__file__).parents[2] / "schema" / "format.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w.*)\n((?:.+\n)+)```$", PAGE, re.MULTILINE)
+PAGE = examples.page("schema/format.md")
+BLOCKS = list(examples.blocks(PAGE))
 INDEX = [(*title.split()[1:], body) for title, body in BLOCKS if title.startswith("index")]
 VERSION = 0x0192_0000_0001
 SKETCH = b"\xa1\xb2\xc3"
@@ -36,7 +36,7 @@ TAGS = (("tenant", "a"),)
 A1, OTHER = 0x0123456789ABCDEF, 0x8000000000000001
 
 
-def examples(title: str) -> list[str]:
+def lines_of(title: str) -> list[str]:
     return "".join(body for found, body in BLOCKS if found == title).replace(" ", "").splitlines()
 
 
@@ -94,7 +94,7 @@ def test_the_worked_segments():
 def test_the_rows_of_documents():
     key = rows.document_key("a1")
     stored = [row(key, Entry(A1, state).encode()) for state in (State.STORED, State.DELETED)]
-    assert examples("documents") == [*stored, row(key, Entry(A1, State.STORED, SKETCH).encode())]
+    assert lines_of("documents") == [*stored, row(key, Entry(A1, State.STORED, SKETCH).encode())]
 
 
 def test_the_rows_of_documents_with_tags():
@@ -104,7 +104,7 @@ def test_the_rows_of_documents_with_tags():
         Entry(A1, tags=(("source", "wire"), *TAGS)),
         Entry(A1, State.STORED, SKETCH, tags=TAGS),
     ]
-    assert examples("documents tagged") == [row(key, entry.encode()) for entry in entries]
+    assert lines_of("documents tagged") == [row(key, entry.encode()) for entry in entries]
 
 
 def test_the_rows_of_claims():
@@ -118,7 +118,7 @@ def test_the_rows_of_claims():
         Entry(A1, State.REPLACING, SKETCH, replace(other, tags=(("tenant", "b"),)), TAGS),
     ]
     key = rows.document_key("a1")
-    assert examples("documents claimed") == [row(key, entry.encode()) for entry in entries]
+    assert lines_of("documents claimed") == [row(key, entry.encode()) for entry in entries]
     assert [state.name for state in State] == ["STORED", "DELETED", "PENDING", "REPLACING"], (
         "as the page's table says"
     )
@@ -127,7 +127,7 @@ def test_the_rows_of_claims():
 def test_the_cells_of_claims():
     first, third = PendingCell(0, A1, 10_000), PendingCell(2, A1, 10_000, SKETCH)
     cells = [first, third, replace(third, tags=TAGS)]
-    assert [bytes.fromhex(example) for example in examples("pending")] == [cell.encode() for cell in cells]
+    assert [bytes.fromhex(example) for example in lines_of("pending")] == [cell.encode() for cell in cells]
     assert [PendingCell.decode(cell.encode()) for cell in cells] == cells
 
 
@@ -136,17 +136,17 @@ def test_the_rows_of_batches_of_claims():
     decided = BatchRow(7, decisions)
     rows_ = [decided, replace(decided, frozen=True, beat=2), BatchRow(0, frozen=True)]
     key = rows.batch_key(bytes(range(16)))
-    assert examples("batches") == [row(key, each.encode()) for each in rows_]
+    assert lines_of("batches") == [row(key, each.encode()) for each in rows_]
     assert [BatchRow.decode(each.encode()) for each in rows_] == rows_
 
 
 def test_the_rows_of_fingerprints():
     key = rows.listing_key(A1, "a1")
-    assert examples("fingerprints") == [row(key, b""), row(key, SKETCH)]
+    assert lines_of("fingerprints") == [row(key, b""), row(key, SKETCH)]
 
 
 def test_the_rows_of_obsolete():
-    assert examples("obsolete") == [row(Obsolete(VERSION, A1, "a1").key(), b"")]
+    assert lines_of("obsolete") == [row(Obsolete(VERSION, A1, "a1").key(), b"")]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_rocksdb_puts_the_version_in_front(tmp_path, table, key, values):
         for value in values:
             store.records(table).put([(key, value)], VERSION)
             found.append(row(key, store.database.families[table].get(key)))
-    assert examples(f"{table} rocksdb") == found
+    assert lines_of(f"{table} rocksdb") == found
 
 
 def test_the_profile_names_the_format_and_a_token_of_its_own():
