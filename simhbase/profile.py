@@ -60,7 +60,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 }
 
 
-VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2, "threshold": None}
+VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2, "threshold": None, "reach": None}
 VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
@@ -71,7 +71,9 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(
         ("scheme", "layout", "features", "weights", "bands", "tokenizer", "normalisation"), (str,)
     ),
-    **dict.fromkeys(("bits", "k", "top", "min_length", "min_features", "slots", "sketch_bits"), (int,)),
+    **dict.fromkeys(
+        ("bits", "k", "top", "min_length", "min_features", "slots", "sketch_bits", "reach"), (int,)
+    ),
     "verify": (bool,),
     "threshold": (Real, str),
     "idf": (IdfTable,),
@@ -85,9 +87,12 @@ _COMMON = frozenset(
         *("boilerplate", "tokenizer"),
     ]
 )
-_REFILED = ("layout", "k", "bands", "threshold")  # fingerprints and sketches do not depend on them
+_REFILED = ("layout", "k", "reach", "bands", "threshold")  # fingerprints and sketches do not depend on them
 _SCHEMES_OWN = frozenset(  # parameters that have a default of the scheme's, or do not apply to it
-    ["bits", "layout", "k", "features", "weights", "verify", "slots", "sketch_bits", "bands", "threshold"]
+    [
+        *("bits", "layout", "k", "reach", "features", "weights", "verify"),
+        *("slots", "sketch_bits", "bands", "threshold"),
+    ]
 )
 _NAMES: Mapping[type, str] = {Real: "float"}
 _ITS_SCHEMES: Any = None  # the default is the scheme's; None stays where the parameter does not apply
@@ -98,6 +103,8 @@ class Profile:
     """Parameters of an index; see FeatureOptions for those of the features.
 
     k: the distance that lookups use unless told otherwise, at most the layout's guarantee;
+    reach: within this distance a text that shares a drawer matches, too, if its sketch is similar enough; k
+    where there is no such reach;
     threshold: the similarity that they ask for unless told otherwise, with verification None for any,
     with minhash also one that rises with the number of features, as "0.54-0.7" or AUTO; min_features: a text
     with fewer distinct features has no fingerprint; normalisation: the form that texts are compared in, by
@@ -123,6 +130,7 @@ class Profile:
     verify: bool = _ITS_SCHEMES
     slots: int = _ITS_SCHEMES
     sketch_bits: int = _ITS_SCHEMES
+    reach: int = _ITS_SCHEMES
     bands: str = _ITS_SCHEMES
     threshold: float | str = _ITS_SCHEMES
     normalisation: str = SEEN
@@ -260,6 +268,8 @@ class Profile:
         of the tokenizer."""
         # Without a fold that there is none, as profiles had none before there was any.
         left_out = {"tokenizer"} if self.fold else {"tokenizer", "fold"}
+        if self.reach == self.k:
+            left_out.add("reach")
         described = {name: value for name, value in self.describe().items() if name not in left_out}
         content = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
@@ -292,6 +302,8 @@ class Profile:
         differences = self._differences({name: each for name, each in given.items() if name not in _REFILED})
         if not differences:
             chosen = {**self.parameters(), "tokenizer": self.tokenizer, **given}
+            if self.reach == self.k and "reach" not in given:
+                chosen.pop("reach", None)
             profile = make_profile(chosen)
             if profile.sketching == self.sketching:
                 return profile
@@ -461,15 +473,16 @@ class SimHashDefinition:
             object.__setattr__(profile, "weights", "saturated" if profile.features == "words" else "count")
         if profile.weights in BY_IDF and profile.idf is None:
             object.__setattr__(profile, "idf", jieba_table())
-        if profile.verify:
-            _ = _sketching(profile)
         if profile.threshold is not None:
             _require_similarity(profile.threshold)
+        if profile.verify:
+            _ = _sketching(profile)
+            _require_reach(profile)
 
     def scheme(self, profile: Profile) -> Scheme:
         """By blocks of the fingerprint."""
         threshold = cast("float | None", profile.threshold)
-        return SimHashScheme(profile.drawers, profile.k, profile.sketching, threshold)
+        return SimHashScheme(profile.drawers, profile.k, profile.sketching, threshold, profile.reach or 0)
 
     def hashing(self, profile: Profile) -> Hashing:
         """With sketches where matches are verified."""
@@ -535,6 +548,22 @@ SCHEMES: Mapping[str, SchemeDefinition] = {"simhash": SimHashDefinition(), "minh
 
 def _sketching(profile: Profile) -> SketchParameters:
     return SketchParameters(profile.slots, profile.sketch_bits, sized=isinstance(profile.threshold, str))
+
+
+def _require_reach(profile: Profile) -> None:
+    """Fills in the reach: without one it is k."""
+    if profile.reach is None:
+        object.__setattr__(profile, "reach", profile.k)
+    if not profile.k <= profile.reach < profile.bits // 2:
+        raise UsageError(
+            f"reach {profile.reach} with k = {profile.k}: take {profile.k} (no farther than k) to "
+            f"{profile.bits // 2 - 1} bits"
+        )
+    if profile.reach > profile.k and profile.threshold is None:
+        raise UsageError(
+            f"reach {profile.reach}: so far from each other texts are told apart by their similarity alone, "
+            "set a threshold, such as 0.7"
+        )
 
 
 def _bands_for(profile: Profile) -> Bands:

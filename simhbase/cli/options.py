@@ -277,6 +277,14 @@ _PROFILE = {
         default=None,
         help="simhash: keep a sketch of each text, and verify matches by it.",
     ),
+    "reach": partial(
+        click.option,
+        "--reach",
+        type=click.IntRange(min=0),
+        metavar="BITS",
+        help="With --verify and --threshold: also match texts within so many bits that share a drawer. "
+        "[default: no farther than k]",
+    ),
     "slots": partial(
         click.option,
         "--slots",

@@ -15,7 +15,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.layout import MAX_TABLES, Layout, Run, layout, require_within_guarantee
+from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, Run, layout, require_within_guarantee
 from simhbase.errors import UsageError
 from simhbase.fingerprint.hamming import popcount
 
@@ -66,9 +66,12 @@ def pairs_within(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None
     return Pairs(pairs.left[order], pairs.right[order], pairs.distance[order])
 
 
-def pair_batches(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None = None) -> Iterator[Pairs]:
+def pair_batches(
+    fingerprints: NDArray[np.uint64], k: int, layout: Layout | None = None, reach: int = 0
+) -> Iterator[Pairs]:
     """The pairs of `pairs_within`, each once but in no order, in batches of about a million at most.
 
+    reach: also the pairs within so many bits that share a drawer, as stores name drawers.
     The working memory is in proportion to n, however many pairs there are. Raises as
     `pairs_within` does, at the call and not at the first batch.
     """
@@ -80,7 +83,9 @@ def pair_batches(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None
             f"layout {layout.name!r} is for {layout.bits}-bit fingerprints, these have {bits} bits"
         )
     require_within_guarantee(k, layout)
-    return gathered(_found_pairs(words, k, layout))
+    if reach <= layout.guarantee:
+        return gathered(_found_pairs(words, max(k, reach), layout, WORD_BITS))
+    return gathered(_found_pairs(words, reach, layout, SEGMENT_BITS))
 
 
 def sharing_batches(segments: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -110,10 +115,12 @@ def mates(fingerprints: NDArray[np.uint64], drawers: NDArray[np.uint32], k: int)
         yield Pairs(*pairs, popcount(_differences(words, *pairs)))
 
 
-def segments(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint64]:
-    """The drawer of each fingerprint in each table, by the first 64 of its bits: uint64 (n, tables)."""
+def segments(
+    fingerprints: NDArray[np.uint64], layout: Layout, name_bits: int = WORD_BITS
+) -> NDArray[np.uint64]:
+    """The drawer of each fingerprint in each table, by at most 64 of its bits: uint64 (n, tables)."""
     words = _words(fingerprints)
-    tables = [_segments(words, list(_pieces(table, WORD_BITS))) for table in layout.tables]
+    tables = [_segments(words, list(_pieces(table, name_bits))) for table in layout.tables]
     return np.column_stack(tables)
 
 
@@ -200,13 +207,15 @@ def _pieces(table: tuple[Run, ...], room: int) -> Iterator[_Piece]:
             start = stop
 
 
-def _found_pairs(words: Words, k: int, layout: Layout) -> Iterator[Pairs]:
-    """Pairs within k, reported by the first table in which the two share a drawer."""
+def _found_pairs(words: Words, k: int, layout: Layout, name_bits: int) -> Iterator[Pairs]:
+    """Pairs within k, reported by the first table in which the two share a drawer. name_bits: at most so many
+    bits name one; fewer do where there are very many fingerprints."""
     n = len(words[0])
     if n < 2:
         return
     position_bits = (n - 1).bit_length()
-    tables = [list(_pieces(table, WORD_BITS - position_bits)) for table in layout.tables]
+    room = min(name_bits, WORD_BITS - position_bits)
+    tables = [list(_pieces(table, room)) for table in layout.tables]
     for number, table in enumerate(tables):
         shared = _shared_drawers(_segments(words, table), position_bits)
         for left, right in _near_mates(words, shared, k):

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from simhbase.drawers import rowkeys
 from simhbase.drawers.bands import Bands
-from simhbase.drawers.join import Pairs, gathered, mates, pair_batches, segments, sharing_batches
-from simhbase.drawers.layout import Layout, Run, require_within_guarantee
+from simhbase.drawers.join import WORD_BITS, Pairs, gathered, mates, pair_batches, segments, sharing_batches
+from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run, require_within_guarantee
 from simhbase.errors import UsageError
 from simhbase.fingerprint import hamming, minhash
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -47,9 +47,10 @@ class RisingThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is near: at most `bits` between the fingerprints, and at most `mismatches` slots between the
-    sketches. None: sketches decide nothing; an array, int64 (COUNTED + 1,), says how many by the number
-    of features of the text that has fewer."""
+    """What is near: a shared drawer, at most `bits` between the fingerprints, and at most `mismatches` slots
+    between the sketches. (Within a layout's guarantee there always is a shared drawer.) None: sketches decide
+    nothing; an array, int64 (COUNTED + 1,), says how many by the number of features of the text that has
+    fewer."""
 
     bits: int
     mismatches: int | NDArray[np.int64] | None = None
@@ -154,13 +155,15 @@ class SimHashScheme:
     """Blocks of the fingerprint name its drawers; near ones differ in few bits.
 
     sketching: of the sketches that matches are verified by, if they are; threshold: the similarity that these
-    then have to show unless another is asked for.
+    then have to show unless another is asked for; reach: within so many bits fingerprints that share a drawer
+    match, too, if that is more than k.
     """
 
     layout: Layout
     k: int
     sketching: SketchParameters | None = None
     threshold: float | None = None
+    reach: int = 0
 
     @property
     def tables(self) -> int:
@@ -172,10 +175,12 @@ class SimHashScheme:
         """Nothing: different texts may have one fingerprint."""
 
     def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
-        """Raises UsageError for a k above the layout's guarantee, and for a similarity where nothing
-        tells it."""
-        k = self.k if k is None else k
-        require_within_guarantee(k, self.layout)
+        """A k that is asked for limits the reach, too. Raises UsageError for one above the layout's
+        guarantee, and for a similarity where nothing tells it."""
+        if k is None:
+            k = self._farthest
+        else:
+            require_within_guarantee(k, self.layout)
         min_similarity = self.threshold if min_similarity is None else min_similarity
         if min_similarity is None:
             return Bounds(k)
@@ -189,13 +194,21 @@ class SimHashScheme:
     def loose_bounds(self, similarity: float) -> Bounds:
         """The bits alone."""
         _ = _similarity(similarity)
-        return Bounds(self.k)
+        return Bounds(self._farthest)
+
+    @property
+    def _farthest(self) -> int:
+        return max(self.k, self.reach)
 
     def rule(self, min_similarity: float | None) -> str:
         """The bits, and the similarity where matches are verified."""
         least = self.threshold if min_similarity is None else min_similarity
-        bits = f"within {self.k} bits"
-        return bits if least is None else f"{bits}, similarity >= {least:g}"
+        return self.within if least is None else f"{self.within}, similarity >= {least:g}"
+
+    @property
+    def within(self) -> str:
+        """The part of the rule about bits."""
+        return f"within {self._farthest} bits" + (" in a shared drawer" if self.reach > self.k else "")
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         """The drawers of n fingerprints: uint8 (n, tables, 5)."""
@@ -233,12 +246,13 @@ class SimHashScheme:
 
     def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
         """All near pairs among n, each once but in no order, in batches of bounded size."""
-        batches = pair_batches(fingerprints.values, bounds.bits, self.layout)
+        batches = pair_batches(fingerprints.values, 0, self.layout, bounds.bits)
         return self._verified(batches, fingerprints.sketches, bounds)
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
         """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
-        return segments(fingerprints.values, self.layout)
+        name_bits = SEGMENT_BITS if self.reach > self.k else WORD_BITS
+        return segments(fingerprints.values, self.layout, name_bits)
 
     def mates(
         self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds

@@ -163,7 +163,8 @@ class _Lookup:
         if not entry.stored:
             return Candidate(hint.id, fingerprint, None, None, drawers, "pending claim")
         bits = self._scheme.bits_between(entry.fingerprint, self._value)
-        distance, similarity, near = bits, None, bits <= self._bounds.bits
+        shares = self._scheme.shared_drawers(entry.fingerprint, self._value) != ()
+        distance, similarity, near = bits, None, bits <= self._bounds.bits and shares
         sketching = self._scheme.sketching
         if sketching is not None and len(sketch) == sketching.bytes:
             kept = np.frombuffer(sketch, dtype=np.uint8).reshape(1, -1)

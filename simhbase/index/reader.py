@@ -349,8 +349,8 @@ class Reader:
             value = fingerprints.values[query].item()
             if current != hinted:
                 bits = self.scheme.bits_between(current, value)
-            if bits <= bounds.bits:
-                shared = self.scheme.shared_drawers(value, current)
+            shared = self.scheme.shared_drawers(value, current)
+            if bits <= bounds.bits and shared != ():
                 matches[query].append(Match(bits, document, Fingerprint(current), None, shared))
 
     def _match_by_sketches(
@@ -385,6 +385,8 @@ class Reader:
             asked, document, fingerprint, _ = pairs[number]
             similarity = None if lost[number] else similarities[number]
             shared = self.scheme.shared_drawers(fingerprints.values[asked].item(), fingerprint)
+            if shared == ():  # it has another fingerprint now than the one that was found
+                continue
             match = Match(distances[number], document, Fingerprint(fingerprint), similarity, shared)
             matches[asked].append(match)
 

@@ -201,6 +201,8 @@ def read_profile(store: Store) -> StoredProfile:
             f"({', '.join(unknown)}): install a newer simhbase"
         )
     parameters = {name: value for name, value in record.items() if name in known}
+    if record.get("verify"):
+        parameters.setdefault("reach", record["k"])  # older profiles have none
     parameters["stop_words"] = frozenset(record["stop_words"])
     parameters["idf"] = _read_idf(store, record.get("idf"))
     parameters["boilerplate"] = _read_boilerplate(store, record.get("boilerplate"))

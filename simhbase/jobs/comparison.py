@@ -51,6 +51,8 @@ class Comparison:
             k, bits = cast(int, given["k"]), cast(int, given.get("bits", TABLE_BITS))
             given["layout"] = default_layout(k, 0, bits).name
         chosen = make_profile(given)
+        if chosen.reach and chosen.reach > chosen.k:  # what shares a drawer is the layout's
+            any_layout = False
         scheme = chosen.index_scheme
         bounds = scheme.bounds(None, None) if min_similarity is None else scheme.loose_bounds(min_similarity)
         return cls(chosen, scheme, bounds, any_layout)
@@ -85,8 +87,8 @@ class Comparison:
             self.bounds.mismatches, np.ndarray
         )  # other sketches only find what is compared
         found = [self.chosen.rule(None)] if by_features else []
-        if self.profile.scheme == "simhash":
-            found = [f"within {self.profile.k} bits"]
+        if isinstance(self.chosen, SimHashScheme):
+            found = [self.chosen.within]
         return Rule(", ".join([*found, f"Jaccard >= {least:g}"]), chains=chains, compares_texts=True)
 
     @property

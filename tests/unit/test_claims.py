@@ -126,7 +126,7 @@ def test_a_claim_of_what_is_stored_writes_it_anew_before_it_expires():
     assert version() >= time[0]
 
 
-SKETCHED = {"verified": Profile(verify=True, threshold=0.8), "minhash": Profile(scheme="minhash")}
+SKETCHED = {"verified": Profile(verify=True, threshold=0.8, reach=7), "minhash": Profile(scheme="minhash")}
 
 
 @pytest.mark.parametrize("before", ["new", "stored with another text"])

@@ -7,13 +7,21 @@ from simhbase import Document, Profile
 from tests.command_line import texts
 
 TEXT, OTHER = texts(2)
+REACHING = Profile(verify=True, threshold=0.7, reach=7)
 NEAR = TEXT.replace("，", "；", 1) + "。了"
 
 
 @pytest.mark.parametrize(
     "profile",
-    [Profile(), Profile(bits=128), Profile(verify=True), Profile(scheme="minhash"), Profile(layout="6x3")],
-    ids=["5x2", "128 bits", "verified", "minhash", "6x3"],
+    [
+        Profile(),
+        Profile(bits=128),
+        Profile(verify=True),
+        Profile(scheme="minhash"),
+        Profile(layout="6x3"),
+        REACHING,
+    ],
+    ids=["5x2", "128 bits", "verified", "minhash", "6x3", "reach"],
 )
 def test_near_texts_match_and_others_do_not(profile):
     near, far = simhbase.compare(TEXT, NEAR, profile), simhbase.compare(TEXT, OTHER, profile)

@@ -40,6 +40,7 @@ def test_a_profile_comes_back_as_it_was(store):
     [
         Profile(verify=True, slots=128),
         Profile(verify=True, threshold=0.7),
+        Profile(verify=True, threshold=0.7, reach=7),
         Profile(scheme="minhash"),
         Profile(scheme="minhash", features="words:2", slots=64, sketch_bits=16, bands="8x8", threshold=0.9),
         make_profile({}, "short"),
@@ -52,6 +53,42 @@ def test_a_profile_with_sketches_comes_back_as_it_was(store, profile):
     write_profile(store, profile)
     assert read_profile(store).profile == profile
     read_profile(store).check_pipeline(profile.fingerprinter())
+
+
+def test_a_verified_profile_without_a_reach_is_read_and_has_the_digest_that_it_had(store):
+    profile = Profile(verify=True, threshold=0.7, k=2, reach=2)
+    assert profile.digest == "d3522ded6f96a03e"
+    assert profile.digest != Profile(verify=True, threshold=0.7, k=2, reach=7).digest
+    write_profile(store, profile)
+    record = stored_record(store)
+    del record["reach"]
+    store.records("meta").put([(b"profile", orjson.dumps(record))])
+    assert read_profile(store).profile == profile
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"verify": True, "threshold": 0.7, "reach": 2}, r"reach 2 with k = 3: take 3 .* to 31 bits"),
+        ({"verify": True, "threshold": 0.7, "reach": 32}, "reach 32 with k = 3"),
+        ({"verify": True, "reach": 7}, "set a threshold"),
+        ({"verify": False, "reach": 7}, "reach does not apply to scheme simhash without verification"),
+    ],
+)
+def test_a_reach_needs_sketches_that_decide(given, reason):
+    with pytest.raises(UsageError, match=reason):
+        make_profile(given)
+
+
+def test_the_reach_of_a_store_changes_without_its_texts():
+    before = Profile(verify=True, threshold=0.7, reach=3)
+    assert before.refiled({"reach": 7}).reach == 7
+    assert before.refiled({"k": 2}).reach == 2
+
+
+def test_the_rule_names_the_reach():
+    rule = Profile(verify=True, threshold=0.7, reach=7).index_scheme.rule(None)
+    assert rule == "within 7 bits in a shared drawer, similarity >= 0.7"
 
 
 def test_a_profile_says_what_applies_to_its_scheme_alone():
