@@ -265,9 +265,8 @@ def test_writers_lose_nothing_and_find_no_ghost_when_gateways_hang_and_go_on(clu
     hang.go_through(cluster, tmp_path, report)
 
 
-@pytest.mark.parametrize(
-    "hang", [SHORT_HANG, pytest.param(LONG_HANGS, marks=pytest.mark.full)], ids=["short", "long"]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("hang", [SHORT_HANG, LONG_HANGS], ids=["short", "long"])
 def test_what_a_gateway_does_when_writers_have_ended_reverts_nothing(cluster, tmp_path, report, hang):
     hang.be_outlasted(cluster, tmp_path, report)
 
@@ -534,7 +533,8 @@ def cleaned_rows(url: str) -> dict[str, object]:
 
 # A load is in that of changed documents, too.
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.full if name == "load" else ()) for name in JOBS]
+    "name",
+    [pytest.param(name, marks=() if name == "load --unique-only" else pytest.mark.full) for name in JOBS],
 )
 def test_a_killed_command_that_is_repeated_leaves_what_an_undisturbed_one_does(cluster, tmp_path, name):
     kill_loaders(cluster, tmp_path, JOBS[name], documents=600, rounds=1, kills=2)

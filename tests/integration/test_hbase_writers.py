@@ -239,9 +239,8 @@ def keep_checking(what: Sharing, repair: bool, before: int | None, journal: Jour
             journal.note(report.documents, sum(report.garbage.values()))
 
 
-@pytest.mark.parametrize(
-    "repair", [pytest.param(False, marks=pytest.mark.full), True], ids=["check", "check --repair"]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("repair", [False, True], ids=["check", "check --repair"])
 def test_a_check_beside_writers_finds_no_problem_and_reverts_nothing(url, tmp_path, index, repair):
     what = sharing(url, DOCUMENTS)
     earlier = Journal(tmp_path / "earlier")  # leaves hints that lead nowhere
@@ -280,6 +279,7 @@ class DayAfter:
         return self.moment + DAY * 1000
 
 
+@pytest.mark.full
 def test_vacuums_remove_what_is_obsolete_beside_writers_of_the_same_documents(url, tmp_path, index):
     """And of others, whose hints lead to the same fingerprints."""
     what = sharing(url, DOCUMENTS, groups=200)
@@ -353,7 +353,9 @@ def keep_moving(url: str, document: str, journal: Journal, stop: Event) -> None:
             journal.note(number)
 
 
-@pytest.mark.parametrize("thrift2", [True, False], ids=["one scan", "a scan a drawer"])
+@pytest.mark.parametrize(
+    "thrift2", [True, pytest.param(False, marks=pytest.mark.full)], ids=["one scan", "a scan a drawer"]
+)
 def test_a_document_that_moves_beside_another_of_its_fingerprint_is_always_found_once(
     url, tmp_path, record_property, thrift2
 ):

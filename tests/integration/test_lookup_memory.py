@@ -58,7 +58,11 @@ def peak_of_finding(store: Store, scheme: Scheme, fingerprints: FingerprintBatch
     return peak
 
 
-@pytest.mark.parametrize("spread", [True, False], ids=["drawers of their own", "the same drawers for all"])
+@pytest.mark.parametrize(
+    "spread",
+    [True, pytest.param(False, marks=pytest.mark.full)],
+    ids=["drawers of their own", "the same drawers for all"],
+)
 def test_a_batch_in_full_drawers_stays_under_300_mb(spread):
     scheme = SimHashScheme(layout("4x1"), k=3)
     values = np.random.default_rng(0).integers(0, 2**64, DOCUMENTS, dtype=np.uint64)

@@ -136,7 +136,9 @@ class Steps:
         return True
 
 
-@pytest.mark.parametrize("torn", [False, True], ids=["between calls", "within a call"])
+@pytest.mark.parametrize(
+    "torn", [pytest.param(False, marks=pytest.mark.full), True], ids=["between calls", "within a call"]
+)
 @pytest.mark.parametrize("unique_only", [True, False], ids=["unique only", "all"])
 def test_a_load_that_was_stopped_at_any_step_ends_as_an_undisturbed_one(
     folders, small_writes, unique_only, torn
@@ -409,7 +411,9 @@ def test_a_load_waits_for_the_store_as_long_as_it_may(tmp_path):
 # Who else is there
 
 
-@pytest.mark.parametrize("torn", [False, True], ids=["between calls", "within a call"])
+@pytest.mark.parametrize(
+    "torn", [pytest.param(False, marks=pytest.mark.full), True], ids=["between calls", "within a call"]
+)
 def test_a_load_that_was_stopped_before_and_after_it_made_the_store_ends_as_an_undisturbed_one(
     folders, small_writes, torn
 ):

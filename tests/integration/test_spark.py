@@ -176,6 +176,7 @@ def test_input_without_order_is_ordered_by_ids_however_it_is_spread(spark, parti
     found.unpersist()
 
 
+@pytest.mark.full
 def test_a_page_copied_a_hundred_thousand_times_is_one_document(spark):
     page, other = texts(2, words=30)
     copies = spark.range(100_000).selectExpr("lpad(id, 6, '0') AS id", f"'{page}' AS text")

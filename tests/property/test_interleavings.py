@@ -13,7 +13,8 @@ what is stored is what an operation made that no later one followed.
 Each shortcut, put into the real code, has to be caught in some case: a check that never fails checks nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,11 @@ SKETCHES = {
 }
 
 
+def quickly(cases: Iterable[str], *long: str) -> list[Any]:
+    """The names of cases, of which the long ones run with --full only."""
+    return [pytest.param(name, marks=pytest.mark.full) if name in long else name for name in cases]
+
+
 @pytest.fixture(autouse=True)
 def one_salt(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ids are of one salt; that nothing is found under the others need not be looked at in each state."""
@@ -144,15 +150,22 @@ def test_however_they_interleave_nothing_is_lost_and_nothing_stale_is_found(name
     assert right(explored)
 
 
-@pytest.mark.parametrize("name", TIES)
+@pytest.mark.parametrize("name", quickly(TIES, "move beside delete and add again"))
 def test_writers_of_one_time_take_nothing_from_each_other(name):
     assert right(explore(TIES[name]))
 
 
-@pytest.mark.parametrize("vacuum", [Vacuum.run, repaired], ids=["vacuum", "repair"])
 @pytest.mark.parametrize("name", PAST)
-def test_versions_of_the_past_lose_nothing_and_find_nothing_stale(name, vacuum):
-    assert right(explore(PAST[name], Rules(vacuum=vacuum)))
+def test_versions_of_the_past_lose_nothing_and_find_nothing_stale(name):
+    assert right(explore(PAST[name]))
+
+
+@pytest.mark.parametrize(
+    "name",
+    quickly(PAST, "copied beside a writer", "copied twice", "deleted as seen beside a writer"),
+)
+def test_a_repair_beside_versions_of_the_past_harms_nothing(name):
+    assert right(explore(PAST[name], Rules(vacuum=repaired)))
 
 
 @pytest.mark.parametrize("name", SKETCHES)
@@ -160,10 +173,7 @@ def test_a_sketch_is_that_of_the_text_that_is_stored(name):
     assert right(explore(SKETCHES[name]))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.full) if name in LONGEST else name for name in CASES],
-)
+@pytest.mark.parametrize("name", quickly(CASES, *LONGEST, "two writers, one id", "move beside move"))
 def test_a_repair_beside_writers_harms_nothing(name):
     assert right(explore(CASES[name], Rules(vacuum=repaired)))
 
