@@ -12,7 +12,15 @@ MOST_IN_NOTE = 500  # characters
 
 Outcome = Literal["accepted", "duplicate", "rejected", "conflict", "undecided"]
 Verdict = Literal[
-    "match", "too far", "not met", "stale hint", "pending claim", "lost sketch", "not stored", "muted"
+    "match",
+    "too far",
+    "not met",
+    "stale hint",
+    "pending claim",
+    "lost sketch",
+    "not stored",
+    "muted",
+    "filtered",
 ]
 
 
@@ -208,10 +216,12 @@ class Candidate:
     is stored), or was found under; distance: as that of a match, None where it is not known; similarity: as
     sketches estimate it; drawers: the flags of those that it was found in.
 
-    verdict: "match"; "too far" (by bits or by sketches); "not met" (near, but in no drawer that was read);
+    verdict: "match"; "too far" (by bits or by sketches); "not met" (near, but in no drawer that was read, or
+    beyond a limit);
     "stale hint" (the row leads to no document, or to one that has moved away since); "pending claim" (it is
     not decided whether it will be stored); "lost sketch"; "not stored" (it was asked for, and is no document,
-    or has expired); "muted" (it would be a match, but for the mute list).
+    or has expired); "muted" (it would be a match, but for the mute list); "filtered" (but for `since` or
+    `tags`).
     """
 
     id: str | None

@@ -1,9 +1,10 @@
-"""Why a lookup found what it found: which drawers were read, what was in them, and what became of it."""
+"""Why a lookup found what it found. The reader does it and is recorded, so that both always agree."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
 from typing import cast
 
 import numpy as np
@@ -12,171 +13,176 @@ from numpy.typing import NDArray
 from simhbase.drawers.scheme import Bounds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
-from simhbase.index.reader import Reader, expired_before, listed_sketches
+from simhbase.index.moment import milliseconds
+from simhbase.index.mute import NOTHING_HIDDEN
+from simhbase.index.reader import Candidates, Led, Reader, expired_before, led_to, listed_sketches
 from simhbase.index.rows import Entry, PendingCell, State
-from simhbase.index.writer import known
-from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Verdict
-from simhbase.stores.base import SharedStore, leaves_hints
+from simhbase.index.tags import required_tags
+from simhbase.index.writer import Known, known
+from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Match, Query, Verdict
+from simhbase.stores.base import DrawerRows, SharedStore, Store, leaves_hints
 
 MOST_CANDIDATES = 100
+_EVERYTHING = Bounds(64)
+_NOTHING = np.empty(0, dtype=np.uint64)
 
 
 def explain(
-    reader: Reader, query: FingerprintBatch, bounds: Bounds, document: str | None, most: int = MOST_CANDIDATES
+    reader: Reader,
+    text: FingerprintBatch,
+    query: Query,
+    document: str | None = None,
+    most: int = MOST_CANDIDATES,
 ) -> Explanation:
-    """What a lookup of one fingerprint does; document: is among the candidates, found or not."""
-    return reader.store.consistently(lambda: _Lookup(reader, query, bounds).explained(document, most))
+    """Look one text up, and say what was read and why it matches or does not.
+
+    document: an id that is to be among the candidates, found or not. Raises UsageError as `Reader.find`.
+    """
+    return reader.store.consistently(lambda: _explained(reader, text, query, document, most))
 
 
-@dataclass(frozen=True)
-class _Hint:
-    """A document, and the fingerprint that it was found under; None for one that is not stored, or a
-    fingerprint that lists none."""
+def _explained(
+    reader: Reader, text: FingerprintBatch, query: Query, document: str | None, most: int
+) -> Explanation:
+    (prefixes,) = reader.scheme.prefixes(text)
+    read: list[list[NDArray[np.uint64]]] = [[_NOTHING] for _ in prefixes]
+    truncated: set[int] = set()
 
-    id: str | None
-    fingerprint: int | None
+    def record(part: DrawerRows) -> None:
+        truncated.update(part.truncated.tolist())
+        for drawer, start, end in zip(part.drawers, part.offsets, part.offsets[1:], strict=False):
+            read[drawer].append(part.fingerprints[start:end])
 
-
-_NOTHING = np.empty(0, dtype=np.uint64)
-_ONLY = np.array([0])
-
-
-class _Lookup:
-    """One that is under way."""
-
-    def __init__(self, reader: Reader, query: FingerprintBatch, bounds: Bounds) -> None:
-        self._reader, self._query, self._bounds = reader, query, bounds
-        self._store, self._scheme = reader.store, reader.scheme
-        self._value: int = query.values.item()
-
-    def explained(self, document: str | None, most: int) -> Explanation:
-        prefixes = self._scheme.prefixes(self._query)[0]
-        contents, truncated = self._read(prefixes)
-        found = np.unique(np.concatenate(contents))
-        nearest: list[int] = self._nearest_first(found)[:most].tolist()
-        hints = self._hints(nearest, most)
-        if document is not None and document not in {hint.id for hint in hints}:
-            entry = self._entries([document]).get(document)
-            hints.append(_Hint(document, entry.fingerprint if entry else None))
-        drawers = zip(self._scheme.drawer_runs, prefixes, contents, strict=True)
-        return Explanation(
-            Fingerprint(self._value),
-            tuple(
-                Drawer(
-                    flag,
-                    tuple((run.start, run.width) for run in runs),
-                    prefix.tobytes().hex(),
-                    len(held),
-                    self._near(held),
-                    flag - 1 in truncated,
-                )
-                for flag, (runs, prefix, held) in enumerate(drawers, 1)
-            ),
-            tuple(self._judged(hints, contents)),
-            len(found) - len(nearest),
-            bool(truncated),
+    lookup = replace(reader, metrics=None, record=record).find(text, query)[0]
+    contents = [np.unique(np.concatenate(parts)) for parts in read]  # a lookup may read a drawer again
+    found = np.unique(np.concatenate(contents))
+    scheme, bounds = reader.scheme, reader.scheme.bounds(query.k, query.min_similarity)
+    drawers = (
+        Drawer(
+            flag,
+            tuple((run.start, run.width) for run in runs),
+            prefix.tobytes().hex(),
+            len(held),
+            int(np.count_nonzero(scheme.bits_apart(held, text.values) <= bounds.bits)),
+            flag - 1 in truncated,
         )
+        for flag, (runs, prefix, held) in enumerate(
+            zip(scheme.drawer_runs, prefixes, contents, strict=True), 1
+        )
+    )
+    candidates = _Candidates(reader, text, query, contents).judged(found, lookup.matches, document, most)
+    more = max(0, len(found) - most)
+    return Explanation(lookup.fingerprint, tuple(drawers), tuple(candidates), more, bool(truncated))
 
-    def _read(self, prefixes: NDArray[np.uint8]) -> tuple[list[NDArray[np.uint64]], set[int]]:
-        """The fingerprints in each drawer, and which drawers were not read to their end."""
-        parts: list[list[NDArray[np.uint64]]] = [[_NOTHING] for _ in prefixes]
-        truncated: set[int] = set()
-        for part in self._reader.store.drawers.read(prefixes, self._reader.drawer_limit):
-            truncated.update(part.truncated.tolist())
-            for drawer, start, end in zip(part.drawers, part.offsets, part.offsets[1:], strict=False):
-                parts[drawer].append(part.fingerprints[start:end])
-        return [np.concatenate(each) for each in parts], truncated
 
-    def _near(self, fingerprints: NDArray[np.uint64]) -> int:
-        bits = self._scheme.bits_apart(fingerprints, self._query.values)
-        return int(np.count_nonzero(bits <= self._bounds.bits))
+class _Candidates:
+    """What became of the documents in the drawers of a lookup. contents: fingerprints in each drawer."""
 
-    def _nearest_first(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        if self._scheme.listed_sketching is None:
-            distances = self._scheme.bits_apart(fingerprints, self._query.values)
-        else:
-            distances = self._reader.mismatches(self._query, fingerprints)
-        return fingerprints[np.argsort(distances, kind="stable")]
+    def __init__(
+        self, reader: Reader, text: FingerprintBatch, query: Query, contents: list[NDArray[np.uint64]]
+    ) -> None:
+        self._store, self._scheme, self._hidden = reader.store, reader.scheme, reader.hidden
+        self._reader = replace(reader, metrics=None, hidden=NOTHING_HIDDEN)
+        self._text, self._contents = text, contents
+        self._bounds = reader.scheme.bounds(query.k, query.min_similarity)
+        self._earliest = expired_before(reader.store, reader.clock())
+        self._since = 0 if query.since is None else milliseconds(query.since, reader.clock())
+        self._tags = set(required_tags(query.tags))
 
-    def _hints(self, fingerprints: Sequence[int], most: int) -> list[_Hint]:
-        """The documents that are listed under fingerprints, at most so many."""
-        prefixes = list(map(rows.listing_prefix, fingerprints))
-        listed = self._store.records("fingerprints").scan(prefixes, most) if prefixes else []
-        hints = {
-            rows.listing_id(key): _Hint(rows.listing_id(key), fingerprint)
-            for fingerprint, found in reversed(list(zip(fingerprints, listed, strict=True)))
-            for key, _ in reversed(found)
-        }
-        empty = [_Hint(None, value) for value, found in zip(fingerprints, listed, strict=True) if not found]
-        return list(reversed(hints.values()))[:most] + empty
-
-    def _entries(self, ids: Sequence[str]) -> dict[str, Entry]:
-        """The stored documents among ids, and pending claims of them."""
-        storable = [document for document in ids if rows.id_problem(document) is None]
-        earliest = expired_before(self._store, self._reader.clock())
-        return self._pending(storable) | {
-            document: each.entry
-            for document, each in zip(storable, known(self._store, storable), strict=True)
-            if each and (each.stored or each.entry.state == State.PENDING) and each.version >= earliest
-        }
-
-    def _pending(self, ids: Sequence[str]) -> dict[str, Entry]:
-        """Documents that somebody is about to store."""
-        if not leaves_hints(self._store):
-            return {}
-        found = cast(SharedStore, self._store).document_cells.get(list(map(rows.document_key, ids)))
-        return {
-            document: Entry(pending.fingerprint, State.PENDING)
-            for document, cells in zip(ids, found, strict=True)
-            for token, cell in cells.items()
-            if token and (pending := PendingCell.decode(cell.value))
-        }
-
-    def _judged(self, hints: Sequence[_Hint], contents: Sequence[NDArray[np.uint64]]) -> list[Candidate]:
-        entries = self._entries([hint.id for hint in hints if hint.id is not None])
-        sketches = self._sketches(hints, entries)
-        found = [
-            self._candidate(
-                hint,
-                entries.get(hint.id or ""),
-                sketches.get(hint.id or "", b""),
-                tuple(flag for flag, held in enumerate(contents, 1) if (held == hint.fingerprint).any()),
-            )
-            for hint in hints
+    def judged(
+        self, found: NDArray[np.uint64], matches: Iterable[Match], document: str | None, most: int
+    ) -> list[Candidate]:
+        """The documents of the nearest fingerprints, at most so many, the nearest first."""
+        bits = self._scheme.bits_apart(found, self._text.values)
+        distances = (
+            bits if self._scheme.listed_sketching is None else self._reader.mismatches(self._text, found)
+        )
+        nearest = np.argsort(distances, kind="stable")[:most]
+        hits = [
+            (0, value, far)
+            for value, far in zip(found[nearest].tolist(), bits[nearest].tolist(), strict=True)
         ]
-        return sorted(found, key=lambda each: (each.distance is None, each.distance or 0, each.id or ""))
+        candidates = Candidates(hits, [False], 0, [0])
+        listed = replace(self._reader, ids_limit=most).listed(candidates)
+        led = list(islice(led_to(candidates, listed), most))
+        ids = {each[1] for each in led} | ({document} if document is not None else set())
+        stored = _known(self._store, ids, self._earliest)
+        now = {id_: each.entry for id_, each in stored.items() if each.stored}
+        if document is not None and document not in {each[1] for each in led}:
+            led.append(self._asked_for(document, stored.get(document)))
+        everything = {each.id: each for each in self._reader.matches(self._text, led, now, _EVERYTHING)[0]}
+        near = {each.id for each in self._reader.matches(self._text, led, now, self._bounds)[0]}
+        matched = {match.id for match in matches}
+        judged = [
+            Candidate(None, Fingerprint(value), None, None, self._flags(value), "stale hint")
+            for value, documents in listed.items()
+            if not documents
+        ]
+        for _, id_, hinted, _, _ in led:
+            each, flags = stored.get(id_), self._flags(hinted)
+            if each is None:
+                seen = Fingerprint(hinted) if flags else None
+                judged.append(
+                    Candidate(id_, seen, None, None, flags, "stale hint" if flags else "not stored")
+                )
+                continue
+            fingerprint = Fingerprint(each.entry.fingerprint)
+            if not each.stored:
+                judged.append(Candidate(id_, fingerprint, None, None, flags, "pending claim"))
+                continue
+            if id_ not in everything:  # it shares no drawer
+                far = self._scheme.bits_between(fingerprint, self._text.values.item())
+                gone = "too far" if fingerprint == hinted else "stale hint"
+                judged.append(Candidate(id_, fingerprint, far, None, flags, gone))
+                continue
+            match = everything[id_]
+            is_lost = self._scheme.sketching is not None and match.similarity is None
+            verdict: Verdict
+            if id_ in matched:
+                verdict = "match"
+            elif is_lost and self._bounds.mismatches is not None:
+                verdict = "lost sketch"
+            elif id_ not in near:
+                verdict = "too far" if fingerprint == hinted else "stale hint"
+            elif flags and self._hidden.hides(id_, fingerprint):
+                verdict = "muted"
+            elif flags and not self._is_wanted(each):
+                verdict = "filtered"
+            else:
+                verdict = "not met"
+            distance = None if is_lost else match.distance
+            judged.append(Candidate(id_, fingerprint, distance, match.similarity, flags, verdict))
+        return sorted(judged, key=lambda each: (each.distance is None, each.distance or 0, each.id or ""))
 
-    def _sketches(self, hints: Sequence[_Hint], entries: Mapping[str, Entry]) -> dict[str, bytes]:
-        """The sketches of stored documents."""
-        if not self._scheme.listed_sketching:
-            return {document: entry.sketch for document, entry in entries.items()}
-        return listed_sketches(self._store, {id_: entry.fingerprint for id_, entry in entries.items()})
+    def _flags(self, fingerprint: int) -> tuple[int, ...]:
+        return tuple(flag for flag, held in enumerate(self._contents, 1) if (held == fingerprint).any())
 
-    def _candidate(
-        self, hint: _Hint, entry: Entry | None, sketch: bytes, drawers: tuple[int, ...]
-    ) -> Candidate:
-        if entry is None:
-            verdict: Verdict = "stale hint" if drawers else "not stored"
-            hinted = None if hint.fingerprint is None else Fingerprint(hint.fingerprint)
-            return Candidate(hint.id, hinted, None, None, drawers, verdict)
-        fingerprint = Fingerprint(entry.fingerprint)
-        if not entry.stored:
-            return Candidate(hint.id, fingerprint, None, None, drawers, "pending claim")
-        bits = self._scheme.bits_between(entry.fingerprint, self._value)
-        shares = self._scheme.shared_drawers(entry.fingerprint, self._value) != ()
-        distance, similarity, near = bits, None, bits <= self._bounds.bits and shares
-        sketching = self._scheme.sketching
-        if sketching is not None and len(sketch) == sketching.bytes:
-            kept = np.frombuffer(sketch, dtype=np.uint8).reshape(1, -1)
-            mismatches, few = self._bounds.verified(sketching, self._query.sketches, _ONLY, kept, _ONLY)
-            distance = int(self._scheme.distances(np.array([bits]), mismatches)[0])
-            similarity = float(sketching.similarity(mismatches)[0])
-            near = near and bool(few[0])
-        elif near and self._bounds.mismatches is not None:
-            return Candidate(hint.id, fingerprint, None, None, drawers, "lost sketch")
-        if near:
-            muted = self._reader.hidden.hides(hint.id or "", entry.fingerprint)
-            verdict = "not met" if not drawers else "muted" if muted else "match"
-        else:
-            verdict = "too far" if entry.fingerprint == hint.fingerprint else "stale hint"
-        return Candidate(hint.id, fingerprint, distance, similarity, drawers, verdict)
+    def _is_wanted(self, document: Known) -> bool:
+        return document.version >= self._since and self._tags.issubset(document.entry.tags)
+
+    def _asked_for(self, document: str, found: Known | None) -> Led:
+        """A document as if its present hint had led to it."""
+        if found is None:
+            return 0, document, 0, 0, b""
+        fingerprint, sketch = found.entry.fingerprint, found.entry.sketch
+        if self._scheme.listed_sketching:
+            sketch = listed_sketches(self._store, {document: fingerprint}).get(document, b"")
+        bits = self._scheme.bits_between(fingerprint, self._text.values.item())
+        return 0, document, fingerprint, bits, sketch
+
+
+def _known(store: Store, ids: Iterable[str], earliest: int) -> dict[str, Known]:
+    """Documents that are stored and have not expired, and claims of them that are pending."""
+    storable = [id_ for id_ in ids if rows.id_problem(id_) is None]
+    found = {
+        id_: each
+        for id_, each in zip(storable, known(store, storable), strict=True)
+        if each and (each.stored or each.entry.state == State.PENDING) and each.version >= earliest
+    }
+    if leaves_hints(store):
+        beside = cast(SharedStore, store).document_cells.get(list(map(rows.document_key, storable)))
+        for id_, cells in zip(storable, beside, strict=True):
+            for token, cell in cells.items():
+                if id_ not in found and token and (pending := PendingCell.decode(cell.value)):
+                    found[id_] = Known(Entry(pending.fingerprint, State.PENDING), cell.version)
+    return found

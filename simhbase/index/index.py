@@ -594,9 +594,8 @@ class Index:
         return explanations
 
     def _explained(self, text: FingerprintBatch, document: str | None, query: Query) -> Explanation:
-        bounds = self.profile.index_scheme.bounds(query.k, query.min_similarity)
         self.store.refresh()
-        return self._watched(lambda: explain(self._hiding_reader, text, bounds, document))
+        return self._watched(lambda: explain(self._hiding_reader, text, query, document))
 
     def fingerprints(self, ids: Sequence[str]) -> list[Fingerprint | None]:
         """The fingerprints of stored documents, None for ids that are not stored."""

@@ -80,6 +80,7 @@ class Leads:
 
 
 Now = dict[str, Entry]  # documents by id
+Listed = dict[int, list[tuple[str, bytes]]]  # ids and what their rows hold, by fingerprint
 _Pair = tuple[int, str, int, bytes]  # a query, and a document's id, fingerprint and sketch
 
 
@@ -90,7 +91,8 @@ class Reader:
     drawer_limit: rows read of one drawer at most, None for all; ids_limit: documents listed of one
     fingerprint at most, MOST_LISTED times as many where `find` would find none among them. A lookup that met
     either says `truncated`. hidden: which documents are muted, and left out; what a muted fingerprint lists
-    is not even read, while documents that are muted by their ids count for the limits."""
+    is not even read, while documents that are muted by their ids count for the limits. record: is told what
+    is read of drawers."""
 
     store: Store
     scheme: Scheme
@@ -99,6 +101,7 @@ class Reader:
     clock: Callable[[], int] = field(default=now)
     metrics: Metrics | None = None
     hidden: Hidden = NOTHING_HIDDEN
+    record: Callable[[DrawerRows], None] | None = None
 
     def find(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts. Raises UsageError for a query that cannot be answered."""
@@ -163,16 +166,14 @@ class Reader:
         cut = [False] * len(fingerprints)
         if not candidates.hits:
             return Leads([], candidates.truncated, cut)
-        listed = self._listed(candidates)
+        listed = self.listed(candidates)
         full = {fingerprint for fingerprint, found in listed.items() if len(found) > self.ids_limit}
         if full:
             for query, fingerprint, _ in candidates.hits:
                 cut[query] |= fingerprint in full
-        hints = {
-            fingerprint: [(rows.listing_id(key), cell.value) for key, cell in found[: self.ids_limit]]
-            for fingerprint, found in listed.items()
-        }
-        return Leads(list(_led_to(candidates, hints)), candidates.truncated, cut)
+            for fingerprint in full:
+                listed[fingerprint] = listed[fingerprint][: self.ids_limit]
+        return Leads(list(led_to(candidates, listed)), candidates.truncated, cut)
 
     def matches(
         self, fingerprints: FingerprintBatch, led: Sequence[Led], now: Now | None, bounds: Bounds
@@ -199,7 +200,7 @@ class Reader:
         truncated = np.zeros(len(wanted), dtype=np.bool_)
         found: list[_Near] = [(_NO_QUERY, _NO_WORD, _NO_BITS)]
         sizes = np.zeros(len(distinct), dtype=np.int64)
-        for part in self.store.drawers.read(distinct, self.drawer_limit):
+        for part in self._drawer_rows(distinct):
             sizes[part.drawers] += np.diff(part.offsets)
             truncated[asked.queries(part.truncated)] = True
             near = self._within(fingerprints.values, bounds.bits, part, asked)
@@ -218,7 +219,7 @@ class Reader:
         found: dict[int, int] = {}
         truncated = False
         sizes = np.zeros(len(wanted), dtype=np.int64)
-        for part in self.store.drawers.read(wanted, self.drawer_limit):
+        for part in self._drawer_rows(wanted):
             sizes[part.drawers] += np.diff(part.offsets)
             found |= self._within_one(fingerprints.values, bounds.bits, part.fingerprints)
             truncated |= len(part.truncated) > 0
@@ -236,6 +237,12 @@ class Reader:
             )
         hits = [(0, value, bits) for value, bits in found.items()]
         return Candidates(hits, [truncated], int(sizes.sum()), [int(sizes.max())])
+
+    def _drawer_rows(self, prefixes: NDArray[np.uint8]) -> Iterator[DrawerRows]:
+        for part in self.store.drawers.read(prefixes, self.drawer_limit):
+            if self.record is not None:
+                self.record(part)
+            yield part
 
     def _within_one(self, query: NDArray[np.uint64], most: int, values: NDArray[np.uint64]) -> dict[int, int]:
         """Those of some fingerprints within so many bits of one, and by how many they differ."""
@@ -311,10 +318,14 @@ class Reader:
         _, chosen[known_] = bounds.verified(sketching, *compared)
         return query[chosen], fingerprint[chosen], bits[chosen]
 
-    def _listed(self, candidates: Candidates) -> dict[int, list[Row]]:
+    def listed(self, candidates: Candidates) -> Listed:
         """The documents that the near fingerprints list, one more of each than the limit."""
         distinct = list(dict.fromkeys(fingerprint for _, fingerprint, _ in candidates.hits))
-        return dict(zip(distinct, self._scan(distinct, self.ids_limit + 1), strict=True))
+        found = self._scan(distinct, self.ids_limit + 1)
+        return {
+            fingerprint: [(rows.listing_id(key), cell.value) for key, cell in some]
+            for fingerprint, some in zip(distinct, found, strict=True)
+        }
 
     def _scan(self, fingerprints: Sequence[int], limit: int) -> list[list[Row]]:
         if not fingerprints:
@@ -415,13 +426,13 @@ class Reader:
         return listed_sketches(self.store, moved) if moved else {}
 
 
-def _led_to(candidates: Candidates, hints: dict[int, list[tuple[str, bytes]]]) -> Iterator[Led]:
+def led_to(candidates: Candidates, listed: Listed) -> Iterator[Led]:
     """Each query with each document that hints lead it to, once."""
     last, seen = -1, set[str]()
     for query, fingerprint, bits in candidates.hits:
         if query != last:
             last, seen = query, set()
-        for document, held in hints[fingerprint]:
+        for document, held in listed[fingerprint]:
             if document not in seen:
                 seen.add(document)
                 yield query, document, fingerprint, bits, held

@@ -8,7 +8,7 @@ import pytest
 from simhbase.index import Index
 from simhbase.index.rows import Entry, PendingClaim, State, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.model import Candidate, Document, Explanation
+from simhbase.model import Candidate, Document, Explanation, Query
 from simhbase.profile import Profile
 from simhbase.stores.base import leaves_hints
 from tests.command_line import texts
@@ -79,6 +79,21 @@ def test_a_text_without_a_fingerprint_has_a_reason_and_no_drawers(index):
     explanation = index.explain("")
     assert (explanation.fingerprint, explanation.reason) == (None, "the text is empty")
     assert explanation.drawers == ()
+
+
+def test_a_document_that_the_query_leaves_out_is_filtered(index):
+    index.add([Document("tagged", TEXT, {"tenant": "a"})])
+    (explanation,) = index.explain_ids(["a"], Query(tags={"tenant": "a"}))
+    assert candidate(explanation, "tagged").verdict == "match"
+    assert candidate(explanation, "a").verdict == "filtered"
+
+
+def test_a_document_beyond_a_limit_is_no_match_as_in_find(index):
+    index.add([Document("twin", TEXT)])
+    cut = index.listing(1)
+    found = {match.id for match in cut.find(TEXT).matches}
+    judged = {each.id for each in cut.explain(TEXT).candidates if each.verdict == "match"}
+    assert judged == found < {"a", "twin", "near"}
 
 
 def test_a_drawer_that_is_cut_says_so(index):
