@@ -132,8 +132,7 @@ class _Candidates:
                 continue
             if id_ not in everything:  # it shares no drawer
                 far = self._scheme.bits_between(fingerprint, self._text.values.item())
-                gone = "too far" if fingerprint == hinted else "stale hint"
-                judged.append(Candidate(id_, fingerprint, far, None, flags, gone))
+                judged.append(Candidate(id_, fingerprint, far, None, flags, _away(fingerprint == hinted)))
                 continue
             match = everything[id_]
             is_lost = self._scheme.sketching is not None and match.similarity is None
@@ -143,7 +142,7 @@ class _Candidates:
             elif is_lost and self._bounds.mismatches is not None:
                 verdict = "lost sketch"
             elif id_ not in near:
-                verdict = "too far" if fingerprint == hinted else "stale hint"
+                verdict = _away(fingerprint == hinted)
             elif flags and self._hidden.hides(id_, fingerprint):
                 verdict = "muted"
             elif flags and not self._is_wanted(each):
@@ -169,6 +168,10 @@ class _Candidates:
             sketch = listed_sketches(self._store, {document: fingerprint}).get(document, b"")
         bits = self._scheme.bits_between(fingerprint, self._text.values.item())
         return 0, document, fingerprint, bits, sketch
+
+
+def _away(is_where_it_was: bool) -> Verdict:
+    return "too far" if is_where_it_was else "stale hint"
 
 
 def _known(store: Store, ids: Iterable[str], earliest: int) -> dict[str, Known]:
