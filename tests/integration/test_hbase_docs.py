@@ -1,4 +1,4 @@
-"""The examples of docs/hbase.md do what it shows."""
+"""The examples of the pages on HBase do what they show."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ from tests.cluster import QUICKLY_COMPILED, Cluster
 from tests.command_line import result, run
 from tests.examples import ROOT, blocks, page
 
-PAGE = page("docs/hbase.md")
+PAGE = "".join(page(f"docs/{name}.md") for name in ("hbase", "hbase-operations", "hbase-alarms"))
 STORE = "simhbase"
 OTHERS = ("big", "restored", "wide")
 
