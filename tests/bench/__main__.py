@@ -32,13 +32,13 @@ HELP = (
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.partition(":")[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
+    parser.add_argument("--csv", type=Path, metavar="FOLDER", help="also write each table as a CSV file")
     parser.add_argument(
         "--against",
         type=Path,
-        metavar="FILE",
-        help="print what changed against the tables of a page, to stderr",
+        metavar="FOLDER",
+        help="print what differs from the CSV files in this folder, to stderr",
     )
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there, not to stdout")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="so many times the usual amounts (10: 10M documents)"
     )
@@ -51,15 +51,14 @@ def main() -> None:
     for part in options.parts or PARTS:
         tables += import_module(f"tests.bench.{part}").measure(options.scale)
     if options.against:
-        print("\n".join(changes(options.against.read_text("utf-8"), tables)), file=sys.stderr)
+        print("\n".join(changes(options.against, tables)), file=sys.stderr)
     if options.json:
         options.json.write_bytes(to_json(tables))
-    if options.markdown:
-        parts = " ".join(options.parts)
-        heading = f"# {(parts or 'all benchmarks').capitalize()}\n\n"
-        options.markdown.write_text(f"{heading}{render(tables)}Written by `scripts/bench {parts}`.\n")
-    else:
-        print(render(tables))
+    if options.csv:
+        options.csv.mkdir(parents=True, exist_ok=True)
+        for table in tables:
+            (options.csv / table.file_name).write_text(table.csv(), "utf-8")
+    print(render(tables))
 
 
 if __name__ == "__main__":

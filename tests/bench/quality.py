@@ -7,7 +7,7 @@ import gzip
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 import orjson
 
-from simhbase.quality.calibration import Calibration, Figures, Goal, candidates_at, recommend
+from simhbase.quality.calibration import Calibration, Figures, Goal, recommend
 from simhbase.quality.intervals import Estimate
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.plots import draw
@@ -65,30 +65,6 @@ COLUMNS = [
 ]
 
 
-CHOICES = Table(
-    "The decision: which scheme for which texts",
-    ["texts", "few rows, and what is reported is right", "nothing near is missed"],
-    [
-        [
-            "news, articles, pages of 140 to 5,000 characters",
-            "the default",
-            "`--scheme minhash --threshold 0.7`",
-        ],
-        ["long ones: laws, papers, documentation", "the default, not `classic`", "the same"],
-        ["140 characters and fewer, alone or among longer ones", "`--profile short`", "`--profile short`"],
-        ["of templates, which are no duplicates", "the default", "`--scheme minhash --threshold 0.8`"],
-        ["with one frame each (opening lines, footers)", "with `--boilerplate FILE`", "the same"],
-        ["in Traditional and in Simplified Chinese", "with `--fold hant`", "the same"],
-        ["none of these", "`simhbase calibrate FILES`", "`simhbase calibrate FILES`"],
-    ],
-    [
-        "The default finds 60 % of the news pairs of 0.8 and more, and 94 % of what it finds is right (98 % "
-        "in a sample of 20,000, as wrong pairs grow with the square of the texts); of long laws 54 % and "
-        "97 % (Weights of words, below)."
-    ],
-)
-
-
 @dataclass(frozen=True)
 class Corpus:
     """Files with the prefix of their ids; texts with fewer than `shortest` characters are left out."""
@@ -132,7 +108,6 @@ class Measured:
     corpus: Corpus
     calibration: Calibration
     labelled: Truth
-    plots: list[Path] = field(default_factory=list)
 
     def figures(self, layout: str, near: str) -> Figures:
         """Those of one setting of MinHash."""
@@ -151,7 +126,7 @@ class Measured:
 def measure(scale: float = 1.0) -> list[Table]:
     """All tables; draws the plots into docs/plots."""
     measured = {name: measured_corpus(name, corpus, scale) for name, corpus in CORPORA.items()}
-    tables = [CHOICES, decision(measured["news"]), goals(measured), defaults(measured["news"])]
+    tables = [goals(measured)]
     for each in measured.values():
         tables += [schemes(each), layouts(each)]
     news = measured["news"]
@@ -172,11 +147,10 @@ def measured_corpus(name: str, corpus: Corpus, scale: float) -> Measured:
     calibration = recommend(sample, Goal(TARGET), processes())
     labels = known(read_labels(DATA / str(corpus.labels)), corpus.id_prefix, sample)
     pairs = labelled_pairs(labels, sample, shingle_sets(sample.texts))
-    plots = [path for path in draw(calibration, PLOTS / name) if path.suffix == ".svg"]
-    for path in plots:
+    for path in draw(calibration, PLOTS / name):
         path.with_suffix(".png").unlink()  # the page shows the others
     print(f"{name}: {len(sample.texts):,} texts, {perf_counter() - start:.0f} s", file=sys.stderr)
-    return Measured(corpus, calibration, Truth(pairs, pairs, sample), plots)
+    return Measured(corpus, calibration, Truth(pairs, pairs, sample))
 
 
 def processes() -> int:
@@ -228,7 +202,7 @@ def schemes(measured: Measured) -> Table:
 
 
 def notes(measured: Measured, label: str) -> list[str]:
-    """What the figures are of, what follows from them, and the plots."""
+    """What the figures are of, and what follows from them."""
     calibration = measured.calibration
     sample, goal, best = calibration.sample, calibration.goal, calibration.recommended
     similarity = calibration.truth.pairs.jaccard
@@ -237,7 +211,6 @@ def notes(measured: Measured, label: str) -> list[str]:
         for low, high in BINS
     )
     outcome = "reaches the goal" if calibration.reached else "comes nearest to the goal"
-    plots = [f"![{path.stem}]({path.relative_to(PLOTS.parent).as_posix()})" for path in measured.plots]
     return [
         f"{len(sample.texts):,} different texts ({sample.copies:,} copies are left out), with all their "
         f"pairs by exact Jaccard similarity of character 3-shingles: {counts}. In per cent with 95 % "
@@ -248,7 +221,6 @@ def notes(measured: Measured, label: str) -> list[str]:
         "estimated from a sketch of 256 slots of 2 bits.",
         f"For recall {goal.recall:g} of pairs of {goal.jaccard:g} and more with precision "
         f"{goal.precision:g}, `calibrate` recommends `{command(best)}`, which {outcome}.",
-        " ".join(plots),
     ]
 
 
@@ -293,51 +265,6 @@ def layouts(measured: Measured) -> Table:
     )
 
 
-def decision(news: Measured) -> Table:
-    """What to take, and how the columns of all tables are to be read."""
-    by_name = {(each.setting.features, each.setting.decision): each for each in news.calibration.figures}
-    default = by_name["words, saturated", "k = 3"]
-    wide = by_name["words, saturated", f"k = 6{VERIFIED}"]
-    choices = [
-        ("few rows, and what is reported is right", "the default", default, "5x2"),
-        (
-            "nothing near is missed",
-            "`--scheme minhash --threshold 0.7`",
-            news.figures(*RECOMMENDED),
-            RECOMMENDED[0],
-        ),
-        (
-            "texts of one template are no duplicates",
-            "`--scheme minhash --threshold 0.8`",
-            news.figures(*STRICT),
-            STRICT[0],
-        ),
-        (
-            "SimHash, and more recall",
-            "`-k 6 --layout 9x3 --verify --threshold 0.7`",
-            wide,
-            wide.cost.layout,
-        ),
-    ]
-    rows: list[list[Cell]] = [
-        [
-            what,
-            options,
-            shown(figures.recall),
-            shown(figures.precision),
-            shown(news.of_labels(figures.setting.found)),
-            figures.setting.cost(layout).rows,
-        ]
-        for what, options, figures, layout in choices
-    ]
-    return Table(
-        "The decision, by news pairs of 0.8 and more",
-        ["what counts", "take", "recall", "precision", "templates matched", "rows"],
-        rows,
-        COLUMNS,
-    )
-
-
 def goals(measured: Mapping[str, Measured]) -> Table:
     """The figures to reach, from the settings above."""
     news, laws, docs = (measured[name] for name in ("news", "laws", "docs"))
@@ -367,60 +294,6 @@ def goals(measured: Mapping[str, Measured]) -> Table:
         at_least("laws: the same", laws.of_labels(laws.figures(*RECOMMENDED).setting.found, 0.8), 1.0),
     ]
     return Table("Figures to reach", ["what", "goal", "measured", "reached"], rows)
-
-
-def defaults(news: Measured) -> Table:
-    """What the figures say about the defaults."""
-    by_name = {(each.setting.features, each.setting.decision): each for each in news.calibration.figures}
-
-    def said(features: str, k: int, verified: str = "") -> str:
-        near = f"k = {k}{verified}"
-        figures = by_name[features, near]
-        return f"{features}, {near}: recall {shown(figures.recall)}, precision {shown(figures.precision)}"
-
-    words, all_words = "words, saturated", "words, also of 1 character, saturated"
-    others = [features for features, decision in by_name if decision == "k = 3" and features != words]
-    verified, narrow = news.figures(*RECOMMENDED), news.figures("16x8", RECOMMENDED[1])
-
-    def rows_of(features: str, layout: str = "5x2") -> str:
-        setting = by_name[features, "k = 3"].setting
-        return f"{candidates_at(setting.cost(layout), setting.found.n, TARGET):,.1f}"
-
-    rows: list[list[Cell]] = [
-        [
-            "scheme",
-            "simhash",
-            f"the fewest rows, and no sketch to store ({said(words, 3)}). Where recall counts: MinHash 16x8 "
-            f"verified at 0.7, recall {shown(narrow.recall)}, precision {shown(narrow.precision)}; 20x6, "
-            f"recall {shown(verified.recall)}, precision {shown(verified.precision)}",
-        ],
-        [
-            "features, N",
-            f"{words}, all of them",
-            f"of what reads few rows ({rows_of(words)} a lookup in 5x2) it finds most; with words of 1 "
-            f"character it would find more, with more errors, and read {rows_of(all_words)}: "
-            + "; ".join(said(features, 3) for features in others),
-        ],
-        [
-            "k",
-            3,
-            "a wider search finds more, and more that is wrong: "
-            + "; ".join(said(words, k) for k in (2, 3, 5, 7)),
-        ],
-        [
-            "verify",
-            "no",
-            "at k = 3 nearly all is right as it is, and a sketch takes 64 bytes; a wider search needs it: "
-            + "; ".join(f"{said(all_words, k)}, {said(all_words, k, VERIFIED)}" for k in (3, 5, 6, 7)),
-        ],
-        [
-            "layout",
-            "5x2",
-            "rows read a lookup among a million: "
-            + ", ".join(f"{name} {rows_of(words, name)}" for name in ("4x1", "5x2", "6x3")),
-        ],
-    ]
-    return Table("The defaults, by news pairs of 0.8 and more", ["parameter", "default", "measured"], rows)
 
 
 def at_least(what: str, found: Estimate | None, goal: float) -> list[Cell]:

@@ -1,7 +1,9 @@
-"""Where figures go: Markdown for people, JSON for programs, both with the machine and the versions."""
+"""Where figures go: Markdown and CSV for people, JSON for programs."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import platform
 import re
@@ -42,9 +44,23 @@ class Table:
     rows: list[list[Cell]]
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def file_name(self) -> str:
+        """The CSV file of this table: its title in lower case, with dashes between words."""
+        return "-".join(re.findall(r"\w+", self.title.lower())) + ".csv"
+
+    def csv(self) -> str:
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows([self.columns, *self.rows_as_text()])
+        return file.getvalue()
+
+    def rows_as_text(self) -> list[list[str]]:
+        return [[_text(cell) for cell in row] for row in self.rows]
+
     def markdown(self) -> str:
         lines = [f"### {self.title}", "", _line(self.columns), _line(["---"] * len(self.columns))]
-        lines += [_line([_text(cell) for cell in row]) for row in self.rows]
+        lines += [_line(row) for row in self.rows_as_text()]
         return "\n".join([*lines, "", *(f"{note}\n" for note in self.notes)])
 
 
@@ -69,23 +85,20 @@ def render(tables: Sequence[Table]) -> str:
     return "\n".join([*(table.markdown() for table in tables), f"Measured on: {facts}.", ""])
 
 
-def changes(page: str, tables: Sequence[Table]) -> list[str]:
-    """Rows that are others than in a page that `render` has made earlier, and those that it does not have: a
-    line of each, after a line with its table's title. A row is known by its cells that are no figures."""
-    parts = (part.partition("\n") for part in page.split("### "))
-    by_title = {title: [_cells(line) for line in rest.splitlines()] for title, _, rest in parts}
+def changes(folder: Path, tables: Sequence[Table]) -> list[str]:
+    """Return rows that differ from the CSV files in a folder, or are new there, under their table's title.
+
+    A row is known by its cells that are not figures.
+    """
     told = []
     for table in tables:
-        known = {_name(cells): cells for cells in by_title.get(table.title, []) if cells}
-        rows = [_cells(_line([_text(cell) for cell in row])) for row in table.rows]
-        changed = [cells for cells in rows if known.get(_name(cells)) != cells]
+        path = folder / table.file_name
+        before = list(csv.reader(path.read_text("utf-8").splitlines()))[1:] if path.exists() else []
+        known = {_name(cells): cells for cells in before}
+        changed = [cells for cells in table.rows_as_text() if known.get(_name(cells)) != cells]
         if changed:
             told += [table.title, *(_change(known.get(_name(cells)), cells) for cells in changed)]
     return told
-
-
-def _cells(line: str) -> list[str]:
-    return line.strip("| ").split(" | ") if line.startswith("| ") else []
 
 
 def _name(cells: Sequence[str]) -> tuple[str, ...]:

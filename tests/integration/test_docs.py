@@ -11,11 +11,11 @@ import pytest
 from tests.examples import ROOT, Reader, blocks, page, write_articles
 
 RUN = ("sh", "python", "console")  # also with "full" behind
-HBASE = "hbase.md"  # needs servers: test_hbase_docs.py
+HBASE = ("hbase.md", "hbase-operations.md")  # need servers: test_hbase_docs.py
 PAGES = [
     path.name
     for path in sorted((ROOT / "docs").glob("*.md"))
-    if path.name != HBASE
+    if path.name not in HBASE
     and not path.is_symlink()
     and any(language.split()[0] in RUN for language, _ in blocks(path.read_text("utf-8")))
 ]
@@ -78,3 +78,11 @@ def test_files_of_the_repository_that_pages_name_exist() -> None:
     assert len(named) > 50
     missing = [(path, name) for path, name in named if "NAME" not in name and not (ROOT / name).exists()]
     assert missing == []
+
+
+def test_the_figures_of_the_page_on_quality_are_those_of_its_tables():
+    figure = re.compile(r"\d+\.\d \(\d+-\d+\)")
+    tables = "".join(path.read_text("utf-8") for path in (ROOT / "docs" / "quality").glob("*.csv"))
+    shown = set(figure.findall(page("docs/quality.md")))
+    assert len(shown) > 50
+    assert shown <= set(figure.findall(tables))
