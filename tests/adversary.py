@@ -1,10 +1,12 @@
 """Everybody at once on the same documents, while servers, connections, clocks and workers fail.
 
-Workers add, delete and claim shared ids, load files, migrate, vacuum, repair and look up, through relays that
-repeat calls late. Meanwhile gateways and region servers are killed or stopped for some seconds, regions split
-and move, connections are cut, and workers are killed and replaced. Each operation is noted before it begins
-and when it is acknowledged. Afterwards (tests/history.py) every document must be as one of its last
-operations left it, and every lookup must have shown what was there meanwhile.
+Workers add, delete and claim shared ids, load files through gateways and as HFiles, migrate, vacuum, repair
+and look up, through relays that repeat calls late; one moves a crowd of documents with equal fingerprints.
+Meanwhile, up to three of these at once, gateways and region servers are killed, hang for some seconds, or
+until their regions are elsewhere, and go on; regions split and move, connections are cut, snapshots are taken
+and made stores of, and workers are killed and replaced. Each operation is noted before it begins and when it
+is acknowledged. Afterwards (tests/history.py) every document must be as one of its last operations left it,
+in snapshots as while they were taken, and every lookup must have shown what was there meanwhile.
 
 Half of the fingerprints are given to documents by claims and unique loads alone: of these no two
 stored documents may be near each other, whatever was added, moved and deleted beside them.
@@ -13,27 +15,36 @@ stored documents may be near each other, whatever was added, moved and deleted b
 import json
 import os
 import random
+import shlex
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import combinations, count
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Event, Lock
 
 import happybase
 import numpy as np
+from thriftpy2.thrift import TException
 
 from simhbase.errors import RetryableError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index, vacuum
 from simhbase.index.check import Checker
 from simhbase.index.migrate import migrate
+from simhbase.index.snapshots import restore, snapshot
 from simhbase.index.vacuum import Vacuum
 from simhbase.model import Claim
+from simhbase.stores import drop_store
 from simhbase.stores.hbase import clocks
+from simhbase.stores.hbase.tools import VARIABLE
 from tests.cluster import Cluster
 from tests.command_line import fingerprints, read_lines, run_alone
 from tests.history import (
@@ -42,6 +53,7 @@ from tests.history import (
     QUERIES,
     History,
     Journal,
+    K,
     Sharing,
     assert_settled,
     assert_shown,
@@ -57,16 +69,25 @@ LATEST_COPY = 10.0  # seconds, far below the grace time
 AHEADS = (0, -300_000, 300_000)  # milliseconds by which clocks of workers are ahead; opening takes it off
 PATIENCE = 300.0  # seconds for all to end
 LOADED = 60  # documents of a load
+CROWD_AT_ONCE = 5_000  # documents with equal fingerprints that are written together
+CROWD_VALUES = (0x5555_5555_5555_5555, 0xAAAA_AAAA_AAAA_AAAA)  # near nothing else
+FAULTS_AT_ONCE = 3
+SNAPSHOTS = 4
+DONE = "all commands were carried out"
+SESSION = 10.0  # seconds after which ZooKeeper takes a server for dead
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is given: where to note what it does, its number, and how far its clock is ahead."""
+    """What a worker is given: where to note what it does, its number, how far its clock is ahead, the command
+    of HBase's tools, and how many documents are in the crowd."""
 
     what: Sharing
     journal: Journal
     seed: int
     ahead: int = 0
+    tools: str = ""
+    crowd: int = 0
 
     @property
     def added(self) -> Sequence[int]:
@@ -128,33 +149,62 @@ def note_claims(journal: Journal, claims: Sequence[Claim]) -> None:
 def load(task: Task) -> None:
     """Loads files of shared documents, and files of new ones that nothing near may be stored of."""
     chance = random.Random(task.seed)
-    folder = task.journal.path.with_suffix(".files")
-    folder.mkdir()
-    for number in range(1_000_000):
+    for number in count():
         if number % 2:
-            some = chance.sample(task.what.documents, len(task.what.documents) // 2)
-            load_file(task, folder, number, {each: chance.choice(task.added) for each in some})
+            load_file(task, number, some_added(task, chance))
         else:
             ids = [f"{task.what.documents[0]}/{task.seed}/{number}/{each}" for each in range(LOADED)]
-            load_file(
-                task, folder, number, {each: chance.choice(task.claimed) for each in ids}, "--unique-only"
-            )
+            load_file(task, number, {each: chance.choice(task.claimed) for each in ids}, "--unique-only")
 
 
-def load_file(task: Task, folder: Path, number: int, texts: Mapping[str, int], *options: str) -> None:
+def load_hfiles(task: Task) -> None:
+    """Loads files of shared documents past the gateways."""
+    chance = random.Random(task.seed)
+    for number in count():
+        load_file(task, number, some_added(task, chance), "--via", "hfiles")
+
+
+def some_added(task: Task, chance: random.Random) -> dict[str, int]:
+    some = chance.sample(task.what.documents, len(task.what.documents) // 2)
+    return {each: chance.choice(task.added) for each in some}
+
+
+def load_file(task: Task, number: int, texts: Mapping[str, int], *options: str) -> None:
+    folder = task.journal.path.with_suffix(".files")
+    folder.mkdir(exist_ok=True)
     path = fingerprints(folder / f"{number}.jsonl", dict(texts))
     told = folder / f"{number}.duplicates"
-    outputs = ("--duplicates", told) if options else ()
+    outputs = ("--duplicates", told) if "--unique-only" in options else ()
     task.journal.note("begin", time.monotonic(), texts)
-    done = run_alone(
-        *("load", path, "--fingerprint-field", "f", "--store", task.what.url, "--json", *options, *outputs),
-        cwd=folder,
-    )
+    try:
+        done = run_alone(
+            *("load", path, "--fingerprint-field", "f", "--store", task.what.url, "--json"),
+            *(*options, *outputs),
+            cwd=folder,
+            **{VARIABLE: task.tools},
+        )
+    except subprocess.TimeoutExpired:
+        return
     if done.returncode == 0:
         duplicates = [each["id"] for each in read_lines(told)] if outputs else []
         task.journal.note("end", time.monotonic(), duplicates, [], [])
     else:
         assert done.returncode in (1, 11), done.stderr.decode()
+
+
+def move_crowd(task: Task) -> None:
+    """Gives many documents one fingerprint, then all of them another one, and so on."""
+    parts = max(1, task.crowd // CROWD_AT_ONCE)
+    with task.index() as index:
+        for number in count():
+            value = CROWD_VALUES[number // parts % 2]
+            ids = [
+                f"crowd/{task.what.documents[0]}/{each}" for each in range(number % parts, task.crowd, parts)
+            ]
+            begin = time.monotonic()
+            with suppress(RetryableError):
+                task.journal.perform(index, dict.fromkeys(ids, value))
+            time.sleep(2 * (time.monotonic() - begin))  # leaves the servers to the others
 
 
 def clean(task: Task) -> None:
@@ -173,7 +223,7 @@ def clean(task: Task) -> None:
 
 def copy(task: Task) -> None:
     """Migrates to an embedded store, again and again."""
-    to = copy_of(task)
+    to = copy_in(task.journal.path.parent)
     while True:
         with suppress(RetryableError):
             migrate(task.what.url, to)
@@ -182,8 +232,8 @@ def copy(task: Task) -> None:
         time.sleep(1)
 
 
-def copy_of(task: Task) -> str:
-    return f"rocksdb:{task.journal.path.parent / 'copy.db'}"
+def copy_in(folder: Path) -> str:
+    return f"rocksdb:{folder / 'copy.db'}"
 
 
 def look_up(task: Task) -> None:
@@ -210,13 +260,16 @@ class Crew:
     what: Sharing
     folder: Path
     chance: random.Random
+    tools: str
+    crowd: int
     journals: list[Journal] = field(default_factory=list)
     running: dict[BaseProcess, tuple[Callable[[Task], None], Task]] = field(default_factory=dict)
 
     def start(self, work: Callable[[Task], None]) -> Task:
         number = len(self.journals)
         self.journals.append(Journal(self.folder / f"{number}-{work.__name__}"))
-        task = Task(self.what, self.journals[-1], number, AHEADS[number % len(AHEADS)])
+        ahead = AHEADS[number % len(AHEADS)]
+        task = Task(self.what, self.journals[-1], number, ahead, self.tools, self.crowd)
         process = get_context("spawn").Process(target=run, args=(work, task), daemon=True)
         process.start()
         self.running[process] = (work, task)
@@ -230,7 +283,7 @@ class Crew:
         self.start(work)
 
     def require_life(self) -> None:
-        for process, (_, task) in self.running.items():
+        for process, (_, task) in list(self.running.items()):
             assert process.exitcode in (None, -signal.SIGKILL), f"{task.journal.path.name} ended, see stderr"
 
     def wait_until_all_work(self) -> None:
@@ -258,6 +311,20 @@ def kill(process: BaseProcess) -> None:
     process.join()
 
 
+def is_alive(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and ") Z" not in stat.read_text()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The URL of a store made of a snapshot, and from when to when that was taken."""
+
+    url: str
+    begin: float
+    end: float
+
+
 @dataclass
 class Faults:
     """What may happen. Each is undone before it returns, or by `cluster.run("up")`."""
@@ -267,15 +334,34 @@ class Faults:
     crew: Crew
     chance: random.Random
     happened: Counter[str] = field(default_factory=Counter)
+    snapshots: list[Snapshot] = field(default_factory=list)
+    over: Event = field(default_factory=Event)
+    _under_way: list[Callable[[], None]] = field(default_factory=list)
+    _choosing: Lock = field(default_factory=Lock)
+    _shell: Lock = field(default_factory=Lock)
 
-    def happen(self) -> None:
-        """One of them."""
-        kinds = [self.kill_a_worker, self.cut_connections, self.repeat_a_call_late, self.hang]
+    def happen(self, calm: float) -> None:
+        """One after the other, until it is over, about so many seconds apart; several threads may do that."""
+        while not self.over.wait(self.chance.uniform(0, 2 * calm)):
+            with self._choosing:
+                kind = self.chance.choice(self._kinds())
+                self._under_way.append(kind)
+            kind()
+            self._under_way.remove(kind)
+            self.happened[kind.__name__.replace("_", " ")] += 1
+
+    def _kinds(self) -> list[Callable[[], None]]:
+        """What may happen now. One server at most is away, and no more than one does the same."""
+        kinds = [self.kill_a_worker, self.cut_connections, self.repeat_a_call_late]
+        with_servers = [self.hang]
         if len(self._processes("regionserver")) > 1:
-            kinds += [self.kill_a_server, self.move_regions, self.split_a_region]
-        kind = self.chance.choice(kinds)
-        kind()
-        self.happened[kind.__name__.replace("_", " ")] += 1
+            kinds += [self.move_regions, self.split_a_region]
+            with_servers += [self.kill_a_server, self.hang_until_given_up]
+        if len(self.snapshots) < SNAPSHOTS:
+            kinds.append(self.take_a_snapshot)
+        if not any(kind in self._under_way for kind in with_servers):
+            kinds += with_servers
+        return [kind for kind in kinds if kind not in self._under_way]
 
     def kill_a_worker(self) -> None:
         self.crew.replace_one()
@@ -294,37 +380,79 @@ class Faults:
 
     def hang(self) -> None:
         """For less than the time after which ZooKeeper takes a server for dead."""
-        name = self.chance.choice(self._processes("thrift") + self._processes("regionserver"))
-        pid = self.cluster.description["pids"][name]
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            time.sleep(self.chance.uniform(1, 5))
-        finally:
-            os.kill(pid, signal.SIGCONT)
+        with self._stopped(self._processes("thrift") + self._processes("regionserver")):
+            time.sleep(self.chance.uniform(1, SESSION / 2))
+
+    def hang_until_given_up(self) -> None:
+        """A region server hangs until its regions are elsewhere, and goes on until it learns that. On HDFS it
+        could write nothing any more; on a local disk it could, so all that have asked it are gone by then."""
+        with self._stopped(self._processes("regionserver")) as pid:
+            time.sleep(self.chance.uniform(1.5, 3) * SESSION)
+            for name in self._processes("thrift"):
+                self._kill(name)
+        end = time.monotonic() + PATIENCE
+        while is_alive(pid) and time.monotonic() < end:
+            time.sleep(0.2)
+        self.cluster.run("up")
 
     def kill_a_server(self) -> None:
-        self.cluster.run(
-            "kill", self.chance.choice(self._processes("thrift-") + self._processes("regionserver"))
-        )
+        self._kill(self.chance.choice(self._processes("thrift-") + self._processes("regionserver")))
         time.sleep(self.chance.uniform(0, 5))
         self.cluster.run("up")
 
+    def _kill(self, name: str) -> None:
+        with suppress(AssertionError):  # it does not run
+            self.cluster.run("kill", name)
+
+    @contextmanager
+    def _stopped(self, names: Sequence[str]) -> Iterator[int]:
+        """A process of the cluster does nothing for the block."""
+        pid = self.cluster.description["pids"][self.chance.choice(names)]
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield pid
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
     def move_regions(self) -> None:
-        self._shell("move '{}'")
+        self._change_a_region("move '{}'")
 
     def split_a_region(self) -> None:
-        self._shell("split '{}'")
+        self._change_a_region("split '{}'")
 
-    def _shell(self, command: str) -> None:
+    def _change_a_region(self, command: str) -> None:
         prefix = self.crew.what.url.rpartition("/")[2].partition("?")[0]
-        with happybase.Connection(*self.cluster.gateway, timeout=60_000) as connection:
-            names = [
-                region["name"].decode(errors="replace").rstrip(".").rpartition(".")[2]
-                for table in ("index", "documents", "meta")
-                for region in connection.table(f"{prefix}_{table}").regions()
-            ]
-        with suppress(AssertionError):  # of a region that is under way
-            self.cluster.shell(f"{command.format(self.chance.choice(names))}\nexit\n")
+        with suppress(OSError, TException):  # the gateway may be gone
+            with closing(happybase.Connection(*self.cluster.gateway, timeout=60_000)) as connection:
+                names = [
+                    region["name"].decode(errors="replace").rstrip(".").rpartition(".")[2]
+                    for table in ("index", "documents", "meta")
+                    for region in connection.table(f"{prefix}_{table}").regions()
+                ]
+            self._run_in_shell(command.format(self.chance.choice(names)))
+
+    def take_a_snapshot(self) -> None:
+        """And makes a store of it, which is judged at the end."""
+        direct = self.cluster.url(self.crew.what.url.rpartition("/")[2].partition("?")[0])
+        name = f"snapshot-{time.time_ns()}"
+        url = self.cluster.url(name)
+        begin = time.monotonic()
+        if self._run_in_shell(snapshot(direct, name).script):
+            end = time.monotonic()
+            if self._run_in_shell(restore(url, name).script):
+                self.snapshots.append(Snapshot(url, begin, end))
+
+    def _run_in_shell(self, script: str | None) -> bool:
+        """Whether that could be done: regions may be under way. An error would end the shell."""
+        assert script is not None
+        commands = script.strip().removesuffix("exit")
+        with self._shell:
+            said = self.cluster.shell(
+                f"begin\n{commands}\nputs '{DONE}'\nrescue Object => e\nputs e\nend\nexit\n"
+            )
+        return DONE in said
 
     def _processes(self, kind: str) -> list[str]:
         return [name for name in self.cluster.description["pids"] if name.startswith(kind)]
@@ -332,20 +460,26 @@ class Faults:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an adversary did, for the record."""
+    """What an adversary did, for the record: what kinds of workers have begun, operations on a document that
+    were acknowledged and hold, lookups, outcomes of claims, faults, pairs of stored documents that were
+    compared, and stores that were made of snapshots."""
 
+    begun: Mapping[str, int]
     operations: int
     lookups: int
     claims: Mapping[str, int]
     faults: Mapping[str, int]
     stored: int
+    pairs: int
+    crowd: int
+    snapshots: int
 
 
 def oppose(
-    cluster: Cluster, prefix: str, folder: Path, seconds: float, seed: int, *, calm: float = 0
+    cluster: Cluster, prefix: str, folder: Path, seconds: float, seed: int, *, crowd: int, calm: float = 0
 ) -> Outcome:
-    """Lets everybody work for so long, and asserts that nothing was lost, invented, or accepted twice. calm:
-    seconds between two faults."""
+    """Lets everybody work for so long, and asserts that nothing was lost, invented, or accepted twice. crowd:
+    documents with equal fingerprints; calm: seconds between two faults."""
     chance = random.Random(seed)
     relays = [
         Relay((host, int(port)))
@@ -354,48 +488,73 @@ def oppose(
     direct = cluster.url(prefix)
     addresses = ",".join(f"{LOCALHOST}:{relay.port}" for relay in relays)
     what = sharing(f"hbase://{addresses}/{direct.rpartition('/')[2]}", DOCUMENTS, GROUPS)
-    crew = Crew(what, folder, chance)
+    crew = Crew(what, folder, chance, shlex.join(cluster.command("run")), crowd)
     try:
-        for work in (change, change, change, load, clean, look_up):
+        for work in (change, change, change, load, load_hfiles, clean, look_up, copy, move_crowd):
             crew.start(work)
-        copier = crew.start(copy)
         crew.wait_until_all_work()
         faults = Faults(cluster, relays, crew, chance)
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            faults.happen()
-            crew.require_life()
-            time.sleep(chance.uniform(0, 2 * calm))
+        with ThreadPoolExecutor(FAULTS_AT_ONCE) as pool:
+            drivers = [pool.submit(faults.happen, calm) for _ in range(FAULTS_AT_ONCE)]
+            try:
+                while time.monotonic() < end and not any(each.done() for each in drivers):
+                    crew.require_life()
+                    time.sleep(1)
+            finally:
+                faults.over.set()
+        for each in drivers:
+            each.result()
     finally:
         crew.end()
         cluster.run("up")
     time.sleep(3)  # until gateways have done what they were asked before
     for relay in relays:
         relay.refuse()
-    return judged(replace(what, url=direct), crew, copier, faults)
+    return judged(replace(what, url=direct), crew, faults)
 
 
-def judged(what: Sharing, crew: Crew, copier: Task, faults: Faults) -> Outcome:
+def judged(what: Sharing, crew: Crew, faults: Faults) -> Outcome:
     """Raises AssertionError for whatever the stored documents and the noted operations cannot both be."""
-    writers = [each for each in crew.journals if not each.path.name.endswith("look_up")]
-    lookups = [each for each in crew.journals if each.path.name.endswith("look_up")]
+    by_work: dict[str, list[Journal]] = {}
+    for journal in crew.journals:
+        by_work.setdefault(journal.path.name.partition("-")[2], []).append(journal)
+    lookups, crowding = by_work["look_up"], by_work["move_crowd"]
+    writers = [each for each in crew.journals if each not in lookups and each not in crowding]
     history = History.of(writers)
     loaded = tuple(document for document in history.documents if document not in set(what.documents))
     what = replace(what, still=loaded)
+    copied = copy_in(crew.folder)
     with open_index(what.url) as index:
         end_claims(index, Task(what, Journal(crew.folder / "last-claims"), 0), history)
         stored = assert_settled(what, history, index)
         shown = sum(assert_shown(what, history, journal) for journal in lookups)
-        assert_none_near(what, stored)
+        pairs = assert_none_near(what, stored)
         outcomes = Counter[str]()
         for journal in writers:
             outcomes += assert_duplicates(what, history, journal)
+        crowd = assert_crowd(History.of(crowding), index)
         assert Checker(index.store, index.profile.index_scheme).check().is_clean
-        migrate(what.url, copy_of(copier))
-        with open_index(copy_of(copier), access="read") as copied:
+        migrate(what.url, copied)
+        with open_index(copied, access="read") as other:
             ids = list(what.all)
-            assert copied.fingerprints(ids) == index.fingerprints(ids)
-    return Outcome(history.acknowledged, shown, outcomes, faults.happened, len(stored))
+            assert other.fingerprints(ids) == index.fingerprints(ids)
+    for each in faults.snapshots:
+        with open_index(each.url) as index:
+            assert_settled(what, history, index, each.begin, each.end)
+            assert Checker(index.store, index.profile.index_scheme).check().is_clean
+        drop_store(each.url)
+    return Outcome(
+        begun={work: sum(each.size for each in journals) for work, journals in by_work.items()},
+        operations=history.acknowledged,
+        lookups=shown,
+        claims=outcomes,
+        faults=faults.happened,
+        stored=len(stored),
+        pairs=pairs,
+        crowd=crowd,
+        snapshots=len(faults.snapshots),
+    )
 
 
 def end_claims(index: Index, task: Task, history: History) -> None:
@@ -407,16 +566,26 @@ def end_claims(index: Index, task: Task, history: History) -> None:
     index.delete(ids)
 
 
-def assert_none_near(what: Sharing, stored: Mapping[str, int]) -> None:
-    """Of the fingerprints that claims give, each stored one is the only one near."""
+def assert_none_near(what: Sharing, stored: Mapping[str, int]) -> int:
+    """Of the documents that claims have stored no two are near each other; returns how many pairs there
+    are."""
     claimed = set(what.fingerprints[len(what.fingerprints) // 2 :])
-    by_value: dict[int, list[str]] = {}
-    for document, value in stored.items():
-        if value in claimed:
-            by_value.setdefault(value, []).append(document)
-    for value in by_value:
-        near = [document for other in what.near[value] for document in by_value.get(other, [])]
-        assert len(near) == 1, f"near each other, and all accepted: {near}"
+    pairs = list(combinations([item for item in stored.items() if item[1] in claimed], 2))
+    near = [pair for pair in pairs if (pair[0][1] ^ pair[1][1]).bit_count() <= K]
+    assert not near, f"near each other, and all accepted: {near}"
+    return len(pairs)
+
+
+def assert_crowd(history: History, index: Index) -> int:
+    """Each document of the crowd is as the last operations have left it; returns how many were written."""
+    ids = history.documents
+    wrong = [
+        (document, value, history.last(document))
+        for document, value in zip(ids, index.fingerprints(ids), strict=True)
+        if value not in history.possible(document)
+    ]
+    assert not wrong, f"acknowledged, and lost: {len(wrong)}, the first {wrong[0]}"
+    return history.acknowledged
 
 
 def assert_duplicates(what: Sharing, history: History, journal: Journal) -> Counter[str]:

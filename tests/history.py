@@ -250,14 +250,16 @@ def assert_shown(what: Sharing, history: History, lookups: Journal) -> int:
     return len(lines)
 
 
-def assert_settled(what: Sharing, history: History, index: Index) -> dict[str, int]:
-    """Every document is as the last operations on it have left it, and lookups show all documents as they
-    are, and nothing else; returns what is stored."""
+def assert_settled(
+    what: Sharing, history: History, index: Index, begin: float = FOREVER, end: float = FOREVER
+) -> dict[str, int]:
+    """Every document is as the last operations on it have left it, or as it was from begin to end, and
+    lookups show all documents as they are, and nothing else; returns what is stored."""
     now_ = dict(zip(what.all, index.fingerprints(what.all), strict=True))
     wrong = {
-        document: (value, history.possible(document), history.last(document))
+        document: (value, history.possible(document, begin, end), history.last(document))
         for document, value in now_.items()
-        if value not in history.possible(document)
+        if value not in history.possible(document, begin, end)
     }
     assert not wrong, f"acknowledged, and lost: {wrong}"
     stored = {document: value for document, value in now_.items() if value is not None}

@@ -26,7 +26,7 @@ def test_everybody_at_once_loses_nothing_and_accepts_nobody_twice(
     hbase: Cluster, tmp_path: Path, record_property
 ):
     empty_index(hbase, "adversary")
-    record_property("adversary", shown(oppose(hbase, "adversary", tmp_path, 15, seed=1)))
+    record_property("adversary", shown(oppose(hbase, "adversary", tmp_path, 15, seed=1, crowd=500)))
 
 
 @pytest.mark.full
@@ -36,5 +36,5 @@ def test_everybody_at_once_while_servers_are_killed(
     hbase_cluster: Cluster, tmp_path: Path, record_property, seed: int
 ):
     empty_index(hbase_cluster, f"adversary{seed}")
-    outcome = oppose(hbase_cluster, f"adversary{seed}", tmp_path, SECONDS / 2, seed, calm=2)
+    outcome = oppose(hbase_cluster, f"adversary{seed}", tmp_path, SECONDS / 2, seed, crowd=50_000, calm=2)
     record_property(f"adversary {seed}", shown(outcome))
