@@ -21,6 +21,7 @@ class KeptOut:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
+        self._has_forgotten = False
 
     def add(self, counts: Mapping[str, int]) -> None:
         """Takes the counts of further documents, by the id of what keeps them out."""
@@ -28,6 +29,14 @@ class KeptOut:
         if len(self._counts) > MOST_COUNTED:
             ((_, least),) = self._counts.most_common(MOST_COUNTED + 1)[-1:]
             self._counts -= Counter(dict.fromkeys(self._counts, least))  # leaves those above 0
+            self._has_forgotten = True
+
+    def __contains__(self, document: object) -> bool:
+        return document in self._counts
+
+    def may_hold(self, document: str) -> bool:
+        """Whether a document keeps others out, or may be one that was forgotten."""
+        return self._has_forgotten or document in self
 
     def largest(self) -> tuple[GroupSize, ...]:
         """Those that keep out the most, each with what it keeps out as a group; of equal ones the first."""

@@ -41,7 +41,7 @@ from simhbase.interrupt import interrupt_put_off
 from simhbase.jobs.checkpoints import Checkpoints, Decision, InputsChanged
 from simhbase.jobs.dedup_report import GroupSize
 from simhbase.jobs.evidence import Rule, evidence_line
-from simhbase.jobs.kept_out import kept_out_by
+from simhbase.jobs.kept_out import KeptOut, kept_out_by
 from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
@@ -58,6 +58,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _LOOKED_AT = 1.0  # seconds between tries to get what another process has
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
+OUTGROWN = (
+    "{:,} stored documents got other texts after this load had left out duplicates of what they were before: "
+    "run the same command again to store those that nothing is near now"
+)
 # The same where nothing has to be made of texts: so many that an embedded store takes them as files.
 PREPARED_CHUNKS_AT_ONCE = 128
 
@@ -256,6 +260,8 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
         report = _report(tally, checkpoints, start)
         checkpoints.note_all(asdict(report), files)
         index.store.sync()
+    if tally.outgrown:
+        watcher.note(OUTGROWN.format(tally.outgrown))
     return report
 
 
@@ -271,11 +277,13 @@ def _take(
     """Stores a batch, and writes it to the files; for each document what keeps it out, None for most."""
     if not batch.records:
         return []
+    before = _texts_of_keepers(job, index, checkpoints.kept_out, batch)
     decision, done = _stored(job, index, checkpoints, batch, chunks)
     tally.add(done, skipped=len(decision.skipped))  # before files, which may fail: what is stored is told of
     near = iter(done.duplicate_of)
     found = [None if number in decision.skipped else next(near) for number in range(len(batch.ids))]
     kept = [each is None and number not in decision.skipped for number, each in enumerate(found)]
+    tally.outgrown += _outgrown(batch, found, kept, before)
     new = [each and number in decision.new for number, each in enumerate(kept)]
     rule = Rule(index.profile.index_scheme.rule(job.min_similarity))
     _write(files["unique"], _lines(batch.records, kept))
@@ -283,6 +291,26 @@ def _take(
     _write(files["duplicates"], _duplicate_lines(batch.ids, found))
     _write(files["evidence"], _evidence_lines(batch.ids, found, rule))
     return found
+
+
+def _texts_of_keepers(job: Load, index: Index, kept_out: KeptOut, batch: Batch) -> dict[str, int]:
+    """The stored fingerprints of those documents of a batch that have kept out others before."""
+    keepers = [document for document in batch.ids if document in kept_out] if job.unique_only else []
+    found = zip(keepers, known(index.store, keepers), strict=True)
+    return {document: each.entry.fingerprint for document, each in found if each and each.stored}
+
+
+def _outgrown(
+    batch: Batch, found: Sequence[Match | None], kept: Sequence[bool], before: dict[str, int]
+) -> int:
+    """How many documents of a batch got other texts than those by which they had kept out others."""
+    count = 0
+    values = batch.fingerprints.values.tolist()
+    for document, value, near, is_kept in zip(batch.ids, values, found, kept, strict=True):
+        if near is not None:
+            before[near.id] = near.fingerprint
+        count += is_kept and before.get(document, value) != value
+    return count
 
 
 def _stored(
@@ -295,12 +323,12 @@ def _stored(
         if decision.skipped:
             left = [number not in decision.skipped for number in range(len(batch.ids))]
             batch = batch.only(np.array(left, dtype=bool))
-        taken = batch.ids, batch.fingerprints
+        taken, keeps = (batch.ids, batch.fingerprints), checkpoints.kept_out.may_hold
         if not job.unique_only:
             return decision, load_all(index, *taken, batch.tags)
         if decision.duplicates is None:
-            return decision, claim_all(index, *taken, job.min_similarity, batch.tags)
-        return decision, store_kept(index, *taken, decision.duplicates, batch.tags)
+            return decision, claim_all(index, *taken, job.min_similarity, batch.tags, keeps)
+        return decision, store_kept(index, *taken, decision.duplicates, batch.tags, keeps)
 
 
 def _decided(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int) -> Decision:
@@ -493,6 +521,7 @@ class _Tally:
     unchanged: int = 0
     duplicates: int = 0
     outdated: int = 0
+    outgrown: int = 0
     counts: Counts = field(default_factory=Counts)
 
     @classmethod

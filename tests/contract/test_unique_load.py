@@ -7,6 +7,10 @@ import pytest
 
 import simhbase
 from simhbase import Profile
+from simhbase.corpus import sources
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.watcher import Nobody
+from simhbase.jobs import load
 from tests.contract.conftest import Backend
 
 
@@ -37,6 +41,39 @@ def test_a_stored_document_whose_new_text_is_a_duplicate_is_removed_and_counted(
     with simhbase.open(url, access="read") as index:
         found = [[match.id for match in index.find(text(number))] for number in (1, 2, 3)]
     assert found == [[], ["b"], ["c"]]
+
+
+@pytest.fixture(params=["one write", "two writes"])
+def _written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two documents of a load come into the store so."""
+    monkeypatch.setattr(sources, "CHUNK_RECORDS", 1)
+    monkeypatch.setattr(load, "CHUNKS_AT_ONCE", 2 if request.param == "one write" else 1)
+
+
+@pytest.mark.usefixtures("_written")
+def test_a_text_that_a_removed_document_has_kept_out_is_not_lost(url, tmp_path):
+    simhbase.load(documents(tmp_path / "a.jsonl", {"a": 1, "c": 3}), url, unique_only=True)
+    report = simhbase.load(documents(tmp_path / "b.jsonl", {"b": 1, "a": 3}), url, unique_only=True)
+    assert (report.duplicates, report.outdated) == (2, 0)
+    with simhbase.open(url, access="read") as index:
+        assert [match.id for match in index.find(text(1))] == ["a"]
+
+
+@pytest.mark.usefixtures("_written")
+def test_a_load_tells_of_texts_that_were_left_out_for_a_document_that_has_moved(url, tmp_path):
+    class Notes(Nobody):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    notes: list[str] = []
+    simhbase.load(documents(tmp_path / "a.jsonl", {"a": 1}), url, unique_only=True)
+    second = Inputs([documents(tmp_path / "b.jsonl", {"b": 1, "a": 2})], watcher=Notes())
+    simhbase.load(second, url, unique_only=True)
+    assert notes == [load.OUTGROWN.format(1)]
+    report = simhbase.load(second, url, unique_only=True)
+    assert (report.added, report.unchanged, len(notes)) == (1, 1, 1)
+    with simhbase.open(url, access="read") as index:
+        assert [match.id for match in index.find(text(1))] == ["b"]
 
 
 @pytest.mark.parametrize("unique_only", [False, True])
