@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
@@ -19,7 +19,7 @@ from simhbase.index import Index
 from simhbase.online import asked, openapi
 from simhbase.online.around import Around
 from simhbase.online.endpoints import ENDPOINTS, JSON, JSON_LINES, Endpoint
-from simhbase.online.limits import read_body
+from simhbase.online.limits import Bodies, read_body
 from simhbase.online.metrics import CONTENT_TYPE, ServiceMetrics
 from simhbase.online.service import Service
 from simhbase.online.settings import Limits, Settings
@@ -33,9 +33,12 @@ def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASG
     Raises UsageError for tokens that cannot be read."""
     service = Service(index, settings, metrics)
     tokens = None if settings.token_file is None else Tokens(settings.token_file)
+    bodies = Bodies(settings.limits.bodies * settings.limits.body_bytes)
     routes: list[BaseRoute] = []
     for path, endpoints in groupby(ENDPOINTS, lambda endpoint: endpoint.path):
-        answering = {each.method: Answering(each, service, tokens, settings.limits) for each in endpoints}
+        answering = {
+            each.method: Answering(each, service, tokens, settings.limits, bodies) for each in endpoints
+        }
         routes.append(Route(path.replace("{id}", "{id:path}"), Methods(path, answering)))
     document = wire.encode(openapi.document(ENDPOINTS))
 
@@ -58,11 +61,14 @@ async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
 class Answering:
     """Answers the requests of one endpoint. tokens: None lets everybody in who can connect."""
 
-    def __init__(self, endpoint: Endpoint, service: Service, tokens: Tokens | None, limits: Limits) -> None:
+    def __init__(
+        self, endpoint: Endpoint, service: Service, tokens: Tokens | None, limits: Limits, bodies: Bodies
+    ) -> None:
         self._endpoint = endpoint
         self._service = service
         self._tokens = tokens
         self._limits = limits
+        self._bodies = bodies
         self._most = limits.body_bytes
         if endpoint.comparing:
             self._most = min(self._most, limits.comparing_bytes)
@@ -73,14 +79,15 @@ class Answering:
         endpoint = self._endpoint
         if self._tokens is not None and endpoint.role is not None:
             self._tokens.require(request.headers.get("authorization", ""), endpoint.role)
-        given = await self._given(request)
-        value = await endpoint.call(self._service, *given)
+        with self._bodies.holding() as hold:
+            given = await self._given(request, hold)
+            value = await endpoint.call(self._service, *given)
         if isinstance(value, bytes):
             return Response(value, headers={"Content-Type": CONTENT_TYPE})
         return Response(wire.encode(value, **self._before), media_type=JSON)
 
-    async def _given(self, request: Request) -> tuple[asked.Asked, ...]:
-        """What an endpoint takes, if it takes anything."""
+    async def _given(self, request: Request, hold: Callable[[int], None]) -> tuple[asked.Asked, ...]:
+        """What an endpoint takes, if it takes anything; hold: counts the bytes of a body."""
         endpoint = self._endpoint
         if endpoint.asked is None:
             return ()
@@ -92,7 +99,7 @@ class Answering:
         if kind != JSON and not lines:
             or_lines = f", or {JSON_LINES}" * endpoint.in_lines
             raise HTTPException(415, f"the body of this request is {JSON}{or_lines}")
-        body = await read_body(request, self._most, self._limits.receive_seconds)
+        body = await read_body(request, self._most, self._limits.receive_seconds, hold)
         if lines:
             return (_documents(body),)
         return (wire.decode(body, endpoint.asked, "body"),)

@@ -1,33 +1,65 @@
-"""The body of a request, no larger and no slower than it may be."""
+"""The body of a request, no larger and no slower than it may be; and all of them together."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
+from simhbase.errors import Overloaded
 from simhbase.online.failures import TooLarge
 
 _LONGEST = 20  # digits of a length: longer ones are too large in any case, and slow to convert
 
 
-async def read_body(request: Request, most: int, seconds: float) -> bytes:
-    """The body of a request. Raises TooLarge for more than so many bytes, HTTPException for one that does not
-    come in within so many seconds, ClientDisconnect."""
+class Bodies:
+    """The bodies of all requests that are under way, of at most so many bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+
+    @contextmanager
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """Gives a function that counts further bytes of a request until the block ends. It raises Overloaded
+        where there are too many."""
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if size > self._left:
+                raise Overloaded(
+                    f"the requests under way have {self._most:,} bytes together, and more are refused: send "
+                    "this one again later, and less at once"
+                )
+            self._left -= size
+            held += size
+
+        try:
+            yield hold
+        finally:
+            self._left += held
+
+
+async def read_body(request: Request, most: int, seconds: float, hold: Callable[[int], None]) -> bytes:
+    """The body of a request; hold: counts its bytes as they come. Raises TooLarge for more than so many
+    bytes, HTTPException for one that does not come in within so many seconds, ClientDisconnect, and what
+    `hold` does."""
     length = request.headers.get("content-length", "0").lstrip("0") or "0"
     if len(length) > _LONGEST or int(length) > most:
         raise _too_large(most)
     try:
         async with asyncio.timeout(seconds):
-            return await _all(request, most)
+            return await _all(request, most, hold)
     except TimeoutError as error:
         raise HTTPException(
             408, f"the request did not come in within {seconds:g} s", {"Connection": "close"}
         ) from error
 
 
-async def _all(request: Request, most: int) -> bytes:
+async def _all(request: Request, most: int, hold: Callable[[int], None]) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
@@ -38,6 +70,7 @@ async def _all(request: Request, most: int) -> bytes:
         size += len(parts[-1])
         if size > most:
             raise _too_large(most)
+        hold(len(parts[-1]))
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)
 

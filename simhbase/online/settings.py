@@ -15,7 +15,8 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class Limits:
     """What one request may cost, and how many may wait.
 
-    body_bytes: of a request; comparing_bytes: of one that compares or explains, which takes long; documents:
+    body_bytes: of a request; bodies: so many of the largest, as bytes, may be under way at once, beyond which
+    requests are refused; comparing_bytes: of one that compares or explains, which takes long; documents:
     texts, claims or documents of a request; seconds: for an answer; receive_seconds: for a request to come
     in, and for a client to read some of an answer; header_bytes: of its first line and headers; threads:
     calls of the store at once; waiting: calls that wait for a thread, beyond which requests are refused;
@@ -24,6 +25,7 @@ class Limits:
     """
 
     body_bytes: int = 16 * MIB
+    bodies: int = 16
     documents: int = 1000
     seconds: float = 30.0
     receive_seconds: float = 30.0

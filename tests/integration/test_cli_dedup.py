@@ -49,6 +49,13 @@ def test_texts_without_a_fingerprint_are_kept_where_they_are_asked_for(tmp_path)
     )
 
 
+def test_50_000_equal_and_near_fingerprints_are_one_group(tmp_path):
+    value = 0x0123_4567_89AB_CDEF
+    file = fingerprints(tmp_path / "a.jsonl", {f"{n}": value ^ (n % 3 == 2) for n in range(50_000)})
+    report = result("dedup", "--fingerprint-field", "f", file, cwd=tmp_path)
+    assert (report["unique"], report["duplicates"], report["groups"]) == (1, 49_999, 1)
+
+
 @pytest.mark.parametrize("chains", ["--chains", "--no-chains"])
 def test_texts_of_one_fingerprint_that_share_little_are_no_duplicates(tmp_path, chains):
     file = documents(tmp_path / "a.jsonl", [reordered(0), reordered(200), reordered(0)])

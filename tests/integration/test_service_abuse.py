@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import signal
 import socket
 import stat
@@ -250,6 +251,51 @@ def test_a_body_that_is_too_large_is_refused_by_its_length_and_while_it_comes(li
     endless = limited.send("POST", "/v1/find", chunks, kind)
     assert (endless.status, endless.code) == (413, "too_large")
     assert limited.get("/healthz").status == 200
+
+
+def most_memory(service: Service) -> int:
+    """In bytes, until now."""
+    status = Path(f"/proc/{service.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
+def flood(service: Service, connections: ExitStack, *headers: str) -> list[bytes]:
+    """Sends most of a body of 4 MiB on each of 60 connections; the answers that came before the rest."""
+    size, all_ = 4 << 20, []
+    head = ["POST /v1/find HTTP/1.1", "Host: localhost", f"Content-Length: {size}", *headers]
+    for _ in range(60):
+        each = connections.enter_context(closing(opened(service)))
+        with suppress(ConnectionError):  # it was answered and closed
+            each.sendall("\r\n".join([*head, "", ""]).encode() + b" " * (size - 1))
+        all_.append(each)
+    answered, *_ = select.select(all_, [], [], 10)
+    answers = []
+    for each in answered:
+        with suppress(ConnectionError):
+            answers.append(each.recv(10_000))
+    return answers
+
+
+def test_bodies_of_strangers_are_not_held(tmp_path: Path) -> None:
+    with with_tokens(tmp_path, "--max-body", 4) as service, ExitStack() as connections:
+        before = most_memory(service)
+        for answer in flood(service, connections):
+            assert answer.startswith(b"HTTP/1.1 401")
+        assert most_memory(service) - before < 100 << 20  # 240 MiB were sent
+
+
+def test_no_more_bodies_are_held_at_once_than_16_of_the_largest(tmp_path: Path) -> None:
+    with with_tokens(tmp_path, "--max-body", 4) as service:
+        before = most_memory(service)
+        with ExitStack() as connections:
+            json_ = ("Content-Type: application/json", f"Authorization: Bearer {READ}")
+            answers = flood(service, connections, *json_)
+            assert answers
+            for answer in answers:
+                assert answer.startswith(b"HTTP/1.1 503")
+                assert b"\r\nretry-after: 1\r\n" in answer.lower()
+            assert most_memory(service) - before < 140 << 20
+        await_status(service, READ, 200)
 
 
 def test_a_batch_that_is_too_large_is_refused(limited: Service) -> None:
