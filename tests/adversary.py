@@ -73,6 +73,7 @@ CROWD_AT_ONCE = 5_000  # documents with equal fingerprints that are written toge
 CROWD_VALUES = (0x5555_5555_5555_5555, 0xAAAA_AAAA_AAAA_AAAA)  # near nothing else
 FAULTS_AT_ONCE = 3
 SNAPSHOTS = 4
+UPS = 3  # tries to bring servers back
 DONE = "all commands were carried out"
 SESSION = 10.0  # seconds after which ZooKeeper takes a server for dead
 
@@ -393,11 +394,19 @@ class Faults:
         end = time.monotonic() + PATIENCE
         while is_alive(pid) and time.monotonic() < end:
             time.sleep(0.2)
-        self.cluster.run("up")
+        self._bring_up()
 
     def kill_a_server(self) -> None:
         self._kill(self.chance.choice(self._processes("thrift-") + self._processes("regionserver")))
         time.sleep(self.chance.uniform(0, 5))
+        self._bring_up()
+
+    def _bring_up(self) -> None:
+        """What has started may end again, as others are away."""
+        for _ in range(UPS):
+            with suppress(AssertionError):
+                self.cluster.run("up")
+                return
         self.cluster.run("up")
 
     def _kill(self, name: str) -> None:

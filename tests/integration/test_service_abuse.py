@@ -260,10 +260,10 @@ def most_memory(service: Service) -> int:
 
 
 def flood(service: Service, connections: ExitStack, *headers: str) -> list[bytes]:
-    """Sends most of a body of 4 MiB on each of 60 connections; the answers that came before the rest."""
+    """Sends most of a body of 4 MiB on each of 150 connections; the answers that came before the rest."""
     size, all_ = 4 << 20, []
     head = ["POST /v1/find HTTP/1.1", "Host: localhost", f"Content-Length: {size}", *headers]
-    for _ in range(60):
+    for _ in range(150):
         each = connections.enter_context(closing(opened(service)))
         with suppress(ConnectionError):  # it was answered and closed
             each.sendall("\r\n".join([*head, "", ""]).encode() + b" " * (size - 1))
@@ -281,7 +281,7 @@ def test_bodies_of_strangers_are_not_held(tmp_path: Path) -> None:
         before = most_memory(service)
         for answer in flood(service, connections):
             assert answer.startswith(b"HTTP/1.1 401")
-        assert most_memory(service) - before < 100 << 20  # 240 MiB were sent
+        assert most_memory(service) - before < 200 << 20  # of 600 MiB that were sent
 
 
 def test_no_more_bodies_are_held_at_once_than_16_of_the_largest(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_no_more_bodies_are_held_at_once_than_16_of_the_largest(tmp_path: Path) 
             for answer in answers:
                 assert answer.startswith(b"HTTP/1.1 503")
                 assert b"\r\nretry-after: 1\r\n" in answer.lower()
-            assert most_memory(service) - before < 140 << 20
+            assert most_memory(service) - before < 300 << 20  # 64 are held, of 600 that were sent
         await_status(service, READ, 200)
 
 
