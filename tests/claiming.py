@@ -9,7 +9,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FrameType
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import claim, rows
-from simhbase.index.claim import BatchClaimer, Recent, Waiting
+from simhbase.index.claim import BatchClaimer, Claimed, ClaimRequest, Kind, Recent, Waiting
 from simhbase.index.writer import HintingWriter
 from simhbase.model import Claim
 from tests.simulated import (
@@ -47,15 +47,9 @@ LEASE = 10.0
 NEVER = 1e9
 WAIT = Call("meta", "wait", ())
 WRITES = ("put", "delete", "compare_and_set", "increment")
-UNSEEN = (
-    "self",
-    "call",
-    "claimer",
-    "store",
-    "writer",
-    "pause",
-)  # variables that are the same for all, or decide nothing
-# What changes of a batch, and of a call.
+# Variables that are the same for all, or decide nothing.
+UNSEEN = ("self", "claimer", "store", "writer", "pause", "request", "requests", "reader", "read_own", "own")
+# What changes of a batch, and of joined claims.
 OF_BATCH = (
     "numbers",
     "is_over",
@@ -68,20 +62,31 @@ OF_BATCH = (
     "_versions",
     "_ticket",
 )
-OF_CALL = ("answers", "report")
+OF_JOINED = ("answers", "reports")
 VERSIONED = ("documents", NAMED)  # tables in which versions decide
 
 
-class Work(NamedTuple):
-    """Documents that a worker claims in one call, as (id, fingerprint), for so many seconds, by its clock; or
-    adds, or deletes."""
+Documents = tuple[tuple[str, int], ...]
 
-    claims: tuple[tuple[str, int], ...]
+
+class Work(NamedTuple):
+    """Documents that a worker claims, as (id, fingerprint), for so many seconds, by its clock; or adds, or
+    deletes. joined: what other callers of its process claim at once, each by a request; later: the same,
+    which come a moment later; own_first: whether own rows are read before the drawers, not behind them."""
+
+    claims: Documents
     timeout: float = NEVER
     replacing: bool = False
     clock: int = 1
     what: str = "claim"
     looks_first: bool = True
+    joined: tuple[Documents, ...] = ()
+    later: tuple[Documents, ...] = ()
+    own_first: bool = False
+
+    @property
+    def requests(self) -> tuple[Documents, ...]:
+        return (self.claims, *self.joined, *self.later)
 
 
 def add(*documents: tuple[str, int], clock: int = 1) -> Work:
@@ -119,7 +124,8 @@ class _Unanswered(BaseException):
 
 
 class _Worker(NamedTuple):
-    """history: -1 after a crash; waited: the store when it last went on after a wait, -1 before."""
+    """history: below 0 after a crash, -1 minus the number of what it had answered; waited: the store when it
+    last went on after a wait, -1 before."""
 
     history: int
     waited: int = -1
@@ -138,6 +144,23 @@ class Quiet(Waiting):
 
     def every(self, seconds: float, action: Callable[[], None]) -> AbstractContextManager[None]:
         return nullcontext()
+
+
+class _Arriving:
+    """The requests of a worker, those of each moment together."""
+
+    def __init__(self, waiting: Waiting, *moments: list[ClaimRequest[None]]) -> None:
+        self._waiting, self._left = waiting, [requests for requests in moments if requests]
+
+    def __repr__(self) -> str:
+        return f"{len(self._left)} to come"
+
+    def __call__(self, seconds: float | None) -> list[ClaimRequest[None]]:
+        if self._left:
+            return self._left.pop(0)
+        if seconds:
+            self._waiting.pause(seconds)
+        return []
 
 
 class _Replayed(Quiet):
@@ -161,7 +184,8 @@ class Exploration:
     _numbers: dict[State, int] = field(default_factory=dict)
     _answers: list[tuple[int, tuple[Answer, ...]]] = field(default_factory=list)
     _calls: list[Call | None] = field(default_factory=list)
-    _results: list[list[Claim] | None] = field(default_factory=list)
+    _results: list[tuple[Claim, ...]] = field(default_factory=list)  # what each history has answered
+    _given: list[tuple[Claim, ...]] = field(default_factory=list)  # the same before crashes
     _next: dict[tuple[int, Answer], int] = field(default_factory=dict)
     _same: dict[tuple[int, str], int] = field(default_factory=dict)
 
@@ -191,7 +215,7 @@ class Exploration:
             if world.crashes:
                 yield (
                     f"{number} crashes",
-                    self._after(world, number, _Worker(-1))._replace(crashes=world.crashes - 1),
+                    self._after(world, number, self._crashed(worker))._replace(crashes=world.crashes - 1),
                 )
             if call != WAIT:
                 store, answer = self._carried_out(world.store, call)
@@ -212,6 +236,12 @@ class Exploration:
         if isinstance(world.late, Call):
             store, _ = self._carried_out(world.store, world.late)
             yield f"late: {_shown(world.late)}", world._replace(store=store, late=False)
+
+    def _crashed(self, worker: _Worker) -> _Worker:
+        given = self._results[worker.history]
+        if given not in self._given:
+            self._given.append(given)
+        return _Worker(-1 - self._given.index(given))
 
     def _answered(self, world: _World, number: int, answer: Answer, store: int, call: Call = WAIT) -> _World:
         worker = world.workers[number]
@@ -239,18 +269,19 @@ class Exploration:
                 if call.method == "compare_and_set":
                     set_so_far.append(answer)
                 return answer
-            raise _Unanswered(call, _local_state(call, set_so_far, sys._getframe(1)))
+            raise _Unanswered(call, _local_state(call, set_so_far, given, sys._getframe(1)))
 
-        call, result, local = None, None, None
+        call, local = None, None
+        given: list[Claim] = []
         try:
-            result = _work(self.case.works[worker], worker, ask, self.case.fine)
+            _work(self.case.works[worker], worker, ask, self.case.fine, given)
         except _Unanswered as unanswered:
             call, local = unanswered.call, unanswered.local
         if local is not None and (worker, local) in self._same:
             return self._same[worker, local]
         self._answers.append((worker, answers))
         self._calls.append(call)
-        self._results.append(result)
+        self._results.append(tuple(given))
         number = len(self._answers) - 1
         if local is not None:
             self._same[worker, local] = number
@@ -292,8 +323,9 @@ class Exploration:
         results = [
             each
             for worker in world.workers
-            if worker.history >= 0
-            for each in self._results[worker.history] or ()
+            for each in (
+                self._results[worker.history] if worker.history >= 0 else self._given[-1 - worker.history]
+            )
         ]
         written = {
             document for work in self.case.works if work.what != "claim" for document, _ in work.claims
@@ -327,7 +359,8 @@ class Exploration:
             value
             for work in self.case.works
             if work.replacing
-            for document, value in work.claims
+            for claims in work.requests
+            for document, value in claims
             if document == answer.id
         ]
         return any(value != answer.fingerprint for value in replaced)
@@ -377,17 +410,17 @@ def _initial(stored: Sequence[tuple[str, int]]) -> State:
     return server.state
 
 
-def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool) -> list[Claim]:
+def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool, given: list[Claim]) -> None:
+    """given: gets what is answered, when it is."""
     store = SimulatedStore(ask, fine)
-    ids = [document for document, _ in work.claims]
-    values = fingerprints_of([value for _, value in work.claims])
     if work.what != "claim":
         writer = HintingWriter(store, SCHEME, lambda: work.clock, lambda most: 0)
+        ids, values = _columns(work.claims)
         if work.what == "add":
             writer.add(ids, values)
         else:
             writer.delete(ids)
-        return []
+        return
     tokens = iter(range(1000))
     recent = Recent()
     if not work.looks_first:
@@ -399,28 +432,54 @@ def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool) ->
         clock=lambda: work.clock,
         chance=lambda most: 0,
         lease=LEASE,
-        waiting=partial(_Replayed, ask),
+        waiting=_Replayed(ask),
         token=lambda: bytes([worker, next(tokens)]) * 8,
         recent=recent,
     )
-    return claimer.claim(ids, values, SCHEME.bounds(None, None), work.timeout, work.replacing).claims
+    if work.own_first:
+        claimer = replace(claimer, beside=lambda read: partial(_same, read()))
+
+    def answered(claimed: Claimed) -> None:
+        given.extend(claimed.claims)
+
+    def requests(*several: Documents) -> list[ClaimRequest[None]]:
+        kind = Kind(SCHEME.bounds(None, None), work.replacing)
+        return [
+            ClaimRequest.of(*_columns(claims), None, kind, work.timeout, answered, claimer.time())
+            for claims in several
+        ]
+
+    now, later = requests(work.claims, *work.joined), requests(*work.later)
+    claimer.run(_Arriving(claimer.waiting, now, later))
+    for request in (*now, *later):
+        request.future.result()
 
 
-def _local_state(call: Call, set_so_far: Sequence[Answer], frame: FrameType | None) -> str | None:
+def _same(value: object) -> object:
+    return value
+
+
+def _columns(claims: Documents) -> tuple[list[str], FingerprintBatch]:
+    return [document for document, _ in claims], fingerprints_of([value for _, value in claims])
+
+
+def _local_state(
+    call: Call, set_so_far: Sequence[Answer], given: Sequence[Claim], frame: FrameType | None
+) -> str | None:
     """Where a worker is in the code of claims, and all that it knows there, before it writes or waits: two
     that agree in that do the same from there on, whatever they have read before. set_so_far: what the store
-    knows on its behalf in the middle of setting several rows."""
+    knows on its behalf in the middle of setting several rows; given: its answers."""
     if call != WAIT and call.method not in WRITES:
         return None
-    known = [repr(call), repr(set_so_far)]
+    known = [repr(call), repr(set_so_far), repr(given)]
     while frame is not None:
         if frame.f_code.co_filename == claim.__file__:
             values = {name: value for name, value in frame.f_locals.items() if name not in UNSEEN}
             known.append(f"{frame.f_code.co_qualname} {frame.f_lasti} {_known(values)!r}")
             at_work = frame.f_locals.get("self")
-            if isinstance(at_work, (claim._Batch, claim._Call)):
+            if isinstance(at_work, (claim._Batch, claim._Joined)):
                 known.append(repr(_known(at_work)))
-            if frame.f_code is claim._Call.run.__code__:
+            if frame.f_code is BatchClaimer.run.__code__:
                 break
         frame = frame.f_back
     local = "\n".join(known)
@@ -430,9 +489,11 @@ def _local_state(call: Call, set_so_far: Sequence[Answer], frame: FrameType | No
 
 def _known(value: object) -> object:
     """What a worker knows, in a form that can be shown."""
-    if isinstance(value, claim._Call):
-        own = [vars(value)[name] for name in OF_CALL]
-        return [*own, value.claimer.standing, value.clock.time(), [_known(batch) for batch in value._open]]
+    if isinstance(value, claim._Joined):
+        own = [vars(value)[name] for name in OF_JOINED]
+        claimer = value.claimer
+        batches = [_known(batch) for batch in value._open]
+        return [value.batch.ids, *own, claimer.standing, claimer.time(), batches]
     if isinstance(value, claim._Batch):
         return [vars(value).get(name) for name in OF_BATCH]
     if isinstance(value, dict):

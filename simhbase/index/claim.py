@@ -14,7 +14,7 @@ batch has a random token and takes these steps, each when the one before is ackn
    decides, and what another batch row accepts. A pending claim of a batch with a later ticket will see this
    one, and waits; one with an earlier ticket, or whose batch has no row yet, is waited for.
 5. Commit what was accepted: put documents rows at their versions. Then answer.
-6. Clean: remove the pending cells, then the batch row.
+6. Clean, behind the answers: remove the pending cells, then the batch row.
 
 Of two near claims the later ticket was taken after the hints of the other could be seen, so one of the two
 sees the other; and as who waits does so for earlier tickets, nobody waits in a circle. A batch row (or its
@@ -25,6 +25,9 @@ vacuum: a late copy of the call that failed would make it anew. Who sees an acce
 committed commits it. The argument does not depend on any clock. Plain writes put documents rows beside all
 this, and are never hidden: of an id the latest version counts.
 
+Claims of many threads and tasks share batches (`JoinedClaimer`): while two are in steps 0 to 4 those who
+claim gather, and the next batch takes all of them. One that waits for others keeps nobody from beginning.
+
 Documents that are muted make nothing a duplicate, and nobody waits for claims that would be: so of near texts
 that are not muted at most one is accepted, and of muted ones as many as come.
 """
@@ -34,18 +37,20 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from secrets import randbelow, token_bytes
-from typing import Protocol, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from simhbase.drawers.scheme import Bounds, Scheme
 from simhbase.errors import SimhbaseError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
-from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Led, Now, Reader
+from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, Led, Listed, Now, Reader
 from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell, State
 from simhbase.index.selection import OthersOfBatch, duplicates_of
 from simhbase.index.tags import Tags
@@ -61,12 +66,21 @@ from simhbase.index.writer import (
     refreshed_before,
 )
 from simhbase.interrupt import interrupt_waits
+from simhbase.joining import OF_ALL, Queue, Request
+from simhbase.logs import logger
 from simhbase.model import AddReport, Claim, Fingerprint, Match, Outcome, Rejected
 from simhbase.stores.base import AtomicStore, Cell, CompareAndSet, SharedStore, Store, leaves_hints, now
+
+T = TypeVar("T")
+
+log = logger(__name__)
 
 TIMEOUT = 30.0  # seconds until a claim is undecided
 LEASE = 10.0  # seconds for which a batch of somebody who may be dead is waited for
 CLAIMED_AT_ONCE = 2048  # fewer than can be claimed within a lease
+JOINED = 512  # claims of several callers in one batch
+ON_THEIR_WAY = 2  # batches of a process
+FEW = 64  # claims that are looked at in much less time than a lease
 BEATS = 3  # in a lease, while its owner waits or looks
 MOST_STANDING = 100_000  # rows that are waited for: some megabytes
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
@@ -100,24 +114,110 @@ class Claimed:
     report: AddReport
 
 
+class Run(NamedTuple):
+    """Which run of a load claims. token: the first bytes of the tokens of its batches; ended: those of the
+    run that it resumes, which is over, so that nobody waits for its batches."""
+
+    token: bytes = b""
+    ended: bytes = b""
+
+
+NO_LOAD = Run()
+
+
+class Kind(NamedTuple):
+    """What claims of one batch have in common. replacing: a document that is stored with another text is
+    replaced if nothing is near the new one, and not a conflict; one with the same text and other tags gets
+    these."""
+
+    bounds: Bounds
+    replacing: bool = False
+    run: Run = NO_LOAD
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClaimRequest(Request[Kind, T]):
+    """n claims of one caller, as if they came one after the other: those of `batch`; `rejected` are the other
+    ids. timeout: seconds, after which what is left is undecided; then: makes the answer."""
+
+    ids: Sequence[str]
+    fingerprints: FingerprintBatch
+    batch: Batch
+    rejected: Sequence[Rejected]
+    timeout: float
+    then: Callable[[Claimed], T]
+
+    @classmethod
+    def of(
+        cls,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        tags: Sequence[Tags] | None,
+        kind: Kind,
+        timeout: float,
+        then: Callable[[Claimed], T],
+        asked: float,
+    ) -> ClaimRequest[T]:
+        """The request for n documents; see Claimer.claim."""
+        batch, rejected = admitted(ids, fingerprints, tags)
+        return cls(
+            kind=kind,
+            records=batch.ids,
+            asked=asked,
+            ids=ids,
+            fingerprints=fingerprints,
+            batch=batch,
+            rejected=rejected,
+            timeout=timeout,
+            then=then,
+        )
+
+    def answer(self, claims: Sequence[Claim], report: AddReport) -> None:
+        """Answers, given what became of the batch; an id that came again was rejected."""
+        by_id = {claim.id: claim for claim in claims}
+        refused = iter(self.rejected)
+        found = []
+        values: list[int] = self.fingerprints.values.tolist()
+        for document, value in zip(self.ids, values, strict=True):
+            claim = by_id.pop(document, None)
+            if claim is None:
+                claim = Claim(document, "rejected", Fingerprint(value), reason=next(refused).reason)
+            found.append(claim)
+        self.future.set_result(self.then(Claimed(found, report)))
+
+
+def whole(claimed: Claimed) -> Claimed:
+    """The answer of who wants all that became of claims."""
+    return claimed
+
+
 class Claimer(Protocol):
     """Stores documents of one scheme that nothing near is stored of."""
+
+    def begin(self, request: ClaimRequest[Any]) -> None:
+        """Has n documents be claimed; they are durable when they are answered."""
 
     def claim(
         self,
         ids: Sequence[str],
         fingerprints: FingerprintBatch,
-        bounds: Bounds,
+        kind: Kind,
         timeout: float = TIMEOUT,
-        replacing: bool = False,
         tags: Sequence[Tags] | None = None,
     ) -> Claimed:
-        """Claims n documents as if they came one after the other; durable when it returns.
+        """Claims n documents, and waits for the answers. tags: of each, which decide nothing; None: none has
+        any."""
+        request = ClaimRequest.of(ids, fingerprints, tags, kind, timeout, whole, self.time())
+        self.begin(request)
+        return request.future.result()
 
-        timeout: seconds, after which what is left is undecided; replacing: a document that is stored with
-        another text is replaced if nothing is near the new one, and not a conflict; one with the same text
-        and other tags gets these. tags: of each, which decide nothing; None: none has any.
-        """
+    def time(self) -> float:
+        """Seconds, as timeouts are counted."""
+        return time.monotonic()
+
+    def close(self) -> None:
+        """Returns when all that was begun is answered and cleaned up; may be called twice."""
+        return
 
 
 def claimer_for(
@@ -130,12 +230,12 @@ def claimer_for(
     """The claimer for a kind of store. count: is told of waits and broken leases by their measures; hidden:
     says what is muted."""
     if leaves_hints(store):
-        return BatchClaimer(cast(SharedStore, store), scheme, clock, count, hidden=hidden)
+        return JoinedClaimer(BatchClaimer(cast(SharedStore, store), scheme, clock, count, hidden=hidden))
     return AtomicClaimer(cast(AtomicStore, store), scheme, clock, hidden)
 
 
 @dataclass(frozen=True)
-class AtomicClaimer:
+class AtomicClaimer(Claimer):
     """Claims in a store that one process writes."""
 
     store: AtomicStore
@@ -143,19 +243,11 @@ class AtomicClaimer:
     clock: Callable[[], int] = field(default=now)
     hidden: WhatIsHidden = field(default=lambda: NOTHING_HIDDEN)
 
-    def claim(
-        self,
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
-        bounds: Bounds,
-        timeout: float = TIMEOUT,
-        replacing: bool = False,
-        tags: Sequence[Tags] | None = None,
-    ) -> Claimed:
-        """See Claimer. It is decided at once, so that the time is never up."""
-        batch, rejected = admitted(ids, fingerprints, tags)
+    def begin(self, request: ClaimRequest[Any]) -> None:
+        """See Claimer."""
+        batch = request.batch
         with self.store.exclusive():
-            settled = {} if replacing else dict(self._stored_already(batch))
+            settled = {} if request.kind.replacing else dict(self._stored_already(batch))
             open_ = [number for number in range(len(batch.ids)) if number not in settled]
             chosen = batch[open_]
             found = duplicates_of(
@@ -164,7 +256,7 @@ class AtomicClaimer:
                 self.clock,
                 chosen.ids,
                 chosen.fingerprints,
-                bounds,
+                request.kind.bounds,
                 self.hidden(),
             )
             kept = chosen[[number for number, near in enumerate(found) if near is None]]
@@ -176,8 +268,7 @@ class AtomicClaimer:
             fingerprint = Fingerprint(batch.values[number])
             settled[number] = Claim(batch.ids[number], outcome, fingerprint, near)
         again = sum(settled[number].accepted for number in set(settled).difference(open_))
-        report += AddReport(unchanged=again)
-        return Claimed(list(_in_order(ids, fingerprints, batch, settled, rejected)), report)
+        request.answer(list(settled.values()), report + AddReport(unchanged=again))
 
     def _stored_already(self, batch: Batch) -> Iterator[tuple[int, Claim]]:
         """The answers about documents that are stored."""
@@ -195,8 +286,8 @@ class Waiting:
         return time.monotonic()
 
     def pause(self, seconds: float) -> None:
-        """Waits about so long; chance keeps many workers from coming back all at once."""
-        time.sleep(seconds * random.uniform(0.5, 1.5))
+        """Waits about so long: chance keeps many workers from coming back all at once."""
+        time.sleep(_about(seconds))
 
     @contextmanager
     def every(self, seconds: float, action: Callable[[], None]) -> Iterator[None]:
@@ -218,11 +309,12 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class BatchClaimer:
+class BatchClaimer(Claimer):
     """Claims in a store that many processes write, by the steps above.
 
     lease: seconds; standing: what its calls have waited for, so that calls which take less time than a lease
-    end the claims of the dead, too; recent: how many of the last claims were duplicates."""
+    end the claims of the dead, too; recent: how many of the last claims were duplicates; beside: begins a
+    read that runs beside another, and returns what waits for its end."""
 
     store: SharedStore
     scheme: Scheme
@@ -230,27 +322,79 @@ class BatchClaimer:
     count: Count = field(default=lambda what: None)
     chance: Callable[[int], int] = field(default=randbelow)
     lease: float = LEASE
-    waiting: Callable[[], Waiting] = Waiting
+    waiting: Waiting = field(default_factory=Waiting)
     token: Callable[[], bytes] = field(default=lambda: token_bytes(TOKEN_BYTES))
     hidden: WhatIsHidden = field(default=lambda: NOTHING_HIDDEN)
     standing: Standing = field(default_factory=dict)
     recent: Recent = field(default_factory=lambda: Recent())
+    beside: Callable[[Callable[[], Any]], Callable[[], Any]] = field(default=lambda read: cache(read))
 
-    def claim(
-        self,
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
-        bounds: Bounds,
-        timeout: float = TIMEOUT,
-        replacing: bool = False,
-        tags: Sequence[Tags] | None = None,
-    ) -> Claimed:
+    def begin(self, request: ClaimRequest[Any]) -> None:
         """See Claimer."""
-        batch, rejected = admitted(ids, fingerprints, tags)
-        call = _Call(self, batch, bounds, replacing)
-        call.run(timeout)
-        claims = list(_in_order(ids, fingerprints, batch, call.answers, rejected))
-        return Claimed(claims, call.report)
+        requests = [[request]]
+
+        def take(seconds: float | None) -> Sequence[ClaimRequest[Any]]:
+            if requests:
+                return requests.pop()
+            if seconds:
+                self.waiting.pause(seconds)
+            return []
+
+        self.run(take)
+
+    def time(self) -> float:
+        """See Claimer."""
+        return self.waiting.time()
+
+    def run(self, take: Callable[[float | None], Sequence[ClaimRequest[Any]]]) -> None:
+        """Claims what `take` gives, and returns when that is nothing and all is answered and cleaned up.
+        take: is told how many seconds to wait for more, None: as long as there may be any."""
+        open_: list[_Joined] = []
+        pause: float | None = None
+        while (requests := take(pause)) or open_:
+            open_ += [_Joined(self, some) for some in _without_repeated_ids(requests)]
+            has_moved = False
+            for joined in list(open_):
+                try:
+                    has_moved |= joined.go_on()
+                except Exception as error:
+                    has_moved = True
+                    open_.remove(joined)
+                    open_ += joined.failed(error)
+            open_ = [joined for joined in open_ if not joined.is_over]
+            if not open_:
+                pause = None
+            elif has_moved:
+                pause = 0.0
+            else:
+                self.count("claim_waits")
+                pause = min(2 * pause, LONGEST_PAUSE) if pause else FIRST_PAUSE
+
+
+class JoinedClaimer(Claimer):
+    """Claims of many threads and tasks in common batches, by threads of its own."""
+
+    def __init__(self, claimer: BatchClaimer) -> None:
+        self._claimer = claimer
+        self._queue = Queue[ClaimRequest[Any]](ON_THEIR_WAY, "claims", self._serve)
+
+    def begin(self, request: ClaimRequest[Any]) -> None:
+        """See Claimer."""
+        self._queue.put(request)
+        self._queue.wake()
+
+    def close(self) -> None:
+        """See Claimer."""
+        self._queue.close()
+
+    def _serve(self) -> None:
+        with ThreadPoolExecutor(1, "simhbase claims, reads") as pool:
+            claimer = replace(self._claimer, beside=lambda read: pool.submit(read).result)
+            claimer.run(lambda seconds: self._queue.take(JOINED, seconds and _about(seconds)))
+
+
+def _about(seconds: float) -> float:
+    return seconds * random.uniform(0.5, 1.5)
 
 
 class Recent:
@@ -274,47 +418,55 @@ class Recent:
         return self._claims >= RECENT // 4 and self._duplicates < FEW_DUPLICATES * self._claims
 
 
-class _Call:
-    """The claims of one call: which are in which batch, and what was answered. Batches that wait for others
-    stay open while the next ones go on."""
+class _Joined:
+    """Claims of some requests of one kind, with different ids, as if they came one after the other: which are
+    in which batch, and what was answered. Batches that wait for others stay open while the next go on."""
 
-    def __init__(self, claimer: BatchClaimer, batch: Batch, bounds: Bounds, replacing: bool) -> None:
+    def __init__(self, claimer: BatchClaimer, requests: Sequence[ClaimRequest[Any]]) -> None:
         self.claimer = claimer
-        self.batch = batch
-        self.bounds = bounds
-        self.replacing = replacing
-        self.others = OthersOfBatch(batch.fingerprints, claimer.scheme, bounds)
-        self.numbers = {document: number for number, document in enumerate(batch.ids)}
-        self.clock = claimer.waiting()
+        self.kind = requests[0].kind
         self.answers: dict[int, Claim] = {}
-        self.report = AddReport()
+        self.reports = [AddReport()] * len(requests)
+        self._requests = requests
+        self._left = [len(request.records) for request in requests]  # claims without an answer
+        self._owner = [which for which, left in enumerate(self._left) for _ in range(left)]
         self._open: list[_Batch] = []
 
-    def run(self, timeout: float) -> None:
-        """Until all are answered, the time is up, or Ctrl-C came that is put off where others have to be
-        waited for. Raises what the store does: what is pending then stays so for its lease."""
-        end = self.clock.time() + timeout
-        pause = FIRST_PAUSE
-        while True:
-            has_moved = self._begin()
-            for batch in list(self._open):
-                has_moved |= batch.go_on()
-                if batch.is_over:
-                    self._open.remove(batch)
-            if len(self.answers) == len(self.batch.ids):
-                return
-            if self.clock.time() >= end:
-                self._give_up(TIME_IS_UP.format(seconds=timeout))
-                return
-            if has_moved:
-                pause = FIRST_PAUSE
-                continue
-            if interrupt_waits():
-                self._give_up(INTERRUPTED)
-                return
-            self.claimer.count("claim_waits")
-            self.clock.pause(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+    @cached_property
+    def batch(self) -> Batch:
+        return Batch.joined([request.batch for request in self._requests])
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        return {document: number for number, document in enumerate(self.batch.ids)}
+
+    @cached_property
+    def others(self) -> OthersOfBatch:
+        return OthersOfBatch(self.batch.fingerprints, self.claimer.scheme, self.kind.bounds)
+
+    @property
+    def is_over(self) -> bool:
+        return not self._open and len(self.answers) == len(self._owner)
+
+    def go_on(self) -> bool:
+        """Decides what can be decided, and gives up what has no time left, or all where Ctrl-C came that is
+        put off and others have to be waited for. Whether there was anything to do. Raises what the store
+        does: what is pending then stays so for its lease."""
+        for which, request in enumerate(self._requests):
+            if not request.records and not request.future.done():
+                self._finish(which)
+        has_moved = self._begin()
+        for batch in self._open:
+            has_moved |= batch.go_on()
+        time = self.claimer.time()
+        is_late = [time >= request.asked + request.timeout for request in self._requests]
+        left = {number for number in range(len(self._owner)) if number not in self.answers}
+        if late := {number for number in left if is_late[self._owner[number]]}:
+            self._give_up(late, TIME_IS_UP)
+        elif left and not has_moved and interrupt_waits():
+            self._give_up(left, INTERRUPTED)
+        self._open = [batch for batch in self._open if not batch.is_over]
+        return has_moved
 
     def _begin(self) -> bool:
         """Begins a batch of the claims that can begin; whether there are any."""
@@ -322,13 +474,13 @@ class _Call:
         if not numbers:
             return False
         answered = len(self.answers)
-        batch = _Batch(self, numbers)
-        if batch.numbers:
-            self._open.append(batch)
+        batch = _Batch(self)
+        self._open.append(batch)
+        batch.begin(numbers)
         return bool(batch.numbers) or len(self.answers) > answered
 
     def _next(self) -> Iterator[int]:
-        """The claims that can begin: those near an earlier one of this call wait for its answer."""
+        """The claims that can begin: those near an earlier one wait for its answer."""
         busy = {number for batch in self._open for number in batch.numbers}
         undecided: set[int] = set()
         chosen = 0
@@ -342,34 +494,60 @@ class _Call:
             undecided.add(self.others.value_of(number))
 
     def is_open_before(self, number: int, document: str) -> bool:
-        """Whether an earlier claim of this call may replace what is stored of a document: a later one waits
-        for its answer."""
+        """Whether an earlier claim may replace what is stored of a document: a later one waits for its
+        answer."""
         earlier = self.numbers.get(document, number)
         return earlier < number and earlier not in self.answers
 
     def kept_near(self, number: int) -> list[Match]:
-        """What this call has accepted near a claim."""
+        """What was accepted here near a claim."""
         hidden = self.claimer.hidden()
         found = self.others.kept_near(number)
         return [each for each in found if not hidden.hides(each.id, each.fingerprint)]
 
     def accept(self, number: int, report: AddReport) -> None:
-        self.report += report
+        self.reports[self._owner[number]] += report
         self.others.keep(number, self.batch.ids[number])
         self.answer(number, "accepted")
 
     def answer(
         self, number: int, outcome: Outcome, match: Match | None = None, reason: str | None = None
     ) -> None:
+        """Notes an answer, and gives a request that has all of its own these."""
         document, fingerprint = self.batch.ids[number], Fingerprint(self.batch.values[number])
         self.answers[number] = Claim(document, outcome, fingerprint, match, reason)
+        which = self._owner[number]
+        self._left[which] -= 1
+        if not self._left[which]:
+            self._finish(which)
 
-    def _give_up(self, reason: str) -> None:
+    def _finish(self, which: int) -> None:
+        first = sum(len(request.records) for request in self._requests[:which])
+        numbers = range(first, first + len(self._requests[which].records))
+        self._requests[which].answer([self.answers[number] for number in numbers], self.reports[which])
+
+    def _give_up(self, numbers: set[int], reason: str) -> None:
         for batch in self._open:
-            batch.give_up()
-        for number in range(len(self.batch.ids)):
-            if number not in self.answers:
-                self.answer(number, "undecided", reason=reason)
+            batch.give_up(numbers)
+        for number in sorted(numbers.difference(self.answers)):
+            seconds = self._requests[self._owner[number]].timeout
+            self.answer(number, "undecided", reason=reason.format(seconds=seconds))
+
+    def failed(self, error: Exception) -> Iterator[_Joined]:
+        """Raises an error for the requests that have no answer; or, where one of them may be to blame, has
+        the halves begin anew."""
+        left = [request for request in self._requests if not request.future.done()]
+        if not left:
+            log.warning("claims were answered, and not cleaned up, which vacuum does later: %s", error)
+        elif len(left) == 1 or isinstance(error, OF_ALL):
+            for request in left:
+                request.fail(error)
+        else:
+            for batch in self._open:
+                with suppress(SimhbaseError):
+                    batch.freeze()
+            half = len(left) // 2
+            yield from (_Joined(self.claimer, some) for some in (left[:half], left[half:]))
 
 
 @dataclass(frozen=True)
@@ -449,86 +627,93 @@ class _Judgement:
 
 
 class _Batch:
-    """Claims of a call that are decided together, under one token. numbers: of the claims; what is said of
-    one of them by its place among these."""
+    """Claims that are decided together, under one token. numbers: of the claims among the joined ones; what
+    is said of one of them by its place among these."""
 
-    def __init__(self, call: _Call, numbers: Sequence[int]) -> None:
-        """Steps 0 to 3."""
-        self._call = call
-        self._claimer = claimer = call.claimer
+    def __init__(self, joined: _Joined) -> None:
+        self._joined = joined
+        self._claimer = claimer = joined.claimer
         self._documents = claimer.store.records("documents")
         self._cells = claimer.store.document_cells
         self._meta = claimer.store.records("meta")
         self._writer = HintingWriter(claimer.store, claimer.scheme, claimer.clock, claimer.chance)
-        self._token = claimer.token()
+        run = joined.kind.run.token
+        self._token = run + claimer.token()[len(run) :]
         self._key = rows.batch_key(self._token)
+        self._ticket = 0
         self._row: BatchRow | None = None  # as it was set last
-        self._changed = call.clock.time()
+        self._changed = claimer.time()
         self._seen: dict[str, _Seen] = {}
         self._led: dict[int, list[Led]] = {}
         self._waits: list[_Pending] = []
         self.is_over = False
+        self.numbers: list[int] = []
+
+    def begin(self, numbers: Sequence[int]) -> None:
+        """Steps 0 to 3."""
         self.numbers = self._first_lookup(numbers)
+        self.is_over = not self.numbers
         if self.numbers:
-            self._batch = call.batch[self.numbers]
+            self._batch = self._joined.batch[self.numbers]
             self._places = {document: place for place, document in enumerate(self._batch.ids)}
             self._versions = self._later_versions()
             self._put()
             self._take_ticket()
-            with call.clock.every(claimer.lease / BEATS, self._beat):
-                self._look()
+            self._look()
 
     # 0. First lookup
 
     def _first_lookup(self, numbers: Sequence[int]) -> list[int]:
         """Answers what needs no claim; returns the others that can go on."""
-        self._see([self._call.batch.ids[number] for number in numbers])
-        left = list[int]()
-        for number in numbers:
-            own = self._seen[self._call.batch.ids[number]].own
-            if own and own.stored and not self._call.replacing:
-                self._answer_stored(number, own.entry)
-            else:
-                left.append(number)
-        stored = self._stored_near(left)
+        ids = self._joined.batch.ids
+        read_own = self._claimer.beside(lambda: self._see([ids[number] for number in numbers]))
+        near = self._stored_near(numbers, read_own)
+        read_own()
         going_on = list[int]()
-        for number in left:
-            near = [*self._call.kept_near(number), *stored.get(number, ())]
-            final = [match for match in near if not self._call.is_open_before(number, match.id)]
+        for number in numbers:
+            own = self._seen[ids[number]].own
+            if own and own.stored and not self._joined.kind.replacing:
+                self._answer_stored(number, own.entry)
+                continue
+            found = [*self._joined.kept_near(number), *near.get(number, ())]
+            final = [match for match in found if not self._joined.is_open_before(number, match.id)]
             if final:
-                self._call.answer(number, "duplicate", min(final))
+                self._joined.answer(number, "duplicate", min(final))
                 self._claimer.recent.note("duplicate")
-            elif self._is_unchanged(number, self._seen[self._call.batch.ids[number]].own):
-                self._call.accept(number, AddReport(unchanged=1))
-            elif not near:
+            elif self._is_unchanged(number, own):
+                self._joined.accept(number, AddReport(unchanged=1))
+            elif not found:
                 going_on.append(number)
         return going_on
 
-    def _stored_near(self, numbers: Sequence[int]) -> dict[int, list[Match]]:
+    def _stored_near(self, numbers: Sequence[int], read_own: Callable[[], object]) -> dict[int, list[Match]]:
         """What is stored near claims, not looked for to the end; nor at all near new ones where few are
         duplicates."""
-        ids = self._call.batch.ids
+        batch = self._joined.batch
         if self._claimer.recent.are_new:
-            numbers = [number for number in numbers if self._seen[ids[number]].entry]
+            read_own()
+            numbers = [number for number in numbers if self._seen[batch.ids[number]].entry]
+            if not numbers:
+                return {}
         near = self._reader(DRAWER_LIMIT, IDS_LIMIT).near(
-            self._call.batch.fingerprints[list(numbers)], self._call.bounds
+            batch.fingerprints[list(numbers)], self._joined.kind.bounds
         )
         return {
-            number: [match for match in matches if match.id != ids[number]]
+            number: [match for match in matches if match.id != batch.ids[number]]
             for number, matches in zip(numbers, near.matches, strict=True)
         }
 
     def _answer_stored(self, number: int, entry: Entry) -> None:
         """Answers about a document that is stored."""
-        answer = _stored_answer(self._call.batch, number, entry, self._claimer.scheme)
+        answer = _stored_answer(self._joined.batch, number, entry, self._claimer.scheme)
         if answer.accepted:
-            self._call.accept(number, AddReport(unchanged=1))
+            self._joined.accept(number, AddReport(unchanged=1))
         else:
-            self._call.answer(number, answer.outcome, reason=answer.reason)
+            self._joined.answer(number, answer.outcome, reason=answer.reason)
 
     def _is_unchanged(self, number: int, known: Known | None) -> bool:
         """Whether nothing has to be written: as `add`, a claim writes anew what would expire."""
-        batch = self._call.batch
+        batch = self._joined.batch
         fresh_since = refreshed_before(self._claimer.store, self._claimer.clock()) or 0
         return (
             known is not None
@@ -597,22 +782,35 @@ class _Batch:
         left = list(range(len(self.numbers)))
         self._seen = {}
         while left:
-            leads = self._reader(drawer_limit, ids_limit).leads(
-                self._batch.fingerprints[left], self._call.bounds
-            )
-            of_place: dict[int, list[Led]] = {place: [] for place in left}
-            for each in leads.led:
-                of_place[left[each[0]]].append(each)
-            self._led |= of_place
-            led = [each[1] for each in leads.led]
-            self._see([document for document in [*self._batch.ids, *led] if document not in self._seen])
-            cut = [
-                place for place, *is_cut in zip(left, leads.truncated, leads.cut, strict=True) if any(is_cut)
-            ]
-            if cut:
+            with self._renewed(is_long=len(left) > FEW or drawer_limit is None):
+                truncated = self._look_at(left, self._reader(drawer_limit, ids_limit))
+            if cut := [place for place, is_cut in zip(left, truncated, strict=True) if is_cut]:
                 stored, _ = self._near(cut)
                 cut = [place for place in cut if not stored[place]]
             left, drawer_limit, ids_limit = cut, None, ids_limit * LISTING_GROWTH
+
+    def _look_at(self, places: Sequence[int], reader: Reader) -> list[bool]:
+        """Looks near claims once; whether each was cut by a limit. What their own hints lead to is read
+        beside the drawers: near most there is nothing else."""
+
+        def read_own() -> Listed:
+            self._see([document for document in self._batch.ids if document not in self._seen])
+            return reader.listed(self._batch.values[place] for place in places)
+
+        own = self._claimer.beside(read_own)
+        leads = reader.leads(self._batch.fingerprints[list(places)], self._joined.kind.bounds, own)
+        own()
+        self._led |= {place: [] for place in places}
+        for each in leads.led:
+            self._led[places[each[0]]].append(each)
+        self._see([document for _, document, *_ in leads.led if document not in self._seen])
+        return [any(is_cut) for is_cut in zip(leads.truncated, leads.cut, strict=True)]
+
+    def _renewed(self, is_long: bool) -> AbstractContextManager[object]:
+        """Keeps the row from standing for a lease while a long look goes on."""
+        if not is_long:
+            return nullcontext()
+        return self._claimer.waiting.every(self._claimer.lease / BEATS, self._beat)
 
     def _see(self, ids: Sequence[str]) -> None:
         """Reads documents rows with their pending cells, then the batch rows of these; and where one of these
@@ -691,7 +889,7 @@ class _Batch:
             if each[1] in entries and each[1] != self._batch.ids[place]
         ]
         prints = self._batch.fingerprints[list(places)]
-        found = self._reader(None, IDS_LIMIT).matches(prints, led, entries, self._call.bounds)
+        found = self._reader(None, IDS_LIMIT).matches(prints, led, entries, self._joined.kind.bounds)
         return dict(zip(places, found, strict=True))
 
     def _reader(self, drawer_limit: int | None, ids_limit: int) -> Reader:
@@ -705,6 +903,8 @@ class _Batch:
     def go_on(self) -> bool:
         """Decides what can be decided; where that is nothing looks again at what it waits for. Whether there
         was anything to do."""
+        if self.is_over:
+            return False
         if self._waits:
             self._see([each.id for each in self._waits])
         judgement = self._judge()
@@ -713,7 +913,7 @@ class _Batch:
         if judgement.outcomes or judgement.is_overtaken or self._row is None:
             self._set(self._with_decisions(judgement.made, judgement.is_overtaken), judgement.outcomes)
             return True
-        if self._call.clock.time() - self._changed >= self._claimer.lease / BEATS:
+        if self._claimer.time() - self._changed >= self._claimer.lease / BEATS:
             self._set(replace(self._row, beat=self._row.beat + 1), {})
         return self._break_what_stands() or self.is_over
 
@@ -729,9 +929,9 @@ class _Batch:
             final = [match for match in near if not self._is_undecided_before(judgement, place, match.id)]
             if waits := self._earlier(document):
                 judgement.waits += waits
-            elif seen.entry and not self._call.replacing:
+            elif seen.entry and not self._joined.kind.replacing:
                 judgement.first += [seen.accepted] if seen.accepted else []
-                outcome = _stored_answer(self._call.batch, number, seen.entry, self._claimer.scheme).outcome
+                outcome = _stored_answer(self._joined.batch, number, seen.entry, self._claimer.scheme).outcome
                 judgement.decide(place, outcome)
             elif final:
                 match = min(final)
@@ -781,7 +981,7 @@ class _Batch:
         else:
             (cell,) = self._meta.get([self._key])
             self._row = BatchRow.decode(cell.value) if cell else BatchRow(self._ticket, frozen=True)
-        self._changed = self._call.clock.time()
+        self._changed = self._claimer.time()
         decided = {
             place: outcome
             for place, outcome in outcomes.items()
@@ -816,9 +1016,9 @@ class _Batch:
         number = self.numbers[place]
         self._claimer.recent.note(outcome)
         if outcome == "accepted":
-            self._call.accept(number, self._report(place))
+            self._joined.accept(number, self._report(place))
         elif outcome != "undecided":
-            self._call.answer(number, outcome, match, OTHER_TEXT if outcome == "conflict" else None)
+            self._joined.answer(number, outcome, match, OTHER_TEXT if outcome == "conflict" else None)
 
     def _report(self, place: int) -> AddReport:
         """What a claim that was accepted has done."""
@@ -857,7 +1057,7 @@ class _Batch:
     def _break_what_stands(self) -> bool:
         """Freezes batches that have not changed for their lease, with what they have decided; whether there
         were any."""
-        time = self._call.clock.time()
+        time = self._claimer.time()
         rivals = {each.key: each for each in self._waits}
         broken = [each for each in rivals.values() if self._stands(each, time)]
         keys = {each.key for each in broken if not each.old}
@@ -878,7 +1078,10 @@ class _Batch:
         self._meta.compare_and_set(rival.key, rival.value, frozen.encode())
 
     def _stands(self, rival: _Pending, time: float) -> bool:
-        """Whether the row of somebody has stood for its lease."""
+        """Whether the row of somebody has stood for its lease, or is of a run that is over."""
+        ended = self._joined.kind.run.ended
+        if ended and rival.token.startswith(ended):
+            return True
         standing = self._claimer.standing
         value, since = standing.get(rival.key, (b"", time))
         if value != rival.value or rival.key not in standing:
@@ -891,12 +1094,25 @@ class _Batch:
         standing.pop(rival.key, None)  # another thread may have been as quick
         return True
 
-    def give_up(self) -> None:
-        """Declines what is open."""
-        open_ = [place for place, made in enumerate(self._decisions) if made is Decision.OPEN]
-        declined = [Decision.DECLINED if made is Decision.OPEN else made for made in self._decisions]
-        while not self.is_over:
-            self._set(self._with_decisions(declined), dict.fromkeys(open_, ("undecided", None)))
+    def give_up(self, numbers: Container[int]) -> None:
+        """Declines claims that are open."""
+        while not self.is_over and (given_up := self._open_ones(numbers)):
+            made = [
+                Decision.DECLINED if place in given_up else each for place, each in enumerate(self._decisions)
+            ]
+            self._set(self._with_decisions(made), dict.fromkeys(given_up, ("undecided", None)))
+
+    def _open_ones(self, numbers: Container[int]) -> list[int]:
+        return [
+            place
+            for place, made in enumerate(self._decisions)
+            if made is Decision.OPEN and self.numbers[place] in numbers
+        ]
+
+    def freeze(self) -> None:
+        """Ends it, so that nobody waits for it."""
+        if not self.is_over:
+            self._compare_and_set(self._with_decisions(self._decisions, frozen=True))
 
 
 def _with_row(pending: _Pending, cell: Cell | None) -> _Pending:
@@ -944,19 +1160,19 @@ def _stored_answer(batch: Batch, number: int, entry: Entry, scheme: Scheme) -> C
     return Claim(document, "conflict", fingerprint, reason=OTHER_TEXT)
 
 
-def _in_order(
-    ids: Sequence[str],
-    fingerprints: FingerprintBatch,
-    batch: Batch,
-    answers: dict[int, Claim],
-    rejected: Sequence[Rejected],
-) -> Iterator[Claim]:
-    """The answers in the order of the ids; an id that comes again was rejected."""
-    by_id = {batch.ids[number]: answer for number, answer in answers.items()}
-    refused = iter(rejected)
-    values: list[int] = fingerprints.values.tolist()
-    for document, value in zip(ids, values, strict=True):
-        answer = by_id.pop(document, None)
-        if answer is None:
-            answer = Claim(document, "rejected", Fingerprint(value), reason=next(refused).reason)
-        yield answer
+def _without_repeated_ids(
+    requests: Sequence[ClaimRequest[Any]],
+) -> Iterator[list[ClaimRequest[Any]]]:
+    """The requests in parts that have no id twice."""
+    left = list(requests)
+    while left:
+        ids: set[object] = set()
+        part, others = list[ClaimRequest[Any]](), list[ClaimRequest[Any]]()
+        for request in left:
+            if ids.isdisjoint(request.records):
+                ids.update(request.records)
+                part.append(request)
+            else:
+                others.append(request)
+        yield part
+        left = others

@@ -103,7 +103,7 @@ class _Candidates:
             for value, far in zip(found[nearest].tolist(), bits[nearest].tolist(), strict=True)
         ]
         candidates = Candidates(hits, [False], 0, [0])
-        listed = replace(self._reader, ids_limit=most).listed(candidates)
+        listed = replace(self._reader, ids_limit=most).listed(near for _, near, _ in candidates.hits)
         led = list(islice(led_to(candidates, listed), most))
         ids = {each[1] for each in led} | ({document} if document is not None else set())
         stored = _known(self._store, ids, self._earliest)

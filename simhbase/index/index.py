@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -20,7 +22,17 @@ from simhbase.errors import Conflict, PermanentError, ReadOnly, Undecided, Usage
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinted, Fingerprinter
 from simhbase.index import rows
-from simhbase.index.claim import TIMEOUT, Claimed, Claimer, claimer_for
+from simhbase.index.claim import (
+    NO_LOAD,
+    TIMEOUT,
+    Claimed,
+    Claimer,
+    ClaimRequest,
+    Kind,
+    Run,
+    claimer_for,
+    whole,
+)
 from simhbase.index.explain import explain
 from simhbase.index.hot import Hot, hottest
 from simhbase.index.load_log import LoadState, all_loads, forget_load
@@ -156,7 +168,9 @@ class Index:
         self._reader = replace(self._reader, metrics=metrics)
 
     def close(self) -> None:
-        """Closes the store; may be called twice."""
+        """Closes the store, when all that was claimed is answered; may be called twice."""
+        if claimer := self.__dict__.get("claimer"):
+            claimer.close()
         self.store.close()
 
     def listing(self, ids_limit: int) -> Index:
@@ -277,27 +291,55 @@ class Index:
         replaces. Raises Undecided when the time is up: nothing is stored then; Conflict where another text is
         stored under this id, which `add` replaces.
         """
-        (claim,) = self.claim_many([Document(id, text, {} if tags is None else tags)], timeout)
-        if claim.outcome == "undecided":
-            raise Undecided(f"the claim of {_shown(id)}: {claim.reason}")
-        if claim.outcome == "conflict":
-            raise Conflict(f"the claim of {_shown(id)}: {claim.reason}")
-        return claim
+        return _decided(*self.claim_many([Document(id, text, {} if tags is None else tags)], timeout))
 
     def claim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:
         """The same for n documents, as if they came one after the other: an answer to each, in order."""
+        ids, fingerprints, tags, merged = self._to_claim(documents)
+        return merged(self.claim_batch(ids, fingerprints, timeout, tags=tags))
+
+    async def aclaim(
+        self,
+        id: str,  # noqa: A002  # as in Document
+        text: str,
+        timeout: float = TIMEOUT,
+        tags: Mapping[str, str] | None = None,
+    ) -> Claim:
+        """`claim` for asyncio."""
+        return _decided(*await self.aclaim_many([Document(id, text, {} if tags is None else tags)], timeout))
+
+    async def aclaim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:
+        """`claim_many` for asyncio. A task that is cancelled harms no other; what it has claimed is claimed,
+        unless that has not begun."""
+        begun = await asyncio.to_thread(self.begin_claims, documents, timeout)
+        return await asyncio.wrap_future(begun)
+
+    def begin_claims(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> Future[list[Claim]]:
+        """Begins what `claim_many` does, without waiting for others: the answers come in a future."""
+        ids, fingerprints, tags, merged = self._to_claim(documents)
+        kind = self._kind_of_claims()
+        return self._watched(lambda: self._begin_claims(ids, fingerprints, tags, kind, timeout, merged))
+
+    def _to_claim(
+        self, documents: Iterable[Document]
+    ) -> tuple[list[str], FingerprintBatch, list[Tags] | None, Callable[[Claimed], list[Claim]]]:
+        """Ids, fingerprints and tags of what can be claimed of documents, and what adds the others to the
+        answers."""
         batch = _documents(documents)
         tags = _tags(document.tags for document in batch)
         found = self._fingerprinted([document.text for document in batch])
         accepted = found.accepted
         ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
         count_by_outcome(self.metrics, "claims", rejected=len(batch) - len(ids))
-        prints, chosen = found.fingerprints[accepted], _chosen(tags, accepted)
-        claims = iter(self.claim_batch(ids, prints, timeout, tags=chosen).claims)
-        return [
-            next(claims) if reason is None else Claim(document.id, "rejected", reason=reason)
-            for document, reason in zip(batch, found.reasons, strict=True)
-        ]
+
+        def merged(claimed: Claimed) -> list[Claim]:
+            claims = iter(claimed.claims)
+            return [
+                next(claims) if reason is None else Claim(document.id, "rejected", reason=reason)
+                for document, reason in zip(batch, found.reasons, strict=True)
+            ]
+
+        return ids, found.fingerprints[accepted], _chosen(tags, accepted), merged
 
     def claim_batch(
         self,
@@ -308,21 +350,45 @@ class Index:
         *,
         replacing: bool = False,
         tags: Sequence[Tags] | None = None,
+        run: Run = NO_LOAD,
     ) -> Claimed:
         """The same for what a fingerprinter of this profile made of n texts. replacing: a document that is
         stored with another text is replaced if nothing is near the new one, and its tags, too. tags: as of
-        `add_batch`."""
+        `add_batch`. run: which run of a load claims."""
+        kind = self._kind_of_claims(min_similarity, replacing, run)
+
+        def claim() -> Claimed:
+            return self._begin_claims(ids, fingerprints, tags, kind, timeout, whole).result()
+
+        return self._measured("claim", len(ids), claim)
+
+    def _kind_of_claims(
+        self, min_similarity: float | None = None, replacing: bool = False, run: Run = NO_LOAD
+    ) -> Kind:
+        return Kind(self.profile.index_scheme.bounds(None, min_similarity), replacing, run)
+
+    def _begin_claims(
+        self,
+        ids: Sequence[str],
+        fingerprints: FingerprintBatch,
+        tags: Sequence[Tags] | None,
+        kind: Kind,
+        timeout: float,
+        then: Callable[[Claimed], T],
+    ) -> Future[T]:
+        """Begins claims; the answer is what `then` makes of what became of them."""
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
             raise UsageError(f"timeout = {timeout!r}: a number of seconds is needed")
-        bounds = self.profile.index_scheme.bounds(None, min_similarity)
-        claimed = self._measured(
-            "claim",
-            len(ids),
-            lambda: self.claimer.claim(ids, fingerprints, bounds, timeout, replacing, tags),
-        )
-        outcomes = Counter[str](claim.outcome for claim in claimed.claims)
-        count_by_outcome(self.metrics, "claims", **outcomes)
-        return claimed
+
+        def answer(claimed: Claimed) -> T:
+            outcomes = Counter[str](claim.outcome for claim in claimed.claims)
+            count_by_outcome(self.metrics, "claims", **outcomes)
+            return then(claimed)
+
+        claimer = self.claimer
+        request = ClaimRequest.of(ids, fingerprints, tags, kind, timeout, answer, claimer.time())
+        claimer.begin(request)
+        return request.future
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""
@@ -637,6 +703,15 @@ class Index:
             fingerprints = {document: entry.fingerprint for document, entry in stored.items()}
             return stored, listed_sketches(self.store, fingerprints)
         return stored, {document: entry.sketch for document, entry in stored.items()}
+
+
+def _decided(claim: Claim) -> Claim:
+    """The claim. Raises Undecided, Conflict."""
+    if claim.outcome == "undecided":
+        raise Undecided(f"the claim of {_shown(claim.id)}: {claim.reason}")
+    if claim.outcome == "conflict":
+        raise Conflict(f"the claim of {_shown(claim.id)}: {claim.reason}")
+    return claim
 
 
 def _documents(values: Iterable[Document]) -> list[Document]:

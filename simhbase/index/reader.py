@@ -7,7 +7,7 @@ one of the documents table says what these hints lead to now. The last is spared
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -154,8 +154,14 @@ class Reader:
         now = _stored(self._known(leads.led), earliest, tags) if asks_documents else None
         return Near(self.matches(fingerprints, leads.led, now, bounds), leads.truncated, leads.cut)
 
-    def leads(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Leads:
-        """Where hints near each of n texts lead."""
+    def leads(
+        self,
+        fingerprints: FingerprintBatch,
+        bounds: Bounds,
+        listed_before: Callable[[], Listed] = dict,
+    ) -> Leads:
+        """Where hints near each of n texts lead. listed_before: what `listed` said of some fingerprints,
+        asked for when the drawers have been read."""
         candidates = self.candidates(fingerprints, bounds)
         if self.metrics is not None:
             _tell(self.metrics, candidates)
@@ -166,7 +172,8 @@ class Reader:
         cut = [False] * len(fingerprints)
         if not candidates.hits:
             return Leads([], candidates.truncated, cut)
-        listed = self.listed(candidates)
+        listed = dict(listed_before())
+        listed |= self.listed(near for _, near, _ in candidates.hits if near not in listed)
         full = {fingerprint for fingerprint, found in listed.items() if len(found) > self.ids_limit}
         if full:
             for query, fingerprint, _ in candidates.hits:
@@ -318,9 +325,9 @@ class Reader:
         _, chosen[known_] = bounds.verified(sketching, *compared)
         return query[chosen], fingerprint[chosen], bits[chosen]
 
-    def listed(self, candidates: Candidates) -> Listed:
-        """The documents that the near fingerprints list, one more of each than the limit."""
-        distinct = list(dict.fromkeys(fingerprint for _, fingerprint, _ in candidates.hits))
+    def listed(self, fingerprints: Iterable[int]) -> Listed:
+        """The documents that each of some fingerprints lists, one more than the limit at most."""
+        distinct = list(dict.fromkeys(fingerprints))
         found = self._scan(distinct, self.ids_limit + 1)
         return {
             fingerprint: [(rows.listing_id(key), cell.value) for key, cell in some]

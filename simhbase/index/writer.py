@@ -405,6 +405,18 @@ class Batch:
         """The sketch of each, of no bytes where none are kept."""
         return self.fingerprints.sketch_bytes()
 
+    @staticmethod
+    def joined(parts: Sequence[Batch]) -> Batch:
+        """One behind the other, of different ids, of at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        has_tags = any(part.tags is not None for part in parts)
+        return Batch(
+            [document for part in parts for document in part.ids],
+            FingerprintBatch.joined(part.fingerprints for part in parts),
+            [part.tags_at(number) for part in parts for number in range(len(part.ids))] if has_tags else None,
+        )
+
     def __getitem__(self, chosen: Sequence[int]) -> Batch:
         tags = None if self.tags is None else [self.tags[number] for number in chosen]
         return Batch([self.ids[number] for number in chosen], self.fingerprints[list(chosen)], tags)

@@ -40,14 +40,7 @@ class Calls:
             self.pending += 1
         future = self._pool.submit(partial(copy_context().run, call, *arguments))
         future.add_done_callback(self._done)
-        limit = self._seconds if seconds is None else seconds
-        try:
-            async with asyncio.timeout(limit) as timeout:
-                return await asyncio.wrap_future(future)
-        except TimeoutError:
-            if not timeout.expired():
-                raise
-            raise TimedOut(f"no answer from the store within {limit:g} s: try again later") from None
+        return await within(self._seconds if seconds is None else seconds, future)
 
     def _done(self, future: Future[T]) -> None:
         with self._lock:
@@ -56,3 +49,14 @@ class Calls:
     def close(self) -> None:
         """Returns when all calls have."""
         self._pool.shutdown()
+
+
+async def within(seconds: float, future: Future[T]) -> T:
+    """What a future has within so many seconds. Raises TimedOut."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await asyncio.wrap_future(future)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TimedOut(f"no answer from the store within {seconds:g} s: try again later") from None

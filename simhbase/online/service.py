@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import simhbase
+from simhbase.errors import Overloaded
 from simhbase.index import Index
 from simhbase.model import AddReport, Comparison, Explanation, Query, Stats, StoredDocument
 from simhbase.online import answers, asked
-from simhbase.online.calls import Calls
+from simhbase.online.calls import Calls, within
 from simhbase.online.failures import NotStored, TooLarge
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import Settings
@@ -74,7 +75,9 @@ class Service:
         self._require_batch(documents)
         timeout = min(given.timeout, SHARE_OF_CLAIM * self._limits.seconds)
         with self._claiming():
-            return answers.Claims(await self._claims.run(self._index.claim_many, documents, timeout))
+            begun = await self._claims.run(self._index.begin_claims, documents, timeout)
+            claims = await within(self._limits.seconds, begun)
+            return answers.Claims(claims)
 
     async def add(self, given: asked.DocumentsRequest) -> AddReport:
         """Stores documents, replacing those with the same id; durable when it answers. JSON, or a document a
@@ -150,7 +153,7 @@ class Service:
         """Numbers for Prometheus."""
         gauges = {
             **self._index.gauges(),
-            "calls_pending": self._calls.pending + self._claims.pending + self._comparing.pending,
+            "calls_pending": self._calls.pending + len(self._claims_since) + self._comparing.pending,
             "lookups_waiting": self._lookups.waiting,
             "oldest_claim_seconds": self._oldest_claim(),
         }
@@ -158,7 +161,11 @@ class Service:
 
     @contextmanager
     def _claiming(self) -> Iterator[None]:
-        """Around a claim that is under way."""
+        """Around a claim that is under way. Raises Overloaded."""
+        if len(self._claims_since) >= self._limits.threads + self._limits.waiting:
+            raise Overloaded(
+                f"{len(self._claims_since):,} claims are under way, as many as may be: try again later"
+            )
         claim = object()
         self._claims_since[claim] = time.monotonic()
         try:

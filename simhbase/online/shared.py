@@ -1,41 +1,24 @@
-"""Lookups of many callers at once, which share reads of the store.
-
-While one read is under way, those who ask meanwhile gather, and the next read serves all of them: the more
-there are, the more a read serves, and nobody waits for company. Texts become fingerprints on the way, many at
-once, which costs less than each by itself.
-"""
+"""Lookups of many callers at once, which share reads of the store (`simhbase/joining.py`). Texts become
+fingerprints on the way, many at once, which costs less than each by itself."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
-import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from time import perf_counter
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.errors import (
-    Overloaded,
-    ProfileMismatch,
-    RetryableError,
-    StoreFailed,
-    TableDisabled,
-    TablesMissing,
-    TimedOut,
-    UsageError,
-)
+from simhbase.errors import Overloaded, TimedOut, UsageError
 from simhbase.index import Index
 from simhbase.index.tags import required_tags
+from simhbase.joining import OF_ALL, Queue, Request
 from simhbase.metrics import timed
 from simhbase.model import Lookup, Query
 
@@ -44,9 +27,6 @@ QUEUE = 2048  # lookups that wait
 # Two readers halve the batches. Measured on two cores with 32 threads, that took a third of the lookups a
 # second in HBase, and a tenth in RocksDB.
 READERS = 1
-
-# What every record would meet; another error may be due to one of those that were read together.
-_OF_ALL = (RetryableError, TablesMissing, ProfileMismatch, TableDisabled)
 
 Answers = list[Lookup]
 
@@ -63,93 +43,7 @@ class _Kind:
         return method(records, self.query)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Request:
-    """What one caller asks for, and where the answers go."""
-
-    kind: _Kind
-    records: Sequence[object]
-    future: Future[Answers] = field(default_factory=Future)
-    asked: float = field(default_factory=perf_counter)
-
-
-class _Queue:
-    """What waits to be read in one process. Requests of one kind leave in the order in which they came, and
-    kinds take turns. readers: threads that serve the queue, from the first request on."""
-
-    def __init__(self, readers: int, serve: Callable[[_Queue], None]) -> None:
-        self._readers = readers
-        self._serve = serve
-        self._changed = threading.Condition()
-        self._waiting: dict[_Kind, deque[_Request]] = {}
-        self._is_due = False  # whether what waits may be taken
-        self._closed = False
-        self._threads: list[threading.Thread] = []
-        self.records = 0
-
-    def put(self, request: _Request, most: int) -> bool:
-        """Adds a request, which waits for `wake`; false where more than `most` records would wait. One that
-        is alone may be longer. Raises StoreFailed after `close`."""
-        with self._changed:
-            if self._closed:
-                raise StoreFailed("these shared lookups were closed: make new ones")
-            if self.records and self.records + len(request.records) > most:
-                return False
-            if not self._threads:
-                self._start()
-            self.records += len(request.records)
-            self._waiting.setdefault(request.kind, deque()).append(request)
-            return True
-
-    def wake(self) -> None:
-        """Has what was put be taken."""
-        with self._changed:
-            self._is_due = bool(self._waiting)
-            self._changed.notify()
-
-    def take(self, most: int) -> list[_Request]:
-        """Requests of one kind with at most so many records together, or a single longer one, as soon as
-        they may be taken; none when the queue is closed and empty. What was cancelled is left out."""
-        with self._changed:
-            while True:
-                while not self._closed and not self._is_due:
-                    self._changed.wait()
-                if not self._waiting:
-                    return []
-                kind, requests = next(iter(self._waiting.items()))
-                del self._waiting[kind]
-                taken = self._taken(requests, most)
-                if requests:
-                    self._waiting[kind] = requests
-                self._is_due = bool(self._waiting)
-                if taken:
-                    return taken
-
-    def _taken(self, requests: deque[_Request], most: int) -> list[_Request]:
-        taken: list[_Request] = []
-        records = 0
-        while requests and (not taken or records + len(requests[0].records) <= most):
-            request = requests.popleft()
-            self.records -= len(request.records)
-            if request.future.set_running_or_notify_cancel():
-                taken.append(request)
-                records += len(request.records)
-        return taken
-
-    def _start(self) -> None:
-        for number in range(self._readers):
-            name = f"simhbase-reader-{number}"
-            thread = threading.Thread(target=self._serve, args=(self,), name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
-
-    def close(self) -> None:
-        """Takes nothing more, and returns when all that was taken has its answer."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        for thread in self._threads:
-            thread.join()
+_Request = Request[_Kind, Answers]
 
 
 class SharedLookups:
@@ -176,14 +70,9 @@ class SharedLookups:
         self.index = index
         self.queue = queue
         self._largest_batch = largest_batch
-        self._readers = readers
         self._scheme = index.profile.index_scheme
         _ = index.fingerprinter  # checks the profile once, before threads and children do
-        self._begin()
-        _SHARING.add(self)
-
-    def _begin(self) -> None:
-        self._queue = _Queue(self._readers, self._read_all)
+        self._queue = Queue[_Request](readers, "shared lookups", self._read_all)
 
     def __enter__(self) -> Self:
         return self
@@ -257,7 +146,7 @@ class SharedLookups:
             raise UsageError(f"one string was given: put it into a list, [{records[:40]!r}]")
         self._scheme.bounds(query.k, query.min_similarity)  # raises UsageError here, in the caller's thread
         own = replace(query, tags=dict(required_tags(query.tags)))  # the caller may change the tags
-        request = _Request(_Kind(method, own), _as_list(records))
+        request = _Request(kind=_Kind(method, own), records=_as_list(records))
         queue = self._queue
         if not queue.put(request, self.queue):
             self._count("overloaded")
@@ -301,22 +190,21 @@ class SharedLookups:
         if self.index.metrics is not None:
             self.index.metrics.count(name)
 
-    def _read_all(self, queue: _Queue) -> None:
+    def _read_all(self) -> None:
         """What a thread does."""
-        while requests := queue.take(self._largest_batch):
+        while requests := self._queue.take(self._largest_batch):
             try:
                 self._read(requests)
             except Exception as error:  # of the metrics: whatever it is, nobody may be left waiting
                 for request in requests:
-                    if not request.future.done():
-                        request.future.set_exception(_own(error))
+                    request.fail(error)
 
     def _read(self, requests: Sequence[_Request]) -> None:
         metrics = self.index.metrics
         records = sum(len(request.records) for request in requests)
         if metrics is not None:
             metrics.observe("shared_lookups", records)
-            now = perf_counter()
+            now = monotonic()
             for request in requests:
                 metrics.observe("queue_seconds", now - request.asked)
         timed(metrics, "shared_read", records, lambda: self._answer(requests))
@@ -327,13 +215,13 @@ class SharedLookups:
         try:
             answers = iter(requests[0].kind.ask(self.index, records))
         except Exception as error:
-            if len(requests) > 1 and not isinstance(error, _OF_ALL):
+            if len(requests) > 1 and not isinstance(error, OF_ALL):
                 half = len(requests) // 2
                 self._answer(requests[:half])
                 self._answer(requests[half:])
                 return
             for request in requests:
-                request.future.set_exception(_own(error))
+                request.fail(error)
             return
         for request in requests:
             request.future.set_result(list(islice(answers, len(request.records))))
@@ -341,22 +229,3 @@ class SharedLookups:
 
 def _as_list(records: Iterable[object]) -> list[Any]:
     return records.tolist() if isinstance(records, np.ndarray) else list(records)
-
-
-def _own(error: Exception) -> Exception:
-    """The same error for one of many callers: each raises it, which writes into it."""
-    own = copy(error).with_traceback(error.__traceback__)
-    own.__cause__ = error.__cause__
-    return own
-
-
-_SHARING: weakref.WeakSet[SharedLookups] = weakref.WeakSet()
-
-
-def _begin_in_child() -> None:
-    """Those who wait, and the threads that would answer them, are the parent's."""
-    for shared in _SHARING:
-        shared._begin()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)

@@ -10,6 +10,7 @@ import simhbase
 from simhbase import Document, Index, Profile
 from simhbase.errors import Conflict, ProfileMismatch, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index.claim import Kind
 from simhbase.index.rows import Entry, PendingClaim, State, document_key
 from simhbase.index.tables import UpgradedTables
 from simhbase.stores.base import CompareAndSet
@@ -145,7 +146,7 @@ def test_a_claim_whose_worker_died_is_ended_by_who_waits_for_it(shared: Backend)
     table = index.store.records("fingerprints")
     table.put([(value.to_bytes(8) + b"dead", b"")], milliseconds())
     assert (
-        claimer.claim(["b"], batch([value ^ 1]), index.profile.index_scheme.bounds(None, None))
+        claimer.claim(["b"], batch([value ^ 1]), Kind(index.profile.index_scheme.bounds(None, None)))
         .claims[0]
         .accepted
     )

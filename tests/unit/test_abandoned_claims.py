@@ -7,7 +7,7 @@ import pytest
 
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.check import ABANDONED, STRAY_LISTING, Checker
-from simhbase.index.claim import BatchClaimer
+from simhbase.index.claim import BatchClaimer, Kind
 from simhbase.index.vacuum import DAY, Vacuum
 from simhbase.index.writer import HintingWriter
 from simhbase.interrupt import interrupt_put_off
@@ -44,8 +44,8 @@ def left_by_a_dead_worker(lease: float, is_new: bool = True) -> Server:
         return server.ask(call)
 
     with pytest.raises(Died):
-        BatchClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, lease=lease, waiting=Quiet).claim(
-            ["a"], batch(A), SCHEME.bounds(None, None), replacing=True
+        BatchClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, lease=lease, waiting=Quiet()).claim(
+            ["a"], batch(A), Kind(SCHEME.bounds(None, None), replacing=True)
         )
     return server
 
@@ -77,7 +77,7 @@ def test_a_vacuum_removes_what_an_ended_claim_has_left(server):
 def test_a_vacuum_leaves_the_hints_of_a_claim_that_is_pending(server):
     Vacuum(SimulatedStore(server.ask), SCHEME, DAY, lambda: NOW + 1000).run()
     claimer = BatchClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, lease=0.01)
-    (claim,) = claimer.claim(["b"], batch(A ^ 1), SCHEME.bounds(None, None)).claims
+    (claim,) = claimer.claim(["b"], batch(A ^ 1), Kind(SCHEME.bounds(None, None))).claims
     assert claim.accepted
     assert STRAY_LISTING not in checked(server, NOW + 2000)
 
@@ -122,9 +122,9 @@ def left_by_an_accepted_claim() -> Server:
             raise Died
         return server.ask(call)
 
-    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, waiting=Quiet)
+    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, waiting=Quiet())
     with pytest.raises(Died):
-        claimer.claim(["a"], batch(A), SCHEME.bounds(None, None))
+        claimer.claim(["a"], batch(A), Kind(SCHEME.bounds(None, None)))
     assert accepted_in(server.state) == {"a": A}
     return server
 
@@ -149,9 +149,9 @@ def test_ctrl_c_that_is_put_off_ends_a_claim_that_waits_for_others():
             signal.raise_signal(signal.SIGINT)
 
     server = left_by_a_dead_worker(lease=1000)
-    claimer = BatchClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, waiting=Interrupted)
+    claimer = BatchClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, waiting=Interrupted())
     with pytest.raises(KeyboardInterrupt), interrupt_put_off():
-        claimed = claimer.claim(["b", "c"], batch(A ^ 1, FAR), SCHEME.bounds(None, None), timeout=600)
+        claimed = claimer.claim(["b", "c"], batch(A ^ 1, FAR), Kind(SCHEME.bounds(None, None)), timeout=600)
     waits, far = claimed.claims
     assert far.accepted
     assert waits.outcome == "undecided"

@@ -8,7 +8,7 @@ import pytest
 
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import claim
-from simhbase.index.claim import BatchClaimer
+from simhbase.index.claim import BatchClaimer, Kind
 from simhbase.index.rows import BATCH_ROWS, Entry, PendingClaim, State, document_key
 from simhbase.index.writer import HintingWriter
 from simhbase.model import Claim
@@ -20,6 +20,7 @@ from tests.simulated import Answer, Ask, Call, Server, SimulatedStore
 LEASE = 10.0
 NEAR = A ^ 1
 DEAD = document_key("dead")
+REPLACING = Kind(SCHEME.bounds(None, None), replacing=True)
 
 
 class Died(Exception):
@@ -40,9 +41,8 @@ class Steps(Quiet):
 
 
 def claimed(claimer: BatchClaimer, given: dict[str, int], timeout: float = 1e9) -> Sequence[Claim]:
-    bounds = SCHEME.bounds(None, None)
     values = fingerprints_of(list(given.values()))
-    return claimer.claim(list(given), values, bounds, timeout, replacing=True).claims
+    return claimer.claim(list(given), values, REPLACING, timeout).claims
 
 
 def leave_a_dead_claim(server: Server, ticket: int) -> None:
@@ -77,7 +77,7 @@ def test_a_text_near_one_that_the_same_call_has_replaced_is_no_duplicate(ids):
 def test_calls_that_wait_for_less_than_a_lease_end_a_dead_claim_together():
     server, steps = Server(), Steps()
     leave_a_dead_claim(server, ticket=1)
-    claimer = BatchClaimer(SimulatedStore(server.ask), SCHEME, lease=LEASE, waiting=lambda: steps)
+    claimer = BatchClaimer(SimulatedStore(server.ask), SCHEME, lease=LEASE, waiting=steps)
     outcomes = [claimed(claimer, {"b": NEAR}, timeout=LEASE / 2 - 1)[0].outcome for _ in range(4)]
     assert outcomes == ["undecided"] * 2 + ["accepted"] * 2
     assert stored_in(server.state) == {"b": NEAR}
@@ -95,7 +95,7 @@ def test_what_waits_is_renewed_while_other_claims_of_its_call_go_on(monkeypatch)
             beats.setdefault(call.keys[0], []).append(steps.now)
         return server.ask(call)
 
-    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=lambda: steps)
+    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=steps)
     others = {f"far {number}": FAR ^ 0xFF << 8 * number for number in range(6)}
     assert all(answer.accepted for answer in claimed(claimer, {"b": NEAR, **others}))
     times, *_ = beats.values()
@@ -144,9 +144,9 @@ def test_pending_claims_are_compared_by_their_sketches(name, before):
         return server.ask(call)
 
     def claim_one(ask: Ask, document: str, number: int, timeout: float) -> str:
-        claimer = BatchClaimer(SimulatedStore(ask), scheme, lease=LEASE, waiting=lambda: steps)
-        bounds = scheme.bounds(None, None)
-        (answer,) = claimer.claim([document], prints[[number]], bounds, timeout, replacing=True).claims
+        claimer = BatchClaimer(SimulatedStore(ask), scheme, lease=LEASE, waiting=steps)
+        kind = Kind(scheme.bounds(None, None), replacing=True)
+        (answer,) = claimer.claim([document], prints[[number]], kind, timeout).claims
         return answer.outcome
 
     with pytest.raises(Died):

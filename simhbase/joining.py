@@ -1,0 +1,152 @@
+"""Work that many callers ask for at once, done together: threads and tasks of asyncio put requests into a
+queue, and a few threads serve it.
+
+While one batch is under way those who ask meanwhile gather, and the next batch takes all of them: the more
+there are, the more a batch serves, and nobody waits for company.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from copy import copy
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, Generic, TypeVar
+
+from simhbase.errors import (
+    ProfileMismatch,
+    RetryableError,
+    StoreFailed,
+    TableDisabled,
+    TablesMissing,
+)
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+Asked = TypeVar("Asked", bound="Request[Any, Any]")
+
+# What every request would meet; another error may be due to one of those that were served together.
+OF_ALL = (RetryableError, TablesMissing, ProfileMismatch, TableDisabled)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Request(Generic[K, T]):
+    """What one caller asks for, and where the answer goes. kind: the same for all that one batch serves."""
+
+    kind: K
+    records: Sequence[object]
+    future: Future[T] = field(default_factory=Future)
+    asked: float = field(default_factory=monotonic)
+
+    def fail(self, error: Exception) -> None:
+        """Raises an error for the caller, unless there is an answer already. Each caller gets a copy, as
+        raising writes into it."""
+        if not self.future.done():
+            own = copy(error).with_traceback(error.__traceback__)
+            own.__cause__ = error.__cause__
+            self.future.set_exception(own)
+
+
+class Queue(Generic[Asked]):
+    """What waits to be served in one process. Requests of one kind leave in the order in which they came, and
+    kinds take turns. A child of a fork has an empty queue, and threads of its own.
+
+    threads: how many serve the queue, from the first request on, each by a call of `serve`, which takes
+    requests until there are none; name: of the threads, and in errors of what was closed.
+    """
+
+    def __init__(self, threads: int, name: str, serve: Callable[[], None]) -> None:
+        self._number = threads
+        self._name = name
+        self._serve = serve
+        self._closed = False
+        self._begin()
+        _QUEUES.add(self)
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: dict[Hashable, deque[Asked]] = {}
+        self._is_due = False  # whether what waits may be taken
+        self._threads: list[threading.Thread] = []
+        self.records = 0
+
+    def put(self, request: Asked, most: int | None = None) -> bool:
+        """Adds a request, which waits for `wake`; false where more than `most` records would wait. One that
+        is alone may be longer. Raises StoreFailed after `close`."""
+        with self._changed:
+            if self._closed:
+                raise StoreFailed(f"these {self._name} were closed: make new ones")
+            if most is not None and self.records and self.records + len(request.records) > most:
+                return False
+            if not self._threads:
+                self._start()
+            self.records += len(request.records)
+            self._waiting.setdefault(request.kind, deque()).append(request)
+            return True
+
+    def wake(self) -> None:
+        """Has what was put be taken."""
+        with self._changed:
+            self._is_due = bool(self._waiting)
+            self._changed.notify()
+
+    def take(self, most: int, seconds: float | None = None) -> list[Asked]:
+        """Requests of one kind with at most so many records together, or a single longer one, as soon as
+        they may be taken; none when the queue is closed and empty, or after so many seconds. What was
+        cancelled is left out."""
+        with self._changed:
+            while True:
+                while not self._is_due and not (self._closed and self._waiting):
+                    if (self._closed and seconds is None) or not self._changed.wait(seconds):
+                        return []
+                kind, requests = next(iter(self._waiting.items()))
+                del self._waiting[kind]
+                taken = self._taken(requests, most)
+                if requests:
+                    self._waiting[kind] = requests
+                self._is_due = bool(self._waiting)
+                if taken:
+                    return taken
+
+    def _taken(self, requests: deque[Asked], most: int) -> list[Asked]:
+        taken: list[Asked] = []
+        records = 0
+        while requests and (not taken or records + len(requests[0].records) <= most):
+            request = requests.popleft()
+            self.records -= len(request.records)
+            if request.future.set_running_or_notify_cancel():
+                taken.append(request)
+                records += len(request.records)
+        return taken
+
+    def _start(self) -> None:
+        for number in range(self._number):
+            name = f"simhbase {self._name} {number}"
+            thread = threading.Thread(target=self._serve, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def close(self) -> None:
+        """Takes nothing more, and returns when all that was taken has been served."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+
+_QUEUES: weakref.WeakSet[Queue[Any]] = weakref.WeakSet()
+
+
+def _begin_in_child() -> None:
+    """Those who wait, and the threads that would answer them, are the parent's."""
+    for queue in _QUEUES:
+        queue._begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
