@@ -21,6 +21,7 @@ from simhbase.corpus.record import Chunk, Raw, Record, Reject
 from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.sources import Sources
 from simhbase.errors import BadInput
+from simhbase.index.claim import Run
 from simhbase.index.load_log import LoadLog
 from simhbase.jobs.kept_out import KeptOut
 from simhbase.jobs.pipeline import Batch
@@ -73,6 +74,12 @@ class Checkpoints:
         self._waiting: list[dict[str, Any]] = []  # parts that are not noted yet
         self.sources = SourceCounts(inputs.paths)
         self.kept_out = KeptOut()
+
+    @property
+    def run(self) -> Run:
+        """Which run of the load claims, and which it resumes."""
+        before = self._log.before
+        return Run(bytes.fromhex(self._log.state.token), bytes.fromhex(before.token) if before else b"")
 
     def kept(self, option: str) -> Kept:
         """What counts of an output file."""

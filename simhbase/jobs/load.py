@@ -327,7 +327,8 @@ def _stored(
         if not job.unique_only:
             return decision, load_all(index, *taken, batch.tags)
         if decision.duplicates is None:
-            return decision, claim_all(index, *taken, job.min_similarity, batch.tags, keeps)
+            run = checkpoints.run
+            return decision, claim_all(index, *taken, run, job.min_similarity, batch.tags, keeps)
         return decision, store_kept(index, *taken, decision.duplicates, batch.tags, keeps)
 
 

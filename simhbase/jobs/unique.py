@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from simhbase.errors import Undecided
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
+from simhbase.index.claim import Run
 from simhbase.index.selection import duplicates_of as selected
 from simhbase.index.tags import Tags
 from simhbase.index.writer import known
@@ -98,6 +99,7 @@ def claim_all(
     index: Index,
     ids: Sequence[str],
     fingerprints: FingerprintBatch,
+    run: Run,
     min_similarity: float | None = None,
     tags: Sequence[Tags] | None = None,
     keeps_others_out: KeepsOthersOut = lambda document: False,
@@ -110,7 +112,9 @@ def claim_all(
     that a later one of them has replaced meanwhile. Raises Undecided where somebody else has not decided
     about near ones for a long time. keeps_others_out: as for `outdated`.
     """
-    claimed = index.claim_batch(ids, fingerprints, PATIENCE, min_similarity, replacing=True, tags=tags)
+    claimed = index.claim_batch(
+        ids, fingerprints, PATIENCE, min_similarity, replacing=True, tags=tags, run=run
+    )
     undecided = [claim for claim in claimed.claims if claim.outcome == "undecided"]
     if undecided:
         raise Undecided(

@@ -1,5 +1,6 @@
 """Claims: what every store promises. tests/property/test_claims.py has all interleavings of the protocol."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 
@@ -130,6 +131,19 @@ def test_threads_that_claim_near_texts_never_both_keep_them(index):
     assert sum(map(sum, answers)) == len(stored)
     assert all((one ^ other).bit_count() > 3 for one, other in combinations(stored, 2))
     assert all(lookup.matches for lookup in index.find_fingerprints(centres))
+
+
+def test_tasks_of_asyncio_claim_as_threads_do(index):
+    async def claim_all() -> list[simhbase.Claim]:
+        several = index.aclaim_many([Document("empty", ""), Document("c", OTHER)])
+        both = await asyncio.gather(index.aclaim("a", BRIDGE), index.aclaim("b", SHOUTED), several)
+        return [both[0], both[1], *both[2]]
+
+    claims = asyncio.run(claim_all())
+    assert sorted(claim.outcome for claim in claims[:2]) == ["accepted", "duplicate"]
+    assert [claim.outcome for claim in claims[2:]] == ["rejected", "accepted"]
+    with pytest.raises(Conflict, match="'c': another text"):
+        asyncio.run(index.aclaim("c", BRIDGE))
 
 
 def test_a_claim_whose_worker_died_is_ended_by_who_waits_for_it(shared: Backend):

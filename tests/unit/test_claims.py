@@ -8,7 +8,7 @@ import pytest
 
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import claim
-from simhbase.index.claim import BatchClaimer, Kind
+from simhbase.index.claim import BatchClaimer, Kind, Run
 from simhbase.index.rows import BATCH_ROWS, Entry, PendingClaim, State, document_key
 from simhbase.index.writer import HintingWriter
 from simhbase.model import Claim
@@ -101,6 +101,26 @@ def test_what_waits_is_renewed_while_other_claims_of_its_call_go_on(monkeypatch)
     times, *_ = beats.values()
     assert len(times) > 3
     assert all(after - before < LEASE for before, after in pairwise(times))
+
+
+def test_a_load_that_is_resumed_waits_for_no_claim_of_the_run_before():
+    server, steps = Server(), Steps()
+
+    def ask(call: Call) -> Answer:
+        if call.method == "compare_and_set":
+            raise Died
+        return server.ask(call)
+
+    def claim_by(ask: Ask, document: str, run: Run) -> str:
+        claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=steps)
+        kind = REPLACING._replace(run=run)
+        return claimer.claim([document], fingerprints_of([A]), kind, LEASE / 2).claims[0].outcome
+
+    first, second = b"12345678", b"abcdefgh"
+    with pytest.raises(Died):
+        claim_by(ask, "a", Run(first))
+    assert claim_by(server.ask, "a", Run(second)) == "undecided"
+    assert claim_by(server.ask, "a", Run(second, ended=first)) == "accepted"
 
 
 class Expiring(SimulatedStore):

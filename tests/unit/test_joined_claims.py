@@ -1,0 +1,222 @@
+"""Claims of many callers in common batches, over a simulated store whose calls can be held back."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from simhbase.errors import StoreFailed, StoreUnreachable
+from simhbase.index.claim import BatchClaimer, ClaimRequest, JoinedClaimer, Kind
+from simhbase.index.rows import BATCH_ROWS
+from simhbase.model import Claim
+from tests.claiming import FAR, SCHEME, A, fingerprints_of, stored_in
+from tests.simulated import NAMED, Answer, Call, Server, SimulatedStore, table_of, visible
+
+LONG = 60.0  # seconds, which only a hang takes
+NEAR = A ^ 1
+KIND = Kind(SCHEME.bounds(None, None))
+
+
+class Gate:
+    """A server that threads ask. hold: which calls wait until `open` is set; raising: what is raised for a
+    call."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        self.open = threading.Event()
+        self.hold: Callable[[Call], bool] = lambda call: False
+        self.raising: Callable[[Call], Exception | None] = lambda call: None
+        self.tickets = 0
+        self._arrived = threading.Semaphore(0)
+        self._lock = threading.Lock()
+
+    def ask(self, call: Call) -> Answer:
+        if self.hold(call) and not self.open.is_set():
+            self._arrived.release()
+            assert self.open.wait(LONG)
+        with self._lock:
+            self.tickets += call.method == "increment"
+            if error := self.raising(call):
+                raise error
+            return self.server.ask(call)
+
+    def wait_for(self, calls: int) -> None:
+        for _ in range(calls):
+            assert self._arrived.acquire(timeout=LONG)
+
+
+class Claims:
+    """Claims of many callers."""
+
+    def __init__(self, gate: Gate, lease: float) -> None:
+        claimer = BatchClaimer(SimulatedStore(gate.ask), SCHEME, lease=lease)
+        self.claimer = JoinedClaimer(claimer)
+
+    def begin(self, document: str, value: int, timeout: float = LONG) -> Future[Claim]:
+        request = ClaimRequest.of(
+            [document],
+            fingerprints_of([value]),
+            None,
+            KIND,
+            timeout,
+            lambda claimed: claimed.claims[0],
+            self.claimer.time(),
+        )
+        self.claimer.begin(request)
+        return request.future
+
+    def claim(self, document: str, value: int) -> Claim:
+        return self.begin(document, value).result(LONG)
+
+
+@contextmanager
+def claims(gate: Gate, lease: float = LONG) -> Iterator[Claims]:
+    claiming = Claims(gate, lease)
+    try:
+        yield claiming
+    finally:
+        gate.open.set()
+        claiming.claimer.close()
+
+
+def far(number: int) -> int:
+    """Fingerprints that are not near each other."""
+    return (0x9E3779B97F4A7C15 * (number + 2)) & (1 << 64) - 1
+
+
+@contextmanager
+def two_on_their_way(gate: Gate) -> Iterator[Claims]:
+    """Claims of which two batches are on their way, which get no further until the gate opens."""
+    gate.hold = lambda call: call.method == "increment"
+    with claims(gate) as claiming:
+        first = []
+        for number in range(2):
+            first.append(claiming.begin(f"first {number}", far(number)))
+            gate.wait_for(1)
+        yield claiming
+        assert all(each.result(LONG).accepted for each in first)
+
+
+def test_who_claims_while_two_batches_are_on_their_way_shares_the_next():
+    gate = Gate()
+    with two_on_their_way(gate) as claiming:
+        more = [claiming.begin(f"more {number}", far(number)) for number in range(2, 22)]
+        gate.open.set()
+        assert all(each.result(LONG).accepted for each in more)
+    assert gate.tickets == 3
+    assert len(stored_in(gate.server.state)) == 22
+
+
+def test_of_near_ones_in_a_batch_the_first_is_accepted_and_one_id_is_claimed_once():
+    gate = Gate()
+    with two_on_their_way(gate) as claiming:
+        given = [("a", A), ("b", NEAR), ("c", A), ("a", A), ("a", FAR)]
+        begun = [claiming.begin(*each) for each in given]
+        gate.open.set()
+        found = [each.result(LONG) for each in begun]
+        assert [each.outcome for each in found] == [
+            "accepted",
+            "duplicate",
+            "duplicate",
+            "accepted",
+            "conflict",
+        ]
+        assert {each.match.id for each in found if each.match} == {"a"}
+
+
+def test_an_answer_waits_for_no_cleaning_up_and_close_waits_for_it():
+    gate = Gate()
+    gate.hold = lambda call: call.method == "delete" and call.table == "meta"
+    with claims(gate) as claiming, ThreadPoolExecutor(1) as pool:
+        assert claiming.claim("a", A).accepted
+        gate.wait_for(1)
+        assert rows_of_batches(gate) == 1
+        closing = pool.submit(claiming.claimer.close)
+        assert not closing.done()
+        gate.open.set()
+        closing.result(LONG)
+        assert rows_of_batches(gate) == 0
+        assert not list(visible(table_of(gate.server.state, NAMED)))
+        with pytest.raises(StoreFailed, match="claims were closed"):
+            claiming.claim("b", FAR)
+
+
+def rows_of_batches(gate: Gate) -> int:
+    return sum(each.key.startswith(BATCH_ROWS) for each in visible(table_of(gate.server.state, "meta")))
+
+
+def leave_a_dead_claim(gate: Gate, value: int, lease: float) -> None:
+    class Died(Exception):
+        pass
+
+    def ask(call: Call) -> Answer:
+        if call.method == "compare_and_set":
+            raise Died
+        return gate.ask(call)
+
+    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lease=lease)
+    with pytest.raises(Died):
+        claimer.claim(["dead"], fingerprints_of([value]), KIND)
+
+
+def test_claims_that_wait_for_others_keep_nobody_from_claiming_and_end_at_their_own_time():
+    gate = Gate()
+    leave_a_dead_claim(gate, A, lease=LONG)
+    with claims(gate) as claiming:
+        waiting = [claiming.begin(f"near {number}", A ^ 1 << number, timeout=2.0) for number in range(6)]
+        patient = claiming.begin("patient", A ^ 1 << 7, timeout=LONG)
+        assert all(claiming.claim(f"far {number}", far(number)).accepted for number in range(5))
+        assert not patient.done()
+        assert {each.result(LONG).outcome for each in waiting} == {"undecided"}
+        assert not patient.done()
+        end_the_dead_claim(gate)
+        assert patient.result(LONG).accepted
+
+
+def end_the_dead_claim(gate: Gate) -> None:
+    (row,) = [each for each in visible(table_of(gate.server.state, NAMED)) if each.key[4:8] == b"dead"]
+    store = SimulatedStore(gate.ask)
+    store.document_cells.delete(row.key[-16:], [row.key[:-16]], [row.version])
+
+
+def test_what_one_of_them_meets_the_others_do_not():
+    gate = Gate()
+    leave_a_dead_claim(gate, A, lease=LONG)
+    (row,) = visible(table_of(gate.server.state, NAMED))
+    SimulatedStore(gate.ask).records("meta").put([(BATCH_ROWS + row.key[-16:], b"no row of a batch")])
+    with two_on_their_way(gate) as claiming:
+        others = [claiming.begin(f"far {number}", far(number)) for number in range(2, 6)]
+        near = claiming.begin("near", NEAR)
+        others += [claiming.begin(f"far {number}", far(number)) for number in range(6, 9)]
+        gate.open.set()
+        assert all(each.result(LONG).accepted for each in others)
+        with pytest.raises(StoreFailed, match="cannot be read"):
+            near.result(LONG)
+
+
+def test_a_store_that_is_away_is_everybodys_error():
+    gate = Gate()
+    with two_on_their_way(gate) as claiming:
+        begun = [claiming.begin(f"more {number}", far(number)) for number in range(2, 6)]
+        gate.raising = lambda call: (
+            StoreUnreachable("nobody answers") if call.method == "get_all" and len(call.keys) > 1 else None
+        )
+        gate.open.set()
+        errors = [each.exception(LONG) for each in begun]
+        assert {str(error) for error in errors} == {"nobody answers"}
+        assert len({id(error) for error in errors}) == len(errors), "each raises, and keeps, its own"
+        gate.raising = lambda call: None
+        assert claiming.claim("more 2", far(2)).accepted
+
+
+def test_what_is_cancelled_before_it_begins_is_not_claimed():
+    gate = Gate()
+    with two_on_their_way(gate) as claiming:
+        begun = [claiming.begin(f"more {number}", far(number)) for number in range(2, 5)]
+        assert begun[1].cancel()
+        gate.open.set()
+        assert begun[0].result(LONG).accepted
+        assert begun[2].result(LONG).accepted
+    assert "more 3" not in stored_in(gate.server.state)
