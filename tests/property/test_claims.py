@@ -293,7 +293,7 @@ def answers_before_the_commits(patch: pytest.MonkeyPatch) -> None:
         commit(self, due.pop(self))
         clean(self)
 
-    patch.setattr(_Batch, "_commit", due.__setitem__)
+    patch.setattr(_Batch, "_commit", lambda self, places: due.update({self: places}))
     patch.setattr(_Batch, "_clean", late)
 
 
