@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.claim import claimer_for
-from simhbase.index.reader import DRAWER_LIMIT, Reader
+from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.writer import Batch, writer_for
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.arrays import to_bytes
@@ -48,7 +47,6 @@ COMPACTION_SECONDS = 15.0
 SCHEME = SimHashScheme(LAYOUT, 3)
 LOADED = 12_288  # documents of one timed load
 STEP = 4_096
-CLAIMED = 2_000  # documents of a batch of claims
 COLUMN = b"i:"
 
 
@@ -60,13 +58,11 @@ def measure(scale: float = 1.0) -> list[Table]:
             with closing(open_store(running.url(PREFIX), "write")) as store:
                 writes = inserting(running, store, round(BATCH * scale))
                 loads = loading(running, store, round(LOADED * scale))
-                claims = claiming(store, round(CLAIMED * scale))
                 stored = fingerprints(round(DOCUMENTS * scale), seed=1)
                 fill(running, store, stored)
             return [
                 writes,
                 loads,
-                claims,
                 files,
                 looking_up(running, stored),
                 many_processes(running, stored),
@@ -192,49 +188,6 @@ def loading(running: Cluster, store: Store, n: int) -> Table:
         ["how", "documents/s", "against happybase"],
         [[name, rate, rate / rates[peer]] for name, rate in rates.items()],
         [f"Steps of {STEP:,} documents, as `load` takes them; the median of {RUNS} runs, by turns."],
-    )
-
-
-def claiming(store: Store, n: int) -> Table:
-    """New documents, one at a time and all at once, by a lookup and an add, and by a claim."""
-    writer, claimer, reader = writer_for(store, SCHEME), claimer_for(store, SCHEME), Reader(store, SCHEME)
-    bounds = SCHEME.bounds(None, None)
-
-    def look_up_and_add(ids: Sequence[str], batch: FingerprintBatch) -> None:
-        reader.find(batch)
-        writer.add(ids, batch)
-
-    def claim(ids: Sequence[str], batch: FingerprintBatch) -> None:
-        assert all(each.accepted for each in claimer.claim(ids, batch, bounds).claims)
-
-    ways = {"lookup, then add": look_up_and_add, "claim": claim}
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    rates: dict[str, list[float]] = {name: [] for name in ways}
-    for number, value in enumerate(fingerprints(2 * LOOKUPS, seed=90_000).tolist()):
-        name = list(ways)[number % 2]
-        start = perf_counter()
-        ways[name]([f"claim/{number}"], FingerprintBatch.bare(np.array([value], dtype=np.uint64)))
-        seconds[name].append(perf_counter() - start)
-    for run in range(RUNS):
-        for way, (name, store_all) in enumerate(ways.items()):
-            batch = FingerprintBatch.bare(fingerprints(n, seed=91_000 + 2 * run + way))
-            start = perf_counter()
-            store_all([f"claims/{run}/{way}/{number}" for number in range(n)], batch)
-            rates[name].append(n / (perf_counter() - start))
-    alone = {name: median(spent) * 1000 for name, spent in seconds.items()}
-    together = {name: median(found) for name, found in rates.items()}
-    first = next(iter(ways))
-    return Table(
-        "HBase: claims of new documents",
-        ["how", "one, p50 ms", "times", f"{n:,} at once, documents/s", "of it"],
-        [
-            [name, alone[name], alone[name] / alone[first], together[name], together[name] / together[first]]
-            for name in ways
-        ],
-        [
-            f"{LOOKUPS} documents each one at a time, by turns, and the median of {RUNS} runs with all of "
-            "them at once."
-        ],
     )
 
 

@@ -2,18 +2,26 @@
 
 import json
 import multiprocessing
+import os
 import random
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import open_index
+from simhbase.index import open_index, vacuum
+from simhbase.index.claim import LEASE
 from simhbase.index.stored_profile import write_profile
+from simhbase.index.vacuum import Vacuum
 from simhbase.jobs.load import load
 from simhbase.model import Claim
 from simhbase.profile import make_profile
@@ -29,9 +37,11 @@ from tests.claimed import (
     texts_of,
 )
 from tests.cluster import Cluster
+from tests.command_line import environment
 
 pytestmark = pytest.mark.hbase_cluster
 
+THREADS = 8
 SERVER_KILLED_AFTER, WORKER_KILLED_AFTER = 0.3, 0.5  # of the documents that all have to claim
 
 
@@ -112,6 +122,85 @@ def load_unique(path: Path, url: str) -> None:
     from simhbase.corpus.record import InputOptions
 
     load(Inputs([str(path)], InputOptions(fingerprint_field="hash")), url, unique_only=True)
+
+
+def claim_by_threads(url: str, worker: int, documents: Sequence[Given], path: Path) -> None:
+    """Each document by a claim of its own, many at once."""
+    with open_index(url) as index, ThreadPoolExecutor(THREADS) as pool:
+
+        def ask_one(given: Given) -> Claim:
+            document, value = given
+            batch = FingerprintBatch.bare(np.array([value], dtype=np.uint64))
+            return index.claim_batch([document], batch, timeout=120).claims[0]
+
+        claim_by(lambda some: list(pool.map(ask_one, some)), worker, documents, path)
+
+
+@pytest.mark.full
+def test_threads_of_a_fleet_while_workers_stop_for_longer_than_a_lease_a_gateway_hangs_and_vacuum_runs(
+    url, hbase_cluster, tmp_path
+):
+    groups = 150
+    documents = by_turns(list(clusters(groups, 6)), 6)
+    fleet = Fleet(claim_by_threads, url, documents, tmp_path, 4)
+    fleet.start()
+    fleet.wait_for(0.1)
+    stopped = [process.pid for process in fleet.processes[:2]]
+    gateway = next(pid for name, pid in hbase_cluster.description["pids"].items() if name == "thrift-1")
+    try:
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        with open_index(url) as index:
+            end = time.monotonic() + LEASE + 5
+            while time.monotonic() < end:
+                Vacuum(index.store, index.profile.index_scheme, vacuum.LEAST_GRACE, index.clock).run()
+        os.kill(stopped[0], signal.SIGCONT)
+        os.kill(gateway, signal.SIGSTOP)
+        time.sleep(LEASE + 2)
+    finally:
+        for pid in (*stopped, gateway):
+            os.kill(pid, signal.SIGCONT)
+    assert fleet.join() == [0] * 4
+    assert groups <= assert_right(url, documents, fleet.answers()) < len(documents)
+
+
+@pytest.mark.full
+def test_a_load_that_is_killed_at_any_request_of_its_claims_keeps_nobody_waiting_for_longer_than_a_lease(
+    url, tmp_path
+):
+    values, left = list(islice(far_values(), 100)), list[str]()
+    for number, value in enumerate(values):
+        line = json.dumps({"id": f"killed/{number}", "hash": f"{value:016x}"})
+        (tmp_path / f"{number}.jsonl").write_text(line + "\n")
+        command = ["load", f"{number}.jsonl", "--fingerprint-field", "hash", "--unique-only", "--store", url]
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.killed", str(number + 1), "1.0", *command],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            check=False,
+        )
+        with open_index(url) as index:
+            near = FingerprintBatch.bare(np.array([value ^ 1], dtype=np.uint64))
+            (claim,) = index.claim_batch([f"near/{number}"], near, timeout=5 * LEASE).claims
+        left.append(claim.outcome)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    assert left[-1] == "duplicate"
+    assert {"accepted", "duplicate"} == set(left)
+    claimed = [
+        pair
+        for number, value in enumerate(values)
+        for pair in ((f"killed/{number}", value), (f"near/{number}", value ^ 1))
+    ]
+    assert len(assert_no_near_pair(url, claimed)) == len(left)
+
+
+def far_values() -> Iterator[int]:
+    chance = random.Random(5)
+    while True:
+        yield chance.getrandbits(64)
 
 
 @pytest.mark.full

@@ -1,0 +1,252 @@
+"""Claims in HBase: against lookups and adds, which leave a race; in common batches against a batch each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from itertools import count
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
+
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.record import InputOptions
+from simhbase.errors import TablesMissing
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index.claim import BatchClaimer, Claimer, ClaimRequest, JoinedClaimer, Kind, whole
+from simhbase.index.reader import Reader
+from simhbase.index.stored_profile import write_profile
+from simhbase.index.writer import writer_for
+from simhbase.jobs.load import load
+from simhbase.profile import Profile
+from simhbase.stores import drop_store, open_store
+from simhbase.stores.base import Store
+from simhbase.stores.hbase import create_tables
+from simhbase.stores.hbase.schema import Options
+from tests.bench.hfiles import REGIONS, cluster, fingerprints, processor_time
+from tests.bench.report import Cell, Table
+from tests.cluster import Cluster
+
+PREFIX = "bench-claims"
+TOGETHER = 2_000  # documents of a batch of claims
+ALONE = 200  # documents claimed one at a time, by each way
+LOADED = 10_000
+CALLERS = 32
+SECONDS = 4.0  # of each way in each run
+RUNS = 3
+PROFILE = Profile()
+SCHEME = PROFILE.index_scheme
+KIND = Kind(SCHEME.bounds(None, None))
+
+Step = Callable[[Sequence[str], FingerprintBatch], object]
+
+
+def measure(scale: float = 1.0) -> list[Table]:
+    with cluster() as running:
+        url = running.url(PREFIX)
+        with suppress(TablesMissing):
+            drop_store(url)
+        create_tables(url, Options(regions=REGIONS))
+        try:
+            with closing(open_store(url, "write")) as store:
+                write_profile(store, PROFILE)
+                documents = new_documents()
+                return [
+                    against_adds(running, store, documents, scale),
+                    by_many(running, store, documents, scale),
+                    by_load(running, url, scale),
+                ]
+        finally:
+            drop_store(url)
+
+
+def new_documents() -> Iterator[tuple[str, int]]:
+    for seed in count(90_000):
+        for number, value in enumerate(fingerprints(10_000, seed).tolist()):
+            yield f"claims/{seed}/{number}", value
+
+
+def taken(documents: Iterator[tuple[str, int]], n: int) -> tuple[list[str], FingerprintBatch]:
+    pairs = [next(documents) for _ in range(n)]
+    values = np.array([value for _, value in pairs], dtype=np.uint64)
+    return [document for document, _ in pairs], FingerprintBatch.bare(values)
+
+
+class Spent:
+    """Seconds, and of those of a processor: this process's and the servers'."""
+
+    def __init__(self, running: Cluster) -> None:
+        self._running, self._before, self._start = running, processor_time(running), perf_counter()
+
+    def until_now(self) -> tuple[float, float]:
+        after = processor_time(self._running)
+        return perf_counter() - self._start, sum(after) - sum(self._before)
+
+
+def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, int]], scale: float) -> Table:
+    """New documents, one at a time and all at once."""
+    writer, reader = writer_for(store, SCHEME), Reader(store, SCHEME)
+    n, alone = round(TOGETHER * scale), round(ALONE * scale)
+    with closing(JoinedClaimer(BatchClaimer(store, SCHEME))) as claimer:  # type: ignore[arg-type]  # HBase
+
+        def look_up_and_add(ids: Sequence[str], batch: FingerprintBatch) -> None:
+            reader.find(batch)
+            writer.add(ids, batch)
+
+        def claim(ids: Sequence[str], batch: FingerprintBatch) -> None:
+            assert all(each.accepted for each in claimer.claim(ids, batch, KIND).claims)
+
+        ways: dict[str, Step] = {"lookup, then add": look_up_and_add, "claim": claim}
+        one: dict[str, list[float]] = {name: [] for name in ways}
+        of_one = dict.fromkeys(ways, 0.0)
+        for part in range(10):
+            for name, way in ways.items():
+                before = Spent(running)
+                for _ in range(alone // 10 or 1):
+                    start = perf_counter()
+                    way(*taken(documents, 1))
+                    one[name].append(perf_counter() - start)
+                of_one[name] += before.until_now()[1] if part else 0.0  # the first warms up
+        rates: dict[str, list[float]] = {name: [] for name in ways}
+        of_all = dict.fromkeys(ways, 0.0)
+        for _ in range(RUNS):
+            for name, way in ways.items():
+                some, before = taken(documents, n), Spent(running)
+                way(*some)
+                seconds, used = before.until_now()
+                rates[name].append(n / seconds)
+                of_all[name] += used
+    first = next(iter(ways))
+    rows: list[list[Cell]] = [
+        [
+            name,
+            1000 * median(one[name]),
+            median(one[name]) / median(one[first]),
+            of_one[name] / of_one[first],
+            median(rates[name]),
+            median(rates[name]) / median(rates[first]),
+            of_all[first] / of_all[name],
+        ]
+        for name in ways
+    ]
+    together = f"{n:,} at once"
+    return Table(
+        "Claims of new documents in HBase",
+        [
+            *("how", "one, p50 ms", "times", "times, processor time"),
+            *(f"{together}, documents/s", "of the first", "of the first, processor time"),
+        ],
+        rows,
+        [
+            f"{alone} documents each one at a time, and {RUNS} runs with all of them at once, by turns. "
+            "Processor time is of this process and the servers."
+        ],
+    )
+
+
+def by_many(running: Cluster, store: Store, documents: Iterator[tuple[str, int]], scale: float) -> Table:
+    """One new document after the other by each of many callers."""
+    single = BatchClaimer(store, SCHEME)  # type: ignore[arg-type]  # HBase
+    lock = threading.Lock()
+
+    def take() -> tuple[list[str], FingerprintBatch]:
+        with lock:
+            return taken(documents, 1)
+
+    with closing(JoinedClaimer(single)) as joined:
+        ways: dict[str, Callable[[], list[float]]] = {
+            f"{CALLERS} threads, a batch each": lambda: by_threads(single, take, SECONDS * scale),
+            f"{CALLERS} threads, common batches": lambda: by_threads(joined, take, SECONDS * scale),
+            f"{CALLERS} tasks of asyncio, common batches": lambda: asyncio.run(
+                by_tasks(joined, take, SECONDS * scale)
+            ),
+        }
+        found: dict[str, list[tuple[float, ...]]] = {name: [] for name in ways}
+        for run in range(RUNS + 1):
+            for name, way in ways.items():
+                before = Spent(running)
+                latencies = way()
+                seconds, used = before.until_now()
+                if run:  # the first one warms up
+                    figures = np.percentile(latencies, (50, 99)).tolist()
+                    found[name].append((len(latencies) / seconds, 1000 * used / len(latencies), *figures))
+    medians = {name: [median(column) for column in zip(*each, strict=True)] for name, each in found.items()}
+    first = medians[next(iter(ways))]
+    return Table(
+        "Claims of many callers in HBase",
+        ["who claims", "claims/s", "times", "processor time of one, ms", "of it", "p50, ms", "p99, ms"],
+        [
+            [name, rate, rate / first[0], used, used / first[1], 1000 * p50, 1000 * p99]
+            for name, (rate, used, p50, p99) in medians.items()
+        ],
+        [f"A new document each, again and again; medians of {RUNS} runs by turns."],
+    )
+
+
+def by_threads(
+    claimer: Claimer, take: Callable[[], tuple[list[str], FingerprintBatch]], seconds: float
+) -> list[float]:
+    end, latencies = perf_counter() + seconds, list[float]()
+
+    def work() -> None:
+        while (start := perf_counter()) < end:
+            assert claimer.claim(*take(), KIND).claims[0].accepted
+            latencies.append(perf_counter() - start)
+
+    threads = [threading.Thread(target=work) for _ in range(CALLERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return latencies
+
+
+async def by_tasks(
+    claimer: Claimer, take: Callable[[], tuple[list[str], FingerprintBatch]], seconds: float
+) -> list[float]:
+    end, latencies = perf_counter() + seconds, list[float]()
+
+    async def work() -> None:
+        while (start := perf_counter()) < end:
+            request = ClaimRequest.of(*take(), None, KIND, 30.0, whole, claimer.time())
+            claimer.begin(request)
+            assert (await asyncio.wrap_future(request.future)).claims[0].accepted
+            latencies.append(perf_counter() - start)
+
+    await asyncio.gather(*(work() for _ in range(CALLERS)))
+    return latencies
+
+
+def by_load(running: Cluster, url: str, scale: float) -> Table:
+    """Files of new documents with fingerprints, loaded with and without claims."""
+    n = round(LOADED * scale)
+    found: dict[str, list[tuple[float, float]]] = {"load": [], "load --unique-only": []}
+    with TemporaryDirectory() as folder:
+        for run in range(RUNS):
+            for way, figures in enumerate(found.values()):
+                path = Path(folder) / f"{run}-{way}.jsonl"
+                values = fingerprints(n, seed=300 + 2 * run + way).tolist()
+                path.write_text(
+                    "".join(
+                        json.dumps({"id": f"loads/{run}/{way}/{number}", "hash": f"{value:016x}"}) + "\n"
+                        for number, value in enumerate(values)
+                    )
+                )
+                before = Spent(running)
+                inputs = Inputs([str(path)], InputOptions(fingerprint_field="hash"))
+                load(inputs, url, unique_only=bool(way))
+                figures.append(before.until_now())
+    medians = {name: [median(column) for column in zip(*each, strict=True)] for name, each in found.items()}
+    seconds, used = medians["load"]
+    return Table(
+        f"Loading {n:,} new documents into HBase",
+        ["how", "documents/s", "of load", "the same by processor time"],
+        [[name, n / spent, seconds / spent, used / own] for name, (spent, own) in medians.items()],
+        [f"Fingerprints made elsewhere; medians of {RUNS} runs by turns."],
+    )
