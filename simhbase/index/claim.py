@@ -146,6 +146,7 @@ class ClaimRequest(Request[Kind, T]):
     rejected: Sequence[Rejected]
     timeout: float
     then: Callable[[Claimed], T]
+    is_given_up: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def of(
@@ -171,6 +172,18 @@ class ClaimRequest(Request[Kind, T]):
             timeout=timeout,
             then=then,
         )
+
+    def result(self) -> T:
+        """Waits for the answer. Ctrl-C gives up what has to wait for others."""
+        try:
+            return self.future.result()
+        except BaseException:
+            self.is_given_up.set()
+            raise
+
+    def is_late(self, time: float) -> bool:
+        """Whether what is left is to be undecided."""
+        return self.is_given_up.is_set() or time >= self.asked + self.timeout
 
     def answer(self, claims: Sequence[Claim], report: AddReport) -> None:
         """Answers, given what became of the batch; an id that came again was rejected."""
@@ -209,7 +222,7 @@ class Claimer(Protocol):
         any."""
         request = ClaimRequest.of(ids, fingerprints, tags, kind, timeout, whole, self.time())
         self.begin(request)
-        return request.future.result()
+        return request.result()
 
     def time(self) -> float:
         """Seconds, as timeouts are counted."""
@@ -459,7 +472,7 @@ class _Joined:
         for batch in self._open:
             has_moved |= batch.go_on()
         time = self.claimer.time()
-        is_late = [time >= request.asked + request.timeout for request in self._requests]
+        is_late = [request.is_late(time) for request in self._requests]
         left = {number for number in range(len(self._owner)) if number not in self.answers}
         if late := {number for number in left if is_late[self._owner[number]]}:
             self._give_up(late, TIME_IS_UP)

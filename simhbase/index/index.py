@@ -318,7 +318,9 @@ class Index:
         """Begins what `claim_many` does, without waiting for others: the answers come in a future."""
         ids, fingerprints, tags, merged = self._to_claim(documents)
         kind = self._kind_of_claims()
-        return self._watched(lambda: self._begin_claims(ids, fingerprints, tags, kind, timeout, merged))
+        return self._watched(
+            lambda: self._begin_claims(ids, fingerprints, tags, kind, timeout, merged)
+        ).future
 
     def _to_claim(
         self, documents: Iterable[Document]
@@ -375,7 +377,7 @@ class Index:
         kind: Kind,
         timeout: float,
         then: Callable[[Claimed], T],
-    ) -> Future[T]:
+    ) -> ClaimRequest[T]:
         """Begins claims; the answer is what `then` makes of what became of them."""
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
             raise UsageError(f"timeout = {timeout!r}: a number of seconds is needed")
@@ -388,7 +390,7 @@ class Index:
         claimer = self.claimer
         request = ClaimRequest.of(ids, fingerprints, tags, kind, timeout, answer, claimer.time())
         claimer.begin(request)
-        return request.future
+        return request
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""

@@ -1,5 +1,6 @@
 """Claims of many callers in common batches, over a simulated store whose calls can be held back."""
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -179,6 +180,26 @@ def end_the_dead_claim(gate: Gate) -> None:
     (row,) = [each for each in visible(table_of(gate.server.state, NAMED)) if each.key[4:8] == b"dead"]
     store = SimulatedStore(gate.ask)
     store.document_cells.delete(row.key[-16:], [row.key[:-16]], [row.version])
+
+
+def test_ctrl_c_gives_up_a_claim_that_waits_for_others_so_that_nobody_waits_to_close():
+    gate = Gate()
+    leave_a_dead_claim(gate, A, lease=10 * LONG)
+    with claims(gate) as claiming, ThreadPoolExecutor(1) as pool:
+        gate.hold = lambda call: call.method == "get_all" and interrupt_once()
+        gate.open.set()
+        interrupted = list[bool]()
+
+        def interrupt_once() -> bool:
+            if gate.tickets > 1 and not interrupted:
+                interrupted.append(True)
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            return False
+
+        with pytest.raises(KeyboardInterrupt):
+            claiming.claimer.claim(["near"], fingerprints_of([NEAR]), KIND, 10 * LONG)
+        pool.submit(claiming.claimer.close).result(LONG / 2)
+    assert stored_in(gate.server.state) == {}
 
 
 def test_what_one_of_them_meets_the_others_do_not():
