@@ -7,13 +7,16 @@ is left.
 tests/claiming.py says how, and what may happen beside. Each shortcut, put into the real code, is caught.
 """
 
+import threading
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from simhbase.index import claim
+from simhbase.index import claim, rows
 from simhbase.index.claim import BatchClaimer, Kind, _Batch, _Pending
 from simhbase.index.rows import BatchRow, Decision
 from tests.claiming import (
@@ -332,7 +335,6 @@ LONG_SHORTCUTS = {
     ticket_before_the_hints: ONE_BETWEEN_TWO._replace(slow=1),
     look_before_the_ticket: ONE_BETWEEN_TWO._replace(slow=1),
     what_is_frozen_is_void_at_once: Case(PAIR, slow=1, late=True),
-    who_was_broken_drops_the_row: Case((ONE, claims(b, later=((c,),))), slow=1, late=True),
 }
 
 
@@ -360,13 +362,6 @@ def after_a_break_of_a_batch_that_was_half_decided() -> list[str]:
 
         return ask
 
-    def claim_by(ask: Callable[[Call], Answer], *documents: tuple[str, int]) -> None:
-        claimer = BatchClaimer(
-            SimulatedStore(ask), SCHEME, chance=lambda most: 0, lease=LEASE, waiting=Hasty()
-        )
-        values = fingerprints_of([value for _, value in documents])
-        claimer.claim([document for document, _ in documents], values, Kind(SCHEME.bounds(None, None)), LEASE)
-
     with pytest.raises(Stopped):
         claim_by(stopped_by(lambda call: call.method == "compare_and_set"), ("dead", FAR ^ 1))
     with pytest.raises(Stopped):
@@ -375,6 +370,42 @@ def after_a_break_of_a_batch_that_was_half_decided() -> list[str]:
     claim_by(server.ask, b)
     server.ask(late[-1])
     return sorted({"a", "b"} & stored_in(server.state).keys())
+
+
+def after_a_decision_that_came_too_late_was_carried_out_once_more() -> list[str]:
+    """Who is stored: the batch of `a` is broken before it decides, and `b` accepted; who claims `c` has read
+    the pending cell of `a` when its worker fails, cleans up, and its failed call is carried out again."""
+    server, goes_on = Server(), threading.Event()
+    decided = list[Call]()
+
+    def slow(call: Call) -> Answer:
+        if call.method == "compare_and_set" and not decided:
+            decided.append(call)
+            assert goes_on.wait(60)
+        return server.ask(call)
+
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(claim_by, slow, a)
+        while not decided:
+            time.sleep(0.001)
+        claim_by(server.ask, b)
+
+        def ask(call: Call) -> Answer:
+            answer = server.ask(call)
+            if call.method == "get_all" and rows.document_key("a") in call.keys and not goes_on.is_set():
+                goes_on.set()
+                late.result(60)
+                server.ask(decided[0])
+            return answer
+
+        claim_by(ask, c)
+    return sorted({"a", "b"} & stored_in(server.state).keys())
+
+
+def claim_by(ask: Callable[[Call], Answer], *documents: tuple[str, int]) -> None:
+    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=Hasty())
+    values = fingerprints_of([value for _, value in documents])
+    claimer.claim([document for document, _ in documents], values, Kind(SCHEME.bounds(None, None)), 2 * LEASE)
 
 
 class Hasty(Quiet):
@@ -394,6 +425,12 @@ def test_a_batch_that_is_broken_keeps_its_decisions(monkeypatch):
     assert after_a_break_of_a_batch_that_was_half_decided() == ["a"]
     breaking_forgets_decisions(monkeypatch)
     assert after_a_break_of_a_batch_that_was_half_decided() == ["a", "b"]
+
+
+def test_a_batch_that_was_broken_leaves_its_row(monkeypatch):
+    assert after_a_decision_that_came_too_late_was_carried_out_once_more() == ["b"]
+    who_was_broken_drops_the_row(monkeypatch)
+    assert after_a_decision_that_came_too_late_was_carried_out_once_more() == ["a", "b"]
 
 
 @pytest.mark.full
