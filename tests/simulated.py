@@ -395,10 +395,6 @@ class SimulatedNamedRecords:
     def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
         self._named.many("delete", [key + name for key in keys], versions=versions)
 
-    def replace(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
-        self._own.many("put", [key for key, _ in rows], [value for _, value in rows], versions)
-        self.delete(name, [key for key, _ in rows], versions)
-
 
 class Server:
     """The state of one store, and who asks it: `least_time` is what its clock shows at least."""

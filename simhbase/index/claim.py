@@ -89,7 +89,7 @@ TOKEN_BYTES = 16
 LISTING_GROWTH = 8
 # The first lookup is half of the reading. Where fewer than this share of so many claims were duplicates it is
 # left out: each of the few then costs a dozen rows that vacuum removes.
-FEW_DUPLICATES, RECENT = 0.15, 1024
+FEW_DUPLICATES, RECENT = 0.15, 256
 # No clock differs by more than an hour, so that a delete of so many milliseconds ahead has a later time than
 # any cell of the server's.
 FAR_AHEAD = 2 * 3600 * 1000
@@ -1020,10 +1020,10 @@ class _Batch:
     # 5. Commit, then answer
 
     def _commit(self, places: Sequence[int]) -> None:
-        """Puts documents rows, and removes their pending cells, which nobody needs from then on."""
+        """Puts documents rows. Their pending cells say nothing more from then on."""
         if places:
             commits = [(self._document_key(place), self._cell(place).entry.encode()) for place in places]
-            self._cells.replace(self._token, commits, [self._versions[place] for place in places])
+            self._documents.put(commits, [self._versions[place] for place in places])
 
     def _answer(self, place: int, outcome: Outcome, match: Match | None) -> None:
         number = self.numbers[place]
@@ -1044,15 +1044,11 @@ class _Batch:
     # 6. Clean
 
     def _clean(self) -> None:
-        """Removes pending cells that were not committed, and those of others in the own rows that are void,
-        and then the own row, unless it is frozen: a late copy of a call that failed would make it anew."""
+        """Removes the pending cells, and those of others in the own rows that are void, and then the own row,
+        unless it is frozen: a late copy of a call that failed would make it anew."""
         assert self._row is not None
+        self._cells.delete(self._token, list(map(rows.document_key, self._batch.ids)), self._versions)
         left = [place for place, made in enumerate(self._decisions) if made is not Decision.ACCEPTED]
-        self._cells.delete(
-            self._token,
-            [self._document_key(place) for place in left],
-            [self._versions[place] for place in left],
-        )
         void = [each for document in self._batch.ids for each in self._seen[document].pending if each.is_void]
         for each in void:
             self._cells.delete(each.token, [rows.document_key(each.id)], [each.version])

@@ -245,10 +245,6 @@ class NamedRecords(Protocol):
     def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
         """Deletes the cells of this name, each up to a version."""
 
-    def replace(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
-        """Writes the own cells of rows, each at its version; when these are acknowledged, deletes the cells
-        of this name up to the same versions."""
-
 
 class SharedStore(Store, Protocol):
     """A store that many processes write, each table by itself."""

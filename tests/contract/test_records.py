@@ -381,17 +381,3 @@ def test_who_deletes_own_cells_leaves_named_ones_and_the_other_way_round(shared_
     ]
     named.delete(NAME, [b"a", b"b"], [now, now + 1])
     assert named.get([b"a", b"b"]) == [{}, {b"": Cell(b"own", now)}]
-
-
-def test_what_replaces_a_named_cell_is_there_when_that_is_gone(shared_store: SharedStore) -> None:
-    now = milliseconds()
-    named = shared_store.document_cells
-    named.put(NAME, [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")], [now, now + 1, now])
-    named.put(OTHER_NAME, [(b"a", b"1")], [now])
-    for _ in range(2):
-        named.replace(NAME, [(b"a", b"2"), (b"b", b"2")], [now, now + 1])
-    assert named.get([b"a", b"b", b"c"]) == [
-        {b"": Cell(b"2", now), OTHER_NAME: Cell(b"1", now)},
-        {b"": Cell(b"2", now + 1)},
-        {NAME: Cell(b"1", now)},
-    ]

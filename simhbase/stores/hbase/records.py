@@ -251,16 +251,6 @@ class HBaseNamedRecords:
         with self._client.writing(self._table) as operation:
             self._client.write(operation, tasks(_deletions(self._table.named(name), keys, versions)))
 
-    def replace(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
-        """See NamedRecords."""
-        with self._client.writing(self._table) as operation:
-            requests = (
-                self._table.replace(name, part, at)
-                for part, at in _put_parts(self._client, rows, versions)
-                if at is not None
-            )
-            self._client.write(operation, tasks(requests))
-
     def _rows(self, found: Sequence[Any]) -> list[tuple[bytes, NamedCells]]:
         skipped = len(self._table.column)
         return [

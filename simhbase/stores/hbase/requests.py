@@ -118,14 +118,6 @@ class Table:
         size = SMALL_BYTES + sum(map(len, keys)) + 4 * len(keys)
         return self._request("getRows", size, rows=keys, attributes={})
 
-    def replace(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], version: int) -> Request:
-        """Puts rows at a version, then deletes their cells of a name up to it. A gateway does all puts of
-        such a call before its deletes."""
-        put = Mutation(column=self.column, value=_VALUE)
-        delete = Mutation(column=self.column + name, isDelete=True)
-        form = _Form(_batch(_KEY, put, delete), _KEY, _VALUE)
-        return self._mutate([form.filled(key, value) for key, value in rows], version)
-
     def named(self, name: bytes) -> Table:
         """The same table, with the cells of a name in place of the rows' own."""
         return Table(self.name, self.column + name)
