@@ -13,6 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from time import monotonic
@@ -46,10 +47,13 @@ class Request(Generic[K, T]):
     def fail(self, error: Exception) -> None:
         """Raises an error for the caller, unless there is an answer already. Each caller gets a copy, as
         raising writes into it."""
-        if not self.future.done():
+        if self.future.done():
+            return
+        own = error
+        with suppress(Exception):  # of what cannot be copied
             own = copy(error).with_traceback(error.__traceback__)
             own.__cause__ = error.__cause__
-            self.future.set_exception(own)
+        self.future.set_exception(own)
 
 
 class Queue(Generic[Asked]):

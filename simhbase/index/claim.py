@@ -380,7 +380,6 @@ class BatchClaimer(Claimer):
             elif has_moved:
                 pause = 0.0
             else:
-                self.count("claim_waits")
                 pause = min(2 * pause, LONGEST_PAUSE) if pause else FIRST_PAUSE
 
 
@@ -479,6 +478,8 @@ class _Joined:
         elif left and not has_moved and interrupt_waits():
             self._give_up(left, INTERRUPTED)
         self._open = [batch for batch in self._open if not batch.is_over]
+        if self._open and not has_moved:
+            self.claimer.count("claim_waits")
         return has_moved
 
     def _begin(self) -> bool:
@@ -557,7 +558,7 @@ class _Joined:
                 request.fail(error)
         else:
             for batch in self._open:
-                with suppress(SimhbaseError):
+                with suppress(Exception):  # others wait for its lease then
                     batch.freeze()
             half = len(left) // 2
             yield from (_Joined(self.claimer, some) for some in (left[:half], left[half:]))

@@ -51,8 +51,8 @@ class Gate:
 class Claims:
     """Claims of many callers."""
 
-    def __init__(self, gate: Gate, lease: float) -> None:
-        claimer = BatchClaimer(SimulatedStore(gate.ask), SCHEME, lease=lease)
+    def __init__(self, gate: Gate, lease: float, count: Callable[[str], None]) -> None:
+        claimer = BatchClaimer(SimulatedStore(gate.ask), SCHEME, lease=lease, count=count)
         self.claimer = JoinedClaimer(claimer)
 
     def begin(self, document: str, value: int, timeout: float = LONG) -> Future[Claim]:
@@ -73,8 +73,10 @@ class Claims:
 
 
 @contextmanager
-def claims(gate: Gate, lease: float = LONG) -> Iterator[Claims]:
-    claiming = Claims(gate, lease)
+def claims(
+    gate: Gate, lease: float = LONG, count: Callable[[str], None] = lambda what: None
+) -> Iterator[Claims]:
+    claiming = Claims(gate, lease, count)
     try:
         yield claiming
     finally:
@@ -230,6 +232,19 @@ def test_a_store_that_is_away_is_everybodys_error():
         assert len({id(error) for error in errors}) == len(errors), "each raises, and keeps, its own"
         gate.raising = lambda call: None
         assert claiming.claim("more 2", far(2)).accepted
+
+
+def test_who_counts_and_fails_harms_its_own_claims_alone():
+    gate = Gate()
+    leave_a_dead_claim(gate, A, lease=LONG)
+
+    def count(what: str) -> None:
+        raise RuntimeError(f"{what} cannot be counted")
+
+    with claims(gate, count=count) as claiming:
+        with pytest.raises(RuntimeError, match="claim_waits cannot be counted"):
+            claiming.claim("near", NEAR)
+        assert all(claiming.claim(f"far {number}", far(number)).accepted for number in range(4))
 
 
 def test_what_is_cancelled_before_it_begins_is_not_claimed():
