@@ -19,6 +19,7 @@ A store:
   vacuum               Removes what moved and deleted documents have left behind in a store in HBase, and
                        documents of an embedded store that have expired.
   compact              Merges the files of an embedded store, so that lookups read few.
+  Administrator        Measures and tidies an open index: sizes, hot drawers, loads, old documents.
   migrate              Copies the documents of a store to another one, which may have other drawers.
   SharedLookups        Lookups of many threads, or tasks of asyncio, at once, which share reads of the store.
   Metrics              Is told what an index does: counts, times, and spans for tracing.
@@ -49,6 +50,11 @@ TYPE_CHECKING = False  # typing's takes longer to import than all of this
 if TYPE_CHECKING:
     __version__: str
     from simhbase import errors as errors
+    from simhbase.admin import tables
+    from simhbase.admin.check import CheckReport, check
+    from simhbase.admin.hot import Hot
+    from simhbase.admin.migrate import MigrationReport, migrate
+    from simhbase.admin.vacuum import CompactReport, VacuumReport, compact, vacuum
     from simhbase.comparison import compare
     from simhbase.corpus.inputs import Inputs
     from simhbase.corpus.record import InputOptions
@@ -76,13 +82,9 @@ if TYPE_CHECKING:
         Undecided,
         UsageError,
     )
-    from simhbase.index import Index, tables
+    from simhbase.index import Index
     from simhbase.index import open_index as open  # noqa: A004, F401  # read as simhbase.open
-    from simhbase.index.check import CheckReport, check
-    from simhbase.index.hot import Hot
     from simhbase.index.load_log import LoadState
-    from simhbase.index.migrate import MigrationReport, migrate
-    from simhbase.index.vacuum import CompactReport, VacuumReport, compact, vacuum
     from simhbase.jobs.dedup import dedup
     from simhbase.jobs.dedup_report import DedupReport
     from simhbase.jobs.learn_boilerplate import BoilerplateReport, learn_boilerplate
@@ -117,6 +119,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessDenied",
     "AddReport",
+    "Administrator",
     "Answer",
     "BadInput",
     "BoilerplateReport",
@@ -189,6 +192,11 @@ __all__ = [
 ]
 
 _NAMES = {
+    "admin": "Administrator",
+    "admin.check": "CheckReport check",
+    "admin.hot": "Hot",
+    "admin.migrate": "MigrationReport migrate",
+    "admin.vacuum": "CompactReport VacuumReport compact vacuum",
     "comparison": "compare",
     "corpus.inputs": "Inputs",
     "corpus.record": "InputOptions",
@@ -198,11 +206,7 @@ _NAMES = {
     "ProfileMismatch ReadOnly RetryableError SchemaDiffers SimhbaseError StoreBusy StoreFailed "
     "StoreUnreachable TableDisabled TablesMissing TimedOut Undecided UsageError",
     "index": "Index",
-    "index.check": "CheckReport check",
-    "index.hot": "Hot",
     "index.load_log": "LoadState",
-    "index.migrate": "MigrationReport migrate",
-    "index.vacuum": "CompactReport VacuumReport compact vacuum",
     "jobs.dedup": "dedup",
     "jobs.dedup_report": "DedupReport",
     "jobs.learn_boilerplate": "BoilerplateReport learn_boilerplate",
@@ -222,7 +226,7 @@ _NAMES = {
 }
 _HOMES = {name: (f"simhbase.{home}", name) for home, names in _NAMES.items() for name in names.split()}
 _HOMES["open"] = ("simhbase.index", "open_index")
-_MODULES = {"errors": "simhbase.errors", "tables": "simhbase.index.tables"}
+_MODULES = {"errors": "simhbase.errors", "tables": "simhbase.admin.tables"}
 
 
 def __getattr__(name: str) -> object:

@@ -70,7 +70,6 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
 
 
 def _nearness(scheme: Scheme, fingerprints: FingerprintBatch) -> Nearness:
-    """Of two fingerprints."""
     bounds = scheme.bounds(None, None)
     bits = scheme.bits_between(*map(to_int, fingerprints.values))
     (drawers,) = scheme.meetings(fingerprints[:1], fingerprints[1:])

@@ -94,7 +94,6 @@ class Queue(Generic[Asked]):
             return True
 
     def wake(self) -> None:
-        """Has what was put be taken."""
         with self._changed:
             self._is_due = bool(self._waiting)
             self._changed.notify()

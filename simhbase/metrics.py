@@ -13,13 +13,12 @@ like, is in `Index.counters()`, for who asks now and then. An index without metr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Literal, TypeVar
+from typing import Literal
 
-T = TypeVar("T")
 Kind = Literal["count", "observe"]
 
 
@@ -82,14 +81,16 @@ MEASURES: Mapping[str, Measure] = {
 }
 
 
-def timed(metrics: Metrics | None, operation: str, records: int, call: Callable[[], T]) -> T:
-    """What a call returns, which is an operation on so many records."""
+@contextmanager
+def timed(metrics: Metrics | None, operation: str, records: int) -> Iterator[None]:
+    """Measure an operation on so many records, and count the error that it ends with."""
     if metrics is None:
-        return call()
+        yield
+        return
     start = perf_counter()
     try:
         with metrics.span(operation, records):
-            return call()
+            yield
     except Exception as error:
         metrics.count("errors", operation=operation, error=type(error).__name__)
         raise

@@ -107,7 +107,6 @@ class Rereadable:
             raise Unreadable(f"it cannot be read further: {error.strerror}") from error
 
     def tell(self) -> int:
-        """The position of the next byte."""
         return self._file.tell()
 
     def mark(self) -> None:
@@ -167,7 +166,6 @@ class _Pipe(Rereadable):
         self._forget()
 
     def _forget(self) -> None:
-        """Drops what is before the position."""
         rest = self._kept.read()
         self._kept.seek(0)
         self._kept.truncate()

@@ -383,7 +383,6 @@ def given_parameters(profile: Profile | Mapping[str, object] | None) -> Mapping[
 
 
 def _described(value: object) -> object:
-    """A parameter as a JSON value."""
     if isinstance(value, IdfTable):
         return {"source": value.source, "digest": value.digest}
     if isinstance(value, CharacterTable):
@@ -394,7 +393,6 @@ def _described(value: object) -> object:
 
 
 def _in_words(value: object) -> str:
-    """A parameter in a message."""
     match value:
         case IdfTable() if value.source == JIEBA:
             return "jieba's table"
@@ -439,16 +437,12 @@ class SchemeDefinition(Protocol):
     def scheme(self, profile: Profile) -> Scheme:
         """Which drawers fingerprints are in, and which match."""
 
-    def hashing(self, profile: Profile) -> Hashing:
-        """How features become fingerprints."""
+    def hashing(self, profile: Profile) -> Hashing: ...
 
-    def shingles(self, profile: Profile) -> FeatureOptions:
-        """The features whose sets tell how similar texts are."""
+    def shingles(self, profile: Profile) -> FeatureOptions: ...
 
 
 class SimHashDefinition:
-    """See SchemeDefinition."""
-
     defaults: Mapping[str, object] = {
         "bits": 64,
         "layout": "5x2",
@@ -461,7 +455,6 @@ class SimHashDefinition:
     }
 
     def complete(self, profile: Profile) -> None:
-        """Raises UsageError."""
         if profile.bits not in BITS:
             raise UsageError(f"fingerprints of {profile.bits} bits: use 64 or 128")
         require_within_guarantee(profile.k, profile.drawers)
@@ -480,12 +473,10 @@ class SimHashDefinition:
             _require_reach(profile)
 
     def scheme(self, profile: Profile) -> Scheme:
-        """By blocks of the fingerprint."""
         threshold = cast("float | None", profile.threshold)
         return SimHashScheme(profile.drawers, profile.k, profile.sketching, threshold, profile.reach or 0)
 
     def hashing(self, profile: Profile) -> Hashing:
-        """With sketches where matches are verified."""
         if profile.sketching is None:
             return simhash_alone
         return SimHashVerified(profile.sketching, Extractor(profile.shingles, TABLE_BITS))
@@ -496,8 +487,6 @@ class SimHashDefinition:
 
 
 class MinHashDefinition:
-    """See SchemeDefinition."""
-
     defaults: Mapping[str, object] = {
         "features": "chars:3",
         "slots": 128,
@@ -507,7 +496,6 @@ class MinHashDefinition:
     }
 
     def complete(self, profile: Profile) -> None:
-        """Raises UsageError."""
         sketching = _sketching(profile)
         if not rises(profile.threshold):
             _require_similarity(profile.threshold)
@@ -530,16 +518,13 @@ class MinHashDefinition:
             )
 
     def scheme(self, profile: Profile) -> Scheme:
-        """By bands of the sketch."""
         threshold = profile.rising_threshold or cast(float, profile.threshold)
         return MinHashScheme(bands(profile.bands), _sketching(profile), threshold)
 
     def hashing(self, profile: Profile) -> Hashing:
-        """A sketch and its hash."""
         return MinHash(_sketching(profile))
 
     def shingles(self, profile: Profile) -> FeatureOptions:
-        """Those that sketches are made of."""
         return profile.feature_options
 
 

@@ -14,12 +14,10 @@ Progress = Callable[[str, Total], AbstractContextManager[Advance]]
 
 
 def no_progress(unit: str, total: Total) -> AbstractContextManager[Advance]:
-    """Shows nothing."""
     return nullcontext(unseen)
 
 
-def unseen(counted: int, done: int) -> None:
-    """Shows nothing."""
+def unseen(counted: int, done: int) -> None: ...
 
 
 @contextmanager

@@ -33,7 +33,7 @@ class Problem:
 
 
 class Malformed(BadInput):
-    """No JSON in UTF-8."""
+    pass
 
 
 class Unfitting(BadInput):
@@ -52,8 +52,8 @@ def encode(value: Any, **before: Any) -> bytes:
 
 
 def encode_any_text(value: Any, **before: Any) -> bytes:
-    """The same; a half of a surrogate pair, which UTF-8 cannot hold, is written as its escape: the command
-    line has such ones in place of bytes that are not UTF-8."""
+    """Encode a value as JSON; a half of a surrogate pair, which UTF-8 cannot hold, is written as its escape:
+    the command line has such ones in place of bytes that are not UTF-8."""
     try:
         return encode(value, **before)
     except UnicodeEncodeError:

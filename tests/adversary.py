@@ -34,13 +34,14 @@ import happybase
 import numpy as np
 from thriftpy2.thrift import TException
 
+from simhbase.admin import vacuum
+from simhbase.admin.check import Checker
+from simhbase.admin.migrate import migrate
+from simhbase.admin.snapshots import restore, snapshot
+from simhbase.admin.vacuum import Vacuum
 from simhbase.errors import RetryableError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import Index, open_index, vacuum
-from simhbase.index.check import Checker
-from simhbase.index.migrate import migrate
-from simhbase.index.snapshots import restore, snapshot
-from simhbase.index.vacuum import Vacuum
+from simhbase.index import Index, open_index
 from simhbase.model import Claim
 from simhbase.stores import drop_store
 from simhbase.stores.hbase import clocks

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simhbase.admin.check import Checker
 from simhbase.drawers.join import pairs_within
 from simhbase.errors import RetryableError
 from simhbase.index import open_index
-from simhbase.index.check import Checker
 from simhbase.model import Claim
 from simhbase.profile import make_profile
 from tests.reference import DATA

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from simhbase.admin.vacuum import LEAST_GRACE, Vacuum
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -26,7 +27,6 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, State
-from simhbase.index.vacuum import LEAST_GRACE, Vacuum
 from simhbase.index.writer import HintingWriter
 from simhbase.stores.arrays import to_bytes
 from tests import simulated

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from simhbase.admin.check import Checker, Findings
+from simhbase.admin.vacuum import DAY, Vacuum, VacuumCounts
 from simhbase.drawers.scheme import Scheme
 from simhbase.index import open_index
-from simhbase.index.check import Checker, Findings
-from simhbase.index.vacuum import DAY, Removed, Vacuum
 from simhbase.profile import Profile
 from simhbase.stores.base import Store, now
 from tests.content import content
@@ -18,7 +18,7 @@ def in_two_days() -> int:
     return now() + 2 * DAY * 1000
 
 
-def vacuumed(store: Store, scheme: Scheme) -> Removed:
+def vacuumed(store: Store, scheme: Scheme) -> VacuumCounts:
     """A vacuum of everything that is obsolete."""
     return Vacuum(store, scheme, clock=in_two_days).run()
 

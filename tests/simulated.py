@@ -235,7 +235,7 @@ class SimulatedStore:
     def exclusive(self) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def consistently(self, read: Callable[[], T]) -> T:
+    def read_consistent(self, read: Callable[[], T]) -> T:
         return read()
 
     def refresh(self) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from simhbase.admin.check import check as check_rows
 from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.cli.parts import part_option
 from simhbase.cli.progress import progress
-from simhbase.index.check import check as check_rows
 from simhbase.index.part import WHOLE, Part
 
 

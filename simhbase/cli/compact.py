@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from simhbase.admin.vacuum import compact as merge
 from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option
 from simhbase.cli.progress import progress
-from simhbase.index.vacuum import compact as merge
 
 
 @click.command()

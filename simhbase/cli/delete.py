@@ -12,6 +12,7 @@ from typing import BinaryIO
 import click
 import orjson
 
+from simhbase.admin import Administrator
 from simhbase.cli.options import converted, moment, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.cli.progress import progress
@@ -59,7 +60,7 @@ def delete(
         if ids or ids_file is not None:
             raise UsageError("--older-than is for all documents of a store: leave out ids and --ids-file")
         with open_index(url) as index:
-            output.summary({"deleted": index.delete_older_than(older_than, progress=progress)})
+            output.summary({"deleted": Administrator(index).delete_older_than(older_than, progress=progress)})
         return
     if not ids and ids_file is None:
         raise UsageError("nothing to delete: give ids, --ids-file or --older-than")

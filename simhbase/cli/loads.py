@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.core import ParameterSource
 
+from simhbase.admin import Administrator
 from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option, shown_moment
 from simhbase.errors import UsageError
@@ -29,7 +30,7 @@ def loads(context: click.Context, url: str, output: Output) -> None:
             )
         return
     with open_index(url, access="read") as index:
-        found = index.loads()
+        found = Administrator(index).loads()
     output.rows([_values(state) for state in found])
     if not found:
         output.end("no loads")
@@ -48,13 +49,13 @@ def forget(names: tuple[str, ...], finished: bool, url: str, output: Output) -> 
     if not names and not finished:
         raise UsageError("name the loads to forget, or give --finished: simhbase loads shows their names")
     with open_index(url) as index:
-        known = index.loads()
+        known = Administrator(index).loads()
         if missing := sorted(set(names).difference(state.name for state in known)):
             raise UsageError(f"no load {', '.join(map(repr, missing))}: simhbase loads shows their names")
         done = [state.name for state in known if finished and state.progress == "finished"]
         forgotten = list(dict.fromkeys([*names, *done]))
         for name in forgotten:
-            index.forget_load(name)
+            Administrator(index).forget_load(name)
     output.summary({"forgotten": forgotten})
 
 

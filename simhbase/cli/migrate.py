@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from simhbase.admin.migrate import migrate as copy
 from simhbase.cli.inputs import DONE_WITH_REJECTS
 from simhbase.cli.options import HidingCommand, ProfileOptions, profile_options, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.cli.progress import progress
-from simhbase.index.migrate import migrate as copy
 
 
 @click.command(

@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
+from simhbase.admin import Administrator
+from simhbase.admin.hot import Hot
 from simhbase.cli.options import store_option
 from simhbase.cli.output import Output, json_option
 from simhbase.cli.parts import part_option
 from simhbase.cli.progress import progress
 from simhbase.errors import UsageError
 from simhbase.index import open_index
-from simhbase.index.hot import Hot
 from simhbase.index.part import WHOLE, Part
 
 
@@ -46,9 +47,9 @@ def stats(url: str, exact: bool, most: int | None, part: Part | None, output: Ou
     if part is not None and most is None:
         raise UsageError("--part goes with --hot: the other numbers are those of the whole store")
     with open_index(url, access="read") as index:
-        found = asdict(index.stats(exact))
+        found = asdict(Administrator(index).stats(exact))
         if most is not None:
-            found |= _hot(index.hot(most, part=part or WHOLE, progress=progress))
+            found |= _hot(Administrator(index).hot(most, part=part or WHOLE, progress=progress))
     output.summary(found)
 
 

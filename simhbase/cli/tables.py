@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from simhbase.admin import tables as store_tables
 from simhbase.cli.options import (
     ALL_PARAMETERS,
     STORE_VARIABLE,
@@ -20,7 +21,6 @@ from simhbase.cli.options import (
 )
 from simhbase.cli.output import Output, json_option, message
 from simhbase.cli.table_options import administered_store, creation_options, expectation_options
-from simhbase.index import tables as store_tables
 from simhbase.profile_file import write_profile_file
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
+from simhbase.admin.vacuum import vacuum as remove
 from simhbase.cli.options import converted, seconds, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.cli.parts import part_option
 from simhbase.cli.progress import progress
 from simhbase.index.part import Part
-from simhbase.index.vacuum import vacuum as remove
 
 
 @click.command()

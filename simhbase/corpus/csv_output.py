@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from simhbase.corpus.fields import listed
-from simhbase.corpus.outputs import NOTHING, Form, Kept, cell, parsed_line, part_of, plain_target
+from simhbase.corpus.outputs import NOTHING, Form, KeptBeginning, cell, parsed_line, part_of, plain_target
 from simhbase.corpus.streams import split_lines
 from simhbase.errors import BadInput
 from simhbase.packing import Rereadable, unpacked
 
 
-def csv_form(path: Path, delimiter: str, keep: Kept = NOTHING) -> Form:
+def csv_form(path: Path, delimiter: str, keep: KeptBeginning = NOTHING) -> Form:
     """Makes rows in UTF-8 of JSON objects a line, with the columns of the first, which the header names. A
     value that is no text is written as JSON, null as nothing.
 
@@ -25,7 +25,7 @@ def csv_form(path: Path, delimiter: str, keep: Kept = NOTHING) -> Form:
 
 
 class _CsvRows:
-    def __init__(self, path: Path, delimiter: str, keep: Kept) -> None:
+    def __init__(self, path: Path, delimiter: str, keep: KeptBeginning) -> None:
         self._path = path
         self._delimiter = delimiter
         self._keep = keep
@@ -56,7 +56,7 @@ class _CsvRows:
         return row.getvalue().removesuffix("\r\n").encode(errors="backslashreplace")
 
 
-def _header(path: Path, delimiter: str, keep: Kept) -> list[str] | None:
+def _header(path: Path, delimiter: str, keep: KeptBeginning) -> list[str] | None:
     """The columns of what is kept of an unfinished file, None where it has no rows."""
     target = plain_target(path)
     if target is None or not keep.size:

@@ -185,8 +185,6 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
 
 
 class _WholeRows:
-    """Makes objects of rows."""
-
     def __init__(self, names: Sequence[str], *columns: int | None, options: InputOptions) -> None:
         self._names = distinct_names(names)
         self._needed = frozenset(columns) - {None}

@@ -12,7 +12,15 @@ from glob import has_magic
 from pathlib import Path
 from typing import Self, TypeVar
 
-from simhbase.corpus.outputs import NOTHING, STANDARD_OUTPUT, Kept, OutputFile, made_of, part_of, plain_target
+from simhbase.corpus.outputs import (
+    NOTHING,
+    STANDARD_OUTPUT,
+    KeptBeginning,
+    OutputFile,
+    made_of,
+    part_of,
+    plain_target,
+)
 from simhbase.corpus.paths import expand, files_left_out, is_taken, local_path
 from simhbase.corpus.record import Chunk, InputOptions, chunk_bytes
 from simhbase.corpus.rejects import Outcome, Rejects
@@ -107,7 +115,6 @@ class Inputs:
 
     @property
     def _local(self) -> list[str]:
-        """The paths of this machine."""
         return [path for path in map(local_path, self.paths) if path is not None]
 
     def _given_that_names(self, target: Path) -> str | None:
@@ -129,7 +136,7 @@ class Inputs:
 
     @contextmanager
     def noting_rejects(self) -> Iterator[Rejects]:
-        """Opens the file of `rejects`."""
+        """Open the file of `rejects`, and count what is rejected."""
         with opened(self.rejects) as file:
             yield Rejects(file, self.max_rejects, self.watcher)
 
@@ -158,7 +165,9 @@ class Inputs:
             self.watcher.note(files_left_out(sources.left_out))
 
 
-def opened(path: str | Path | None, keep: Kept = NOTHING) -> AbstractContextManager[OutputFile | None]:
+def opened(
+    path: str | Path | None, keep: KeptBeginning = NOTHING
+) -> AbstractContextManager[OutputFile | None]:
     """The file that an option names, of which the beginning is kept; None where it was not given."""
     return OutputFile(Path(path), keep=keep) if path else nullcontext()
 

@@ -24,8 +24,6 @@ STANDARD_OUTPUT = Path("-")
 
 
 class OutputBusy(RetryableError):
-    """Another run is writing the file."""
-
     exit_code = 13
 
 
@@ -33,14 +31,14 @@ class PartDiffers(BadInput):
     """What a stopped run left of a file is not there any more."""
 
 
-class Kept(NamedTuple):
+class KeptBeginning(NamedTuple):
     """The beginning of an unfinished file that counts: its bytes, and their CRC-32."""
 
     size: int
     crc: int
 
 
-NOTHING = Kept(0, 0)
+NOTHING = KeptBeginning(0, 0)
 
 
 def rename(path: Path, target: Path) -> None:
@@ -58,7 +56,9 @@ class Form:
     """
 
     rows: Callable[[Iterable[bytes]], Iterable[bytes]]
-    finish: Callable[[Path, Path, Kept], None] = lambda written, target, kept: rename(written, target)
+    finish: Callable[[Path, Path, KeptBeginning], None] = lambda written, target, kept: rename(
+        written, target
+    )
 
 
 LINES = Form(lambda lines: lines)
@@ -69,7 +69,7 @@ class OutputFile:
 
     A file under its own name is therefore whole, and the one that was there before stays until then:
     whoever waits for it (a nightly job's next step) never takes half a list for all of it. After an
-    interruption or a failure PATH.part stays where it has lines, and `of_use_in_part` says that they are
+    interruption or a failure PATH.part stays where it has lines, and `keep_partial` says that they are
     wanted: one for everything that was acknowledged so far, as each write is handed to the system before
     the next batch begins. A second run begins it anew, as its report is complete by itself; one that goes on
     where the first stopped keeps what that one had by its last `checkpoint`. A second run at the same time is
@@ -84,11 +84,11 @@ class OutputFile:
     """
 
     def __init__(
-        self, path: Path, *, of_use_in_part: bool = True, keep: Kept = NOTHING, form: Form = LINES
+        self, path: Path, *, keep_partial: bool = True, keep: KeptBeginning = NOTHING, form: Form = LINES
     ) -> None:
         self.path = path
         self._form = form
-        self._of_use_in_part = of_use_in_part
+        self._keep_partial = keep_partial
         self._has_lines = False
         self._kept = keep
         self._size, self._crc = keep
@@ -112,14 +112,14 @@ class OutputFile:
                 self._put(self._compressor.flush_block())
             self._file.flush()
 
-    def checkpoint(self) -> Kept:
+    def checkpoint(self) -> KeptBeginning:
         """Makes durable what was written so far; what to `keep` to go on from here. What is compressed ends a
         member (or frame), as nobody can go on within one."""
         with self._failing_clearly():
             self._end_member()
             self._file.flush()
             os.fsync(self._file.fileno())
-            self._kept = Kept(self._size, self._crc)
+            self._kept = KeptBeginning(self._size, self._crc)
             return self._kept
 
     def _put(self, data: bytes) -> None:
@@ -146,7 +146,7 @@ class OutputFile:
     ) -> None:
         if kind is not None or self._abandoned:
             with suppress(OSError):  # a full disk would otherwise hide what happened first
-                wanted = self._kept.size or (self._has_lines and self._of_use_in_part)
+                wanted = self._kept.size or (self._has_lines and self._keep_partial)
                 if self._target and (self._abandoned or not wanted):
                     self._written.unlink()
             with suppress(OSError):
@@ -159,7 +159,7 @@ class OutputFile:
                 if self._target:
                     os.fsync(self._file.fileno())
                     # Before the lock goes with the open file.
-                    self._form.finish(self._written, self._target, Kept(self._size, self._crc))
+                    self._form.finish(self._written, self._target, KeptBeginning(self._size, self._crc))
             finally:
                 self._close()
 
@@ -187,8 +187,6 @@ def _opened(path: Path) -> BinaryIO:
 
 
 class _Compressor:
-    """Passes bytes on as they are."""
-
     def compress(self, data: bytes) -> bytes:
         """What of the data can be written now."""
         return data
@@ -198,7 +196,6 @@ class _Compressor:
         return b""
 
     def finish(self) -> bytes:
-        """The end of the file."""
         return b""
 
 
@@ -248,19 +245,19 @@ def plain_target(path: Path) -> Path | None:
     return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
 
 
-def is_finished(path: Path, kept: Kept) -> bool:
+def is_finished(path: Path, kept: KeptBeginning) -> bool:
     """Whether a file of which all was kept has its own name. Raises OutputFailed."""
     with _failing_clearly(path):
         target = plain_target(path)
         return target is None or (target.exists() and _is_whole(target, kept))
 
 
-def _is_whole(path: Path, kept: Kept) -> bool:
+def _is_whole(path: Path, kept: KeptBeginning) -> bool:
     with path.open("rb") as file:
         return path.stat().st_size == kept.size and _begins_with(file, kept)
 
 
-def _begins_with(file: BinaryIO, kept: Kept) -> bool:
+def _begins_with(file: BinaryIO, kept: KeptBeginning) -> bool:
     left, crc = kept.size, 0
     while left and (block := file.read(min(left, 1 << 20))):
         left -= len(block)
@@ -288,7 +285,7 @@ def made_of(path: Path) -> Path:
     return path.with_name(path.name + ".made")
 
 
-def cut(path: Path, keep: Kept) -> BinaryIO:
+def cut(path: Path, keep: KeptBeginning) -> BinaryIO:
     """A file that no other run writes, opened behind what is to be kept of it, and cut there. Raises
     OutputBusy, PartDiffers, OSError."""
     while True:

@@ -84,7 +84,6 @@ class _Column:
 
     @property
     def name(self) -> str:
-        """As people write it."""
         return ".".join(self.path)
 
     def cells(self, batch: Any) -> list[bytes | None]:
@@ -134,7 +133,6 @@ class _Columns:
 
     @property
     def names(self) -> list[str]:
-        """Their names in the file."""
         return sorted({each.name for each in (self.id, self.content, self.value, *self.tags) if each})
 
     def records(self, source: Source, row: int, batch: Any, options: InputOptions) -> Iterator[Raw | Reject]:

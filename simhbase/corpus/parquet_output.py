@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from simhbase.corpus.outputs import Form, Kept, cell, made_of, parsed_line, rename
+from simhbase.corpus.outputs import Form, KeptBeginning, cell, made_of, parsed_line, rename
 from simhbase.corpus.parquet import json_type, json_values
 from simhbase.errors import BadInput
 
@@ -50,7 +50,7 @@ def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
                 )
             yield line
 
-    def finish(written: Path, target: Path, kept: Kept) -> None:
+    def finish(written: Path, target: Path, kept: KeptBeginning) -> None:
         made = made_of(target)
         try:
             _write_table(written, made, kept, types())
@@ -65,7 +65,7 @@ def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
     return Form(readable, finish)
 
 
-def is_table_of(path: Path, kept: Kept) -> bool:
+def is_table_of(path: Path, kept: KeptBeginning) -> bool:
     """Whether a file is the table that was made of these lines."""
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
@@ -75,11 +75,11 @@ def is_table_of(path: Path, kept: Kept) -> bool:
     return False
 
 
-def _made_of(kept: Kept) -> bytes:
+def _made_of(kept: KeptBeginning) -> bytes:
     return f"{kept.size} {kept.crc}".encode()
 
 
-def _write_table(lines: Path, made: Path, kept: Kept, known: Types) -> None:
+def _write_table(lines: Path, made: Path, kept: KeptBeginning, known: Types) -> None:
     """Makes a Parquet file of a file of JSON lines."""
     tried = _types_to_try(lines, known)
     unfit = set(tried)
@@ -154,7 +154,7 @@ def _can_be_written(kind: Any) -> bool:
     return _can_be_written(kind.value_type) if types.is_list(kind) else True
 
 
-def _unfit(lines: Path, made: Path, kept: Kept, types: Types) -> set[str]:
+def _unfit(lines: Path, made: Path, kept: KeptBeginning, types: Types) -> set[str]:
     """Writes the table with columns of these types; the names of those that do not take all values. Where
     there are some, the table is not whole."""
     import pyarrow as arrow

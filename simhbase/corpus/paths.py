@@ -27,7 +27,7 @@ _SHOWN_ENDINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSource:
     """A source, and its file; None for standard input."""
 
     source: Source
@@ -84,7 +84,7 @@ def names_nothing(given: str) -> bool:
     return not (has_magic(path) and glob(path, recursive=True))  # noqa: PTH207  # Path.glob refuses /a/*
 
 
-def expand(given: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+def expand(given: str, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
     """What one input names: a file, all files of a folder or of a glob, in the order of names.
 
     A folder stands for the files below it that are not hidden (their names, and those of the folders
@@ -99,7 +99,7 @@ def expand(given: str, file_format: Format | None) -> Iterator[Found | LeftOut |
         yield from _file_or_folder(Path(given), file_format)
 
 
-def _matching(pattern: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+def _matching(pattern: str, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
     paths = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207  # Path.glob refuses /a/*
     if not paths:
         yield SourceReject(printable(pattern), None, None, "no file has a name like this")
@@ -109,14 +109,14 @@ def _matching(pattern: str, file_format: Format | None) -> Iterator[Found | Left
             yield from _file_or_folder(path, file_format)
 
 
-def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
     if _is_folder(path):
         yield from _folder(path, file_format)
     else:
         yield _found(path, path.as_posix())
 
 
-def _folder(folder: Path, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+def _folder(folder: Path, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
     failures: list[OSError] = []
     left_out: Counter[str] = Counter()
     empty = True
@@ -160,8 +160,8 @@ def ending(name: str) -> str:
     return printable(PurePath(path.name.removesuffix(packed)).suffix + packed)
 
 
-def _found(path: Path, name: str) -> Found:
-    return Found(Source(printable(str(path)), name), path)
+def _found(path: Path, name: str) -> FoundSource:
+    return FoundSource(Source(printable(str(path)), name), path)
 
 
 def _is_folder(path: Path) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal, cast
 from simhbase.corpus.parquet import MAGIC
 from simhbase.corpus.paths import (
     UNMENTIONED,
-    Found,
+    FoundSource,
     LeftOut,
     ending,
     is_taken,
@@ -56,7 +56,7 @@ def public_name(given: str) -> str:
     return printable(f"{scheme}{slashes}{rest}")
 
 
-def expand_url(given: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+def expand_url(given: str, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
     """What a URL names: a file, all files of a folder or of a glob, as `expand` does it for paths.
 
     On the web what ends in a slash is a folder, if the server lists it with links. SourceRejects also
@@ -80,7 +80,6 @@ class RemoteFile:
     listed: _Info | None
 
     def size(self) -> int | None:
-        """Its bytes, None where nobody knows."""
         try:
             info = self.listed or self.system.info(self.path)
         except Exception:  # whatever it is, opening the file will say so
@@ -199,8 +198,7 @@ class _Place:
     def _is_on_web(self) -> bool:
         return _WEB.match(self.path) is not None
 
-    def expand(self, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
-        """The files that it stands for."""
+    def expand(self, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
         if self._is_on_web:
             if _WEB_GLOB.search(re.split("[?#]", self.path, maxsplit=1)[0]):
                 yield from self._matching(file_format)
@@ -222,13 +220,15 @@ class _Place:
 
     def _file_or_folder(
         self, info: _Info, file_format: Format | None, path: str
-    ) -> Iterator[Found | LeftOut | SourceReject]:
+    ) -> Iterator[FoundSource | LeftOut | SourceReject]:
         if _is_folder(info):
             yield from self._folder(path, file_format)
         else:
             yield self._file(path, info)
 
-    def _folder(self, folder: str, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+    def _folder(
+        self, folder: str, file_format: Format | None
+    ) -> Iterator[FoundSource | LeftOut | SourceReject]:
         name = self._name(folder)
         left_out: Counter[str] = Counter()
         empty = True
@@ -240,7 +240,7 @@ class _Place:
             file = self._name(info["name"])
             below = PurePosixPath(file.removeprefix(name).lstrip("/"))
             if is_taken(below, file_format):
-                yield Found(Source(file, str(below)), RemoteFile(self.system, info["name"], info))
+                yield FoundSource(Source(file, str(below)), RemoteFile(self.system, info["name"], info))
                 empty = False
             elif not below.name.startswith(UNMENTIONED):
                 left_out[ending(below.name)] += 1
@@ -273,7 +273,7 @@ class _Place:
             yield self._reject(folder, error)
         return dict(sorted(entries.items()))
 
-    def _matching(self, file_format: Format | None) -> Iterator[Found | LeftOut | SourceReject]:
+    def _matching(self, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
         parts = self.path.split("/")
         magic = _WEB_GLOB if self._is_on_web else _GLOB
         first = next(number for number, part in enumerate(parts) if magic.search(part))
@@ -315,9 +315,9 @@ class _Place:
                 elif _is_folder(info):
                     yield from self._matches(info, others)
 
-    def _file(self, path: str, listed: _Info | None) -> Found:
+    def _file(self, path: str, listed: _Info | None) -> FoundSource:
         name = self._name(path)
-        return Found(Source(name, name), RemoteFile(self.system, path, listed))
+        return FoundSource(Source(name, name), RemoteFile(self.system, path, listed))
 
     def _reject(self, path: str, error: OSError) -> SourceReject:
         return SourceReject(self._name(path), None, None, f"it cannot be opened: {error.strerror}")

@@ -25,9 +25,7 @@ _SLOT_BYTES = 16
 _PIECE = 1 << 20
 
 
-class Place(NamedTuple):
-    """Where an id was first seen."""
-
+class FirstSeen(NamedTuple):
     source: str
     line: int
 
@@ -50,7 +48,7 @@ class SeenIds:
         self._sources: list[str] = []
         self._number_of: dict[str, int] = {}
 
-    def note(self, ids: Sequence[str], places: Sequence[Place]) -> list[Place | None]:
+    def note(self, ids: Sequence[str], places: Sequence[FirstSeen]) -> list[FirstSeen | None]:
         """For each id the place where it was seen before, also earlier in `ids`; None if it is new,
         and is noted now. Raises SimhbaseError for a disk that is full."""
         numbers = np.array([self._number(place) for place in places], dtype=np.uint64)
@@ -66,7 +64,9 @@ class SeenIds:
         """The same items, with a reject in place of a record whose id was seen before."""
         items = list(items)
         records = [item for item in items if isinstance(item, Record)]
-        seen = self.note([each.id for each in records], [Place(each.source, each.line) for each in records])
+        seen = self.note(
+            [each.id for each in records], [FirstSeen(each.source, each.line) for each in records]
+        )
         repeats = {
             id(record): Reject(record.source, record.line, record.id, repeat_reason(record, place))
             for record, place in zip(records, seen, strict=True)
@@ -74,15 +74,15 @@ class SeenIds:
         }
         return [repeats.get(id(item), item) for item in items]
 
-    def _number(self, place: Place) -> int:
+    def _number(self, place: FirstSeen) -> int:
         """A place as one integer, never 0."""
         number = self._number_of.setdefault(place.source, len(self._sources) + 1)
         if number > len(self._sources):
             self._sources.append(place.source)
         return number << LINE_BITS | place.line
 
-    def _place(self, number: int) -> Place:
-        return Place(self._sources[(number >> LINE_BITS) - 1], number & ((1 << LINE_BITS) - 1))
+    def _place(self, number: int) -> FirstSeen:
+        return FirstSeen(self._sources[(number >> LINE_BITS) - 1], number & ((1 << LINE_BITS) - 1))
 
     def _make_room(self, more: int) -> None:
         count = self._count + more
@@ -94,7 +94,7 @@ class SeenIds:
             self._slots = larger
 
 
-def repeat_reason(record: Record, first: Place) -> str:
+def repeat_reason(record: Record, first: FirstSeen) -> str:
     """Why a record is rejected whose id was first seen at a place."""
     hint = ": `id_from='path'` tells files of one name apart" if _is_named_alike(record, first.source) else ""
     return f"the same id came before, in line {first.line} of {first.source}{hint}"
@@ -149,7 +149,6 @@ class _Slots:
         return settled, is_new
 
     def move_to(self, larger: _Slots) -> None:
-        """Puts everything into another table."""
         for start in range(0, self.capacity, MOVED_AT_ONCE):
             part = slice(start, start + MOVED_AT_ONCE)
             taken = np.flatnonzero(self._places[part])

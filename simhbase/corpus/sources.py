@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from simhbase.corpus.formats import format_of, raw_records
 from simhbase.corpus.parquet import MAGIC, column_types, parquet_records
-from simhbase.corpus.paths import Found, LeftOut, expand, local_path, printable
+from simhbase.corpus.paths import FoundSource, LeftOut, expand, local_path, printable
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
 from simhbase.packing import Rereadable
@@ -45,7 +45,7 @@ class Sources:
         """
         total = 0
         for found in self._found():
-            if isinstance(found, Found):
+            if isinstance(found, FoundSource):
                 size = found.size()
                 if size is None:
                     return None
@@ -55,7 +55,7 @@ class Sources:
     def column_types(self) -> Mapping[str, Any]:
         """The columns of the first Parquet file among them, with Arrow's types; none where there is none."""
         for found in self._found():
-            if isinstance(found, Found) and found.path is not None:
+            if isinstance(found, FoundSource) and found.path is not None:
                 with suppress(OSError), found.path.open("rb") as file:
                     if _is_parquet(file):
                         return column_types(file)
@@ -79,18 +79,17 @@ class Sources:
         if chunk:
             yield chunk
 
-    def _found(self) -> Iterator[Found | LeftOut | SourceReject]:
+    def _found(self) -> Iterator[FoundSource | LeftOut | SourceReject]:
         for given in self._inputs:
             if given == STDIN:
-                yield Found(Source("stdin", "stdin"), None)
+                yield FoundSource(Source("stdin", "stdin"), None)
             elif (path := local_path(given)) is None:
                 yield from map(self._named, expand_url(given, self._options.format))
             else:
                 yield from map(self._named, expand(path, self._options.format))
 
-    def _named(self, found: Found | LeftOut | SourceReject) -> Found | LeftOut | SourceReject:
-        """The same with the ids that were asked for."""
-        if self._options.id_from != "path" or not isinstance(found, Found):
+    def _named(self, found: FoundSource | LeftOut | SourceReject) -> FoundSource | LeftOut | SourceReject:
+        if self._options.id_from != "path" or not isinstance(found, FoundSource):
             return found
         path = found.path
         name = printable(os.path.realpath(path)) if isinstance(path, Path) else found.source.name
@@ -115,7 +114,7 @@ class Sources:
                         read = self._rows if _is_parquet(file) else self._records
                         yield from read(found, file)
 
-    def _records(self, found: Found, file: BinaryIO) -> Iterator[Raw | Reject]:
+    def _records(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
         file_format = self._options.format or format_of(found.source.name) or "jsonl"
         begin = self.consumed_bytes
         with closing(Rereadable.of(file)) as rereadable:
@@ -124,15 +123,15 @@ class Sources:
                 yield item
             self.consumed_bytes = begin + rereadable.tell()
 
-    def _rows(self, found: Found, file: BinaryIO) -> Iterator[Raw | Reject]:
+    def _rows(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
         """Those of a Parquet file, of which only some columns are read."""
         begin, size = self.consumed_bytes, found.size()
-        yield from parquet_records(found.source, _Counted(file, self), self._options)
+        yield from parquet_records(found.source, _CountedFile(file, self), self._options)
         if size is not None:
             self.consumed_bytes = begin + size
 
 
-class _Counted(io.RawIOBase):
+class _CountedFile(io.RawIOBase):
     """A file of which the bytes that are read are counted as consumed."""
 
     def __init__(self, file: BinaryIO, sources: Sources) -> None:

@@ -57,7 +57,6 @@ class Spool:
         return ends[numbers + 1] - ends[numbers]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
-        """Those of these numbers."""
         with self._failing_clearly():
             return [self._read(number) for number in numbers]
 

@@ -11,7 +11,6 @@ from simhbase.corpus.record import InputOptions, Record
 
 
 def whole(record: Record) -> Record:
-    """The record as it is."""
     return record
 
 
@@ -28,7 +27,6 @@ class WithItsId:
     has_field: bool = True
 
     def __call__(self, record: Record) -> Record:
-        """The same record with another line."""
         if record.json is None:
             return record
         try:
@@ -59,7 +57,6 @@ class Measured:
     trim: Callable[[Record], Record]
 
     def __call__(self, record: Record) -> Record:
-        """The same record with less of it."""
         return replace(self.trim(record), value=len(record.text or ""))
 
 

@@ -13,7 +13,7 @@ from simhbase.corpus.outputs import (
     LINES,
     NOTHING,
     STANDARD_OUTPUT,
-    Kept,
+    KeptBeginning,
     OutputBusy,
     OutputFile,
     PartDiffers,
@@ -57,7 +57,7 @@ def require_written(unique: str | Path | None, option: str = "unique") -> None:
 
 
 def unique_file(
-    path: Path, inputs: Inputs, *, of_use_in_part: bool = True, keep: Kept = NOTHING
+    path: Path, inputs: Inputs, *, keep_partial: bool = True, keep: KeptBeginning = NOTHING
 ) -> OutputFile:
     """A file for unique documents of these inputs, given as JSON lines: of rows where it is named .csv or
     .tsv (also before .gz and .zst), of Parquet where it is named so, else of these lines. The others: see
@@ -69,10 +69,10 @@ def unique_file(
             form = csv_form(path, "\t" if found == "tsv" else inputs.options.delimiter, keep)
         case _:
             form = LINES
-    return OutputFile(path, of_use_in_part=of_use_in_part, keep=keep, form=form)
+    return OutputFile(path, keep_partial=keep_partial, keep=keep, form=form)
 
 
-def unique_is_finished(path: Path, kept: Kept) -> bool:
+def unique_is_finished(path: Path, kept: KeptBeginning) -> bool:
     """Whether a file of unique documents is whole under its own name. Raises OutputFailed."""
     if _format(path) != "parquet":
         return is_finished(path, kept)

@@ -28,12 +28,10 @@ class Bands:
 
     @property
     def name(self) -> str:
-        """As `bands` reads it: 20x6."""
         return f"{self.number}x{self.rows}"
 
     @property
     def slots(self) -> int:
-        """How many slots they take."""
         return self.number * self.rows
 
     def meeting(self, similarity: float) -> float:

@@ -35,7 +35,6 @@ class Pairs:
     distance: NDArray[np.uint8] | NDArray[np.int64]
 
     def where(self, chosen: NDArray[np.bool_]) -> Pairs:
-        """Some of them: bool (m,)."""
         return Pairs(self.left[chosen], self.right[chosen], self.distance[chosen])
 
 

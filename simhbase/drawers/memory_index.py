@@ -36,7 +36,6 @@ class Hits:
     truncated: NDArray[np.int64]
 
     def where(self, chosen: NDArray[np.bool_]) -> Hits:
-        """Some of them: bool (m,)."""
         return Hits(
             self.query[chosen],
             self.document[chosen],

@@ -25,7 +25,6 @@ class FingerprintBatch:
 
     @classmethod
     def bare(cls, values: NDArray[np.uint64]) -> Self:
-        """Fingerprints alone."""
         return cls(values, np.empty((len(values), 0), dtype=np.uint8))
 
     @classmethod

@@ -12,7 +12,6 @@ _AT_ONCE = 4  # slots to a shingle that is read: their chains of minima run side
 
 
 def prepare() -> None:
-    """Load or compile the loops."""
     one = np.ones(1, np.int64)
     simhashes(np.ones((1, 1), np.uint64), one, one)
     minima(np.ones(1, np.uint32), np.zeros(1, np.int64), np.ones(1, np.uint32), np.ones(1, np.uint32))
@@ -84,7 +83,6 @@ def minima(
     factors: NDArray[np.uint32],
     terms: NDArray[np.uint32],
 ) -> NDArray[np.uint32]:
-    """The same as `simhbase.fingerprint.minhash.minima`."""
     slots = len(factors)
     padded = -(-slots // _AT_ONCE) * _AT_ONCE
     a, b = np.zeros(padded, np.uint32), np.zeros(padded, np.uint32)

@@ -73,12 +73,10 @@ class SketchParameters:
 
     @property
     def bytes(self) -> int:
-        """Size of a sketch."""
         return self.signature_bytes + self.sized
 
     @property
     def signature_bytes(self) -> int:
-        """Size of its slots."""
         return self.slots * self.bits // 8
 
     def sketches(self, batch: FeatureBatch) -> NDArray[np.uint8]:
@@ -109,7 +107,8 @@ class SketchParameters:
         b: NDArray[np.uint8],
         right: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """The same for chosen pairs: of the sketches a at left (m,) and b at right (m,) -> int64 (m,)."""
+        """How many slots differ in chosen pairs: of the sketches a at left (m,) and b at right (m,) -> int64
+        (m,)."""
         counts = np.empty(len(left), dtype=np.int64)
         a, b = self.slots_of(a), self.slots_of(b)
         for start in range(0, len(left), _COMPARED):

@@ -21,7 +21,6 @@ Hashing = Callable[[Sequence[str], FeatureBatch], FingerprintBatch]
 
 
 def simhash_alone(texts: Sequence[str], batch: FeatureBatch) -> FingerprintBatch:
-    """A SimHash of the features."""
     return FingerprintBatch.bare(simhash(batch))
 
 
@@ -90,7 +89,6 @@ class Fingerprinter:
         return to_int(result.values[0])
 
     def fingerprint_many(self, texts: Sequence[str]) -> Fingerprinted:
-        """What n texts become."""
         starts = range(0, len(texts), _TEXTS) or [0]  # of no texts there is one empty batch
         parts = [self._batch(texts[start : start + _TEXTS]) for start in starts]
         if len(parts) == 1:

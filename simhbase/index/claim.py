@@ -69,7 +69,7 @@ from simhbase.interrupt import interrupt_waits
 from simhbase.joining import OF_ALL, Queue, Request
 from simhbase.logs import logger
 from simhbase.model import AddReport, Claim, Fingerprint, Match, Outcome, Rejected
-from simhbase.stores.base import AtomicStore, Cell, CompareAndSet, SharedStore, Store, leaves_hints, now
+from simhbase.stores.base import AtomicStore, Cell, CompareAndSet, SharedStore, Store, multi_writer, now
 
 T = TypeVar("T")
 
@@ -225,7 +225,6 @@ class Claimer(Protocol):
         return request.result()
 
     def time(self) -> float:
-        """Seconds, as timeouts are counted."""
         return time.monotonic()
 
     def close(self) -> None:
@@ -242,7 +241,7 @@ def claimer_for(
 ) -> Claimer:
     """The claimer for a kind of store. count: is told of waits and broken leases by their measures; hidden:
     says what is muted."""
-    if leaves_hints(store):
+    if multi_writer(store):
         return JoinedClaimer(BatchClaimer(cast(SharedStore, store), scheme, clock, count, hidden=hidden))
     return AtomicClaimer(cast(AtomicStore, store), scheme, clock, hidden)
 
@@ -257,7 +256,6 @@ class AtomicClaimer(Claimer):
     hidden: WhatIsHidden = field(default=lambda: NOTHING_HIDDEN)
 
     def begin(self, request: ClaimRequest[Any]) -> None:
-        """See Claimer."""
         batch = request.batch
         with self.store.exclusive():
             settled = {} if request.kind.replacing else dict(self._stored_already(batch))
@@ -295,7 +293,6 @@ class Waiting:
     """The time that claims wait by, which no other clock has to agree with."""
 
     def time(self) -> float:
-        """Seconds."""
         return time.monotonic()
 
     def pause(self, seconds: float) -> None:
@@ -343,7 +340,6 @@ class BatchClaimer(Claimer):
     beside: Callable[[Callable[[], Any]], Callable[[], Any]] = field(default=lambda read: cache(read))
 
     def begin(self, request: ClaimRequest[Any]) -> None:
-        """See Claimer."""
         requests = [[request]]
 
         def take(seconds: float | None) -> Sequence[ClaimRequest[Any]]:
@@ -356,7 +352,6 @@ class BatchClaimer(Claimer):
         self.run(take)
 
     def time(self) -> float:
-        """See Claimer."""
         return self.waiting.time()
 
     def run(self, take: Callable[[float | None], Sequence[ClaimRequest[Any]]]) -> None:
@@ -391,12 +386,10 @@ class JoinedClaimer(Claimer):
         self._queue = Queue[ClaimRequest[Any]](ON_THEIR_WAY, "claims", self._serve)
 
     def begin(self, request: ClaimRequest[Any]) -> None:
-        """See Claimer."""
         self._queue.put(request)
         self._queue.wake()
 
     def close(self) -> None:
-        """See Claimer."""
         self._queue.close()
 
     def _serve(self) -> None:
@@ -610,7 +603,6 @@ class _Seen:
 
     @property
     def known(self) -> Known | None:
-        """What is stored, or accepted."""
         return Known(self.accepted.cell.entry, self.accepted.version) if self.accepted else self.own
 
     @property
@@ -664,7 +656,6 @@ class _Batch:
         self.numbers: list[int] = []
 
     def begin(self, numbers: Sequence[int]) -> None:
-        """Steps 0 to 3."""
         self.numbers = self._first_lookup(numbers)
         self.is_over = not self.numbers
         if self.numbers:
@@ -1105,7 +1096,6 @@ class _Batch:
         return True
 
     def give_up(self, numbers: Container[int]) -> None:
-        """Declines claims that are open."""
         while not self.is_over and (given_up := self._open_ones(numbers)):
             made = [
                 Decision.DECLINED if place in given_up else each for place, each in enumerate(self._decisions)

@@ -20,7 +20,7 @@ from simhbase.index.rows import Entry, PendingCell, State
 from simhbase.index.tags import required_tags
 from simhbase.index.writer import Known, known
 from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Match, Query, Verdict
-from simhbase.stores.base import DrawerRows, SharedStore, Store, leaves_hints
+from simhbase.stores.base import DrawerRows, SharedStore, Store, multi_writer
 
 MOST_CANDIDATES = 100
 _EVERYTHING = Bounds(64)
@@ -38,7 +38,7 @@ def explain(
 
     document: an id that is to be among the candidates, found or not. Raises UsageError as `Reader.find`.
     """
-    return reader.store.consistently(lambda: _explained(reader, text, query, document, most))
+    return reader.store.read_consistent(lambda: _explained(reader, text, query, document, most))
 
 
 def _explained(
@@ -182,7 +182,7 @@ def _known(store: Store, ids: Iterable[str], earliest: int) -> dict[str, Known]:
         for id_, each in zip(storable, known(store, storable), strict=True)
         if each and (each.stored or each.entry.state == State.PENDING) and each.version >= earliest
     }
-    if leaves_hints(store):
+    if multi_writer(store):
         beside = cast(SharedStore, store).document_cells.get(list(map(rows.document_key, storable)))
         for id_, cells in zip(storable, beside, strict=True):
             for token, cell in cells.items():

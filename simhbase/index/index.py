@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -34,11 +35,8 @@ from simhbase.index.claim import (
     whole,
 )
 from simhbase.index.explain import explain
-from simhbase.index.hot import Hot, hottest
-from simhbase.index.load_log import LoadState, all_loads, forget_load
-from simhbase.index.moment import at, milliseconds, milliseconds_to_come
+from simhbase.index.moment import at, milliseconds_to_come
 from simhbase.index.mute import Hidden, MuteList, Name, require_ids, require_note
-from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.reader import (
     DRAWER_LIMIT,
     IDS_LIMIT,
@@ -48,10 +46,9 @@ from simhbase.index.reader import (
     listed_sketches,
 )
 from simhbase.index.rows import Entry
-from simhbase.index.stats import measure
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.tags import Tags, tags_of
-from simhbase.index.writer import Writer, batch_of, known, remove_older, writer_for
+from simhbase.index.writer import Writer, batch_of, known, writer_for
 from simhbase.metrics import Metrics, count_by_outcome, timed
 from simhbase.model import (
     AddReport,
@@ -65,11 +62,9 @@ from simhbase.model import (
     Muted,
     Query,
     Rejected,
-    Stats,
     StoredDocument,
 )
 from simhbase.profile import Profile, given_parameters, make_profile
-from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
 
@@ -174,7 +169,7 @@ class Index:
         self.store.close()
 
     def listing(self, ids_limit: int) -> Index:
-        """The same index, with another limit of the documents that are listed of one fingerprint."""
+        """Return this index with another limit of the documents that are listed of one fingerprint."""
         other = copy(self)
         other._reader = replace(self._reader, ids_limit=ids_limit)
         return other
@@ -225,8 +220,8 @@ class Index:
         fingerprints: NDArray[np.uint64] | Sequence[int],
         tags: Sequence[Mapping[str, str]] | None = None,
     ) -> AddReport:
-        """The same for n ids with fingerprints made elsewhere: uint64 (n,), or n integers. tags: those of
-        each, n mappings of names to values; None: none has any."""
+        """Store n ids with fingerprints made elsewhere: uint64 (n,), or n integers. tags: those of each, n
+        mappings of names to values; None: none has any."""
         ids, values = _several(ids, "ids"), _fingerprints(fingerprints)
         if len(ids) != len(values):
             raise UsageError(f"{len(ids)} ids with {len(values)} fingerprints: each needs one")
@@ -247,10 +242,11 @@ class Index:
         tags: Sequence[Tags] | None = None,
         removing: Sequence[str] = (),
     ) -> AddReport:
-        """The same for what a fingerprinter of this profile made of n texts. tags: of each its names and
+        """Store what a fingerprinter of this profile made of n texts. tags: of each its names and
         values as pairs, by name; None: none has any. removing: other documents, which are removed in the same
         write."""
-        report = self._measured("add", len(ids), lambda: self.writer.add(ids, fingerprints, tags, removing))
+        with self._operation("add", len(ids)):
+            report = self.writer.add(ids, fingerprints, tags, removing)
         count_by_outcome(
             self.metrics,
             "documents",
@@ -294,7 +290,7 @@ class Index:
         return _decided(*self.claim_many([Document(id, text, {} if tags is None else tags)], timeout))
 
     def claim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:
-        """The same for n documents, as if they came one after the other: an answer to each, in order."""
+        """Claim n documents, as if they came one after the other; return an answer to each, in order."""
         ids, fingerprints, tags, merged = self._to_claim(documents)
         return merged(self.claim_batch(ids, fingerprints, timeout, tags=tags))
 
@@ -318,9 +314,8 @@ class Index:
         """Begins what `claim_many` does, without waiting for others: the answers come in a future."""
         ids, fingerprints, tags, merged = self._to_claim(documents)
         kind = self._kind_of_claims()
-        return self._watched(
-            lambda: self._begin_claims(ids, fingerprints, tags, kind, timeout, merged)
-        ).future
+        with self.same_tables():
+            return self._begin_claims(ids, fingerprints, tags, kind, timeout, merged).future
 
     def _to_claim(
         self, documents: Iterable[Document]
@@ -354,15 +349,12 @@ class Index:
         tags: Sequence[Tags] | None = None,
         run: Run = NO_LOAD,
     ) -> Claimed:
-        """The same for what a fingerprinter of this profile made of n texts. replacing: a document that is
+        """Claim what a fingerprinter of this profile made of n texts. replacing: a document that is
         stored with another text is replaced if nothing is near the new one, and its tags, too. tags: as of
         `add_batch`. run: which run of a load claims."""
         kind = self._kind_of_claims(min_similarity, replacing, run)
-
-        def claim() -> Claimed:
+        with self._operation("claim", len(ids)):
             return self._begin_claims(ids, fingerprints, tags, kind, timeout, whole).result()
-
-        return self._measured("claim", len(ids), claim)
 
     def _kind_of_claims(
         self, min_similarity: float | None = None, replacing: bool = False, run: Run = NO_LOAD
@@ -395,39 +387,11 @@ class Index:
     def delete(self, ids: Iterable[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""
         several = _several(ids, "ids")
-        deleted = self._measured("delete", len(several), lambda: self.writer.delete(several))
+        with self._operation("delete", len(several)):
+            deleted = self.writer.delete(several)
         if self.metrics is not None:
             self.metrics.count("deleted", deleted)
         return deleted
-
-    def delete_older_than(self, moment: Moment, *, progress: Progress = no_progress) -> int:
-        """Removes the documents that were last written before a moment; returns how many.
-
-        moment: a datetime, or a timedelta for so long ago. An add that found a document unchanged did not
-        write it, but where the store has a time to live. What is written meanwhile stays. progress: is told
-        how far it is. May be stopped, and run again. Raises UsageError for a moment that is still to come.
-        """
-        before = milliseconds(moment, self.clock())
-        table = self.store.records("documents")
-        with counting(progress, "documents", lambda: table.approximate_size().rows) as note:
-            return self._watched(lambda: remove_older(self.store, self.writer, before, note))
-
-    def stats(self, exact: bool = False) -> Stats:
-        """How large the index is: by the store's estimates, or exact, which reads every row."""
-        self.store.refresh()
-        return self._watched(lambda: measure(self.store, self.profile.index_scheme, exact, self.clock()))
-
-    def hot(
-        self, most: int = 10, *, part: Part | tuple[int, int] = WHOLE, progress: Progress = no_progress
-    ) -> Hot:
-        """The fingerprints with the most documents, and the drawers with the most rows; at most so many of
-        each. Reads every row of two tables: part (1, 100) reads the first of a hundred equal parts of them,
-        no fingerprint or drawer of which is in another. progress: is told how far it is."""
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise UsageError(f"most = {most!r}: a whole number from 1 on is needed")
-        chosen = part_of(part)
-        self.store.refresh()
-        return self._watched(lambda: hottest(self.store, most, chosen, progress))
 
     def counters(self) -> Mapping[str, int]:
         """What has happened since the index was opened, by name: operations, retries, truncated drawers and
@@ -438,17 +402,6 @@ class Index:
         """What there is at this moment, by name: connections to HBase that are allowed and in use, and calls
         that wait for one; empty for embedded stores."""
         return self.store.gauges()
-
-    def loads(self) -> list[LoadState]:
-        """The loads into this store, by name the last run of each: what is running, was stopped, or has
-        finished."""
-        self.store.refresh()
-        return all_loads(self.store)
-
-    def forget_load(self, name: str) -> bool:
-        """Removes what is noted of a load, so that it begins anew; what it has stored stays. False where
-        there is none of this name. Raises StoreBusy where it is running."""
-        return forget_load(self.store, name)
 
     def mute(
         self,
@@ -477,7 +430,10 @@ class Index:
             *(Muted(document, None, since, end, note) for document in names),
             *(Muted(None, Fingerprint(value), since, end, note) for value in values),
         ]
-        return self._watched(lambda: self._mute_list.mute(entries)) if entries else 0
+        if not entries:
+            return 0
+        with self.same_tables():
+            return self._mute_list.mute(entries)
 
     def unmute(self, ids: Iterable[str] = (), fingerprints: NDArray[np.uint64] | Iterable[int] = ()) -> int:
         """Takes ids and fingerprints out of the mute list; returns how many were there."""
@@ -486,12 +442,16 @@ class Index:
             *((document, None) for document in _several(ids, "ids")),
             *((None, value) for value in _fingerprints(fingerprints).tolist()),
         ]
-        return self._watched(lambda: self._mute_list.unmute(names)) if names else 0
+        if not names:
+            return 0
+        with self.same_tables():
+            return self._mute_list.unmute(names)
 
     def muted(self) -> list[Muted]:
         """The mute list, without what has ended, the oldest entries first."""
         self.store.refresh()
-        return self._watched(self._mute_list.entries)
+        with self.same_tables():
+            return self._mute_list.entries()
 
     def hidden(self) -> Hidden:
         """What the mute list hides from lookups, as it was at most five seconds ago."""
@@ -522,20 +482,24 @@ class Index:
 
     def _fingerprinted(self, texts: Sequence[str]) -> Fingerprinted:
         fingerprinter = self.fingerprinter
-        return timed(self.metrics, "fingerprint", len(texts), lambda: fingerprinter.fingerprint_many(texts))
+        with timed(self.metrics, "fingerprint", len(texts)):
+            return fingerprinter.fingerprint_many(texts)
 
-    def _measured(self, name: str, records: int, operation: Callable[[], T]) -> T:
-        """What an operation on so many records returns, if the tables are still those that were opened."""
-        return timed(self.metrics, name, records, lambda: self._watched(operation))
+    @contextmanager
+    def _operation(self, name: str, records: int) -> Iterator[None]:
+        """Measure an operation on so many records, on the tables that were opened."""
+        with timed(self.metrics, name, records), self.same_tables():
+            yield
 
-    def _watched(self, operation: Callable[[], T]) -> T:
-        """What an operation on the tables returns, if they are still those that were opened."""
+    @contextmanager
+    def same_tables(self) -> Iterator[None]:
+        """Check now and then, and after an error, that the tables are still those that were opened."""
         if monotonic() - self._looked > LOOKED_AT:
             self.require_own_tables()
         try:
-            return operation()
+            yield
         except PermanentError:
-            self.require_own_tables()
+            self.require_own_tables()  # a clearer error where they were dropped
             raise
 
     def find(
@@ -564,9 +528,8 @@ class Index:
     def find_batch(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
         """Find the documents near what a fingerprinter of this profile made of n texts."""
         self.store.refresh()
-        return self._measured(
-            "find", len(fingerprints), lambda: self._hiding_reader.find(fingerprints, query)
-        )
+        with self._operation("find", len(fingerprints)):
+            return self._hiding_reader.find(fingerprints, query)
 
     def find_fingerprints(
         self, fingerprints: NDArray[np.uint64] | Sequence[int], query: Query = Query()
@@ -578,7 +541,8 @@ class Index:
             return self.find_batch(FingerprintBatch.bare(values), query)
         self.store.refresh()
         distinct = list(dict.fromkeys(values.tolist()))
-        sketches = self._read(lambda: self._sketches_under(distinct))
+        with self.same_tables():
+            sketches = self.store.read_consistent(lambda: self._sketches_under(distinct))
         asked = [(value, sketches.get(value, b"")) for value in values.tolist()]
         return self._find_sketched(asked, query, UNKNOWN_FINGERPRINT)
 
@@ -606,7 +570,8 @@ class Index:
         A document is among its own matches, unless it is older than `since` or has not the `tags`."""
         ids = _several(ids, "ids")
         self.store.refresh()
-        stored, sketches = self._read(lambda: self._documents_with_sketches(ids))
+        with self.same_tables():
+            stored, sketches = self.store.read_consistent(lambda: self._documents_with_sketches(ids))
         asked = [(stored[each].fingerprint, sketches.get(each, b"")) for each in ids if each in stored]
         found = iter(self._find_sketched(asked, query, LOST_SKETCH))
         return [next(found) if document in stored else Lookup(None, reason=UNKNOWN_ID) for document in ids]
@@ -648,7 +613,8 @@ class Index:
         """Explain what `find_ids` does; an id that is not stored gets an Explanation that says so."""
         ids = _several(ids, "ids")
         self.store.refresh()
-        stored, sketches = self._read(lambda: self._documents_with_sketches(ids))
+        with self.same_tables():
+            stored, sketches = self.store.read_consistent(lambda: self._documents_with_sketches(ids))
         explanations = []
         for document in ids:
             if document not in stored:
@@ -663,30 +629,25 @@ class Index:
 
     def _explained(self, text: FingerprintBatch, document: str | None, query: Query) -> Explanation:
         self.store.refresh()
-        return self._watched(lambda: explain(self._hiding_reader, text, query, document))
+        with self.same_tables():
+            return explain(self._hiding_reader, text, query, document)
 
     def fingerprints(self, ids: Sequence[str]) -> list[Fingerprint | None]:
         """The fingerprints of stored documents, None for ids that are not stored."""
-        ids = _several(ids, "ids")
-        self.store.refresh()
-        stored = self._watched(lambda: self._documents_of(ids))
-        return [Fingerprint(stored[document].fingerprint) if document in stored else None for document in ids]
+        return [None if each is None else each.fingerprint for each in self.documents(ids)]
 
     def documents(self, ids: Sequence[str]) -> list[StoredDocument | None]:
         """What is stored under ids, with the tags; None for ids that are not stored."""
         ids = _several(ids, "ids")
         self.store.refresh()
-        stored = self._watched(lambda: self._documents_of(ids))
+        with self.same_tables():
+            stored = self._documents_of(ids)
         return [
             StoredDocument(document, Fingerprint(stored[document].fingerprint), dict(stored[document].tags))
             if document in stored
             else None
             for document in ids
         ]
-
-    def _read(self, read: Callable[[], T]) -> T:
-        """What is read of several tables, which agree with each other."""
-        return self._watched(lambda: self.store.consistently(read))
 
     def _documents_of(self, ids: Sequence[str]) -> dict[str, Entry]:
         """The documents that are stored among ids."""
@@ -699,7 +660,7 @@ class Index:
         }
 
     def _documents_with_sketches(self, ids: Sequence[str]) -> tuple[dict[str, Entry], dict[str, bytes]]:
-        """The same, and the sketches of those that have any."""
+        """The documents that are stored among ids, and the sketches of those that have any."""
         stored = self._documents_of(ids)
         if self.profile.index_scheme.listed_sketching:
             fingerprints = {document: entry.fingerprint for document, entry in stored.items()}

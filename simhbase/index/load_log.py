@@ -30,7 +30,7 @@ import orjson
 
 from simhbase.errors import SimhbaseError, StoreBusy, UsageError
 from simhbase.logs import logger
-from simhbase.stores.base import Records, Store, leaves_hints, now
+from simhbase.stores.base import Records, Store, multi_writer, now
 
 log = logger(__name__)
 LEASE, RENEWED = 30.0, 10.0  # seconds
@@ -170,7 +170,6 @@ class LoadLog:
         return True
 
     def change(self, **values: Any) -> None:
-        """Notes that the load is further."""
         with self._lock:
             if self._has_ended.is_set() or not self._set(replace(self.state, **values)):
                 self._has_ended.set()
@@ -253,7 +252,7 @@ def _value_of_free(store: Store, name: str) -> bytes | None:
     while (value := _value(meta, name)) is not None and (state := LoadState.decode(value)).is_held:
         if state.token in _held:
             raise _busy(state)
-        if not leaves_hints(store):
+        if not multi_writer(store):
             break
         if first is None:
             first, end = value, time.monotonic() + LEASE
@@ -293,7 +292,7 @@ def forget_load(store: Store, name: str) -> bool:
     if value is None:
         return False
     state = LoadState.decode(value)
-    is_held_elsewhere = leaves_hints(store) and not state.was_killed
+    is_held_elsewhere = multi_writer(store) and not state.was_killed
     if state.is_held and (state.token in _held or is_held_elsewhere):
         raise _busy(state)
     meta.delete([_STATE + name.encode()])
@@ -308,7 +307,6 @@ def require_name(name: str) -> None:
 
 
 def forgetting(name: str) -> str:
-    """The command that forgets a load."""
     return f"simhbase loads forget {shlex.quote(name)}"
 
 

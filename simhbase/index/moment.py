@@ -23,7 +23,7 @@ def milliseconds(moment: Moment, now: int) -> int:
 
 
 def milliseconds_to_come(moment: Moment, now: int) -> int:
-    """The same of a moment to come. Raises UsageError for what is none, or is past."""
+    """A moment to come in milliseconds since 1970. Raises UsageError for what is none, or is past."""
     found = _at(moment, lambda span: now + span, "so long from now")
     if found <= now:
         raise UsageError(f"{moment} is past: a moment to come is needed")

@@ -37,7 +37,6 @@ class Hidden:
     fingerprints: frozenset[int] = frozenset()
 
     def hides(self, document: str, fingerprint: int) -> bool:
-        """Whether a document is muted."""
         return document in self.ids or fingerprint in self.fingerprints
 
     def __bool__(self) -> bool:
@@ -48,7 +47,7 @@ NOTHING_HIDDEN = Hidden()
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedList:
     """The list as it was read: hidden is right until one of the entries ends."""
 
     read: float
@@ -67,7 +66,7 @@ class MuteList:
         self._meta = store.records("meta")
         self._clock = clock
         self._timer = timer
-        self._known: _Known | None = None
+        self._known: _CachedList | None = None
 
     def hidden(self) -> Hidden:
         """What it hides, as far as is known from the last few seconds. No lock: who comes at the same moment
@@ -119,8 +118,7 @@ class MuteList:
         (cell,) = self._meta.get([_KEY])
         return None if cell is None else cell.value
 
-    def _note(self, entries: tuple[Muted, ...], read: float | None = None) -> _Known:
-        """Remembers the list."""
+    def _note(self, entries: tuple[Muted, ...], read: float | None = None) -> _CachedList:
         now = self._clock()
         holding = [entry for entry in entries if _holds(entry, now)]
         hidden = Hidden(
@@ -128,7 +126,7 @@ class MuteList:
             frozenset(entry.fingerprint for entry in holding if entry.fingerprint is not None),
         )
         ends = (since_epoch(entry.until) for entry in holding if entry.until is not None)
-        self._known = known = _Known(
+        self._known = known = _CachedList(
             self._timer() if read is None else read,
             entries,
             hidden or NOTHING_HIDDEN,
@@ -155,7 +153,6 @@ def _name(entry: Muted) -> Name:
 
 
 def _holds(entry: Muted, now: int) -> bool:
-    """True until an entry ends."""
     return entry.until is None or now < since_epoch(entry.until)
 
 
@@ -183,7 +180,6 @@ def _values(entry: Muted) -> dict[str, object]:
 
 
 def _decoded(value: bytes | None) -> tuple[Muted, ...]:
-    """The entries of a row's value."""
     return tuple(
         Muted(
             found.get("id"),

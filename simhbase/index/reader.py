@@ -25,7 +25,7 @@ from simhbase.index.writer import Known, alive_since, batch_of, known
 from simhbase.metrics import Metrics
 from simhbase.model import Fingerprint, Lookup, Match, Query
 from simhbase.slices import bounded_slices, ranges
-from simhbase.stores.base import DrawerRows, Row, Store, leaves_hints, now
+from simhbase.stores.base import DrawerRows, Row, Store, multi_writer, now
 
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
@@ -143,7 +143,7 @@ class Reader:
         self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None = None, tags: Tags = ()
     ) -> Near:
         """The documents near each of n texts."""
-        return self.store.consistently(lambda: self._near(fingerprints, bounds, since, tags))
+        return self.store.read_consistent(lambda: self._near(fingerprints, bounds, since, tags))
 
     def _near(self, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None, tags: Tags) -> Near:
         leads = self.leads(fingerprints, bounds)
@@ -193,7 +193,6 @@ class Reader:
         return list(map(self._heard, matches)) if self.hidden else matches
 
     def _heard(self, matches: Sequence[Match]) -> list[Match]:
-        """Those that are not muted."""
         return [match for match in matches if not self.hidden.hides(match.id, match.fingerprint)]
 
     def candidates(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Candidates:
@@ -203,7 +202,7 @@ class Reader:
         if len(wanted) == 1:
             return self._near_one(fingerprints, wanted[0], bounds)
         distinct, drawer = _each_once(wanted)
-        asked = _Asked(drawer, len(distinct))
+        asked = _DrawerQueries(drawer, len(distinct))
         truncated = np.zeros(len(wanted), dtype=np.bool_)
         found: list[_Near] = [(_NO_QUERY, _NO_WORD, _NO_BITS)]
         sizes = np.zeros(len(distinct), dtype=np.int64)
@@ -221,8 +220,8 @@ class Reader:
     def _near_one(
         self, fingerprints: FingerprintBatch, wanted: NDArray[np.uint8], bounds: Bounds
     ) -> Candidates:
-        """The same for one query, which somebody is waiting for: its drawers differ by their flags, all that
-        they hold is compared with it, and what is near is little."""
+        """The candidates of a single query, for which a caller is waiting: its drawers differ by their flags,
+        all that they hold is compared with it, and what is near is little."""
         found: dict[int, int] = {}
         truncated = False
         sizes = np.zeros(len(wanted), dtype=np.int64)
@@ -262,7 +261,7 @@ class Reader:
         return dict(zip(values[places].tolist(), bits[places].tolist(), strict=True))
 
     def _within(
-        self, fingerprints: NDArray[np.uint64], most: int, part: DrawerRows, asked: _Asked
+        self, fingerprints: NDArray[np.uint64], most: int, part: DrawerRows, asked: _DrawerQueries
     ) -> Iterator[_Near]:
         """The rows of a part within so many bits of the queries that asked for their drawers.
 
@@ -342,7 +341,7 @@ class Reader:
     @property
     def _asks_documents(self) -> bool:
         """Whether documents rows have to say what hints lead to, or the sketches."""
-        return leaves_hints(self.store) or (
+        return multi_writer(self.store) or (
             self.scheme.sketching is not None and not self.scheme.listed_sketching
         )
 
@@ -379,7 +378,6 @@ class Reader:
         bounds: Bounds,
         matches: list[list[Match]],
     ) -> None:
-        """The same where sketches tell how similar texts are."""
         sketching = self.scheme.sketching
         assert sketching is not None
         pairs = list(self._pairs(led, now))
@@ -434,7 +432,6 @@ class Reader:
 
 
 def led_to(candidates: Candidates, listed: Listed) -> Iterator[Led]:
-    """Each query with each document that hints lead it to, once."""
     last, seen = -1, set[str]()
     for query, fingerprint, bits in candidates.hits:
         if query != last:
@@ -472,7 +469,7 @@ def listed_sketches(store: Store, fingerprints: dict[str, int]) -> dict[str, byt
 
 def expired_before(store: Store, time: int) -> int:
     """The version below which what is read of documents has expired: nothing where the store drops it."""
-    return 0 if leaves_hints(store) else alive_since(store, time)
+    return 0 if multi_writer(store) else alive_since(store, time)
 
 
 @dataclass(frozen=True)
@@ -486,7 +483,7 @@ class _Told:
     sketches: NDArray[np.uint8]
 
 
-class _Asked:
+class _DrawerQueries:
     """Which queries asked for which of m drawers: drawer int64 (n, tables)."""
 
     def __init__(self, drawer: NDArray[np.int64], drawers: int) -> None:

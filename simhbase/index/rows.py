@@ -49,8 +49,6 @@ SALTS = 256
 
 
 class State(IntEnum):
-    """What a document is."""
-
     STORED = 1
     DELETED = 2
     PENDING = 3  # claimed, and not stored
@@ -92,7 +90,6 @@ class Entry:
         return self.state in (State.STORED, State.REPLACING)
 
     def encode(self) -> bytes:
-        """The row's value."""
         tagged = _TAGGED if self.tags else 0
         claim_tagged = _CLAIM_TAGGED if self.claim and self.claim.tags else 0
         head = _ENTRY.pack(self.fingerprint, self.state | tagged | claim_tagged)
@@ -136,13 +133,12 @@ class PendingCell:
     tags: Tags = ()
 
     def encode(self) -> bytes:
-        """The cell's value."""
         head = _PENDING.pack(self.number, self.fingerprint, self.lease, len(self.sketch))
         return head + self.sketch + _encoded_tags(self.tags)
 
     @staticmethod
     def decode(value: bytes) -> PendingCell | None:
-        """The same of a value; None where it is none."""
+        """The pending cell of a value; None where it is none."""
         try:
             number, fingerprint, lease, size = _PENDING.unpack_from(value)
             sketch, rest = value[_PENDING.size :][:size], value[_PENDING.size + size :]
@@ -181,11 +177,9 @@ class BatchRow:
     beat: int = 0
 
     def decision(self, number: int) -> Decision:
-        """That about one of its claims."""
         return self.decisions[number] if number < len(self.decisions) else Decision.OPEN
 
     def encode(self) -> bytes:
-        """The row's value."""
         flags = _FROZEN if self.frozen else 0
         head = _BATCH_ROW.pack(_BATCH_FORMAT, flags, self.ticket, self.beat, len(self.decisions))
         packed = bytearray(-(-len(self.decisions) // _DECISIONS))
@@ -195,7 +189,7 @@ class BatchRow:
 
     @staticmethod
     def decode(value: bytes) -> BatchRow:
-        """The same of a value. Raises StoreFailed where it is none."""
+        """The batch row of a value. Raises StoreFailed where it is none."""
         try:
             form, flags, ticket, beat, count = _BATCH_ROW.unpack_from(value)
             packed = value[_BATCH_ROW.size :]
@@ -218,8 +212,7 @@ def batch_key(token: bytes) -> bytes:
 
 
 def entry(value: bytes) -> Entry:
-    """The same, of a row that was read; one that cannot be read is no document, and the next write replaces
-    it."""
+    """The entry in a row; one that cannot be read is no document, and the next write replaces it."""
     try:
         return Entry.decode(value)
     except StoreFailed:
@@ -246,7 +239,6 @@ def _decoded(value: bytes, is_tagged: bool) -> tuple[PendingClaim, bytes]:
 
 @lru_cache(_ALIKE)
 def _encoded_tags(tags: Tags) -> bytes:
-    """Nothing where there are none."""
     if not tags:
         return b""
     texts = [text.encode() for tag in tags for text in tag]

@@ -194,13 +194,11 @@ class OthersOfBatch:
         return [value, *self._mate[self._bounds[value] : self._bounds[value + 1]].tolist()]
 
     def keep(self, number: int, document: str) -> None:
-        """Notes that a document is kept."""
         value = self._value[number]
         self._is_kept[value] = True
         self._keeper[value] = document
 
     def kept_near(self, number: int) -> Iterator[Match]:
-        """The kept documents near a document."""
         value = self._value[number]
         if value in self._keeper:
             same = self._fingerprint[value]

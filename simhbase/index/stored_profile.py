@@ -24,7 +24,7 @@ from simhbase.fingerprint.pipeline import (
     to_int,
 )
 from simhbase.profile import TOKENIZER, Profile
-from simhbase.stores.base import TTL_ROW, Store, leaves_hints
+from simhbase.stores.base import TTL_ROW, Store, multi_writer
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.userfile import NamedContent
@@ -90,7 +90,7 @@ def write_profile(
     if meta.get([_PROFILE_KEY]) != [None]:
         read_profile(store).profile.require(profile.parameters())
         return
-    if not leaves_hints(store):
+    if not multi_writer(store):
         meta.delete([TTL_ROW])  # of a creation that was interrupted
         meta.put([] if ttl is None else [(TTL_ROW, str(ttl).encode())])
     if profile.idf is not None and profile.idf.source != JIEBA:
@@ -128,7 +128,6 @@ def _prefix(kind: bytes, digest: str) -> bytes:
 
 
 def _read_pieces(store: Store, kind: bytes, digest: str) -> bytes:
-    """The content of a user's file."""
     (pieces,) = store.records("meta").scan([_prefix(kind, digest)], limit=1_000_000)
     return zlib.decompress(b"".join(piece.value for _, piece in pieces))
 
@@ -146,7 +145,6 @@ class StoredProfile:
 
     @property
     def digest(self) -> str:
-        """Tells the tables from others that are made anew under the same names."""
         return hashlib.blake2b(_without_format(self.row), digest_size=16).hexdigest()
 
     def require_in(self, store: Store) -> None:
@@ -164,7 +162,7 @@ class StoredProfile:
     def require_claims(self, store: Store) -> None:
         """Raises ProfileMismatch where a store that many processes write may have claims of older
         versions."""
-        if leaves_hints(store) and self.format < _BATCHES:
+        if multi_writer(store) and self.format < _BATCHES:
             raise ProfileMismatch(
                 f"{store.url} has rows of format {self.format}, in which older versions of simhbase claim: "
                 "stop all processes that claim in it (simhbase load --unique-only does, too), run 'simhbase "

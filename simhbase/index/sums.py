@@ -28,17 +28,13 @@ _PLAIN = _FINGERPRINT + 1  # of a document's value without tags, claim and sketc
 
 
 class Sum:
-    """Sums of hashes, in buckets."""
-
     def __init__(self) -> None:
         self._buckets = np.zeros(1 << BUCKETS, dtype=np.uint64)
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
-        """Adds hashes, uint64 (n,)."""
         np.add.at(self._buckets, _bucket(hashes), hashes)
 
     def take_off(self, hashes: NDArray[np.uint64]) -> None:
-        """Subtracts them."""
         np.subtract.at(self._buckets, _bucket(hashes), hashes)
 
     def in_doubt(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -55,7 +51,6 @@ def _bucket(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Murmur3's last step."""
     words = (words ^ (words >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     words = (words ^ (words >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
     return words ^ (words >> np.uint64(33))
@@ -186,7 +181,6 @@ class Sums:
         return listed_in(batch, sketching.bytes if sketching else 0)
 
     def put_documents(self, batch: Sequence[Row]) -> None:
-        """Rows of the table documents."""
         said = self.stored(batch)
         self.odd_documents |= bool(said.odd.any())
         self.listings.add(said.hashes[said.counts])

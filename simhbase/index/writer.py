@@ -33,7 +33,7 @@ from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.index.tags import Tags, tags_problem
 from simhbase.interrupt import interrupt_put_off
 from simhbase.model import AddReport, Rejected
-from simhbase.stores.base import AtomicStore, Changes, Row, Store, leaves_hints, now
+from simhbase.stores.base import AtomicStore, Changes, Row, Store, multi_writer, now
 
 DOCUMENTS_AT_ONCE = 1 << 17  # new ones of one step of an atomic store, which takes many as files
 SETTLED = 100_000  # documents that were written, from which on a store is settled
@@ -112,7 +112,7 @@ class Copied:
 
 def writer_for(store: Store, scheme: Scheme, clock: Callable[[], int] = now) -> Writer:
     """The writer for a kind of store."""
-    if leaves_hints(store):
+    if multi_writer(store):
         return HintingWriter(store, scheme, clock)
     return AtomicWriter(cast(AtomicStore, store), scheme, clock)
 

@@ -18,7 +18,7 @@ _POSITION = np.uint64(2**32 - 1)
 
 
 @dataclass(frozen=True)
-class Lists:
+class Adjacency:
     """A list of numbers for each of u: values int64 (p,), one list behind the other; starts: int64 (u + 1,),
     where each begins."""
 
@@ -26,7 +26,6 @@ class Lists:
     starts: NDArray[np.int64]
 
     def lengths(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Of the chosen lists: int64 (m,)."""
         return self.starts[chosen + 1] - self.starts[chosen]
 
     def joined(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -44,8 +43,8 @@ class Candidates:
     """
 
     fingerprint: NDArray[np.int64]
-    near: Lists
-    members: Lists
+    near: Adjacency
+    members: Adjacency
 
     @classmethod
     def of(cls, fingerprint: NDArray[np.int64], pairs: Iterable[Pairs]) -> Self:
@@ -53,10 +52,10 @@ class Candidates:
         of these."""
         keys = np.concatenate([np.empty(0, np.uint64), *(_keys(each.left, each.right) for each in pairs)])
         count = int(fingerprint.max(initial=-1)) + 1
-        members = Lists(fingerprint, np.arange(len(fingerprint) + 1))
+        members = Adjacency(fingerprint, np.arange(len(fingerprint) + 1))
         if count < len(fingerprint):
             sizes = np.bincount(fingerprint)
-            members = Lists(np.argsort(fingerprint, kind="stable"), np.append(0, np.cumsum(sizes)))
+            members = Adjacency(np.argsort(fingerprint, kind="stable"), np.append(0, np.cumsum(sizes)))
             shared = np.flatnonzero(sizes > 1)
             # A later fingerprint may have documents before those of an earlier one.
             keys = np.concatenate(
@@ -64,14 +63,14 @@ class Candidates:
             )
         keys.sort()
         starts = np.searchsorted(keys, np.arange(count + 1, dtype=np.uint64) << _POSITION_BITS)
-        return cls(fingerprint, Lists((keys & _POSITION).astype(np.int64), starts), members)
+        return cls(fingerprint, Adjacency((keys & _POSITION).astype(np.int64), starts), members)
 
-    def lots(self, most: int) -> Iterator[NDArray[np.int64]]:
-        """The m positions in order, in lots that have about so many candidates, or one document's."""
+    def batches(self, most: int) -> Iterator[NDArray[np.int64]]:
+        """The m positions in order, in batches that have about so many candidates, or one document's."""
         before = np.append(0, np.cumsum(self.members.lengths(self.near.values)))
         amounts = before[self.near.starts[1:]] - before[self.near.starts[:-1]]
-        for lot in bounded_slices(amounts[self.fingerprint], most):
-            yield np.arange(lot.start, lot.stop)
+        for part in bounded_slices(amounts[self.fingerprint], most):
+            yield np.arange(part.start, part.stop)
 
     def behind(self, documents: NDArray[np.int64]) -> Positions:
         """Pairs of each document and those candidates that come after it, by document."""

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import NOTHING, Kept, OutputFile
+from simhbase.corpus.outputs import NOTHING, KeptBeginning, OutputFile
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, Raw, Record, Reject
 from simhbase.corpus.seen_ids import SeenIds
@@ -23,9 +23,9 @@ from simhbase.corpus.sources import Sources
 from simhbase.errors import BadInput
 from simhbase.index.claim import Run
 from simhbase.index.load_log import LoadLog
-from simhbase.jobs.kept_out import KeptOut
+from simhbase.jobs.kept_out import TopDuplicated
 from simhbase.jobs.pipeline import Batch
-from simhbase.jobs.source_report import SourceCounts, Three
+from simhbase.jobs.source_report import SourceCounts, SourceTally
 from simhbase.model import Match
 
 
@@ -34,7 +34,7 @@ class InputsChanged(BadInput):
 
 
 @dataclass(frozen=True)
-class Decision:
+class BatchDecision:
     """What becomes of n documents, by their numbers: those that are passed over, those that are new to the
     store or have another text there, and of the documents that are not passed over the nearest that is stored
     (None: the store decides when they are written)."""
@@ -44,15 +44,13 @@ class Decision:
     duplicates: list[Match | None] | None = None
 
     def encode(self) -> dict[str, Any]:
-        """As JSON has it."""
         near = None if self.duplicates is None else [each and asdict(each) for each in self.duplicates]
         return {"skipped": sorted(self.skipped), "new": sorted(self.new), "duplicates": near}
 
     @staticmethod
-    def decode(found: Mapping[str, Any]) -> Decision:
-        """The decision of such JSON."""
+    def decode(found: Mapping[str, Any]) -> BatchDecision:
         near = found["duplicates"]
-        return Decision(
+        return BatchDecision(
             frozenset(found["skipped"]),
             frozenset(found["new"]),
             None if near is None else [each and Match(**each) for each in near],
@@ -73,7 +71,7 @@ class Checkpoints:
         self._digests: deque[str] = deque()  # after each chunk that was given out
         self._waiting: list[dict[str, Any]] = []  # parts that are not noted yet
         self.sources = SourceCounts(inputs.paths)
-        self.kept_out = KeptOut()
+        self.kept_out = TopDuplicated()
 
     @property
     def run(self) -> Run:
@@ -81,9 +79,8 @@ class Checkpoints:
         before = self._log.before
         return Run(bytes.fromhex(self._log.state.token), bytes.fromhex(before.token) if before else b"")
 
-    def kept(self, option: str) -> Kept:
-        """What counts of an output file."""
-        return Kept(*(self._log.state.files or {}).get(option, NOTHING))
+    def kept(self, option: str) -> KeptBeginning:
+        return KeptBeginning(*(self._log.state.files or {}).get(option, NOTHING))
 
     def left(self, chunks: Iterator[Chunk], seen: SeenIds | None) -> Iterator[Chunk]:
         """The chunks behind those that were noted. Raises InputsChanged if these are others now.
@@ -128,19 +125,19 @@ class Checkpoints:
                 self._digest.update(repr(item.tags).encode())
         return self._digest.hexdigest()
 
-    def decided(self, chunks: int) -> Decision | None:
+    def decided(self, chunks: int) -> BatchDecision | None:
         """What an interrupted run decided about the next chunks, which it may have begun to write."""
         found = self._log.pending if self._is_noted else None
         if found is None or found["digest"] != self._digests[chunks - 1]:
             return None
-        return Decision.decode(found)
+        return BatchDecision.decode(found)
 
-    def note_decided(self, chunks: int, decision: Decision) -> None:
+    def note_decided(self, chunks: int, decision: BatchDecision) -> None:
         """Notes what becomes of the next chunks, before anything of them is written."""
         if self._is_noted:
             self._log.note_pending({"digest": self._digests[chunks - 1], **decision.encode()})
 
-    def put_off(self, read: Batch, sources: Mapping[str, Three], kept_out: Mapping[str, int]) -> None:
+    def put_off(self, read: Batch, sources: Mapping[str, SourceTally], kept_out: Mapping[str, int]) -> None:
         """Takes a batch that counts from the next `advance` on. read: it as it was read, with the repeats
         among its records; sources: what became of it, by source; kept_out: how many of it each document keeps
         out of the store."""

@@ -72,7 +72,6 @@ class Comparison:
         return cls.of(profile, least) if least else by_fingerprints, least
 
     def scheme(self, n: int) -> Scheme:
-        """How n fingerprints are indexed."""
         if not self.any_layout:
             return self.chosen
         k, bits = self.profile.k, self.profile.bits
@@ -93,7 +92,6 @@ class Comparison:
 
     @property
     def nothing(self) -> FingerprintBatch:
-        """Those of no documents."""
         values = np.zeros((0, 2) if self.profile.fingerprint_bits == 128 else 0, dtype=np.uint64)
         sketching = self.profile.sketching
         return FingerprintBatch(values, np.zeros((0, sketching.bytes if sketching else 0), dtype=np.uint8))
@@ -119,15 +117,12 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
 
     @property
     def count(self) -> int:
-        """How many were put aside."""
         return len(self._texts)
 
     def put_aside(self, batch: Batch) -> None:
-        """Takes the next records."""
         self.put_texts_aside([record.text or "" for record in batch.records])
 
     def put_texts_aside(self, texts: Iterable[str]) -> None:
-        """Takes the next texts."""
         encoded = [_encoded(text) for text in texts]
         self._texts.put_aside(encoded)
         self._digests.append(b"".join(map(mmh3.mmh3_x64_128_digest, encoded)))
@@ -138,7 +133,6 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
         return Exact(self.least, digests, self.similarity)
 
     def read(self, numbers: Sequence[int]) -> list[str]:
-        """Those of these numbers."""
         return [text.decode(errors="surrogatepass") for text in self._texts.read(numbers)]
 
     def similarity(

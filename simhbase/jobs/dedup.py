@@ -79,7 +79,7 @@ def dedup(
     inputs.require_outputs(unique, duplicates, evidence)
     start = monotonic()
     with ExitStack() as stack:
-        stored = None if against is None else _Stored(stack, against, profile, min_similarity)
+        stored = None if against is None else _StoredMatches(stack, against, profile, min_similarity)
         profile = profile if stored is None else stored.profile
         comparison, least = _comparison(inputs.options, profile, min_similarity)
         preferred = preference(keep, date_field)
@@ -121,7 +121,7 @@ def dedup(
         )
 
 
-class _Stored:
+class _StoredMatches:
     """Takes out the documents that match a stored one."""
 
     def __init__(
@@ -168,7 +168,6 @@ class _Stored:
 
     @property
     def duplicates(self) -> int:
-        """How many documents were taken out."""
         return sum(int(np.count_nonzero(~free)) for free in self._free)
 
     def unique(self, of_the_rest: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -222,14 +221,12 @@ class _Kept:
         self._fingerprints = [comparison.nothing]
 
     def put_aside(self, batch: Batch) -> None:
-        """Takes the next records."""
         self._fingerprints.append(batch.fingerprints)
         for each in (self._texts, self._values):
             if each:
                 each.put_aside(batch)
 
     def grouped(self, make: Callable[[Compared, NDArray[np.int64] | None], Groups]) -> Groups:
-        """The groups of all of them."""
         fingerprints = FingerprintBatch.joined(self._fingerprints)
         compared = Compared(
             fingerprints,
@@ -253,11 +250,9 @@ class _Values:
         self._values: list[Value | None] = []
 
     def noted(self, trim: Callable[[Record], Record]) -> Callable[[Record], Record]:
-        """The same trim, which leaves a record its value."""
         return Measured(trim) if self._preferred.field is None else trim
 
     def put_aside(self, batch: Batch) -> None:
-        """Takes the next records."""
         self._values += [record.value for record in batch.records]
 
     def order(self) -> NDArray[np.int64]:

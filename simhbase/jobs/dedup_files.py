@@ -46,9 +46,9 @@ class DedupFiles:
     ) -> None:
         self._files = {
             option: stack.enter_context(
-                unique_file(path, inputs, of_use_in_part=False)
+                unique_file(path, inputs, keep_partial=False)
                 if option == "unique"
-                else OutputFile(path, of_use_in_part=False)
+                else OutputFile(path, keep_partial=False)
             )
             for option, path in files.items()
         }
@@ -58,7 +58,6 @@ class DedupFiles:
         self._texts = texts
 
     def put_aside(self, batch: Batch) -> None:
-        """Takes the next records."""
         self._ids.put_aside(each.encode() for each in batch.ids)
         if "unique" in self._files:
             self._lines.put_aside(unique_line(record, batch.bits) for record in batch.records)

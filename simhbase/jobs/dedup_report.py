@@ -62,7 +62,6 @@ class SourcesRead:
         self._runs: list[tuple[int, int]] = []  # a source's number, and how many documents came next from it
 
     def put_aside(self, batch: Batch) -> None:
-        """Takes the next items."""
         for source, run in self._given.runs(batch.items):
             number = self._numbers.setdefault(source, len(self._numbers))
             documents = sum(isinstance(item, Record) for item in run)

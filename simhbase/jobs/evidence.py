@@ -72,7 +72,6 @@ class TextsCompared:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Those of a line of evidence."""
         words = {"removed": self.removed_words, "kept": self.kept_words, "more": self.more_words}
         return {"jaccard": shown_similarity(self.jaccard), "words": words, "stretches": self.stretches}
 

@@ -19,7 +19,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.candidates import Candidates, Positions
 
 PAIRS_AT_ONCE = 1 << 16
-COMPARED_AT_ONCE = 1 << 12  # fewer: the answers of one lot spare many comparisons of the next
+COMPARED_AT_ONCE = 1 << 12  # fewer: the answers of one batch spare many comparisons of the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ class Groups:
 
     @property
     def unique(self) -> NDArray[np.bool_]:
-        """Which documents are representatives: bool (n,)."""
         same: NDArray[np.bool_] = self.representative == np.arange(len(self.representative))
         return same
 
@@ -96,7 +95,7 @@ class Compared:
         if self.exact is None:
             return ((pairs.left, pairs.right) for pairs in self._pairs(documents))
         candidates = self.candidates(documents)
-        return (candidates.behind(left) for left in candidates.lots(COMPARED_AT_ONCE))
+        return (candidates.behind(left) for left in candidates.batches(COMPARED_AT_ONCE))
 
     def similarity(
         self, documents: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]
@@ -176,8 +175,8 @@ def stars(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
     documents = order[values.first]
     candidates = compared.candidates(documents)
     leader, similarity = np.arange(len(documents)), np.ones(len(documents))
-    for lot in candidates.lots(PAIRS_AT_ONCE if compared.exact is None else COMPARED_AT_ONCE):
-        left, right = candidates.behind(lot[leader[lot] == lot])
+    for batch in candidates.batches(PAIRS_AT_ONCE if compared.exact is None else COMPARED_AT_ONCE):
+        left, right = candidates.behind(batch[leader[batch] == batch])
         free = leader[right] == right
         left, right = left[free], right[free]
         found = compared.similarity(documents, left, right)

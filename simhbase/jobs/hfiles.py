@@ -27,6 +27,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from simhbase.admin.vacuum import LEAST_GRACE
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.drawers.scheme import Scheme
 from simhbase.errors import StoreFailed
@@ -34,7 +35,6 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index import rows as formats
 from simhbase.index.tags import Tags
-from simhbase.index.vacuum import LEAST_GRACE
 from simhbase.index.writer import Batch, HintingWriter, Step, known
 from simhbase.model import AddReport
 from simhbase.stores.base import Store

@@ -11,7 +11,7 @@ from simhbase.model import Match
 MOST_COUNTED = 100_000  # documents: 15 MB with ids of usual length
 
 
-class KeptOut:
+class TopDuplicated:
     """How many documents each one has kept out of a store, in bounded memory.
 
     Exact as long as no more than MOST_COUNTED documents keep others out. Beyond, those that keep out the

@@ -27,13 +27,13 @@ from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Chunk, Record, Reject
 from simhbase.corpus.rejects import Counts, Rejects
-from simhbase.corpus.seen_ids import Place, SeenIds
+from simhbase.corpus.seen_ids import FirstSeen, SeenIds
 from simhbase.corpus.sources import STDIN
 from simhbase.errors import BadInput, UsageError
 from simhbase.text.boilerplate import (
     WINDOW,
     Boilerplate,
-    Entry,
+    BoilerplateItem,
     Units,
     cut,
     has_units,
@@ -49,7 +49,7 @@ SHOWN = 10  # of what is most frequent
 LEAST_DOCUMENTS = 10  # fewer have something in common in any corpus
 _SLOT_BITS = 24
 _TO_SLOT = np.uint64(64 - _SLOT_BITS)
-_ANYWHERE = Place("", 0)
+_ANYWHERE = FirstSeen("", 0)
 
 Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -71,7 +71,6 @@ class Items:
 
     @property
     def parsed(self) -> int:
-        """How many documents could be read."""
         return len(self.digests)
 
 
@@ -96,7 +95,6 @@ class ChunkCandidates:
     frequent: NDArray[np.bool_]
 
     def __call__(self, chunk: Chunk) -> Items:
-        """Parses a chunk and looks for items."""
         texts, rejects = _parsed(self.parser, chunk)
         chunks: list[tuple[Numbers, Hashes]] = []
         shown: dict[int, str] = {}
@@ -161,7 +159,7 @@ class Different:
         return found.items[np.repeat(new, found.counts)]
 
 
-class Slots:
+class SlotCounts:
     """The first pass: how many documents have something in each slot."""
 
     def __init__(self) -> None:
@@ -174,7 +172,6 @@ class Slots:
 
     @property
     def texts(self) -> int:
-        """How many different ones there were."""
         return self._different.texts
 
     def frequent(self, least: int) -> NDArray[np.bool_]:
@@ -182,7 +179,7 @@ class Slots:
         return self._documents >= least
 
 
-class Candidates:
+class ItemCounts:
     """The second pass: how many documents have each item."""
 
     def __init__(self) -> None:
@@ -197,13 +194,15 @@ class Candidates:
             self._documents[name] += number
         self._shown |= found.shown
 
-    def entries(self, least: int) -> list[Entry]:
+    def entries(self, least: int) -> list[BoilerplateItem]:
         """The lines and phrases that so many documents or more have."""
         frequent = [
             (split(self._shown[name]), number) for name, number in self._documents.items() if number >= least
         ]
         windows = {join(units): number for units, number in frequent if len(units) == WINDOW}
-        lines = [Entry("line", number, join(units)) for units, number in frequent if len(units) < WINDOW]
+        lines = [
+            BoilerplateItem("line", number, join(units)) for units, number in frequent if len(units) < WINDOW
+        ]
         return [*lines, *phrases(windows)]
 
 
@@ -216,12 +215,11 @@ def least_documents(share: float, texts: int) -> int:
 class Learnt:
     """What at least `least` of so many different texts have."""
 
-    entries: list[Entry]
+    entries: list[BoilerplateItem]
     texts: int
     least: int
 
     def boilerplate(self, name: str) -> Boilerplate:
-        """The same as a file."""
         return Boilerplate(name, render(self.entries, self.texts, self.least))
 
 
@@ -229,7 +227,7 @@ def learn(
     each: Callable[[Callable[[Chunk], Items]], Iterable[Items]], parser: Parser, share: float
 ) -> Learnt:
     """What that share of the texts have; `each` makes something of every chunk, the same ones each time."""
-    slots, candidates = Slots(), Candidates()
+    slots, candidates = SlotCounts(), ItemCounts()
     for items in each(ChunkSlots(parser)):
         slots.add(items)
     least = least_documents(share, slots.texts)
@@ -251,7 +249,6 @@ class Coverage:
 
     @classmethod
     def total(cls, parts: Iterable[Coverage]) -> Coverage:
-        """Of several chunks."""
         parts = list(parts)
         return cls(
             sum(part.parsed for part in parts),
@@ -300,7 +297,7 @@ class BoilerplateReport:
     percent_of_characters: float
     documents_of_nothing_else: int
     file: str
-    most_frequent: list[Entry]
+    most_frequent: list[BoilerplateItem]
     rejected: int
     counts: Counts
 
@@ -330,7 +327,7 @@ def learn_boilerplate(
             )
         learnt = found.boilerplate(file.name)
         covered = Coverage.total(passes.each(ChunkCoverage(parser, learnt)))
-    with OutputFile(file, of_use_in_part=False) as written:
+    with OutputFile(file, keep_partial=False) as written:
         written.write(learnt.content.splitlines())
     return BoilerplateReport(
         documents=covered.parsed,
@@ -355,7 +352,6 @@ class _Passes:
         self._rejects: Rejects | None = rejects
 
     def each(self, work: Callable[[Chunk], AnyOutcome]) -> Iterator[AnyOutcome]:
-        """What work makes of each chunk."""
         with closing(self._inputs.each(work, again=self._rejects is None)) as outcomes:
             for outcome in outcomes:
                 yield outcome

@@ -51,7 +51,7 @@ def learn_idf(
     table = render_table(frequencies, documents, min_documents).splitlines()
     if not table:
         raise BadInput(f"no IDF file is written: no word comes up in {min_documents} documents or more")
-    with OutputFile(file, of_use_in_part=False) as written:
+    with OutputFile(file, keep_partial=False) as written:
         written.write(table)
     return IdfReport(documents, len(table), str(file), rejects.counts.rejected, rejects.counts)
 
@@ -72,7 +72,6 @@ class ChunkFrequencies:
     parser: Parser
 
     def __call__(self, chunk: Chunk) -> Frequencies:
-        """Parses a chunk and counts."""
         items = self.parser.parse(chunk)
         frequencies, documents = document_frequencies(
             item.text or "" for item in items if isinstance(item, Record)

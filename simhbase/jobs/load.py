@@ -38,10 +38,10 @@ from simhbase.index import Index, open_index
 from simhbase.index.load_log import LoadLog, finished_since, forgetting
 from simhbase.index.writer import SETTLED, alive_since, known
 from simhbase.interrupt import interrupt_put_off
-from simhbase.jobs.checkpoints import Checkpoints, Decision, InputsChanged
+from simhbase.jobs.checkpoints import BatchDecision, Checkpoints, InputsChanged
 from simhbase.jobs.dedup_report import GroupSize
 from simhbase.jobs.evidence import Rule, evidence_line
-from simhbase.jobs.kept_out import KeptOut, kept_out_by
+from simhbase.jobs.kept_out import TopDuplicated, kept_out_by
 from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
@@ -49,7 +49,7 @@ from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, sto
 from simhbase.model import Match
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import drop_store, open_store
-from simhbase.stores.base import leaves_hints, now
+from simhbase.stores.base import multi_writer, now
 from simhbase.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def load(
     A load that was stopped, also by a crash, is resumed where it was when it is run again with the same
     inputs and options, and ends with the same rows and files as if it had not been stopped (in HBase with
     `unique_only` the files may name another one of several matches). name: what it is called, by default
-    after these, its host and its folder; `Index.loads()` lists those of a store. Where the input cannot be
+    after these, its host and its folder; `Administrator` lists those of a store. Where the input cannot be
     read again (standard input) or an output not be cut (a pipe), it begins anew. lock_wait: seconds to wait
     while another process writes to an embedded store, or runs this load.
 
@@ -293,7 +293,7 @@ def _take(
     return found
 
 
-def _texts_of_keepers(job: Load, index: Index, kept_out: KeptOut, batch: Batch) -> dict[str, int]:
+def _texts_of_keepers(job: Load, index: Index, kept_out: TopDuplicated, batch: Batch) -> dict[str, int]:
     """The stored fingerprints of those documents of a batch that have kept out others before."""
     keepers = [document for document in batch.ids if document in kept_out] if job.unique_only else []
     found = zip(keepers, known(index.store, keepers), strict=True)
@@ -315,9 +315,9 @@ def _outgrown(
 
 def _stored(
     job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int
-) -> tuple[Decision, Loaded]:
+) -> tuple[BatchDecision, Loaded]:
     """Stores what is to be stored of a batch: all of it, or only what nothing is near."""
-    is_shared = leaves_hints(index.store)
+    is_shared = multi_writer(index.store)
     with index.store.exclusive() if job.unique_only and not is_shared else nullcontext():
         decision = _decided(job, index, checkpoints, batch, chunks)
         if decision.skipped:
@@ -332,12 +332,12 @@ def _stored(
         return decision, store_kept(index, *taken, decision.duplicates, batch.tags, keeps)
 
 
-def _decided(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int) -> Decision:
+def _decided(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int) -> BatchDecision:
     """What becomes of a batch, as far as that is told before it is written; noted, as the store may answer
     otherwise when a part of it is stored."""
-    decides = job.unique_only and not leaves_hints(index.store)
+    decides = job.unique_only and not multi_writer(index.store)
     if not (decides or job.skip_existing or job.new):
-        return Decision()
+        return BatchDecision()
     if found := checkpoints.decided(chunks):
         return found
     skipped, new = frozenset[int](), frozenset[int]()
@@ -355,7 +355,7 @@ def _decided(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, ch
     if decides:
         left = batch.only(np.array([n not in skipped for n in range(len(batch.ids))], dtype=bool))
         near = duplicates_of(index, left.ids, left.fingerprints, job.min_similarity)
-    decision = Decision(skipped, new, near)
+    decision = BatchDecision(skipped, new, near)
     checkpoints.note_decided(chunks, decision)
     return decision
 

@@ -27,26 +27,22 @@ class Answer(NamedTuple):
     lookup: Lookup
 
     def without_self(self) -> Answer:
-        """The same without the document that has the query's own id."""
+        """Leave out the document that has the query's own id."""
         others = tuple(match for match in self.lookup.matches if match.id != self.id)
         return self._replace(lookup=replace(self.lookup, matches=others))
 
 
 class Searched(FingerprintSource, Protocol):
-    """What queries are looked up in."""
-
     @property
     def trim(self) -> Callable[[Record], Record]:
         """What is left of a query that has its fingerprint."""
 
-    def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
-        """What is near texts."""
+    def of_texts(self, texts: Sequence[str]) -> list[Lookup]: ...
 
     def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
         """What is near stored documents. Raises UsageError where none are stored."""
 
-    def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]:
-        """What is near fingerprints."""
+    def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]: ...
 
     def of_records(self, batch: Batch) -> list[Lookup]:
         """What is near the records of a batch."""
@@ -54,14 +50,11 @@ class Searched(FingerprintSource, Protocol):
 
 @dataclass(frozen=True)
 class StoredDocuments:
-    """The documents of a store."""
-
     index: Index
     query: Query = Query()
 
     @property
     def profile(self) -> Profile:
-        """The store's."""
         return self.index.profile
 
     @property
@@ -71,11 +64,9 @@ class StoredDocuments:
 
     @property
     def trim(self) -> Callable[[Record], Record]:
-        """Nothing but the id."""
         return without_content
 
     def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
-        """What is near texts."""
         return self.index.find_many(texts, self.query)
 
     def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
@@ -83,12 +74,10 @@ class StoredDocuments:
         return self.index.find_ids(ids, self.query)
 
     def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]:
-        """What is near fingerprints."""
         fingerprints = np.array(values, dtype=np.uint64)
         return self.index.find_fingerprints(fingerprints, self.query)
 
     def of_records(self, batch: Batch) -> list[Lookup]:
-        """What is near the records of a batch."""
         # Fingerprints that were given in place of texts have no sketches.
         if not batch.fingerprints.sketches.shape[1]:
             return self.index.find_fingerprints(batch.fingerprints.values, self.query)
@@ -126,7 +115,6 @@ class Asked:
 
     @property
     def rejects(self) -> list[Reject]:
-        """Those without a fingerprint."""
         return [
             Reject(self.source, None, answer.id, answer.lookup.reason)
             for answer in self.answers
@@ -135,5 +123,4 @@ class Asked:
 
     @property
     def parsed(self) -> int:
-        """All of them."""
         return len(self.answers)

@@ -77,12 +77,10 @@ class Corpus(AbstractContextManager["Corpus"]):
 
     @cached_property
     def fingerprinter(self) -> Fingerprinter:
-        """What texts become fingerprints by."""
         return self.profile.fingerprinter()
 
     @property
     def profile(self) -> Profile:
-        """The parameters."""
         return self._comparison.profile
 
     def read(self, inputs: Inputs, rejects: Rejects) -> None:
@@ -106,22 +104,18 @@ class Corpus(AbstractContextManager["Corpus"]):
         return without_content if self._texts is None else text_alone
 
     def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
-        """Raises UsageError."""
         raise UsageError("documents of files are not looked up by their ids: give their texts")
 
     def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
-        """What is near texts."""
         found = self.fingerprinter.fingerprint_many(texts)
         usable = [text for text, reason in zip(texts, found.reasons, strict=True) if reason is None]
         lookups = iter(self._lookups(found.fingerprints[found.accepted], usable))
         return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
 
     def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]:
-        """What is near fingerprints."""
         return self._lookups(FingerprintBatch.bare(np.array(values, dtype=np.uint64)), ())
 
     def of_records(self, batch: Batch) -> list[Lookup]:
-        """What is near the records of a batch."""
         return self._lookups(batch.fingerprints, [record.text or "" for record in batch.records])
 
     def _lookups(self, fingerprints: FingerprintBatch, texts: Sequence[str]) -> list[Lookup]:

@@ -37,22 +37,18 @@ class Batch:
 
     @cached_property
     def records(self) -> list[Record]:
-        """The records."""
         return [item for item in self.items if isinstance(item, Record)]
 
     @cached_property
     def rejects(self) -> list[Reject]:
-        """The rejects."""
         return [item for item in self.items if isinstance(item, Reject)]
 
     @property
     def bits(self) -> int:
-        """Length of a fingerprint."""
         return 64 * prod(self.fingerprints.values.shape[1:])
 
     @cached_property
     def ids(self) -> list[str]:
-        """The ids of the records."""
         return [record.id for record in self.records]
 
     @cached_property
@@ -77,7 +73,7 @@ class Batch:
         return Batch(items, self.fingerprints[first], self.parsed, self.chunks)
 
     def only(self, chosen: NDArray[np.bool_]) -> Batch:
-        """The same with some of its records alone: bool (n,)."""
+        """Keep some of the records: bool (n,)."""
         wanted = iter(chosen.tolist())
         items = [item for item in self.items if isinstance(item, Reject) or next(wanted)]
         return Batch(items, self.fingerprints[chosen], self.parsed, self.chunks)
@@ -161,18 +157,14 @@ def _join(batches: list[Batch]) -> Batch:
 
 
 def _prepared(records: list[Record], bits: int) -> FingerprintBatch:
-    """The fingerprints that records bring along."""
     digits = b"".join((record.fingerprint or 0).to_bytes(bits // 8) for record in records)
     words = np.frombuffer(digits, dtype=">u8").astype(np.uint64)
     return FingerprintBatch.bare(words if bits == 64 else words.reshape(-1, 2))
 
 
 class FingerprintSource(Protocol):
-    """What texts become fingerprints by."""
-
     @property
-    def profile(self) -> Profile:
-        """The parameters."""
+    def profile(self) -> Profile: ...
 
     @property
     def fingerprinter(self) -> Fingerprinter:

@@ -14,7 +14,7 @@ from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Record, Reject, SourceReject
 from simhbase.corpus.remote import public_name
 
-Three = tuple[int, int, int]  # documents, duplicates, rejects
+SourceTally = tuple[int, int, int]  # documents, duplicates, rejects
 SOURCES = 100  # that are named: more are no summary any more
 EMPTIED = 0.9  # of a source's documents: few corpora repeat themselves so much, mistaken matches do
 EMPTIED_FROM = 100  # documents
@@ -36,7 +36,6 @@ class SourceReport:
 
     @classmethod
     def of(cls, source: str, documents: int, duplicates: int, rejected: int) -> SourceReport:
-        """The same with the share."""
         return cls(source, documents, duplicates, round(duplicates / max(documents, 1), 4), rejected)
 
 
@@ -65,11 +64,11 @@ class SourceCounts:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._given = Given(paths)
-        self._counts: dict[str, Three] = {}
+        self._counts: dict[str, SourceTally] = {}
 
-    def of(self, items: Sequence[Record | Reject], duplicates: Iterable[bool]) -> dict[str, Three]:
+    def of(self, items: Sequence[Record | Reject], duplicates: Iterable[bool]) -> dict[str, SourceTally]:
         """Those of some items. duplicates: which of the records are."""
-        said, counts = iter(duplicates), dict[str, Three]()
+        said, counts = iter(duplicates), dict[str, SourceTally]()
         for source, run in self._given.runs(items):
             documents = sum(isinstance(item, Record) for item in run)
             removed = sum(next(said) for _ in range(documents))
@@ -77,16 +76,14 @@ class SourceCounts:
         return counts
 
     def add(self, counts: Mapping[str, Sequence[int]]) -> None:
-        """Takes the counts of further items."""
         for source, (documents, duplicates, rejected) in counts.items():
             self._counts[source] = _sum(self._counts.get(source), (documents, duplicates, rejected))
 
     def reports(self) -> list[SourceReport]:
-        """What became of each source."""
         return [SourceReport.of(source, *counts) for source, counts in self._counts.items()]
 
 
-def _sum(a: Three | None, b: Three) -> Three:
+def _sum(a: SourceTally | None, b: SourceTally) -> SourceTally:
     return b if a is None else (a[0] + b[0], a[1] + b[1], a[2] + b[2])
 
 

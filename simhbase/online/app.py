@@ -86,7 +86,7 @@ class Answering:
             return Response(value, headers={"Content-Type": CONTENT_TYPE})
         return Response(wire.encode(value, **self._before), media_type=JSON)
 
-    async def _given(self, request: Request, hold: Callable[[int], None]) -> tuple[asked.Asked, ...]:
+    async def _given(self, request: Request, hold: Callable[[int], None]) -> tuple[asked.AnyRequest, ...]:
         """What an endpoint takes, if it takes anything; hold: counts the bytes of a body."""
         endpoint = self._endpoint
         if endpoint.asked is None:
@@ -115,7 +115,6 @@ class Methods:
             self._answering["HEAD"] = answering["GET"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
         scope["endpoint_path"] = self._path
         answering = self._answering.get(scope["method"])
         if answering is None:

@@ -51,7 +51,6 @@ class Around:
         self._hosts = None if settings.token_file else frozenset(each.lower() for each in settings.hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -125,7 +124,6 @@ class JsonLines(logging.Formatter):
     """A record of the log as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
         values: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

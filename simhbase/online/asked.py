@@ -19,13 +19,13 @@ Tag = Annotated[str, Meta(pattern="^[^=]+=", description="NAME=VALUE.")]
 Seconds = Annotated[float, Meta(ge=0, le=3600)]
 
 
-class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AnyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Any request. repeated: what comes any number of times in an address."""
 
     repeated: ClassVar[frozenset[str]] = frozenset()
 
 
-class FindRequest(Asked, frozen=True):
+class FindRequest(AnyRequest, frozen=True):
     """One text, or several. k, min_similarity: the store's profile says where they are left out; since: only
     documents last written then or later; tags: only documents that have all of these."""
 
@@ -45,7 +45,7 @@ class FindRequest(Asked, frozen=True):
         return [self.text] if isinstance(self.text, str) else self.texts or []
 
 
-class GivenDocument(Asked, frozen=True):
+class GivenDocument(AnyRequest, frozen=True):
     """A text under its id."""
 
     id: str
@@ -57,7 +57,7 @@ class GivenDocument(Asked, frozen=True):
         return Document(self.id, self.text, self.tags)
 
 
-class DocumentsRequest(Asked, frozen=True):
+class DocumentsRequest(AnyRequest, frozen=True):
     """One document, or several."""
 
     id: str | UnsetType = UNSET
@@ -86,13 +86,13 @@ class ClaimRequest(DocumentsRequest, frozen=True):
     timeout: Seconds = 30.0
 
 
-class DocumentRequest(Asked, frozen=True):
+class DocumentRequest(AnyRequest, frozen=True):
     """A stored document."""
 
     id: str
 
 
-class NeighboursRequest(Asked, frozen=True):
+class NeighboursRequest(AnyRequest, frozen=True):
     """A stored document, and what counts as near it; tag: only documents with this tag, of several
     with all."""
 
@@ -115,14 +115,14 @@ class NeighboursRequest(Asked, frozen=True):
         return {name: value for name, _, value in (each.partition("=") for each in self.tag)}
 
 
-class CompareRequest(Asked, frozen=True):
+class CompareRequest(AnyRequest, frozen=True):
     """Two texts."""
 
     left: str
     right: str
 
 
-class ExplainRequest(Asked, frozen=True):
+class ExplainRequest(AnyRequest, frozen=True):
     """A text; id: a document that is to be among the candidates, found or not."""
 
     text: str
@@ -131,7 +131,7 @@ class ExplainRequest(Asked, frozen=True):
     min_similarity: Similarity | None = None
 
 
-class MuteRequest(Asked, frozen=True):
+class MuteRequest(AnyRequest, frozen=True):
     """Documents that are to be no matches, by their ids or all of a fingerprint; until: when that ends, null
     for never; note: why, in one line."""
 
@@ -141,7 +141,7 @@ class MuteRequest(Asked, frozen=True):
     note: Annotated[str, Meta(max_length=MOST_IN_NOTE)] = ""
 
 
-class UnmuteRequest(Asked, frozen=True):
+class UnmuteRequest(AnyRequest, frozen=True):
     """Ids and fingerprints, each any number of times."""
 
     repeated: ClassVar[frozenset[str]] = frozenset({"id", "fingerprint"})
@@ -150,7 +150,7 @@ class UnmuteRequest(Asked, frozen=True):
     fingerprint: list[Fingerprint] = []
 
 
-def from_address(given: Iterable[tuple[str, str]], kind: type[Asked]) -> dict[str, object]:
+def from_address(given: Iterable[tuple[str, str]], kind: type[AnyRequest]) -> dict[str, object]:
     """The names and values of an address for wire.convert. A time stays text: as a number it would be taken
     for seconds since 1970."""
     values: dict[str, object] = {}

@@ -47,7 +47,6 @@ class Calls:
             self.pending -= 1
 
     def close(self) -> None:
-        """Returns when all calls have."""
         self._pool.shutdown()
 
 

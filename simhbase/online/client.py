@@ -135,7 +135,8 @@ class Client:
         since: datetime | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Lookup:
-        """See Index.find; since: a datetime."""
+        """Find the documents near a text, the nearest first. k, min_similarity, since, tags: as in Query;
+        since is a datetime."""
         return self.find_many([text], Query(k, min_similarity, since, tags or {}))[0]
 
     def find_many(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
@@ -151,7 +152,7 @@ class Client:
         timeout: float = 30.0,
         tags: Mapping[str, str] | None = None,
     ) -> Claim:
-        """See Index.claim. Raises Undecided, Conflict."""
+        """Store a text unless one near it is stored, as `Index.claim` does. Raises Undecided, Conflict."""
         (claim,) = self.claim_many([Document(id, text, {} if tags is None else tags)], timeout)
         if claim.outcome == "undecided":
             raise Undecided(f"the claim of {id!r}: {claim.reason}")
@@ -160,19 +161,19 @@ class Client:
         return claim
 
     def claim_many(self, documents: Iterable[Document], timeout: float = 30.0) -> list[Claim]:
-        """See Index.claim_many."""
+        """Claim n documents; return an answer to each, in order."""
         given = {"documents": list(documents), "timeout": timeout}
         seconds = max(self._timeout, timeout + _CLAIM_MORE)
         return list(self._call("POST", "/v1/claim", Claims, given, seconds).claims)
 
     def add(self, documents: Iterable[Document]) -> AddReport:
-        """See Index.add. Where a connection broke and the call was repeated, documents that are new may be
-        reported as unchanged."""
+        """Store documents, replacing those with the same id. Where a connection broke and the call was
+        repeated, documents that are new may be reported as unchanged."""
         return self._call("POST", "/v1/documents", AddReport, {"documents": list(documents)})
 
     def delete(self, ids: Iterable[str]) -> int:
-        """See Index.delete; a request an id. Where a connection broke, one that is deleted may not be
-        counted."""
+        """Remove documents, each by a request; return how many were stored. Where a connection broke, one
+        that is deleted may not be counted."""
         if isinstance(ids, str):
             raise UsageError(f"one string was given for ids: put it into a list, [{ids[:40]!r}]")
         return sum(self._of_document("DELETE", each, "", Deleted) is not None for each in ids)
@@ -200,7 +201,7 @@ class Client:
         return Lookup(found.fingerprint, found.matches, found.truncated, found.reason)
 
     def compare(self, left: str, right: str) -> Comparison:
-        """See Index.compare."""
+        """Compare two texts by the store's profile, and say where they differ."""
         return self._call("POST", "/v1/compare", Comparison, {"left": left, "right": right})
 
     def explain(
@@ -210,7 +211,8 @@ class Client:
         k: int | None = None,
         min_similarity: float | None = None,
     ) -> Explanation:
-        """See Index.explain."""
+        """Say what `find` does for a text, and why that matches or not. id: a document to have among the
+        candidates, found or not."""
         given = {"text": text, "id": id, **_bounds(Query(k, min_similarity))}
         return self._call("POST", "/v1/explain", Explanation, given)
 
@@ -221,7 +223,8 @@ class Client:
         until: datetime | None = None,
         note: str = "",
     ) -> int:
-        """See Index.mute. Where a connection broke, what is new may not be counted."""
+        """Make documents no matches, as `Index.mute` does. Where a connection broke, what is new may not be
+        counted."""
         given = {
             "ids": list(ids),
             "fingerprints": list(map(Fingerprint, fingerprints)),
@@ -231,8 +234,8 @@ class Client:
         return self._call("POST", "/v1/muted", Added, given).added
 
     def unmute(self, ids: Iterable[str] = (), fingerprints: Iterable[int] = ()) -> int:
-        """See Index.unmute; a request an id or a fingerprint. Where a connection broke, one that is taken off
-        the list may not be counted."""
+        """Take ids and fingerprints off the mute list, each by a request; return how many were there. Where a
+        connection broke, one that is taken off may not be counted."""
         named = [
             *(f"id={_quoted(document)}" for document in ids),
             *(f"fingerprint={Fingerprint(value)}" for value in fingerprints),
@@ -240,7 +243,7 @@ class Client:
         return sum(self._call("DELETE", f"/v1/muted?{each}", Removed).removed for each in named)
 
     def muted(self) -> list[Muted]:
-        """See Index.muted."""
+        """Return the mute list, the oldest entries first."""
         return list(self._call("GET", "/v1/muted", MuteList).muted)
 
     def status(self) -> Status:
@@ -323,7 +326,7 @@ class Client:
 
 
 class _NotFound(PermanentError):
-    """No document has this id."""
+    pass
 
 
 def _is_of_certificate(error: HTTPError) -> bool:

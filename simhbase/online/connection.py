@@ -35,13 +35,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the clocks."""
         self._stop_timer()
         self._joined.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Counts bytes of headers."""
         if self._in_headers:
             self._header_bytes += len(data)
             if self._timer is None:
@@ -60,7 +58,6 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Counts those of a header."""
         self._count(len(name) + len(value))
         super().on_header(name, value)
 
@@ -71,7 +68,6 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError(_TOO_LARGE)  # the parser makes its own error of it, which is answered with 400
 
     def on_headers_complete(self) -> None:
-        """Begins with the body."""
         self._in_headers = False
         super().on_headers_complete()
 
@@ -115,7 +111,6 @@ class JoinedWrites:
         self._watching: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes) -> None:
-        """Writes when the turn ends."""
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
@@ -150,7 +145,6 @@ class JoinedWrites:
             self._watch()
 
     def lost(self) -> None:
-        """For when the connection has gone."""
         if self._watching is not None:
             self._watching.cancel()
 

@@ -26,14 +26,13 @@ class Endpoint:
     path: str
     call: Callable[..., Awaitable[object]]
     role: Role | None
-    asked: type[asked.Asked] | None
+    asked: type[asked.AnyRequest] | None
     answer: type[Any]
     in_lines: bool = False
     comparing: bool = False
 
     @property
     def name(self) -> str:
-        """Of the operation."""
         return self.call.__name__
 
     @property

@@ -72,17 +72,14 @@ class ServiceMetrics(Metrics):
         )
 
     def count(self, name: str, by: int = 1, **labels: str) -> None:
-        """See Metrics."""
         counter = self._counts[name]
         (counter.labels(**labels) if labels else counter).inc(by)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        """See Metrics."""
         histogram = self._observed[name]
         (histogram.labels(**labels) if labels else histogram).observe(value)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Counts an answer."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 

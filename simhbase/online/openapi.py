@@ -108,7 +108,6 @@ def _operation(
 
 
 def _content(endpoint: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
-    """The bodies that an operation takes."""
     either = [{"required": names} for names in _EITHER.get(endpoint.name, ())]
     several = {str(number): {"value": value} for number, value in enumerate(_EXAMPLES[endpoint.name], 1)}
     content: dict[str, Any] = {

@@ -25,7 +25,7 @@ from simhbase.online.app import create_app
 from simhbase.online.connection import BoundedProtocol
 from simhbase.online.metrics import FOLDER, ServiceMetrics
 from simhbase.online.settings import Settings
-from simhbase.stores.base import leaves_hints
+from simhbase.stores.base import multi_writer
 
 BACKLOG = 2048
 # Between threads; Python's own 5 ms are what the event loop would wait after each call of the system while a
@@ -38,7 +38,7 @@ SECONDS_MORE = 5  # than a request may take, until a stop cuts off what is still
 
 
 @dataclass(frozen=True)
-class Worker:
+class ServiceWorker:
     """What a process of the service runs."""
 
     settings: Settings
@@ -84,7 +84,7 @@ def serve(
     store.
     """
     config = Config(
-        Worker(settings),
+        ServiceWorker(settings),
         factory=True,
         workers=workers,
         http=partial(BoundedProtocol, settings.limits),  # type: ignore[arg-type]  # is called like a class
@@ -99,7 +99,7 @@ def serve(
         timeout_graceful_shutdown=int(settings.limits.seconds) + SECONDS_MORE,
     )
     if workers == 1:
-        app = Worker(settings)()
+        app = ServiceWorker(settings)()
         say(f"serving {settings.store} on {_address(listening)}")
         config.app, config.factory = app, False
         with suppress(KeyboardInterrupt):  # which uvicorn passes on when it has stopped
@@ -118,7 +118,7 @@ def serve(
 def _require_shareable(settings: Settings) -> None:
     """Raises UsageError where several processes cannot have a store open."""
     with open_index(settings.store, access="read") as index:
-        if settings.access == "write" and not leaves_hints(index.store):
+        if settings.access == "write" and not multi_writer(index.store):
             raise UsageError(
                 f"{settings.store} is an embedded store, to which one process alone writes: leave `workers` "
                 "out, as the threads of one process share its reads, or serve lookups alone with `read_only`"

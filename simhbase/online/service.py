@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import simhbase
+from simhbase.admin import Administrator
 from simhbase.errors import Overloaded
 from simhbase.index import Index
 from simhbase.model import AddReport, Comparison, Explanation, Query, Stats, StoredDocument
@@ -135,7 +136,7 @@ class Service:
         """What the store is, and how large."""
         counted = self._counted
         if counted is None or time.monotonic() - counted.monotonic > STATS_KEPT:
-            stats = await self._calls.run(self._index.stats)
+            stats = await self._calls.run(Administrator(self._index).stats)
             self._counted = counted = _Counted(datetime.now(UTC), time.monotonic(), stats)
         parameters = self._index.profile.describe()
         return answers.Status(simhbase.__version__, parameters, self._index.access, counted.stats, counted.at)

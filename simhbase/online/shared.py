@@ -92,17 +92,18 @@ class SharedLookups:
         return self._queue.records
 
     def find(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
-        """See Index.find. timeout: seconds. Raises Overloaded, TimedOut, and what Index.find does."""
+        """Find the documents near a text. timeout: seconds. Raises Overloaded, TimedOut, and what
+        `Index.find` does."""
         return self._wait(self._submit("find_many", [text], query), timeout)[0]
 
     def find_many(
         self, texts: Sequence[str], query: Query = Query(), timeout: float | None = None
     ) -> Answers:
-        """See Index.find_many."""
+        """Find the documents near each of n texts."""
         return self._wait(self._submit("find_many", texts, query), timeout)
 
     def find_ids(self, ids: Sequence[str], query: Query = Query(), timeout: float | None = None) -> Answers:
-        """See Index.find_ids."""
+        """Find the documents near each of n stored ones."""
         return self._wait(self._submit("find_ids", ids, query), timeout)
 
     def find_fingerprints(
@@ -111,7 +112,7 @@ class SharedLookups:
         query: Query = Query(),
         timeout: float | None = None,
     ) -> Answers:
-        """See Index.find_fingerprints."""
+        """Find the documents near each of n fingerprints."""
         asked = self._submit("find_fingerprints", fingerprints, query)
         return self._wait(asked, timeout)
 
@@ -191,7 +192,6 @@ class SharedLookups:
             self.index.metrics.count(name)
 
     def _read_all(self) -> None:
-        """What a thread does."""
         while requests := self._queue.take(self._largest_batch):
             try:
                 self._read(requests)
@@ -207,7 +207,8 @@ class SharedLookups:
             now = monotonic()
             for request in requests:
                 metrics.observe("queue_seconds", now - request.asked)
-        timed(metrics, "shared_read", records, lambda: self._answer(requests))
+        with timed(metrics, "shared_read", records):
+            self._answer(requests)
 
     def _answer(self, requests: Sequence[_Request]) -> None:
         """Answers requests of one kind by one read; by several where one of them is to blame for an error."""

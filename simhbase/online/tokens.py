@@ -127,7 +127,6 @@ class Tokens:
             log.warning("others than its owner may read %s: chmod 600 keeps its tokens secret", self._path)
 
     def _state(self) -> tuple[int, ...] | None:
-        """What changes when the file does."""
         try:
             found = self._path.stat()
         except OSError:

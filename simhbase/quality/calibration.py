@@ -74,7 +74,6 @@ class Goal:
             )
 
     def among(self, documents: int) -> Goal:
-        """The same with another number of documents."""
         return replace(self, documents=documents)
 
 

@@ -22,7 +22,7 @@ from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.report import TRUTHS, bin_name, share
 from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import fingerprint_texts, near_under
-from simhbase.quality.truth import Found, Truth
+from simhbase.quality.truth import FoundPairs, Truth
 from simhbase.text.jaccard import jaccard, shingle_sets
 
 RIGHT = 0.65
@@ -125,7 +125,7 @@ def evaluate_store(
     pairs = _given_pairs(labels, sample)
     found, truncated = looked_up(index, sample, k, min_similarity)
     verified = found.where(
-        Found(found.n, pairs.left, pairs.right, pairs.jaccard).places(found.left, found.right) >= 0
+        FoundPairs(found.n, pairs.left, pairs.right, pairs.jaccard).places(found.left, found.right) >= 0
     )
     truth = Truth(pairs, pairs if labels.jaccard is None else pairs.of_at_least(right), sample)
     return _evaluation(truth, found, verified, labels.jaccard is not None, truncated)
@@ -152,7 +152,7 @@ def evaluate_corpus(
 
 
 def _evaluation(
-    truth: Truth, found: Found, verified: Found, has_similarity: bool, truncated: int = 0
+    truth: Truth, found: FoundPairs, verified: FoundPairs, has_similarity: bool, truncated: int = 0
 ) -> Evaluation:
     measured = {bin_name(*bounds): truth.recall(found, *bounds) for bounds in BINS if has_similarity}
     return Evaluation(
@@ -172,7 +172,9 @@ def _given_pairs(labels: Labels, sample: Sample) -> SimilarPairs:
     return SimilarPairs(pairs[:, 0], pairs[:, 1], similarity[first])
 
 
-def looked_up(index: Index, sample: Sample, k: int | None, min_similarity: float | None) -> tuple[Found, int]:
+def looked_up(
+    index: Index, sample: Sample, k: int | None, min_similarity: float | None
+) -> tuple[FoundPairs, int]:
     """The pairs of these documents that a store finds, and how many lookups were truncated."""
     ids = list(sample.places)
     stored = index.fingerprints(ids)
@@ -196,4 +198,6 @@ def looked_up(index: Index, sample: Sample, k: int | None, min_similarity: float
                 if other is not None and other != place
             }
     keys = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
-    return Found.gathered(len(ids), [(keys[:, 0], keys[:, 1], np.array(list(pairs.values())))]), truncated
+    return FoundPairs.gathered(
+        len(ids), [(keys[:, 0], keys[:, 1], np.array(list(pairs.values())))]
+    ), truncated

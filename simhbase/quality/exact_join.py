@@ -36,12 +36,10 @@ class SimilarPairs:
     jaccard: NDArray[np.float64]
 
     def of_at_least(self, similarity: float) -> SimilarPairs:
-        """Those that similar."""
         chosen = self.jaccard >= similarity
         return SimilarPairs(self.left[chosen], self.right[chosen], self.jaccard[chosen])
 
     def and_also(self, others: SimilarPairs) -> SimilarPairs:
-        """These and others, each once."""
         both = [np.concatenate(parts) for parts in ((self.left, others.left), (self.right, others.right))]
         pairs, first = np.unique(np.stack(both, axis=1), axis=0, return_index=True)
         return SimilarPairs(pairs[:, 0], pairs[:, 1], np.concatenate([self.jaccard, others.jaccard])[first])
@@ -80,7 +78,7 @@ def _least_common(threshold: float, sizes: NDArray[np.int64]) -> NDArray[np.int6
 
 
 @dataclass(frozen=True, slots=True)
-class _Entries:
+class _PrefixShingles:
     """Shingles in prefixes: token (of the shingle), order (of the set, by size) and position (of the
     shingle in the set), each int64 (m,)."""
 
@@ -88,9 +86,9 @@ class _Entries:
     order: NDArray[np.int64]
     position: NDArray[np.int64]
 
-    def sorted_by(self, keys: NDArray[np.int64]) -> _Entries:
+    def sorted_by(self, keys: NDArray[np.int64]) -> _PrefixShingles:
         places = np.argsort(keys, kind="stable")
-        return _Entries(self.token[places], self.order[places], self.position[places])
+        return _PrefixShingles(self.token[places], self.order[places], self.position[places])
 
 
 @dataclass(frozen=True)
@@ -104,8 +102,8 @@ class _Prefixes:
     threshold: float
     by_size: NDArray[np.int64]
     sizes: NDArray[np.int64]
-    probes: _Entries
-    indexed: _Entries
+    probes: _PrefixShingles
+    indexed: _PrefixShingles
 
     @classmethod
     def of(cls, sets: ShingleSets, threshold: float) -> _Prefixes:
@@ -146,7 +144,7 @@ class _Prefixes:
             yield slice(int(ends[chunk.start]), int(ends[chunk.stop]))
 
 
-def _entries(sets: ShingleSets, by_size: NDArray[np.int64], lengths: NDArray[np.int64]) -> _Entries:
+def _entries(sets: ShingleSets, by_size: NDArray[np.int64], lengths: NDArray[np.int64]) -> _PrefixShingles:
     """The first `lengths` shingles of each set, the rarest first, but for those no other set has.
 
     A set whose shared shingles are too few to reach the threshold with any other has none.
@@ -156,7 +154,7 @@ def _entries(sets: ShingleSets, by_size: NDArray[np.int64], lengths: NDArray[np.
     order = np.repeat(np.arange(len(by_size)), counts)
     places = ranges(np.zeros_like(counts), counts)
     token = sets.tokens[sets.offsets[by_size][order] + places].astype(np.int64)
-    return _Entries(token, order, alone[order] + places)
+    return _PrefixShingles(token, order, alone[order] + places)
 
 
 @dataclass(frozen=True)

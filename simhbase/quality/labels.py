@@ -80,7 +80,6 @@ def read_labels(path: Path) -> Labels:
 
 
 def _columns(path: Path, count: int) -> tuple[int | None, ...]:
-    """Of both ids and the similarity."""
     if count == 2:
         return 0, 1, None
     if count == 3:

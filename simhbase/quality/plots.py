@@ -13,7 +13,7 @@ from simhbase.errors import SimhbaseError
 from simhbase.quality.calibration import Calibration, Figures
 from simhbase.quality.intervals import Estimate
 from simhbase.quality.schemes import MINHASH_THRESHOLDS
-from simhbase.quality.truth import Found
+from simhbase.quality.truth import FoundPairs
 
 try:
     from matplotlib import rcParams
@@ -105,7 +105,7 @@ def _s_curves(axes: Axes, calibration: Calibration) -> None:
 
 
 def _points(
-    axes: Axes, calibration: Calibration, found: Found, colour: str, linestyle: str = "", label: str = ""
+    axes: Axes, calibration: Calibration, found: FoundPairs, colour: str, linestyle: str = "", label: str = ""
 ) -> None:
     least = calibration.truth.pairs.jaccard.min()
     bins = [(low, high) for low, high in pairwise(_CURVE_BINS.tolist()) if low >= least - 1e-9]
@@ -128,7 +128,7 @@ def _distances(axes: Axes, calibration: Calibration) -> None:
     """Of what the best SimHash features bring within MOST_BITS, by whether it is right."""
     widest = calibration.wider[-1].setting
     found, truth = widest.found, calibration.truth
-    right = Found(found.n, truth.right.left, truth.right.right, truth.right.jaccard)
+    right = FoundPairs(found.n, truth.right.left, truth.right.right, truth.right.jaccard)
     is_right = right.places(found.left, found.right) >= 0
     weights = 1 / calibration.sample.probability(found.left, found.right)
     edges = np.arange(found.score.max(initial=0) + 2) - 0.5

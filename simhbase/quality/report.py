@@ -22,17 +22,14 @@ TRUTHS = {
 
 
 def share(estimate: Estimate | None) -> dict[str, float] | None:
-    """An estimate by name."""
     return None if estimate is None else asdict(estimate)
 
 
 def bin_name(low: float, high: float) -> str:
-    """0.7-0.75"""
     return f"{low:g}-{high:g}"
 
 
 def figures_by_name(figures: Figures) -> dict[str, Any]:
-    """One setting's figures."""
     return {
         "scheme": figures.setting.scheme,
         "features": figures.setting.features,

@@ -22,7 +22,7 @@ from simhbase.fingerprint.pipeline import Fingerprinted
 from simhbase.parallel import map_in_order
 from simhbase.profile import Profile, make_profile
 from simhbase.quality.exact_join import SimilarPairs
-from simhbase.quality.truth import Drawers, Found, drawers
+from simhbase.quality.truth import DrawerSizes, FoundPairs, drawers
 
 Parameters = Mapping[str, object]
 
@@ -54,7 +54,7 @@ class Cost:
 
     layout: str
     rows: int
-    drawers: Drawers
+    drawers: DrawerSizes
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Setting:
     features: str
     decision: str
     parameters: Parameters
-    found: Found
+    found: FoundPairs
     layouts: Sequence[str]
     cost: Callable[[str], Cost]
     threshold: float | None = None
@@ -88,14 +88,14 @@ class CorpusFingerprints:
     texts: NDArray[np.int64]
     fingerprints: FingerprintBatch
 
-    def found(self, pairs: Iterable[Pairs], score: Callable[[Distances], NDArray[np.float64]]) -> Found:
+    def found(self, pairs: Iterable[Pairs], score: Callable[[Distances], NDArray[np.float64]]) -> FoundPairs:
         """Pairs of fingerprints as pairs of texts; score makes one of a distance."""
-        return Found.gathered(
+        return FoundPairs.gathered(
             self.n,
             ((self.texts[chunk.left], self.texts[chunk.right], score(chunk.distance)) for chunk in pairs),
         )
 
-    def similarity(self, found: Found, sketching: SketchParameters) -> NDArray[np.float64]:
+    def similarity(self, found: FoundPairs, sketching: SketchParameters) -> NDArray[np.float64]:
         """What the sketches tell of pairs of texts that were found: float64 (m,)."""
         left, right = self._position[found.left], self._position[found.right]
         return sketching.similarity(
@@ -117,7 +117,7 @@ class CorpusFingerprints:
 
 
 @dataclass(frozen=True)
-class _Fingerprinting:
+class _ByProfiles:
     """Texts -> their fingerprints under several profiles. Cheap to send to another process."""
 
     profiles: Sequence[Profile]
@@ -135,7 +135,7 @@ def fingerprint_texts(
 ) -> list[CorpusFingerprints]:
     """What n texts, of which there is one at least, become under each profile."""
     chunks = [texts[start : start + _TEXTS] for start in range(0, len(texts), _TEXTS)]
-    with closing(map_in_order(_Fingerprinting(profiles), chunks, processes)) as results:
+    with closing(map_in_order(_ByProfiles(profiles), chunks, processes)) as results:
         by_lot = list(results)
     return [_joined(len(texts), [of_chunk[number] for of_chunk in by_lot]) for number in range(len(profiles))]
 
@@ -153,7 +153,7 @@ def simhash_settings(
     near: SimilarPairs,
     bits: Sequence[int] = range(MOST_BITS + 1),
 ) -> Iterator[Setting]:
-    """SimHash with these parameters at every k of `bits`; near: the near-duplicates, see Drawers."""
+    """SimHash with these parameters at every k of `bits`; near: the near-duplicates, see DrawerSizes."""
     found = fingerprinted.found(pair_batches(fingerprinted.fingerprints.values, max(bits)), _bits)
     cost = cache(lambda name: _cost(fingerprinted, SimHashScheme(layout(name), 0), name, near))
     for k in bits:
@@ -180,7 +180,7 @@ def verified_settings(fingerprinted: CorpusFingerprints, simhash: Sequence[Setti
 
 def _verified(
     plain: Setting,
-    widest: Found,
+    widest: FoundPairs,
     within: NDArray[np.bool_],
     similarity: NDArray[np.float64],
     threshold: float,
@@ -238,7 +238,7 @@ def minhash_settings(
                 yield _from_similarity(common, threshold)
 
 
-def _decided(setting: Setting, found: Found, threshold: float | str) -> Setting:
+def _decided(setting: Setting, found: FoundPairs, threshold: float | str) -> Setting:
     """What a setting is with a threshold, by which it finds these pairs."""
     return replace(
         setting,
@@ -254,7 +254,9 @@ def _from_similarity(common: Setting, threshold: float) -> Setting:
     return replace(decided, threshold=threshold, at=partial(_from_similarity, common))
 
 
-def near_under(profile: Profile, fingerprinted: CorpusFingerprints, min_similarity: float | None) -> Found:
+def near_under(
+    profile: Profile, fingerprinted: CorpusFingerprints, min_similarity: float | None
+) -> FoundPairs:
     """All pairs that a store with this profile would find. Raises UsageError for a similarity where
     nothing tells it."""
     scheme = profile.index_scheme

@@ -21,7 +21,7 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPairs:
     """Pairs of n texts: left and right int64 (m,) with left < right, in ascending order of both; score
     float64 (m,), by which a scheme decides: bits of distance, or an estimated similarity."""
 
@@ -31,7 +31,7 @@ class Found:
     score: NDArray[np.float64]
 
     @classmethod
-    def gathered(cls, n: int, parts: Iterable[tuple[Numbers, Numbers, NDArray[np.float64]]]) -> Found:
+    def gathered(cls, n: int, parts: Iterable[tuple[Numbers, Numbers, NDArray[np.float64]]]) -> FoundPairs:
         """Of chunks of pairs in any order, each pair once. Raises BadInput for more than MOST_PAIRS."""
         held = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         total = 0
@@ -47,9 +47,8 @@ class Found:
         order = np.argsort(left * n + right)
         return cls(n, left[order], right[order], score[order])
 
-    def where(self, chosen: NDArray[np.bool_]) -> Found:
-        """Some of the pairs."""
-        return Found(self.n, self.left[chosen], self.right[chosen], self.score[chosen])
+    def where(self, chosen: NDArray[np.bool_]) -> FoundPairs:
+        return FoundPairs(self.n, self.left[chosen], self.right[chosen], self.score[chosen])
 
     def places(self, left: Numbers, right: Numbers) -> Numbers:
         """The position of each of these pairs among the found ones, -1 of those not found: int64."""
@@ -62,7 +61,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawers:
+class DrawerSizes:
     """How full drawers get: the members that a text meets in its drawers, unrelated ones and its near
     duplicates; the members of the largest drawer."""
 
@@ -71,7 +70,7 @@ class Drawers:
     largest: int
 
 
-def drawers(keys: Iterable[NDArray[np.uint64]], left: Numbers, right: Numbers) -> Drawers:
+def drawers(keys: Iterable[NDArray[np.uint64]], left: Numbers, right: Numbers) -> DrawerSizes:
     """Of n texts: keys, uint64 (n,) of each table, name their drawers; left, right: int64 (m,), the
     pairs of near-duplicates among them."""
     n = met = related = largest = 0
@@ -81,7 +80,7 @@ def drawers(keys: Iterable[NDArray[np.uint64]], left: Numbers, right: Numbers) -
         met += int((sizes * (sizes - 1)).sum())
         related += 2 * int(np.count_nonzero(table[left] == table[right]))
         largest = max(largest, int(sizes.max(initial=0)))
-    return Drawers((met - related) / max(n, 1), related / max(n, 1), largest)
+    return DrawerSizes((met - related) / max(n, 1), related / max(n, 1), largest)
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Truth:
     right: SimilarPairs
     sample: Sample
 
-    def recall(self, found: Found, low: float, high: float) -> Estimate | None:
+    def recall(self, found: FoundPairs, low: float, high: float) -> Estimate | None:
         """Of the pairs from `low` to below `high` (1.0 belongs to the last bin) the share found. Of a
         sample only pairs with a common key count: without one a pair is there by accident."""
         similarity = self.pairs.jaccard
@@ -104,9 +103,9 @@ class Truth:
             left, right = left[drawn], right[drawn]
         return self._share(found.places(left, right) >= 0, left, right)
 
-    def precision(self, found: Found) -> Estimate | None:
+    def precision(self, found: FoundPairs) -> Estimate | None:
         """Of the pairs found the share that is right."""
-        right = Found(found.n, self.right.left, self.right.right, self.right.jaccard)
+        right = FoundPairs(found.n, self.right.left, self.right.right, self.right.jaccard)
         return self._share(right.places(found.left, found.right) >= 0, found.left, found.right)
 
     def _share(self, hits: NDArray[np.bool_], left: Numbers, right: Numbers) -> Estimate | None:

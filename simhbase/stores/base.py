@@ -109,8 +109,7 @@ class Drawers(Protocol):
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows in key order from `start` to before `stop` (empty: the end), in batches of bounded size."""
 
-    def approximate_size(self) -> Size:
-        """Rows and bytes of the table."""
+    def approximate_size(self) -> Size: ...
 
 
 class Records(Protocol):
@@ -140,21 +139,17 @@ class Records(Protocol):
         succeed set different values. The new version is not lower than the old one."""
 
     def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        """The same for keys that are all different, each by itself."""
+        """Compare and set many keys, all different, each by itself."""
 
     def increment(self, key: bytes, by: int = 1) -> int:
         """Adds to an int64 big-endian counter (absent: 0), atomically; returns the new value."""
 
-    def approximate_size(self) -> Size:
-        """Rows and bytes of the table."""
+    def approximate_size(self) -> Size: ...
 
 
 class Store(Protocol):
-    """One index's tables."""
-
     @property
-    def url(self) -> str:
-        """The URL it was opened with."""
+    def url(self) -> str: ...
 
     @property
     def tables(self) -> tuple[RecordTable, ...]:
@@ -165,11 +160,9 @@ class Store(Protocol):
         store they stay until somebody removes them."""
 
     @property
-    def drawers(self) -> Drawers:
-        """The index table."""
+    def drawers(self) -> Drawers: ...
 
-    def records(self, table: RecordTable) -> Records:
-        """One of the other tables."""
+    def records(self, table: RecordTable) -> Records: ...
 
     def now(self) -> int:
         """Milliseconds since 1970 by the clock that versions go by: where several machines write, the
@@ -179,7 +172,7 @@ class Store(Protocol):
         """Held around a read-then-write that threads of this process must not interleave. Where many
         processes write it does nothing."""
 
-    def consistently(self, read: Callable[[], T]) -> T:
+    def read_consistent(self, read: Callable[[], T]) -> T:
         """What `read` returns, which sees no table without what another had lost to it: where rows are
         removed as they become obsolete, `read` may be called a second time."""
 
@@ -265,7 +258,7 @@ class SharedStore(Store, Protocol):
         and index rows (m, tables, 13) at the server's time: all at once, in any order."""
 
 
-def leaves_hints(store: Store) -> bool:
+def multi_writer(store: Store) -> bool:
     """Whether many processes write to a store, so that what becomes obsolete is noted and not removed;
     such a store is a SharedStore, others are an AtomicStore."""
     return "obsolete" in store.tables

@@ -42,7 +42,6 @@ def open_store(url: str, access: Access) -> NoReturn:
 
 
 def create_store(url: str) -> MemoryStore:
-    """A new, empty store."""
     _check(url)
     return MemoryStore(url)
 
@@ -54,7 +53,6 @@ def drop_store(url: str) -> NoReturn:
 
 
 def droppable(url: str) -> NoReturn:
-    """Raises TablesMissing, as `drop_store` does."""
     drop_store(url)
 
 
@@ -64,8 +62,6 @@ def _check(url: str) -> None:
 
 
 class MemoryStore:
-    """See simhbase.stores.base.AtomicStore."""
-
     def __init__(self, url: str) -> None:
         self.url = url
         self.tables = ATOMIC_TABLES
@@ -75,15 +71,12 @@ class MemoryStore:
         self._records = {table: MemoryRecords(self) for table in self.tables}
 
     def records(self, table: RecordTable) -> MemoryRecords:
-        """One of the other tables."""
         return self._records[table]
 
     def ttl(self) -> int | None:
-        """Seconds after which documents expire."""
         return ttl_in(self.records("meta"))
 
     def now(self) -> int:
-        """This machine's time: nobody else writes."""
         return now()
 
     def exclusive(self) -> AbstractContextManager[object]:
@@ -92,13 +85,11 @@ class MemoryStore:
             raise StoreFailed(f"{self.url} was closed: open a new one")
         return self._lock
 
-    def consistently(self, read: Callable[[], T]) -> T:
-        """What `read` returns, with writers kept out meanwhile."""
+    def read_consistent(self, read: Callable[[], T]) -> T:
         with self.exclusive():
             return read()
 
     def commit(self, changes: Changes) -> None:
-        """Makes all changes."""
         with self.exclusive():
             self.drawers.remove(changes.unindex.reshape(-1, KEY_BYTES), NO_TIMES)
             self.drawers.add(changes.index)
@@ -107,24 +98,18 @@ class MemoryStore:
             for table, rows in changes.put.items():
                 self._records[table].put(rows, changes.version)
 
-    def refresh(self) -> None:
-        """Does nothing: nobody else can write."""
+    def refresh(self) -> None: ...
 
-    def sync(self) -> None:
-        """Does nothing: memory survives nothing."""
+    def sync(self) -> None: ...
 
-    def require_writable(self) -> None:
-        """Does nothing: memory fails nobody."""
+    def require_writable(self) -> None: ...
 
-    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None:
-        """Does nothing."""
+    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None: ...
 
     def counters(self) -> Mapping[str, int]:
-        """Nothing is counted."""
         return {}
 
     def gauges(self) -> Mapping[str, int]:
-        """Nothing is measured."""
         return {}
 
     def close(self) -> None:
@@ -136,20 +121,16 @@ NO_TIMES = np.empty(0, dtype=np.int64)
 
 
 class MemoryDrawers:
-    """See simhbase.stores.base.Drawers."""
-
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._rows: dict[bytes, set[bytes]] = {}  # by the drawer's prefix
 
     def add(self, keys: NDArray[np.uint8]) -> None:
-        """Puts rows."""
         with self._store.exclusive():
             for row in to_bytes(keys):
                 self._rows.setdefault(row[:PREFIX_BYTES], set()).add(row)
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
-        """Removes rows; they have no times."""
         with self._store.exclusive():
             for row in to_bytes(keys):
                 drawer = self._rows.get(row[:PREFIX_BYTES], set())
@@ -158,19 +139,16 @@ class MemoryDrawers:
                     self._rows.pop(row[:PREFIX_BYTES], None)
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """0 for rows that exist, -1 for others."""
         with self._store.exclusive():
             found = [0 if row in self._rows.get(row[:PREFIX_BYTES], ()) else -1 for row in to_bytes(keys)]
         return np.array(found, dtype=np.int64).reshape(keys.shape[:-1])
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
-        """Reads drawers."""
         with self._store.exclusive():
             drawers = [sorted(self._rows.get(prefix, ())) for prefix in to_bytes(prefixes)]
         return parts_of(drawers, limit)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
-        """Rows in key order."""
         with self._store.exclusive():
             rows = sorted(row for drawer in self._rows.values() for row in drawer)
         end = bisect_left(rows, stop) if stop else len(rows)
@@ -178,27 +156,22 @@ class MemoryDrawers:
             yield to_index_rows(rows[first : min(first + BATCH_ROWS, end)])
 
     def approximate_size(self) -> Size:
-        """Exactly the rows, and their bytes."""
         with self._store.exclusive():
             rows = sum(map(len, self._rows.values()))
         return Size(rows, rows * KEY_BYTES)
 
 
 class MemoryRecords:
-    """See simhbase.stores.base.Records."""
-
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._cells: dict[bytes, Cell] = {}
         self._keys: list[bytes] = []  # the same keys, sorted
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
-        """The cells of keys."""
         with self._store.exclusive():
             return list(map(self._cells.get, keys))
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
-        """Writes rows."""
         with self._store.exclusive():
             for (key, value), at in zip(rows, versions_of(version), strict=False):
                 found = self._cells.get(key)
@@ -209,7 +182,6 @@ class MemoryRecords:
                 self._cells[key] = Cell(value, at)
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
-        """Deletes keys."""
         with self._store.exclusive():
             for number, key in enumerate(keys):
                 found = self._cells.get(key)
@@ -218,7 +190,6 @@ class MemoryRecords:
                     del self._keys[bisect_left(self._keys, key)]
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
-        """The rows of prefixes."""
         with self._store.exclusive():
             return [self._scan(prefix, limit) for prefix in prefixes]
 
@@ -228,7 +199,6 @@ class MemoryRecords:
         return [(key, self._cells[key]) for key in keys]
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
-        """Rows in key order."""
         while rows := self._batch(start, stop):
             yield rows
             start = rows[-1][0] + b"\x00"
@@ -240,7 +210,6 @@ class MemoryRecords:
             return [(key, self._cells[key]) for key in self._keys[first : min(first + BATCH_ROWS, end)]]
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        """Sets `value` if the key holds `expected`."""
         with self._store.exclusive():
             found = self._cells.get(key)
             if (found and found.value) != expected:
@@ -249,11 +218,9 @@ class MemoryRecords:
             return True
 
     def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        """The same for many keys."""
         return [self.compare_and_set(*change[:3]) for change in changes]
 
     def increment(self, key: bytes, by: int = 1) -> int:
-        """Adds to a counter."""
         with self._store.exclusive():
             found = self._cells.get(key)
             count, value = counted_up(found and found.value, by)
@@ -261,7 +228,6 @@ class MemoryRecords:
             return count
 
     def approximate_size(self) -> Size:
-        """Exactly the rows, and their bytes."""
         with self._store.exclusive():
             values = sum(len(cell.value) for cell in self._cells.values())
             return Size(len(self._keys), sum(map(len, self._keys)) + values)

@@ -46,7 +46,7 @@ _FILTER_BITS = 20
 _CHUNK_SHINGLES = 1 << 17  # characters looked at at once: their arrays stay in the cache
 
 
-class Entry(NamedTuple):
+class BoilerplateItem(NamedTuple):
     """A line of a file: what it is, how many documents have it (each part of it), and its text."""
 
     kind: Kind
@@ -75,22 +75,21 @@ class Units:
         first = np.flatnonzero(self.text[: 1 - WINDOW] == self.text[WINDOW - 1 :])
         return first, _span_hashes(self.hashes, first, first + WINDOW)
 
-    def lines(self) -> Lines:
-        """The lines that have a unit."""
+    def lines(self) -> LineSpans:
         stop = np.flatnonzero(self.points == _BREAK)
         start = np.append(0, stop[:-1] + 1) if len(stop) else stop
         first, behind = np.searchsorted(self.start, start), np.searchsorted(self.start, stop)
         there = np.flatnonzero(behind > first)
         first, behind = first[there], behind[there]
         hashes = _span_hashes(self.hashes, first, behind) ^ _OF_LINES
-        return Lines(start[there], stop[there], first, behind, hashes)
+        return LineSpans(start[there], stop[there], first, behind, hashes)
 
     def shown(self, first: int, behind: int) -> str:
         """The text from a unit up to the one before `behind`."""
         return _decoded(self.points[self.start[first] : self.end[behind - 1]])
 
 
-class Lines(NamedTuple):
+class LineSpans(NamedTuple):
     """Lines: where each begins and ends among the points, its first unit and the one behind its last, and
     its hash; each (l,)."""
 
@@ -102,7 +101,6 @@ class Lines(NamedTuple):
 
 
 def cut(texts: Sequence[str], form: NormalForm = CURRENT) -> Units:
-    """The units of n texts."""
     folded = [fold(text, form) for text in texts]
     encoded = "".join([f"{text}\n" for text in folded]).encode("utf-32-le", "surrogatepass")
     points = np.frombuffer(encoded, dtype="<u4")
@@ -158,12 +156,10 @@ def in_chunks(texts: Iterable[str]) -> Iterator[tuple[list[int], list[str]]]:
 
 
 def split(text: str) -> list[str]:
-    """The units of one text."""
     return [found[0] for found in _UNIT.finditer(fold(text))]
 
 
 def has_units(text: str) -> bool:
-    """Whether a text has any."""
     return _UNIT.search(fold(text)) is not None
 
 
@@ -202,7 +198,7 @@ class Boilerplate(NamedContent):
     """
 
     @cached_property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[BoilerplateItem]:
         """The lines of the file but for empty ones and comments. Raises BadInput for any other."""
         lines = {
             number: line.rstrip("\r").split("\t", 2)
@@ -222,7 +218,7 @@ class Boilerplate(NamedContent):
         """How many entries are of a kind."""
         return sum(entry.kind == kind for entry in self.entries)
 
-    def _entry(self, number: int, fields: Sequence[str], units: int) -> Entry:
+    def _entry(self, number: int, fields: Sequence[str], units: int) -> BoilerplateItem:
         match fields:
             case ["line" | "phrase" as kind, documents, text] if documents.isdecimal() and units:
                 if kind == "phrase" and units < WINDOW:
@@ -230,7 +226,7 @@ class Boilerplate(NamedContent):
                         f"{self.name}, line {number}: a phrase needs at least {WINDOW} words (Chinese "
                         f"characters), and {text!r} has {units}: it can be a 'line'"
                     )
-                return Entry(kind, int(documents), text)
+                return BoilerplateItem(kind, int(documents), text)
         line = "\t".join(fields)
         raise BadInput(
             f"{self.name}, line {number}: expected 'line' or 'phrase', a number of documents and a text, "
@@ -292,8 +288,6 @@ def _known(boilerplate: Boilerplate, form: NormalForm) -> tuple[_Hashes, _Hashes
 
 @dataclass(frozen=True)
 class _Hashes:
-    """A set of hashes: uint64, ascending."""
-
     keys: NDArray[np.uint64]
 
     def among(self, hashes: NDArray[np.uint64]) -> Numbers:
@@ -326,20 +320,22 @@ def read_boilerplate(path: Path) -> Boilerplate:
     return boilerplate
 
 
-def render(entries: Sequence[Entry], documents: int, least: int) -> bytes:
+def render(entries: Sequence[BoilerplateItem], documents: int, least: int) -> bytes:
     """A file's content: what was learnt from so many documents, each of at least `least` of them."""
     head = f"# simhbase boilerplate: what at least {least} of {documents} documents have\n"
     ordered = sorted(entries, key=lambda entry: (-entry.documents, entry.kind, entry.text))
     return "".join([head, *(f"{kind}\t{documents}\t{text}\n" for kind, documents, text in ordered)]).encode()
 
 
-def phrases(windows: Mapping[str, int]) -> list[Entry]:
+def phrases(windows: Mapping[str, int]) -> list[BoilerplateItem]:
     """Phrases that have just these windows, each window in one of them: each goes on for as long as one
     window alone follows, and that follows nothing else (as the unitigs of assembled genomes). The number
     of documents is the least of its windows."""
     by_units = {tuple(split(text)): documents for text, documents in windows.items()}
     return [
-        Entry("phrase", min(map(by_units.__getitem__, run)), join([*run[0], *(each[-1] for each in run[1:])]))
+        BoilerplateItem(
+            "phrase", min(map(by_units.__getitem__, run)), join([*run[0], *(each[-1] for each in run[1:])])
+        )
         for run in _runs(by_units)
     ]
 

@@ -23,7 +23,6 @@ Points = tuple[NDArray[np.int32], NDArray[np.int64]]  # of texts, one behind the
 
 
 def prepare() -> None:
-    """Load or compile the loops."""
     Words(CURRENT, 2, frozenset(), "saturated", None, 0, 0, 0, 64)([_PROBE])
 
 
@@ -58,7 +57,6 @@ def _points(texts: Sequence[str]) -> Points:
 
 
 def _folded(characters: Characters, table: CharacterTable) -> Characters:
-    """The same where characters are folded afterwards."""
     single = characters.becomes >= 0
     becomes = characters.becomes.copy()
     becomes[single] = _points([table.convert(becomes[single].tobytes().decode(_UTF32, "surrogatepass"))])[0]

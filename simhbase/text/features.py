@@ -209,7 +209,6 @@ class Extractor:
         self._normaliser: Any = None
 
     def extract(self, texts: Sequence[str]) -> FeatureBatch:
-        """The features of texts."""
         if self.options.boilerplate is not None:
             texts = self.options.boilerplate.strip(texts, self.options.form)
         kind, _, size = self.options.kind.partition(":")

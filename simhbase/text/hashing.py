@@ -10,7 +10,6 @@ GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: keeps zeros from staying zer
 
 
 def fmix64(state: NDArray[np.uint64]) -> None:
-    """fmix64, in place."""
     state ^= state >> np.uint64(33)
     state *= np.uint64(0xFF51AFD7ED558CCD)
     state ^= state >> np.uint64(33)
@@ -19,7 +18,6 @@ def fmix64(state: NDArray[np.uint64]) -> None:
 
 
 def fmix32(state: NDArray[np.uint32]) -> None:
-    """fmix32, in place."""
     state ^= state >> np.uint32(16)
     state *= np.uint32(0x85EBCA6B)
     state ^= state >> np.uint32(13)

@@ -85,7 +85,6 @@ def jaccard(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]
 
 
 def _common(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sizes of the intersections."""
     total = sets.shared[left] + sets.shared[right]
     parts = [
         _common_of_lot(sets, left[chunk], right[chunk]) for chunk in bounded_slices(total, _CHUNK_SHINGLES)

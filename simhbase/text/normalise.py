@@ -110,7 +110,6 @@ def normalise(text: str, form: NormalForm = CURRENT) -> str:
 
 
 def fold(text: str, form: NormalForm = CURRENT) -> str:
-    """The same with the white space that it has."""
     composed = _nfkc(text)
     lower = composed.lower()
     if lower != composed:

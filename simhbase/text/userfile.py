@@ -21,7 +21,6 @@ class NamedContent:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the content, in hex."""
         return hashlib.sha256(self.content).hexdigest()
 
 

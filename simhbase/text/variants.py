@@ -37,7 +37,6 @@ class CharacterTable(NamedContent):
         return points[points]  # what is Simplified for one and Traditional of another: 薴, 苧, 苎
 
     def convert(self, text: str) -> str:
-        """A text of as many characters."""
         if text.isascii():
             return text
         points = np.frombuffer(text.encode(_UTF32, "surrogatepass"), dtype="<u4")

@@ -18,7 +18,7 @@ from simhbase.profile import Profile
 from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.report import bin_name
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts
-from simhbase.quality.truth import BINS, Drawers, Found, Truth, drawers
+from simhbase.quality.truth import BINS, DrawerSizes, FoundPairs, Truth, drawers
 from simhbase.text.boilerplate import Boilerplate
 from tests.bench.report import Cell, Table, shown
 
@@ -148,17 +148,17 @@ def rows(
         yield row([name, near], found.where(found.score >= threshold), filled, news, target)
 
 
-def near_by(profile: Profile, printed: CorpusFingerprints, score: Score) -> Found:
+def near_by(profile: Profile, printed: CorpusFingerprints, score: Score) -> FoundPairs:
     scheme = profile.index_scheme
     return printed.found(scheme.pairs(printed.fingerprints, scheme.bounds(None, None)), score)
 
 
-def read(profile: Profile, printed: CorpusFingerprints, news: News) -> Drawers:
+def read(profile: Profile, printed: CorpusFingerprints, news: News) -> DrawerSizes:
     segments = segments_of(profile.index_scheme.prefixes(printed.fingerprints)).astype(np.uint64)
     return drawers(segments.T, *printed.positions(news.near.pairs))
 
 
-def row(names: list[Cell], found: Found, filled: Drawers, news: News, target: int) -> list[Cell]:
+def row(names: list[Cell], found: FoundPairs, filled: DrawerSizes, news: News, target: int) -> list[Cell]:
     larger = target / found.n
     return [
         *names,

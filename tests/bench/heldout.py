@@ -28,7 +28,7 @@ from simhbase.quality.calibration import (
 from simhbase.quality.evaluation import looked_up
 from simhbase.quality.intervals import Estimate, estimate
 from simhbase.quality.sample import Sample
-from simhbase.quality.truth import Found, Truth
+from simhbase.quality.truth import FoundPairs, Truth
 from simhbase.text.jaccard import shingle_sets
 from tests.bench.quality import CORPORA, processes, sampled
 from tests.bench.report import Cell, Table, shown
@@ -142,7 +142,7 @@ def chosen_and_checked(title: str, calibration: Calibration) -> list[Cell]:
     counted = sample.is_whole | (sample.common_keys(wanted.left, wanted.right) > 0)
     left, right = wanted.left[counted], wanted.right[counted]
     group = united(np.arange(len(sample.texts)), wanted.left, wanted.right)
-    known = Found(len(sample.texts), truth.right.left, truth.right.right, truth.right.jaccard)
+    known = FoundPairs(len(sample.texts), truth.right.left, truth.right.right, truth.right.jaccard)
     seen = []
     for each in calibration.figures:
         found = each.setting.found
@@ -211,7 +211,7 @@ def stored(figures: Figures, sample: Sample, truth: Truth, goal: Goal) -> Reache
         ids = [name for name, found in zip(everyone, index.fingerprints(everyone), strict=True) if found]
         pairs, truncated = looked_up(index, Sample.of_all(ids), None, None)
     places = np.array(ids, dtype=np.int64)
-    found = Found(len(sample.texts), places[pairs.left], places[pairs.right], pairs.score)
+    found = FoundPairs(len(sample.texts), places[pairs.left], places[pairs.right], pairs.score)
     return Reached(truth.recall(found, goal.jaccard, 1.0), truth.precision(found), truncated)
 
 

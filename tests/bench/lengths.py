@@ -20,7 +20,7 @@ from simhbase.profile import Profile
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.schemes import BY_LENGTH as PRESET
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts, near_under
-from simhbase.quality.truth import Found
+from simhbase.quality.truth import FoundPairs
 from simhbase.text.features import Extractor
 from simhbase.text.jaccard import PAIRS, SHINGLES, jaccard, sets_of, shingle_sets
 from simhbase.text.normalise import normalise
@@ -108,7 +108,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     return [recall(near, found, texts), precision(precise), by_threshold(texts, near, found[BASE], pairs)]
 
 
-def recall(near: Pairs, found: Mapping[str, Found], texts: Sequence[str]) -> Table:
+def recall(near: Pairs, found: Mapping[str, FoundPairs], texts: Sequence[str]) -> Table:
     bins = near.bins()
     rows: list[list[Cell]] = []
     for wanted, (similarity, least) in TO_FIND.items():
@@ -155,7 +155,7 @@ def precision(precise: Mapping[str, Pairs]) -> Table:
 
 
 def by_threshold(
-    texts: Sequence[str], near: Pairs, base: Found, pairs: Callable[[Numbers, Numbers], Pairs]
+    texts: Sequence[str], near: Pairs, base: FoundPairs, pairs: Callable[[Numbers, Numbers], Pairs]
 ) -> Table:
     """What slots and threshold make of the preset."""
     profiles = [replace(PRESET, slots=slots) for slots in SLOTS]
@@ -204,7 +204,7 @@ def by_threshold(
     )
 
 
-def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence[str]) -> Found:
+def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence[str]) -> FoundPairs:
     """What the bands find and features that are counted decide."""
     found = near_under(profile, fingerprinted, COMPARED_FROM)
     sets = sets_of(Extractor(profile.feature_options, 64).extract(texts))
@@ -215,7 +215,7 @@ def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence
     return found.where(jaccard(sets, found.left, found.right) >= least)
 
 
-def recalls(near: Pairs, found: Found) -> dict[tuple[str, str], float]:
+def recalls(near: Pairs, found: FoundPairs) -> dict[tuple[str, str], float]:
     """Per cent by similarity and bin."""
     hits = found.places(near.left, near.right) >= 0
     return {

@@ -9,8 +9,8 @@ from time import perf_counter
 
 import numpy as np
 
+from simhbase.admin.migrate import COPIED_AT_ONCE, Migration
 from simhbase.index import open_index
-from simhbase.index.migrate import COPIED_AT_ONCE, Migration
 from simhbase.profile import Profile
 from simhbase.stores.rocksdb.store import BATCH_ROWS
 from tests.bench.report import Cell, Table

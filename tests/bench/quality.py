@@ -21,7 +21,7 @@ from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.plots import draw
 from simhbase.quality.report import bin_name, command, layouts_by_name
 from simhbase.quality.sample import Sample, Sampler, document_keys
-from simhbase.quality.truth import BINS, Found, Truth
+from simhbase.quality.truth import BINS, FoundPairs, Truth
 from simhbase.text.jaccard import shingle_extractor, shingle_sets
 from simhbase.text.normalise import normalise
 from tests.bench import lengths, short, weights
@@ -118,7 +118,7 @@ class Measured:
         ]
         return found
 
-    def of_labels(self, found: Found, low: float = 0.0) -> Estimate | None:
+    def of_labels(self, found: FoundPairs, low: float = 0.0) -> Estimate | None:
         """The share of the labelled pairs from a similarity on that is found."""
         return self.labelled.recall(found, low, 1.0)
 

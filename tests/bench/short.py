@@ -29,7 +29,7 @@ from simhbase.quality.schemes import (
     minhash_settings,
     simhash_settings,
 )
-from simhbase.quality.truth import Found, Truth
+from simhbase.quality.truth import FoundPairs, Truth
 from simhbase.text.features import Extractor, FeatureOptions
 from simhbase.text.jaccard import jaccard, sets_of
 from simhbase.text.normalise import normalise
@@ -105,7 +105,7 @@ class ShortTexts:
     near: Truth
     same: Truth
 
-    def sentences(self, found: Found) -> str:
+    def sentences(self, found: FoundPairs) -> str:
         """How many of the pairs of sentences were found, and how many pairs of others of them."""
         count = len(sentence_pairs())
         first = len(self.texts) - 2 * count

@@ -9,11 +9,11 @@ import pytest
 
 import simhbase
 from simhbase import Document, Index, Profile
+from simhbase.admin.tables import UpgradedTables
 from simhbase.errors import Conflict, ProfileMismatch, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claim import Kind
 from simhbase.index.rows import Entry, PendingClaim, State, document_key
-from simhbase.index.tables import UpgradedTables
 from simhbase.stores.base import CompareAndSet
 from tests.contract.conftest import Backend
 from tests.contract.plain import milliseconds

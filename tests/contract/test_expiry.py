@@ -6,12 +6,13 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from simhbase.admin import Administrator
+from simhbase.admin.check import Checker
+from simhbase.admin.migrate import Migration
+from simhbase.admin.vacuum import Vacuum, VacuumCounts
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, reader
-from simhbase.index.check import Checker
-from simhbase.index.migrate import Migration
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.vacuum import Removed, Vacuum
 from simhbase.index.writer import REFRESHED, AtomicWriter, known
 from simhbase.model import Document
 from simhbase.profile import Profile
@@ -64,7 +65,7 @@ def found(index: Index) -> list[str]:
     return [match.id for match in index.find(TEXT).matches]
 
 
-def vacuum(index: Index) -> Removed:
+def vacuum(index: Index) -> VacuumCounts:
     return Vacuum(index.store, index.profile.index_scheme, clock=index.clock).run()
 
 
@@ -84,7 +85,7 @@ def test_a_document_is_there_until_its_time_is_over(index, clock):
     assert index.fingerprints(["a"]) == [None]
     (lookup,) = index.find_ids(["a"])
     assert lookup.reason == "no document is stored under this id"
-    assert index.stats(exact=True).documents == 0
+    assert Administrator(index).stats(exact=True).documents == 0
     assert index.delete(["a"]) == 0
     assert_clean(index)
 
@@ -159,10 +160,10 @@ def test_a_vacuum_removes_what_has_expired_and_nothing_else(index, clock):
     add(index, "b", OTHER)
     clock.ahead = TTL - 5
     add(index, "c", OTHER)
-    assert vacuum(index) == Removed(notes=3)
+    assert vacuum(index) == VacuumCounts(notes=3)
     clock.ahead = TTL + 5
     assert_clean(index)
-    assert vacuum(index) == Removed(notes=3, expired=2)
+    assert vacuum(index) == VacuumCounts(notes=3, expired=2)
     assert [match.id for match in index.find(OTHER).matches] == ["c"]
     assert_clean(index)
     clock.ahead += TTL
@@ -199,7 +200,7 @@ def test_moments_go_by_the_same_clock(index, clock):
     clock.ahead = TTL / 2
     assert index.find(TEXT, since=timedelta(seconds=TTL / 4)).matches == ()
     assert [match.id for match in index.find(TEXT, since=timedelta(seconds=TTL)).matches] == ["a"]
-    assert index.delete_older_than(timedelta(seconds=TTL / 4)) == 1
+    assert Administrator(index).delete_older_than(timedelta(seconds=TTL / 4)) == 1
 
 
 def test_stores_have_none_by_default(embedded: Backend) -> None:

@@ -10,7 +10,7 @@ from simhbase.index.rows import Entry, PendingClaim, State, document_key, listin
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.model import Candidate, Document, Explanation, Query
 from simhbase.profile import Profile
-from simhbase.stores.base import leaves_hints
+from simhbase.stores.base import multi_writer
 from tests.command_line import texts
 from tests.contract.conftest import Backend
 
@@ -65,7 +65,7 @@ def test_a_document_that_moved_or_went_is_no_match(index):
     index.delete(["b"])
     assert "match" not in [each.verdict for each in index.explain(NEAR).candidates if each.id == "near"]
     assert "match" not in [each.verdict for each in index.explain(OTHER).candidates]
-    if leaves_hints(index.store):
+    if multi_writer(index.store):
         assert candidate(index.explain(OTHER), "b").verdict == "stale hint"
 
 

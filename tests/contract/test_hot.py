@@ -8,9 +8,10 @@ import pytest
 
 import simhbase
 from simhbase import Index, Profile
+from simhbase.admin import Administrator
+from simhbase.admin.hot import HotDrawer, HotFingerprint, Hottest
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.hot import HotDrawer, HotFingerprint, Hottest
 from tests.contract.conftest import Backend
 from tests.contract.plain import all_rows
 
@@ -44,14 +45,14 @@ def test_they_are_those_of_brute_force(index, documents):
     drawers = [HotDrawer(prefix, prefix[4], count) for prefix, count in rows]
     assert drawers[0].rows >= 100
     for most in (1, 5, 10**6):
-        hot = index.hot(most)
+        hot = Administrator(index).hot(most)
         assert list(hot.fingerprints) == fingerprints[:most]
         assert list(hot.drawers) == drawers[:most]
 
 
 def test_parts_are_the_whole_and_cut_nothing(index):
-    whole = index.hot(10**6)
-    parts = [index.hot(10**6, part=(number, PARTS)) for number in range(1, PARTS + 1)]
+    whole = Administrator(index).hot(10**6)
+    parts = [Administrator(index).hot(10**6, part=(number, PARTS)) for number in range(1, PARTS + 1)]
     assert sum(len(part.fingerprints) > 0 for part in parts) > 1
     by_count = [each for part in parts for each in part.fingerprints]
     assert sorted(by_count, key=lambda each: (-each.documents, each.fingerprint)) == list(whole.fingerprints)
@@ -69,19 +70,19 @@ def test_it_says_how_far_it_is(index, documents):
         def __exit__(self, *error):
             pass
 
-    index.hot(3, progress=lambda unit, total: Told())
+    Administrator(index).hot(3, progress=lambda unit, total: Told())
     assert told[-1] == len(documents) + len(all_rows(index.store))
 
 
 def test_an_empty_store_has_none(backend):
     with simhbase.open(backend.url(0), create=Profile()) as index:
-        assert index.hot() == type(index.hot())((), ())
+        assert Administrator(index).hot() == type(Administrator(index).hot())((), ())
 
 
 @pytest.mark.parametrize("wrong", [{"most": 0}, {"most": "5"}, {"part": (2, 1)}])
 def test_what_is_no_number_or_part_is_refused(wrong):
     with simhbase.open("memory:", create=Profile()) as index, pytest.raises(UsageError):
-        index.hot(**wrong)
+        Administrator(index).hot(**wrong)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])

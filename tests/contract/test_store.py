@@ -121,7 +121,7 @@ def test_a_read_sees_no_table_without_what_another_lost_to_it(embedded: Backend)
             lambda: [move(*pair) for pair in [(b"there", b"here"), (b"here", b"there")] * 2000]
         )
         while not moving.done():
-            assert len(store.consistently(names)) == 1
+            assert len(store.read_consistent(names)) == 1
         moving.result()
 
 

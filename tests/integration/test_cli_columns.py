@@ -17,7 +17,7 @@ from pyarrow import parquet
 import simhbase
 from simhbase.corpus import parquet_output
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.outputs import Kept
+from simhbase.corpus.outputs import KeptBeginning
 from simhbase.corpus.unique_output import unique_file, unique_is_finished
 from simhbase.errors import OutputFailed
 from tests.command_line import read_lines, result, run, texts, write_lines
@@ -467,5 +467,5 @@ def test_lines_that_another_run_writes_now_stay(tmp_path):
     size, crc = map(int, parquet.read_schema(path).metadata[b"simhbase.lines"].split())
     with unique_file(path, Inputs([])) as running:
         running.write([b'{"id": "2"}'])
-        assert unique_is_finished(path, Kept(size, crc))
+        assert unique_is_finished(path, KeptBeginning(size, crc))
     assert parquet.read_table(path).to_pylist() == [{"id": "2"}]

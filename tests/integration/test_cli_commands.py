@@ -15,8 +15,8 @@ import zstandard
 from pyarrow import parquet
 
 import simhbase
+from simhbase.admin.check import STRAY_LISTING, UNLISTED
 from simhbase.cli import COMMANDS, cli
-from simhbase.index.check import STRAY_LISTING, UNLISTED
 from simhbase.index.rows import document_key, listing_key
 from simhbase.text.idf import read_table
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines

@@ -132,7 +132,7 @@ def test_the_newest_is_that_of_the_greatest_date_and_those_without_one_come_last
 
 
 def sources(tmp_path: Path) -> list[str]:
-    """Three sources, of which the folder has two files, and the last lost nearly everything."""
+    """SourceTally sources, of which the folder has two files, and the last lost nearly everything."""
     some = texts(120)
     (tmp_path / "folder").mkdir()
     documents(tmp_path / "folder" / "a.jsonl", some[:60], prefix="a")

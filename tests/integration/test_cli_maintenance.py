@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 import simhbase
+from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNINDEXED, UNLISTED, UNREADABLE, Checker, Part
 from simhbase.cli import COMMANDS
 from simhbase.drawers.rowkeys import decode
-from simhbase.index.check import STRAY_LISTING, STRAY_ROW, UNINDEXED, UNLISTED, UNREADABLE, Checker, Part
 from simhbase.index.rows import document_key, listing_key
 from tests.command_line import documents, fingerprints, result, run, texts
 

@@ -14,8 +14,8 @@ import pytest
 
 import simhbase
 from simhbase import Profile
+from simhbase.admin import migrate as migration
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import migrate as migration
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import read_profile
 from simhbase.index.writer import AtomicWriter

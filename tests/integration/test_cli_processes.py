@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import simhbase
+from simhbase.admin.check import Checker
 from simhbase.cli import COMMANDS, cli
-from simhbase.index.check import Checker
 from simhbase.index.rows import Entry, document_id
 from simhbase.interrupt import interrupt_put_off
 from tests.command_line import (

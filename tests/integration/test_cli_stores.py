@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNLISTED
 from simhbase.errors import TablesMissing
-from simhbase.index.check import STRAY_LISTING, STRAY_ROW, UNLISTED
 from simhbase.index.rows import document_key, listing_key
 from simhbase.stores import drop_store, open_store
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simhbase.admin.check import Checker
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.index.check import Checker
 from simhbase.index.reader import Reader
 from simhbase.index.writer import AtomicWriter, known
 from simhbase.model import Query

@@ -9,12 +9,12 @@ from contextlib import closing, contextmanager
 import numpy as np
 import pytest
 
+from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNREADABLE, WRONG_ROW, Checker
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import encode
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
-from simhbase.index.check import STRAY_LISTING, STRAY_ROW, UNREADABLE, WRONG_ROW, Checker
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry
 from simhbase.index.writer import AtomicWriter

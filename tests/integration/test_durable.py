@@ -8,10 +8,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from simhbase.admin.check import Checker
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.check import Checker
 from simhbase.index.rows import listing_key
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import AtomicWriter

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from simhbase.admin.check import Checker
 from simhbase.drawers.bands import bands
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import MinHashScheme, Scheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
-from simhbase.index.check import Checker
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry
 from simhbase.index.writer import AtomicWriter, Writer

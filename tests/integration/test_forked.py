@@ -9,7 +9,7 @@ import pytest
 
 import simhbase
 from simhbase import Document
-from simhbase.index.check import Checker
+from simhbase.admin.check import Checker
 from tests.command_line import environment
 
 TIMEOUT = 60  # seconds: what hangs has hung

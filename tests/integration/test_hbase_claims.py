@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simhbase.admin import vacuum
+from simhbase.admin.vacuum import Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import open_index, vacuum
+from simhbase.index import open_index
 from simhbase.index.claim import LEASE
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.vacuum import Vacuum
 from simhbase.jobs.load import load
 from simhbase.model import Claim
 from simhbase.profile import make_profile

@@ -18,10 +18,10 @@ import happybase
 import numpy as np
 import pytest
 
+from simhbase.admin.check import Checker
 from simhbase.errors import StoreUnreachable
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
-from simhbase.index.check import Checker
 from simhbase.index.rows import document_key, listing_key
 from simhbase.index.stored_profile import write_profile
 from simhbase.profile import make_profile

@@ -18,6 +18,8 @@ import pytest
 from numpy.typing import NDArray
 
 import simhbase
+from simhbase.admin import Administrator
+from simhbase.admin.check import Checker
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import InputOptions
 from simhbase.corpus.watcher import Nobody
@@ -26,7 +28,6 @@ from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.index.check import Checker
 from simhbase.index.load_log import LoadState
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import HintingWriter
@@ -352,7 +353,7 @@ def test_a_load_that_is_killed_when_a_table_is_half_loaded_is_run_again(url, too
     with open_index(url, access="read") as index:
         assert set(index.fingerprints(list(values))) == {None} or table == "documents"
         assert Checker(index.store, SCHEME).check().is_clean
-        (state,) = index.loads()
+        (state,) = Administrator(index).loads()
         assert state.progress == "running"
     assert list(tmp_path.glob("simhbase-load-*"))
     done = run(*command, cwd=tmp_path, SIMHBASE_STORE=url)
@@ -406,7 +407,7 @@ def test_a_tool_that_fails_is_shown_and_its_log_is_kept(url, answering, tmp_path
 
 def loads(url: str) -> list[LoadState]:
     with open_index(url, access="read") as index:
-        return index.loads()
+        return Administrator(index).loads()
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ import happybase
 import numpy as np
 import pytest
 
+from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, Checker
+from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.errors import ProfileMismatch, TableDisabled, TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.index.check import STRAY_LISTING, STRAY_ROW, Checker
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.vacuum import DAY, Vacuum
 from simhbase.index.writer import CHANCE, HintingWriter
 from simhbase.profile import Profile, make_profile
 from simhbase.stores import drop_store, open_store

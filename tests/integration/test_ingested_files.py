@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simhbase.admin.check import Checker
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import writer as writing
-from simhbase.index.check import Checker
 from simhbase.index.reader import Reader
 from simhbase.index.writer import AtomicWriter
 from simhbase.model import Query

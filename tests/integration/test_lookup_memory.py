@@ -98,7 +98,7 @@ class Sketched:
     def __init__(self, sketches: dict[int, bytes]) -> None:
         self._sketches = sketches
 
-    def consistently(self, read):
+    def read_consistent(self, read):
         return read()
 
     def records(self, table: str) -> "Sketched":

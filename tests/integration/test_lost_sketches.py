@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from simhbase.admin.check import UNSKETCHED, Checker
 from simhbase.index import Index
-from simhbase.index.check import UNSKETCHED, Checker
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import AtomicWriter

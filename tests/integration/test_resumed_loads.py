@@ -17,6 +17,7 @@ from unittest.mock import patch
 import pytest
 
 import simhbase
+from simhbase.admin import Administrator
 from simhbase.corpus import outputs, sources
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputFile
@@ -245,7 +246,7 @@ def test_what_was_loaded_is_not_loaded_again(folders, small_writes):
 
 def loads(folder: Path) -> list:
     with open_index(f"rocksdb:{folder / 's.db'}", access="read") as index:
-        return index.loads()
+        return Administrator(index).loads()
 
 
 def test_inputs_that_have_changed_are_loaded_anew_and_of_a_named_load_refused(
@@ -259,7 +260,7 @@ def test_inputs_that_have_changed_are_loaded_anew_and_of_a_named_load_refused(
     with pytest.raises(BadInput, match=r"cannot resume the load 'mine'.*simhbase loads forget mine"):
         stop_named_and_change(folder)
     with open_index(f"rocksdb:{folder / 's.db'}") as index:
-        assert index.forget_load("mine")
+        assert Administrator(index).forget_load("mine")
     assert load_into(folder, name="mine").documents == 60
 
 

@@ -12,13 +12,13 @@ import pytest
 
 import simhbase
 from simhbase import Document, Profile
+from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNSKETCHED, WRONG_ROW, Checker, Findings
 from simhbase.drawers.rowkeys import decode
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprint import minhash
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index
-from simhbase.index.check import STRAY_LISTING, STRAY_ROW, UNSKETCHED, WRONG_ROW, Checker, Findings
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile

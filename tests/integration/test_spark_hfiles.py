@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 import simhbase
+from simhbase.admin import Administrator
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
 from simhbase.index import open_index
 from simhbase.index.stored_profile import write_profile
@@ -144,7 +145,7 @@ def test_rows_of_spark_end_as_those_of_a_usual_load(hbase, spark, tmp_path):
     assert rows_later(urls[0]) == rows_later(urls[1])
     assert not list((tmp_path / "rows").glob("simhbase-load-*"))
     with open_index(urls[0], access="read") as index:
-        (state,) = index.loads()
+        (state,) = Administrator(index).loads()
     assert (state.progress, state.counts) == ("finished", {**counts(manifest), "rejected": 0})
 
 

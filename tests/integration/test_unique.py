@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import simhbase
 from simhbase import Profile
+from simhbase.admin.check import Checker
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, selection
-from simhbase.index.check import Checker
 from simhbase.index.rows import Entry, State, document_id
 from simhbase.jobs.unique import Loaded, load_all
 from simhbase.model import AddReport, Match

@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from simhbase.admin import Administrator
 from simhbase.errors import TablesMissing
 from simhbase.index import open_index
 from tests.cluster import Cluster
@@ -71,7 +72,7 @@ def outcome(folder: Path, url: str) -> tuple[dict[str, object], list[bytes]]:
 
 def is_finished(url: str) -> bool:
     with suppress(TablesMissing), open_index(url, access="read") as index:
-        return any(state.progress == "finished" for state in index.loads())
+        return any(state.progress == "finished" for state in Administrator(index).loads())
     return False
 
 

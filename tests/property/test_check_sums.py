@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simhbase.admin.check import Checker, Findings
 from simhbase.drawers.bands import bands
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import MinHashScheme, Scheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.index.check import Checker, Findings
 from simhbase.index.part import Part
 from simhbase.index.writer import AtomicWriter, writer_for
 from simhbase.stores import create_store

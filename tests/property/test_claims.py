@@ -118,7 +118,7 @@ LONG = {
     "a delete beside": Case((claims(a, clock=3), delete(("a", 0))), stored=(a,), crashes=1, late=True),
     "key by key": Case(PAIR, crashes=1, fine=True),
 }
-# Three workers, of which one is near two that are not near each other.
+# SourceTally workers, of which one is near two that are not near each other.
 ONE_BETWEEN_TWO = Case((OTHER, ONE, claims(c)))
 
 

@@ -26,11 +26,11 @@ from hypothesis.stateful import (
 
 import simhbase
 from simhbase import Document, Profile
+from simhbase.admin.check import Checker
+from simhbase.admin.vacuum import DAY, LEAST_GRACE, Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.check import Checker
 from simhbase.index.index import Index
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.vacuum import DAY, LEAST_GRACE, Vacuum
 from simhbase.index.writer import Batch
 from simhbase.stores import open_store
 from simhbase.stores.arrays import to_bytes

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
+from simhbase.admin import vacuum
+from simhbase.admin.check import Checker
+from simhbase.admin.vacuum import Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import vacuum
-from simhbase.index.check import Checker
 from simhbase.index.reader import Reader
 from simhbase.index.rows import listing_key
-from simhbase.index.vacuum import Vacuum
 from simhbase.index.writer import Batch, HintingWriter, Step, known
 from tests.exploration import (
     LIKE,

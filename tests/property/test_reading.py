@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Format, InputOptions, Record, Reject
-from simhbase.corpus.seen_ids import Place, SeenIds
+from simhbase.corpus.seen_ids import FirstSeen, SeenIds
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text
 from simhbase.packing import SIGNATURE_BYTES, Rereadable, Unreadable
@@ -241,7 +241,7 @@ def test_no_bytes_whatever_raise_anything(form, data, encoding):
 @given(st.lists(st.lists(st.sampled_from([f"id {i}" for i in range(20)]), max_size=10), max_size=10))
 def test_seen_ids_are_those_of_a_dictionary(batches):
     seen, model = SeenIds(), {}
-    place = (Place(f"source {line % 3}", line) for line in range(1000))
+    place = (FirstSeen(f"source {line % 3}", line) for line in range(1000))
     for ids in batches:
         places = [next(place) for _ in ids]
         expected = [

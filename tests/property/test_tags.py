@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simhbase.admin.check import Checker
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.index.check import Checker
 from simhbase.index.tags import Tags, tags_of
 from simhbase.model import Query
 from simhbase.profile import Profile

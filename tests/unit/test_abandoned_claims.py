@@ -5,10 +5,10 @@ import signal
 import numpy as np
 import pytest
 
+from simhbase.admin.check import ABANDONED, STRAY_LISTING, Checker
+from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.check import ABANDONED, STRAY_LISTING, Checker
 from simhbase.index.claim import BatchClaimer, Kind
-from simhbase.index.vacuum import DAY, Vacuum
 from simhbase.index.writer import HintingWriter
 from simhbase.interrupt import interrupt_put_off
 from tests.claiming import FAR, SCHEME, A, Quiet, accepted_in, stored_in

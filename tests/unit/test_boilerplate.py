@@ -4,7 +4,16 @@ import pytest
 
 from simhbase.errors import BadInput, NoFingerprint
 from simhbase.profile import Profile
-from simhbase.text.boilerplate import Boilerplate, Entry, cut, join, phrases, read_boilerplate, render, split
+from simhbase.text.boilerplate import (
+    Boilerplate,
+    BoilerplateItem,
+    cut,
+    join,
+    phrases,
+    read_boilerplate,
+    render,
+    split,
+)
 from simhbase.text.features import Extractor, FeatureOptions
 
 PREFIX = "央视网消息（新闻联播）："
@@ -100,7 +109,7 @@ def test_a_text_of_too_little_else_is_rejected_with_a_reason(text, reason):
 
 
 def test_a_file_is_what_was_learnt_and_can_be_edited(tmp_path):
-    entries = [Entry("line", 3, "完"), Entry("phrase", 20, "央视网消息新闻联播")]
+    entries = [BoilerplateItem("line", 3, "完"), BoilerplateItem("phrase", 20, "央视网消息新闻联播")]
     file = tmp_path / "own"
     file.write_bytes(render(entries, 100, 3))
     assert file.read_text("utf-8") == (
@@ -140,9 +149,9 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_windows_that_follow_each_other_become_one_phrase():
     assert phrases({"a b c d e f g h": 9, "b c d e f g h i": 4, "c d e f g h i j": 7}) == [
-        Entry("phrase", 4, "a b c d e f g h i j")
+        BoilerplateItem("phrase", 4, "a b c d e f g h i j")
     ]
     forked = {"a b c d e f g h": 9, "b c d e f g h i": 4, "b c d e f g h j": 5}
-    assert sorted(phrases(forked)) == sorted(Entry("phrase", n, text) for text, n in forked.items())
-    assert phrases({"哈哈哈哈哈哈哈哈": 3}) == [Entry("phrase", 3, "哈哈哈哈哈哈哈哈")]
+    assert sorted(phrases(forked)) == sorted(BoilerplateItem("phrase", n, text) for text, n in forked.items())
+    assert phrases({"哈哈哈哈哈哈哈哈": 3}) == [BoilerplateItem("phrase", 3, "哈哈哈哈哈哈哈哈")]
     assert phrases({}) == []

@@ -20,7 +20,7 @@ from simhbase.index.moment import at
 from simhbase.index.mute import MuteList
 from simhbase.index.rows import BatchRow, Entry, Obsolete, PendingCell, PendingClaim, State
 from simhbase.index.stored_profile import write_profile
-from simhbase.jobs.checkpoints import Decision
+from simhbase.jobs.checkpoints import BatchDecision
 from simhbase.model import Fingerprint, Muted
 from simhbase.profile import Profile
 from simhbase.stores import create_store
@@ -181,7 +181,7 @@ def test_what_is_noted_of_a_load():
     with closing(create_store("memory:")) as store:
         load = LoadLog.begin(store, "nightly", "task")
         load.advance([{"chunks": 8, "digest": "00", "rejects": [3], "sources": {}, "kept_out": {}}])
-        load.note_pending({"digest": "00", **Decision().encode()})
+        load.note_pending({"digest": "00", **BatchDecision().encode()})
         found = {
             key: orjson.loads(cell.value) for rows in store.records("meta").iterate() for key, cell in rows
         }

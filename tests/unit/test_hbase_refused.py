@@ -6,7 +6,7 @@ import pytest
 
 from simhbase.errors import StoreFailed, StoreUnreachable
 from simhbase.stores.hbase import check_tables
-from simhbase.stores.hbase.client import Client
+from simhbase.stores.hbase.client import GatewayClient
 from simhbase.stores.hbase.connection import CallRefused
 from simhbase.stores.hbase.store import HBaseStore
 from simhbase.stores.hbase.url import Gateway, parse
@@ -64,7 +64,7 @@ def test_an_administrator_that_meets_an_outage_says_that_the_store_is_unreachabl
         calls.append(call)
         raise refused
 
-    monkeypatch.setattr(Client, "attempt", attempt)
+    monkeypatch.setattr(GatewayClient, "attempt", attempt)
     url = "hbase://host:9090/p?thrift2=9091&timeout=3"
     with pytest.raises(StoreUnreachable, match="Zookeeper LIST could not be completed"):
         check_tables(url)
@@ -78,6 +78,6 @@ def test_another_refusal_ends_an_administrator_at_once(monkeypatch):
     def attempt(self, call, deadline):
         raise CallRefused(Gateway("host", 9091), "TableExistsException: p_index", final=True)
 
-    monkeypatch.setattr(Client, "attempt", attempt)
+    monkeypatch.setattr(GatewayClient, "attempt", attempt)
     with pytest.raises(StoreFailed, match="TableExistsException"):
         check_tables("hbase://host:9090/p?thrift2=9091")

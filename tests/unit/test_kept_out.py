@@ -5,11 +5,11 @@ from collections import Counter
 
 from simhbase.jobs import kept_out
 from simhbase.jobs.dedup_report import GroupSize
-from simhbase.jobs.kept_out import KeptOut
+from simhbase.jobs.kept_out import TopDuplicated
 
 
 def test_counts_are_exact_where_few_keep_others_out():
-    found = KeptOut()
+    found = TopDuplicated()
     found.add({"a": 2, "b": 1})
     found.add({"b": 1, "c": 7})
     assert found.largest() == (GroupSize("c", 8), GroupSize("a", 3), GroupSize("b", 3))
@@ -19,7 +19,7 @@ def test_where_many_do_memory_is_bounded_and_so_is_what_counts_miss(monkeypatch)
     monkeypatch.setattr(kept_out, "MOST_COUNTED", 50)
     chance = random.Random(1)
     exact: Counter[str] = Counter()
-    found = KeptOut()
+    found = TopDuplicated()
     for _ in range(200):
         batch = Counter(f"d{int(chance.paretovariate(0.6))}" for _ in range(20))
         exact += batch

@@ -8,7 +8,7 @@ from simhbase.quality.calibration import candidates_at
 from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.sample import KEYS, Sample
 from simhbase.quality.schemes import Cost, layouts_reaching
-from simhbase.quality.truth import Found, Truth, drawers
+from simhbase.quality.truth import FoundPairs, Truth, drawers
 
 
 def pairs(*given: tuple[int, int, float]) -> SimilarPairs:
@@ -16,9 +16,9 @@ def pairs(*given: tuple[int, int, float]) -> SimilarPairs:
     return SimilarPairs(np.array(left), np.array(right), np.array(similarity))
 
 
-def found_pairs(n: int, *given: tuple[int, int]) -> Found:
+def found_pairs(n: int, *given: tuple[int, int]) -> FoundPairs:
     left, right = np.array(given, dtype=np.int64).reshape(-1, 2).T
-    return Found.gathered(n, [(left, right, np.zeros(len(left)))])
+    return FoundPairs.gathered(n, [(left, right, np.zeros(len(left)))])
 
 
 @pytest.mark.parametrize("k", range(8))

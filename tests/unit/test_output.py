@@ -154,7 +154,7 @@ def test_the_library_names_parameters_never_options_and_each_is_an_option_of_a_c
             continue  # no command leads to Spark
         tree = ast.parse(file.read_text("utf-8"))
         said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
-        # Lists hold the arguments of other programs.
+        # Adjacency hold the arguments of other programs.
         said |= {id(each) for node in ast.walk(tree) if isinstance(node, ast.List) for each in node.elts}
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:

@@ -54,7 +54,7 @@ def test_after_an_interruption_the_part_stays_and_the_name_is_not_taken(tmp_path
 def test_a_part_that_nobody_needs_goes(tmp_path):
     with pytest.raises(KeyboardInterrupt), OutputFile(tmp_path / "empty"):
         raise KeyboardInterrupt
-    with pytest.raises(KeyboardInterrupt), OutputFile(tmp_path / "x", of_use_in_part=False) as file:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), OutputFile(tmp_path / "x", keep_partial=False) as file:  # noqa: PT012
         file.write([b"one of many"])
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())

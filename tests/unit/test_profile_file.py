@@ -7,11 +7,11 @@ import pytest
 from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.profile import PRESETS, Profile, make_profile
 from simhbase.profile_file import read_parameters, write_profile_file
-from simhbase.text.boilerplate import Boilerplate, Entry, render
+from simhbase.text.boilerplate import Boilerplate, BoilerplateItem, render
 from simhbase.text.idf import IdfTable
 
 OWN_IDF = IdfTable("own", "北京 1.5\n大学 0.25\n".encode())
-BOILERPLATE = Boilerplate("own", render([Entry("line", 12, "版权所有")], 20, 10))
+BOILERPLATE = Boilerplate("own", render([BoilerplateItem("line", 12, "版权所有")], 20, 10))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import pydoc
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from functools import cached_property
 
 import pytest
 
@@ -71,6 +73,24 @@ def test_functions_are_documented_and_typed(name):
     assert all(each.annotation != inspect.Parameter.empty for each in signature.parameters.values())
 
 
+def methods(kind: type) -> Iterator[tuple[str, object]]:
+    for name, value in vars(kind).items():
+        if not name.startswith("_") and (
+            inspect.isroutine(value) or isinstance(value, property | cached_property)
+        ):
+            yield name, value
+
+
+def test_methods_of_public_classes_say_what_they_do():
+    classes = [value for name in simhbase.__all__ if inspect.isclass(value := getattr(simhbase, name))]
+    docs = {
+        f"{kind.__name__}.{name}": inspect.getdoc(value) or ""
+        for kind in classes
+        for name, value in methods(kind)
+    }
+    assert [name for name, doc in docs.items() if not doc or doc.startswith(("The same", "See "))] == []
+
+
 def test_what_tables_offers_is_documented():
     for name in ("create", "check", "describe", "drop", "ddl"):
         assert name in simhbase.tables.__all__
@@ -90,7 +110,7 @@ def test_no_public_name_is_that_of_a_room():
     rooms = {each.name for each in pkgutil.iter_modules(simhbase.__path__)}
     assert rooms & set(dir(simhbase)) <= {"errors", *rooms.difference(simhbase.__all__)}
     assert rooms & {*FUNCTIONS, "open", "tables"} == set()
-    loaded = "import simhbase.jobs.load, simhbase.index.check, simhbase.text, simhbase; "
+    loaded = "import simhbase.jobs.load, simhbase.admin.check, simhbase.text, simhbase; "
     kinds = in_a_new_process(
         loaded
         + "print(*(type(getattr(simhbase, each)).__name__ for each in ('load', 'check', 'index', 'text')))"

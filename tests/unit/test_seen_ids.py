@@ -11,30 +11,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simhbase.corpus.record import Record, Reject
-from simhbase.corpus.seen_ids import Place, SeenIds
+from simhbase.corpus.seen_ids import FirstSeen, SeenIds
 from simhbase.errors import SimhbaseError
 
 
-def places(source: str, lines: range) -> list[Place]:
-    return [Place(source, line) for line in lines]
+def places(source: str, lines: range) -> list[FirstSeen]:
+    return [FirstSeen(source, line) for line in lines]
 
 
 def test_a_new_id_was_seen_nowhere_and_a_repeat_where_it_was_first():
     seen = SeenIds()
     assert seen.note(["a", "b"], places("x", range(1, 3))) == [None, None]
-    assert seen.note(["b", "c", "a"], places("y", range(1, 4))) == [Place("x", 2), None, Place("x", 1)]
-    assert seen.note(["c", "a"], places("x", range(9, 11))) == [Place("y", 2), Place("x", 1)]
+    assert seen.note(["b", "c", "a"], places("y", range(1, 4))) == [
+        FirstSeen("x", 2),
+        None,
+        FirstSeen("x", 1),
+    ]
+    assert seen.note(["c", "a"], places("x", range(9, 11))) == [FirstSeen("y", 2), FirstSeen("x", 1)]
 
 
 def test_repeats_within_one_call_name_the_first_of_them():
     found = SeenIds().note(["a", "b", "a", "a"], places("x", range(5, 9)))
-    assert found == [None, None, Place("x", 5), Place("x", 5)]
+    assert found == [None, None, FirstSeen("x", 5), FirstSeen("x", 5)]
 
 
 def test_the_same_place_read_twice_is_a_repeat():
     seen = SeenIds()
-    seen.note(["a"], [Place("x", 1)])
-    assert seen.note(["a"], [Place("x", 1)]) == [Place("x", 1)]
+    seen.note(["a"], [FirstSeen("x", 1)])
+    assert seen.note(["a"], [FirstSeen("x", 1)]) == [FirstSeen("x", 1)]
 
 
 def test_nothing_may_be_noted():
@@ -43,7 +47,7 @@ def test_nothing_may_be_noted():
 
 def test_lines_and_sources_keep_their_numbers_when_they_are_large():
     seen = SeenIds()
-    noted = [Place(f"source {i}", 2**36 - 1 - i) for i in range(3000)]
+    noted = [FirstSeen(f"source {i}", 2**36 - 1 - i) for i in range(3000)]
     ids = [f"id {i}" for i in range(3000)]
     assert seen.note(ids, noted) == [None] * 3000
     assert seen.note(ids, places("other", range(3000))) == noted
@@ -86,7 +90,7 @@ def test_many_ids_leave_memory_and_no_file(tmp_path, monkeypatch):
     tracemalloc.stop()
     assert held < 100_000
     assert list(tmp_path.iterdir()) == []
-    assert seen.note(["7", "7,000"], places("y", range(2))) == [Place("x", 7), None]
+    assert seen.note(["7", "7,000"], places("y", range(2))) == [FirstSeen("x", 7), None]
 
 
 def test_files_of_tables_that_were_too_small_are_closed(tmp_path):

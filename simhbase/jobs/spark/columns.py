@@ -33,18 +33,15 @@ class Columns:
 
     @classmethod
     def of(cls, profile: Profile) -> Self:
-        """Those of a profile."""
         sketching = profile.sketching
         return cls(profile.fingerprint_bits // 64, sketching.bytes if sketching else 0)
 
     @property
     def names(self) -> list[str]:
-        """The names."""
         return [FINGERPRINT, SKETCH] if self.sketch_bytes else [FINGERPRINT]
 
     @property
     def fields(self) -> list[StructField]:
-        """The columns in Spark."""
         return [StructField(name, BinaryType()) for name in self.names]
 
     def read(self, rows: pa.Table) -> FingerprintBatch:
@@ -56,7 +53,6 @@ class Columns:
         return FingerprintBatch(values if self.words > 1 else values[:, 0], sketches)
 
     def arrays(self, fingerprints: FingerprintBatch) -> list[pa.Array]:
-        """The columns in Arrow."""
         values = binary(fingerprints.values.astype(_WORD))
         return [values, binary(fingerprints.sketches)] if self.sketch_bytes else [values]
 

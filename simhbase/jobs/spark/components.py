@@ -23,7 +23,7 @@ from simhbase.errors import SimhbaseError
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.jobs.comparison import Comparison
 from simhbase.jobs.spark.columns import Columns, binary
-from simhbase.jobs.spark.drawers import Drawers, Joined, drawn
+from simhbase.jobs.spark.drawers import DrawerJoin, Joined, drawn
 from simhbase.jobs.spark.fingerprints import IDENTITY
 
 MOST_EDGES = 25_000_000  # 100 bytes of the driver's memory each; Spark brings it 1 GiB unless told otherwise
@@ -57,7 +57,7 @@ def _edges(
     """Enough edges between identities to connect what matches do: uint64 (m, 2, words)."""
     verified = verified_by(comparison)
     words = 2 if verified else columns.words
-    joined = Joined(Drawers(scheme, comparison.bounds, columns), verified)
+    joined = Joined(DrawerJoin(scheme, comparison.bounds, columns), verified)
     edges = drawn(members, scheme, columns).mapInArrow(joined, "edges binary").persist()
     try:
         size = edges.agg(F.sum(F.length("edges"))).head()  # all tasks at once, and nothing comes here
@@ -91,7 +91,6 @@ class _Unpacked:
     words: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs where the rows are."""
         for batch in batches:
             for edges in batch.column("edges").to_pylist():
                 both = np.frombuffer(edges, np.uint64).reshape(-1, 2, self.words)

@@ -112,7 +112,7 @@ def dedup(
     """
     comparison, least = Comparison.exact(profile, min_similarity)
     preferred = preference(keep, date_column)
-    rows = _Rows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
+    rows = _InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
     columns = Columns.of(comparison.profile)
     read = rows.read(values_of(df, rows.text, preferred))
     found = with_numbers(fingerprinted(read, comparison.profile, verified_by(comparison)))
@@ -128,7 +128,7 @@ def dedup(
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _InputRows:
     """The rows of a DataFrame, with what they are read by."""
 
     df: DataFrame
@@ -147,7 +147,6 @@ class _Rows:
         return F.substring(F.unhex(F.sha2(self.text, 256)), 1, _DIGEST_BYTES)
 
     def read(self, values: list[Column]) -> DataFrame:
-        """Ids, texts, places and values."""
         return self.df.select(self.id.alias(ID), self.place.alias(PLACE), *values, self.text.alias(TEXT))
 
     def texts(self, of: DataFrame) -> DataFrame:
@@ -168,7 +167,7 @@ def _firsts(accepted: DataFrame, order: list[Column]) -> DataFrame:
     return accepted.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER)
 
 
-def _grouped(firsts: DataFrame, rows: _Rows, grouping: Grouping, order: list[Column]) -> DataFrame:
+def _grouped(firsts: DataFrame, rows: _InputRows, grouping: Grouping, order: list[Column]) -> DataFrame:
     """The representative of each, and what is known of the two."""
     sizes = firsts.groupBy(COMPONENT).count().where("count > 1").select(COMPONENT)
     several = firsts.join(sizes, COMPONENT, "left_semi")

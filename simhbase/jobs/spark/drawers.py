@@ -64,7 +64,7 @@ def pairs(
     members = read.dropDuplicates(columns.names)
     scheme = comparison.scheme(members.count())
     return drawn(members, scheme, columns).mapInArrow(
-        Paired(Drawers(scheme, bounds, columns)), Paired.schema(columns)
+        Paired(DrawerJoin(scheme, bounds, columns)), Paired.schema(columns)
     )
 
 
@@ -98,12 +98,10 @@ class Filed:
 
     @staticmethod
     def schema(columns: Columns) -> StructType:
-        """What comes out."""
         drawer = [StructField("table", IntegerType()), StructField("segment", LongType())]
         return StructType([*drawer, *columns.fields])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs where the rows are."""
         for batch in batches:
             fingerprints = self.columns.read(batch)
             segments = self.scheme.segments(fingerprints).view(np.int64)
@@ -114,9 +112,7 @@ class Filed:
 
 
 @dataclass(frozen=True)
-class Drawers:
-    """Finds what is near in drawers."""
-
+class DrawerJoin:
     scheme: Scheme
     bounds: Bounds
     columns: Columns
@@ -158,20 +154,16 @@ def _numbered(rows: pa.Table) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True)
 class Paired:
-    """Drawers -> the pairs in them."""
-
-    drawers: Drawers
+    drawers: DrawerJoin
 
     @staticmethod
     def schema(columns: Columns) -> StructType:
-        """What comes out."""
         sketches = ["left_sketch", "right_sketch"] if columns.sketch_bytes else []
         fields = [StructField(name, BinaryType()) for name in ("left", "right", *sketches)]
         fields.append(StructField("distance", IntegerType()))
         return StructType([*fields, *([StructField("similarity", DoubleType())] if sketches else [])])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs where the rows are."""
         names = self.schema(self.drawers.columns).names
         for fingerprints, found in self.drawers.near(batches):
             for some in found:
@@ -198,11 +190,10 @@ class Joined:
     of the sketches, where these decide.
     """
 
-    drawers: Drawers
+    drawers: DrawerJoin
     verified: SketchParameters | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs where the rows are."""
         for fingerprints, found in self.drawers.near(batches):
             values = distinct(identities(fingerprints, self.verified))
             root = np.arange(len(values.values))

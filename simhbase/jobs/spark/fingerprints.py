@@ -64,7 +64,6 @@ class Fingerprinting:
     verified: SketchParameters | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs where the rows are."""
         return map(self._fingerprinted, batches)
 
     def _fingerprinted(self, batch: pa.RecordBatch) -> pa.RecordBatch:

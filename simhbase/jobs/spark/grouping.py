@@ -47,7 +47,6 @@ class Grouping:
     chains: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs where the rows are."""
         with ExitStack() as stack:
             some = _Documents(self, stack)
             for rows, begins in at_borders(batches, [COMPONENT]):
@@ -81,14 +80,12 @@ class _Documents:
         self.count = 0
 
     def put_aside(self, rows: pa.RecordBatch) -> None:
-        """Takes the next rows."""
         if self._texts:
             self._texts.put_texts_aside(decoded(rows.column(TEXT), TEXT)[0])
         self._rows.append(rows.select([KEY, ID, *self._columns.names]))
         self.count += len(rows)
 
     def grouped(self) -> list[pa.RecordBatch]:
-        """All of them with their representatives."""
         rows = pa.Table.from_batches(self._rows)
         found = self._groups(self._columns.read(rows))
         similarity = found.similarity

@@ -148,7 +148,6 @@ class _Checking:
     columns: Columns
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs where the rows are."""
         sizes = {FINGERPRINT: 8 * self.columns.words, SKETCH: self.columns.sketch_bytes}
         for batch in batches:
             ids, problems = decoded(batch.column(ID), "id")
@@ -243,12 +242,10 @@ class _Parts:
 
     @cached_property
     def tables(self) -> list[str]:
-        """The table of each part."""
         return [table for table, starts in self.borders.items() for _ in starts]
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return len(self.tables) + 1
 
     def of(self, table: str, keys: Iterable[bytes]) -> list[int]:
@@ -282,7 +279,6 @@ class _Planning:
     by_texts: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs where the rows are."""
         with open_index(self.store) as index:
             if self.by_texts:
                 _ = index.fingerprinter  # raises where this machine's is another
@@ -331,7 +327,6 @@ class _Writing:
     times: Mapping[str, int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs where the rows are."""
         for number, rows in groupby(_rows(batches), key=itemgetter(0)):
             part = self.parts_by_number[number]
             if part == self.parts.count - 1:
@@ -417,7 +412,6 @@ class _Folder:
             files.create_dir(f"{path}/{_ATTEMPTS}")
 
     def attempt(self, name: str) -> pa.NativeFile:
-        """A new file of one task."""
         files, path = self._place
         return files.open_output_stream(f"{path}/{_ATTEMPTS}/{name}")
 

@@ -12,7 +12,7 @@ from typing import Any
 import thriftpy2
 
 from simhbase.errors import StoreFailed, StoreUnreachable
-from simhbase.stores.hbase.client import OPENING_SECONDS, Attempts, Client
+from simhbase.stores.hbase.client import OPENING_SECONDS, Attempts, GatewayClient
 from simhbase.stores.hbase.connection import CallFailed, CallRefused, Connection
 from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.pool import thrift2_pool
@@ -71,7 +71,7 @@ class Thrift2Administrator:
     def __init__(self, address: Address) -> None:
         counters = Counters()
         pool = thrift2_pool(address, idl.Administration, counters)
-        self._client = Client(address, "write", pool, counters)
+        self._client = GatewayClient(address, "write", pool, counters)
         self._timeout = address.timeout
         self._answered = False
 

@@ -223,7 +223,7 @@ class _Attempt:
         channel.running = running
 
 
-class Client:
+class GatewayClient:
     """Carries out operations on the tables of an address."""
 
     def __init__(self, address: Address, access: Access, pool: Pool, counters: Counters) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simhbase.errors import StoreFailed
 from simhbase.logs import logger
 from simhbase.stores.base import now as now
-from simhbase.stores.hbase.client import Client
+from simhbase.stores.hbase.client import GatewayClient
 from simhbase.stores.hbase.connection import Connection
 from simhbase.stores.hbase.requests import Table
 
@@ -18,7 +18,7 @@ ROW = b"clock"
 log = logger(__name__)
 
 
-def ahead(client: Client, meta: Table) -> int:
+def ahead(client: GatewayClient, meta: Table) -> int:
     """Measures by how many milliseconds this machine's clock is ahead of a server's (negative: behind); 0
     where the call took longer than they differ. Warns from some seconds on.
 
@@ -37,7 +37,7 @@ def ahead(client: Client, meta: Table) -> int:
     return difference
 
 
-def server_time(client: Client, meta: Table) -> tuple[int, int, int]:
+def server_time(client: GatewayClient, meta: Table) -> tuple[int, int, int]:
     """Puts a cell in the row ROW of meta, and looks which time it was given: that, between this machine's
     times before and after it. Raises what a write raises."""
 

@@ -24,7 +24,7 @@ from simhbase.stores.hbase.answers import (
     read_index_rows_thrift1,
     read_index_rows_thrift2,
 )
-from simhbase.stores.hbase.client import Client, Operation, tasks
+from simhbase.stores.hbase.client import GatewayClient, Operation, tasks
 from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
 from simhbase.stores.hbase.filtered import FilteredScans
@@ -56,7 +56,7 @@ class HBaseDrawers:
     """See simhbase.stores.base.Drawers. filtered: where there is a Thrift 2 gateway."""
 
     def __init__(
-        self, client: Client, table: Table, filtered: FilteredScans | None, counters: Counters
+        self, client: GatewayClient, table: Table, filtered: FilteredScans | None, counters: Counters
     ) -> None:
         self._client = client
         self._table = table
@@ -117,7 +117,7 @@ class HBaseDrawers:
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
         """Reads drawers: with one scan a region through Thrift 2, else with one a drawer."""
-        asked = _Asked(prefixes, limit)
+        asked = _SortedDrawers(prefixes, limit)
         filtered = self._filtered if self._filtered is not None and self._filtered.is_usable() else None
         waiting = deque(self._cursors(asked, filtered))
         while waiting:
@@ -147,7 +147,7 @@ class HBaseDrawers:
         """Counted if it is small, else guessed from samples."""
         return self._scans.size()
 
-    def _cursors(self, asked: _Asked, filtered: FilteredScans | None) -> Iterable[_Cursor]:
+    def _cursors(self, asked: _SortedDrawers, filtered: FilteredScans | None) -> Iterable[_Cursor]:
         if filtered is None or not len(asked.prefixes):
             return (_Cursor(drawer, drawer + 1, asked.start(drawer)) for drawer in range(len(asked.prefixes)))
         with self._client.reading(self._table) as operation:
@@ -155,13 +155,13 @@ class HBaseDrawers:
         return [_Cursor(first, end, asked.start(first)) for first, end in chunks]
 
     def _pages(
-        self, operation: Operation, asked: _Asked, cursors: Sequence[_Cursor]
+        self, operation: Operation, asked: _SortedDrawers, cursors: Sequence[_Cursor]
     ) -> list[tuple[IndexRows, _Found]]:
         pages = [Page(cursor.start, asked.stop(cursor), cursor.rows(asked)) for cursor in cursors]
         return [(rows, _only(rows)) for rows in self._scans.pages(operation, pages)]
 
     def _filtered_pages(
-        self, operation: Operation, asked: _Asked, cursors: Sequence[_Cursor], filtered: FilteredScans
+        self, operation: Operation, asked: _SortedDrawers, cursors: Sequence[_Cursor], filtered: FilteredScans
     ) -> list[tuple[IndexRows, _Found]] | None:
         """None where Thrift 1 has to go on."""
         requests = [
@@ -197,7 +197,7 @@ class HBaseDrawers:
 _Found = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-class _Asked:
+class _SortedDrawers:
     """The drawers that a read asks for, sorted; order: where they stood before."""
 
     def __init__(self, prefixes: NDArray[np.uint8], limit: int | None) -> None:
@@ -231,7 +231,7 @@ class _Cursor:
     start: bytes
     seen: int = 0
 
-    def rows(self, asked: _Asked) -> int:
+    def rows(self, asked: _SortedDrawers) -> int:
         """How many rows to ask for."""
         of_one = MORE_ROWS if self.seen else FIRST_ROWS
         most = of_one if self.end - self.first == 1 else FILTERED_ROWS
@@ -239,13 +239,13 @@ class _Cursor:
             return most
         return min(most, (self.end - self.first) * (asked.limit + 1) - self.seen)
 
-    def split(self, asked: _Asked) -> Iterator[_Cursor]:
+    def split(self, asked: _SortedDrawers) -> Iterator[_Cursor]:
         """The same for each drawer."""
         yield _Cursor(self.first, self.first + 1, self.start, self.seen)
         for drawer in range(self.first + 1, self.end):
             yield _Cursor(drawer, drawer + 1, asked.start(drawer))
 
-    def after(self, asked: _Asked, drawer: int, seen: int, last: bytes) -> _Cursor | None:
+    def after(self, asked: _SortedDrawers, drawer: int, seen: int, last: bytes) -> _Cursor | None:
         """What follows a full page whose last row is the one of this drawer with so many before it."""
         if asked.limit is None or seen <= asked.limit:
             return _Cursor(drawer, self.end, behind(last), seen)
@@ -256,7 +256,7 @@ class _Cursor:
 class _Part:
     """Rows on the way to a DrawerRows, without those beyond the limit."""
 
-    asked: _Asked
+    asked: _SortedDrawers
     drawers: list[NDArray[np.int64]] = field(default_factory=list)
     counts: list[NDArray[np.int64]] = field(default_factory=list)
     keys: list[NDArray[np.uint8]] = field(default_factory=list)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from simhbase.logs import logger
 from simhbase.stores.hbase.answers import UnexpectedRow
-from simhbase.stores.hbase.client import Client, Operation, tasks
+from simhbase.stores.hbase.client import GatewayClient, Operation, tasks
 from simhbase.stores.hbase.connection import CallFailed, CallRefused
 from simhbase.stores.hbase.requests import Request, Table
 
@@ -34,7 +34,7 @@ log = logger(__name__)
 class FilteredScans:
     """Reads one table with filters. client: of Thrift 1; filtering: of Thrift 2."""
 
-    def __init__(self, client: Client, filtering: Client, table: Table) -> None:
+    def __init__(self, client: GatewayClient, filtering: GatewayClient, table: Table) -> None:
         self._client = client
         self._filtering = filtering
         self._table = table

@@ -14,7 +14,7 @@ import numpy as np
 from simhbase.model import Size
 from simhbase.stores.base import Cell, CompareAndSet, NamedCells, RecordTable, Row, Version
 from simhbase.stores.hbase import filters
-from simhbase.stores.hbase.client import Client, Operation, tasks
+from simhbase.stores.hbase.client import GatewayClient, Operation, tasks
 from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
 from simhbase.stores.hbase.filtered import FilteredScans
 from simhbase.stores.hbase.requests import DELETE_PAUSE, Request, Table
@@ -33,7 +33,7 @@ class HBaseRecords:
     """See simhbase.stores.base.Records. filtered: where there is a Thrift 2 gateway."""
 
     def __init__(
-        self, client: Client, table: Table, name: RecordTable, filtered: FilteredScans | None
+        self, client: GatewayClient, table: Table, name: RecordTable, filtered: FilteredScans | None
     ) -> None:
         self._client = client
         self._table = table
@@ -213,7 +213,7 @@ class HBaseRecords:
 class HBaseNamedRecords:
     """The cells of a table's rows beside their own: a column each."""
 
-    def __init__(self, client: Client, table: Table) -> None:
+    def __init__(self, client: GatewayClient, table: Table) -> None:
         self._client = client
         self._table = table
         kind = Kind[list[tuple[bytes, NamedCells]]](
@@ -307,7 +307,7 @@ def _by_version(
 
 
 def _put_parts(
-    client: Client, rows: Sequence[tuple[bytes, bytes]], version: Version | None
+    client: GatewayClient, rows: Sequence[tuple[bytes, bytes]], version: Version | None
 ) -> Iterator[tuple[list[tuple[bytes, bytes]], int | None]]:
     """What to put with one call each."""
     for at, same in _by_version(rows, version):

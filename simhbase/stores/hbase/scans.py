@@ -17,7 +17,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
 from simhbase.model import Size
 from simhbase.stores.hbase.answers import UnexpectedRow
-from simhbase.stores.hbase.client import Client, Operation, Steps
+from simhbase.stores.hbase.client import GatewayClient, Operation, Steps
 from simhbase.stores.hbase.connection import Connection
 from simhbase.stores.hbase.requests import Reader, Table, close_scanner, next_rows
 
@@ -56,7 +56,7 @@ class Kind(Generic[P]):
 class Scans(Generic[P]):
     """Reads one table; `rows` is the number of rows of one page where all are read."""
 
-    client: Client
+    client: GatewayClient
     table: Table
     kind: Kind[P]
     rows: int

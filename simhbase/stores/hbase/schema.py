@@ -113,7 +113,7 @@ class TableSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class AttributeDifference:
     """An attribute of a live table that is not what it should be; None where it has none."""
 
     table: str
@@ -135,7 +135,7 @@ class LiveTable:
     attributes: Attributes
 
 
-class Administrator(Protocol):
+class TableAdministrator(Protocol):
     """What creates and describes tables."""
 
     def families(self, table: TableSpec) -> Mapping[str, Attributes] | None:
@@ -186,7 +186,7 @@ def even_splits(regions: int) -> tuple[bytes, ...]:
     return tuple(start.to_bytes(_SPLIT_BITS // 8).rstrip(b"\x00") for start in starts)
 
 
-def create(tables: Sequence[TableSpec], administrator: Administrator) -> list[str]:
+def create(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list[str]:
     """Creates those of the tables that are missing, and returns their names; may be repeated.
 
     Raises SchemaDiffers where one exists with other attributes: before anything is created, and where
@@ -200,7 +200,7 @@ def create(tables: Sequence[TableSpec], administrator: Administrator) -> list[st
     return [table.full_name for table in missing]
 
 
-def check(tables: Sequence[TableSpec], administrator: Administrator) -> None:
+def check(tables: Sequence[TableSpec], administrator: TableAdministrator) -> None:
     """Raises SchemaDiffers with every attribute that differs, and TablesMissing."""
     missing = _compared(tables, administrator)
     if missing:
@@ -210,7 +210,7 @@ def check(tables: Sequence[TableSpec], administrator: Administrator) -> None:
         )
 
 
-def other_regions(tables: Sequence[TableSpec], administrator: Administrator) -> str | None:
+def other_regions(tables: Sequence[TableSpec], administrator: TableAdministrator) -> str | None:
     """Which live tables have more or fewer regions than they should begin with, in words. That is no
     error: regions split as tables grow, and a table that exists keeps those that it has."""
     counted = [(table, administrator.regions(table), len(table.splits) + 1) for table in tables]
@@ -225,7 +225,7 @@ def other_regions(tables: Sequence[TableSpec], administrator: Administrator) -> 
     )
 
 
-def lossy(tables: Sequence[TableSpec], administrator: Administrator) -> str | None:
+def lossy(tables: Sequence[TableSpec], administrator: TableAdministrator) -> str | None:
     """Which live tables acknowledge writes that a server's end may lose, in words."""
     durabilities = [(table, administrator.durability(table)) for table in tables]
     found = [(table, durability) for table, durability in durabilities if durability in LOSSY_DURABILITIES]
@@ -240,7 +240,7 @@ def lossy(tables: Sequence[TableSpec], administrator: Administrator) -> str | No
     )
 
 
-def existing(tables: Sequence[TableSpec], administrator: Administrator) -> list[TableSpec]:
+def existing(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list[TableSpec]:
     """Those of the tables that exist. Raises TablesMissing where none does."""
     there = [table for table in tables if administrator.families(table) is not None]
     if not there:
@@ -248,7 +248,7 @@ def existing(tables: Sequence[TableSpec], administrator: Administrator) -> list[
     return there
 
 
-def describe(tables: Sequence[TableSpec], administrator: Administrator) -> list[LiveTable]:
+def describe(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list[LiveTable]:
     """The tables as they are. Raises TablesMissing."""
     found = []
     for table in tables:
@@ -260,7 +260,7 @@ def describe(tables: Sequence[TableSpec], administrator: Administrator) -> list[
     return found
 
 
-def drop(tables: Sequence[TableSpec], administrator: Administrator) -> list[str]:
+def drop(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list[str]:
     """Deletes those of the tables that exist, and returns their names. Raises TablesMissing.
 
     The last table goes first: it is the one with the profile, and without it what is left counts as
@@ -274,7 +274,7 @@ def drop(tables: Sequence[TableSpec], administrator: Administrator) -> list[str]
     return [table.full_name for table in there]
 
 
-def _compared(tables: Sequence[TableSpec], administrator: Administrator) -> list[TableSpec]:
+def _compared(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list[TableSpec]:
     """The tables that are missing. Raises SchemaDiffers where others are not what they should be."""
     missing, different, changes = [], [], []
     found = [administrator.families(table) for table in tables]
@@ -307,14 +307,14 @@ def _expiring_alike(
     return [replace(table, attributes={**table.attributes, **ttl, **table.attributes}) for table in tables]
 
 
-def compare(live: Mapping[str, Attributes], wanted: TableSpec) -> list[Difference]:
+def compare(live: Mapping[str, Attributes], wanted: TableSpec) -> list[AttributeDifference]:
     """Where a live table's column families are not what they should be. Families and attributes
     that the specification does not name are nobody's business."""
     family = live.get(wanted.family)
     if family is None:
-        return [Difference(wanted.full_name, "NAME", None, wanted.family)]
+        return [AttributeDifference(wanted.full_name, "NAME", None, wanted.family)]
     return [
-        Difference(wanted.full_name, attribute, family.get(attribute), value)
+        AttributeDifference(wanted.full_name, attribute, family.get(attribute), value)
         for attribute, value in wanted.attributes.items()
         if family.get(attribute) != value
     ]

@@ -15,7 +15,7 @@ from simhbase.logs import logger
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.base import RECORD_TABLES, Access, RecordTable
 from simhbase.stores.hbase import clocks
-from simhbase.stores.hbase.client import Client, tasks
+from simhbase.stores.hbase.client import GatewayClient, tasks
 from simhbase.stores.hbase.connection import ACCESS_DENIED, CallRefused, Connection
 from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.drawers import HBaseDrawers
@@ -51,9 +51,9 @@ class HBaseStore:
         self._access = access
         self._counters = Counters()
         pool = thrift1_pool(address, self._counters)
-        self._client = Client(address, access, pool, self._counters)
+        self._client = GatewayClient(address, access, pool, self._counters)
         pool2 = thrift2_pool(address, thrift2.Reading, self._counters)
-        self._filtering = Client(address, "read", pool2, self._counters) if address.gateways2 else None
+        self._filtering = GatewayClient(address, "read", pool2, self._counters) if address.gateways2 else None
         names = {table: table_spec(table, address.namespace, address.prefix).full_name for table in TABLES}
         self._index = Table(names[INDEX], INDEX_COLUMN)
         self._tables = {table: Table(names[table], RECORD_COLUMN) for table in RECORD_TABLES}
@@ -152,7 +152,7 @@ class HBaseStore:
         """Keeps nobody out: other processes would come in all the same."""
         return nullcontext()
 
-    def consistently(self, read: Callable[[], T]) -> T:
+    def read_consistent(self, read: Callable[[], T]) -> T:
         """What `read` returns: nothing is removed that a reader may still need."""
         return read()
 

@@ -189,7 +189,6 @@ class Database:
             self.failed = StoreFailed(f"writing to {self.url} failed: its LOG says why")
 
     def write(self, batch: WriteBatch) -> None:
-        """Writes a batch to the log."""
         with self.writing():
             self._ingestion.end()
             self.rdict.write(batch, WRITES)
@@ -212,7 +211,6 @@ class Database:
             Checkpoint(self.rdict).create_checkpoint(str(folder))
 
     def sync(self) -> None:
-        """Brings the log to the disk."""
         with self.writing():
             self.rdict.flush_wal(sync=True)
 
@@ -279,18 +277,14 @@ def _identity(folder: Path) -> tuple[int, ...]:
 
 
 class Batch:
-    """Changes that are written together."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
         self._batch = WriteBatch(raw_mode=True)
 
     def put(self, table: str, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
-        """Puts rows."""
         deque(map(self._batch.put, keys, values, repeat(self._database.handles[table])), maxlen=0)
 
     def delete(self, table: str, keys: Iterable[bytes]) -> None:
-        """Deletes keys."""
         deque(map(self._batch.delete, keys, repeat(self._database.handles[table])), maxlen=0)
 
     def write(self) -> None:

@@ -98,7 +98,6 @@ class Follower:
         return self.open(database.options, database.memory)
 
     def close(self) -> None:
-        """Removes the reader's folder."""
         self._end()
 
 

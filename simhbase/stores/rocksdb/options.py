@@ -52,7 +52,6 @@ def open_rdict(path: Path, options: Options, access: AccessType, memory: Memory)
 
 
 def database_options() -> Options:
-    """Of a store as a whole."""
     options = Options(raw_mode=True)
     # The log is kept until every table has flushed what is in it, and a reader that opens replays it:
     # 1 microsecond a row, so 2 s at worst.
@@ -70,7 +69,6 @@ def database_options() -> Options:
 
 
 def index_options(cache: Cache) -> Options:
-    """Of the table index."""
     options = records_options(cache)
     # 16 MB inserted 0.9 times as fast, 64 MB no faster.
     options.set_write_buffer_size(32 << 20)
@@ -86,7 +84,6 @@ def index_options(cache: Cache) -> Options:
 
 
 def records_options(cache: Cache) -> Options:
-    """Of the other tables."""
     # No prefix extractor: scans look for what is there, and took 9 microseconds each instead of 6.
     options = Options(raw_mode=True)
     options.set_write_buffer_size(8 << 20)

@@ -130,7 +130,7 @@ class RocksStore:
         with self.exclusive():
             return read(self.database)
 
-    def consistently(self, read: Callable[[], T]) -> T:
+    def read_consistent(self, read: Callable[[], T]) -> T:
         """What `read` returns; with writers kept out where rows are being removed, and once more where some
         were meanwhile."""
         before = self._views

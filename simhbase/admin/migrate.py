@@ -11,17 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
+from simhbase.admin.tables import open_like
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.index import rows
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import listed_sketches
 from simhbase.index.stored_profile import StoredProfile, read_profile
-from simhbase.index.tables import open_like
 from simhbase.index.writer import SETTLED, Copied, Known, alive_since, batch_of, known_in
 from simhbase.interrupt import interrupt_put_off
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
-from simhbase.stores.base import Row, leaves_hints
+from simhbase.stores.base import Row, multi_writer
 
 COPIED_AT_ONCE = 1 << 16  # documents: so many that an embedded store takes new ones as files
 
@@ -137,8 +137,6 @@ def _require_fitting(
 
 @dataclass
 class Done:
-    """What a migration did so far."""
-
     copied: Copied = field(default_factory=Copied)
     expired: int = 0
     deleted: int = 0
@@ -179,7 +177,7 @@ class Migration:
         """All rows of the source, as many at a time as the target takes well: one that leaves hints takes no
         files."""
         batches = self.source.store.records("documents").iterate()
-        return batches if leaves_hints(self.target.store) else _joined(batches, self.copied_at_once)
+        return batches if multi_writer(self.target.store) else _joined(batches, self.copied_at_once)
 
     def _carry_over(self, batch: Sequence[Row], done: Done) -> None:
         found = known_in(batch)
@@ -239,7 +237,7 @@ class Migration:
 
 
 def _joined(batches: Iterable[list[Row]], size: int) -> Iterator[list[Row]]:
-    """The same rows in batches of so many and more, but for the last."""
+    """Join batches of rows to ones of at least so many rows, but for the last."""
     some: list[Row] = []
     for batch in batches:
         some += batch

@@ -7,7 +7,7 @@
 
 HBase creates, compares and drops tables through a Thrift 2 gateway, which thrift2=PORT names in the URL.
 Without one, `ddl` gives what the hbase shell creates them with. `simhbase.check` compares the rows of tables,
-and `Index.stats` counts them.
+and `Administrator.stats` counts them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import cast
 
+from simhbase.admin.snapshots import Snapshot, restore, snapshot
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing, UsageError
 from simhbase.index import stored_profile
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import DRAWER_LIMIT
-from simhbase.index.snapshots import Snapshot, restore, snapshot
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import create_store, drop_store, droppable, hbase, is_in_hbase, open_store
-from simhbase.stores.base import Store, leaves_hints
+from simhbase.stores.base import Store, multi_writer
 from simhbase.stores.hbase.planning import Content, oversized_drawers
 from simhbase.stores.hbase.schema import LiveTable, Options
 
@@ -171,13 +171,13 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
 
 
 def describe(url: str) -> DescribedTables:
-    """A store's profile, and how HBase keeps its tables. `Index.stats` tells how large they are.
+    """A store's profile, and how HBase keeps its tables. `Administrator.stats` tells how large they are.
 
     Raises TablesMissing, StoreUnreachable, StoreFailed, UsageError.
     """
     with closing(open_store(url, "read")) as store:
         stored = read_profile(store)
-        ttl = None if leaves_hints(store) else store.ttl()
+        ttl = None if multi_writer(store) else store.ttl()
     asks = is_in_hbase(url) and hbase.has_administration(url)
     live = hbase.describe_tables(url) if asks else {}
     return DescribedTables(url, stored.profile, dict(stored.software), live, ttl)
@@ -278,7 +278,7 @@ def _created(url: str, profile: Profile, ttl: int | None, like: StoredProfile | 
 def _require_ttl(store: Store, ttl: int | None) -> None:
     """Raises SchemaDiffers where documents of an embedded store do not expire after so many seconds (None:
     that does not matter). Tables in HBase are compared by their attributes."""
-    if ttl is None or leaves_hints(store) or store.ttl() == ttl:
+    if ttl is None or multi_writer(store) or store.ttl() == ttl:
         return
     there = "no time to live" if store.ttl() is None else f"a time to live of {store.ttl()} s"
     raise SchemaDiffers(
@@ -295,7 +295,6 @@ class _Wanted:
 
     @classmethod
     def of(cls, **values: int | str | None) -> _Wanted:
-        """What is not None."""
         given = {name: value for name, value in values.items() if value is not None}
         if isinstance(compression := given.get("compression"), str):
             given["compression"] = compression.upper()

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.admin.stats import sizes
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.index.part import Part
-from simhbase.index.stats import sizes
 from simhbase.progress import Progress, counting
 from simhbase.stores.base import Store
 

@@ -21,6 +21,7 @@ from typing import cast
 
 import numpy as np
 
+from simhbase.admin.stats import sizes
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
@@ -28,11 +29,10 @@ from simhbase.index import rows
 from simhbase.index.index import open_index
 from simhbase.index.part import Part, part_of
 from simhbase.index.rows import SALTS
-from simhbase.index.stats import sizes
 from simhbase.index.writer import Known, alive_since, alone, batch_of, known, remove_older, writer_for
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import is_in_hbase
-from simhbase.stores.base import SharedStore, Store, leaves_hints, now
+from simhbase.stores.base import SharedStore, Store, multi_writer, now
 
 DAY = 24 * 3600
 GRACE = DAY  # seconds
@@ -78,7 +78,7 @@ def vacuum(
     start = monotonic()
     part = None if sweep is None else part_of(sweep)
     with open_index(url) as index:
-        hints = leaves_hints(index.store)
+        hints = multi_writer(index.store)
 
         def notes() -> int:
             return index.store.records("obsolete" if hints else "documents").approximate_size().rows
@@ -135,7 +135,7 @@ def _bytes(store: Store) -> int:
 
 
 @dataclass
-class Removed:
+class VacuumCounts:
     """What a run did so far: notes looked at, what it removed, and what was too young to be touched."""
 
     notes: int = 0
@@ -171,10 +171,10 @@ class Vacuum:
                 "are under way, and machines whose clocks differ, may still need what is younger"
             )
 
-    def run(self, sweep: Part | None = None) -> Removed:
+    def run(self, sweep: Part | None = None) -> VacuumCounts:
         """One run over all that was noted, and over a part of the listings."""
-        report = Removed()
-        if not leaves_hints(self.store):
+        report = VacuumCounts()
+        if not multi_writer(self.store):
             self._expire(report)
             return report
         before = self.clock() - int(self.grace * 1000)
@@ -188,14 +188,14 @@ class Vacuum:
             self._sweep(sweep, before, report)
         return report
 
-    def _sweep(self, part: Part, before: int, report: Removed) -> None:
+    def _sweep(self, part: Part, before: int, report: VacuumCounts) -> None:
         """Removes listings that lead nowhere and that nobody has noted."""
         for batch in self.store.records("fingerprints").iterate(*part.keys()):
             old = [rows.parse_listing(key) for key, cell in batch if cell.version < before]
             self.remove([each for each in old if each], before, report)
             self.progress(len(batch))
 
-    def _batch_rows(self, before: int, report: Removed) -> None:
+    def _batch_rows(self, before: int, report: VacuumCounts) -> None:
         """Removes the rows of batches of claims that have not changed for the grace time."""
         meta = self.store.records("meta")
         for batch in meta.iterate(rows.BATCH_ROWS, rows.BEHIND_BATCH_ROWS):
@@ -203,8 +203,7 @@ class Vacuum:
             meta.delete(list(old), list(old.values()))
             report.claims += len(old)
 
-    def _expire(self, report: Removed) -> None:
-        """Removes the documents that have expired."""
+    def _expire(self, report: VacuumCounts) -> None:
         if self.store.ttl() is None:
             return
 
@@ -215,7 +214,7 @@ class Vacuum:
         writer = writer_for(self.store, self.scheme, self.clock)
         report.expired = remove_older(self.store, writer, alive_since(self.store, self.clock()), note)
 
-    def _notes(self, versions: Mapping[bytes, int], before: int, report: Removed) -> None:
+    def _notes(self, versions: Mapping[bytes, int], before: int, report: VacuumCounts) -> None:
         """Deals with some notes, given the versions of their cells."""
         report.notes += len(versions)
         noted = {key: rows.parse_obsolete(key) for key in versions}
@@ -226,7 +225,7 @@ class Vacuum:
         self.store.records("obsolete").delete(done, [versions[key] for key in done])
 
     def remove(
-        self, listings: Sequence[tuple[int, str]], before: int, report: Removed
+        self, listings: Sequence[tuple[int, str]], before: int, report: VacuumCounts
     ) -> set[tuple[int, str]]:
         """Removes those of the listings (fingerprint, id) that lead nowhere; returns those that are too
         young, or belong to a document that is, and have to be looked at again."""
@@ -253,10 +252,10 @@ class Vacuum:
         self._bury([each[1] for each in stale if each not in young], documents, report)
         return young
 
-    def _end_claims(self, ids: Sequence[str], before: int, report: Removed) -> set[str]:
+    def _end_claims(self, ids: Sequence[str], before: int, report: VacuumCounts) -> set[str]:
         """Removes the pending cells of documents, and returns those that have younger ones."""
         claimed = set[str]()
-        if not leaves_hints(self.store):
+        if not multi_writer(self.store):
             return claimed
         named = cast(SharedStore, self.store).document_cells
         distinct = list(dict.fromkeys(ids))
@@ -271,7 +270,7 @@ class Vacuum:
         return claimed
 
     def _clear_drawers(
-        self, listings: dict[tuple[int, str], bytes], before: int, report: Removed
+        self, listings: dict[tuple[int, str], bytes], before: int, report: VacuumCounts
     ) -> set[tuple[int, str]]:
         """Removes the index rows of fingerprints that are left without documents when these listings (with
         their sketches) go; returns those listings whose index rows are too young."""
@@ -295,7 +294,7 @@ class Vacuum:
         waiting = set(fingerprints.values[emptied & young].tolist())
         return {each for each in listings if each[0] in waiting}
 
-    def _bury(self, ids: Sequence[str], documents: dict[str, Known | None], report: Removed) -> None:
+    def _bury(self, ids: Sequence[str], documents: dict[str, Known | None], report: VacuumCounts) -> None:
         """Removes what is left of deleted documents."""
         deleted = {
             document: each.version

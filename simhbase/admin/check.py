@@ -18,6 +18,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.admin.stats import sizes
+from simhbase.admin.vacuum import GRACE, Vacuum, VacuumCounts, last_written
 from simhbase.drawers.rowkeys import decode
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -26,9 +28,7 @@ from simhbase.index.claim import take_back
 from simhbase.index.index import open_index
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.rows import Entry, PendingCell
-from simhbase.index.stats import sizes
 from simhbase.index.sums import Sums, row_hashes
-from simhbase.index.vacuum import GRACE, Removed, Vacuum, last_written
 from simhbase.index.writer import HintingWriter, Known, batch_of, known
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import (
@@ -38,7 +38,7 @@ from simhbase.stores.base import (
     Row,
     SharedStore,
     Store,
-    leaves_hints,
+    multi_writer,
     now,
 )
 
@@ -73,7 +73,6 @@ class Findings:
 
     @property
     def is_clean(self) -> bool:
-        """Whether there is no problem."""
         return not self.problems
 
 
@@ -163,7 +162,6 @@ class Checker:
     progress: Callable[[int], None] = lambda rows: None
 
     def check(self, part: Part = WHOLE) -> Findings:
-        """Checks a part of each table."""
         report = Findings()
         if part.of == 1:
             self._check_in_doubt(self._sums(report), report)
@@ -175,7 +173,7 @@ class Checker:
 
     def _document_rows(self, part: Part, report: Findings) -> Iterator[list[Row]]:
         """Documents rows; the claims that are beside them are checked on the way."""
-        if not leaves_hints(self.store):
+        if not multi_writer(self.store):
             yield from self.store.records("documents").iterate(*part.keys())
             return
         for batch in cast(SharedStore, self.store).document_cells.iterate(*part.keys()):
@@ -200,7 +198,6 @@ class Checker:
                 cast(SharedStore, self.store).document_cells.delete(token, [key], [cell.version])
 
     def _sums(self, report: Findings) -> Sums:
-        """Reads all rows."""
         sums = Sums(self.scheme)
         for batch in self._document_rows(WHOLE, report):
             sums.put_documents(batch)
@@ -262,12 +259,12 @@ class Checker:
     @property
     def _before(self) -> int:
         """What is older can be judged: at once where all tables change together."""
-        return self.clock() - int(self.grace * 1000) if leaves_hints(self.store) else 1 << 62
+        return self.clock() - int(self.grace * 1000) if multi_writer(self.store) else 1 << 62
 
     def _note(self, report: Findings, kind: str, what: Sequence[str]) -> None:
         if not what:
             return
-        counter = report.garbage if kind in GARBAGE and leaves_hints(self.store) else report.problems
+        counter = report.garbage if kind in GARBAGE and multi_writer(self.store) else report.problems
         counter[kind] += len(what)
         examples = report.examples.setdefault(kind, [])
         examples += what[: EXAMPLES - len(examples)]
@@ -304,7 +301,7 @@ class Checker:
 
     def _expires(self, version: int) -> bool:
         """Whether a document's rows, which do not expire at one moment, may be going."""
-        ttl = self.store.ttl() if leaves_hints(self.store) else None
+        ttl = self.store.ttl() if multi_writer(self.store) else None
         return ttl is not None and version + ttl * 1000 < self.clock() + EXPIRING
 
     def _remove_unreadable(
@@ -376,7 +373,7 @@ class Checker:
         stray = self._stray_listings(listed)
         self._note(report, STRAY_LISTING, [f"{document} under {value:016x}" for value, document in stray])
         if self.repair and stray:
-            self._vacuum.remove(stray, self._before, Removed())
+            self._vacuum.remove(stray, self._before, VacuumCounts())
         return len(listed)
 
     def _stray_listings(self, listed: Mapping[tuple[int, str], int]) -> list[tuple[int, str]]:
