@@ -105,13 +105,14 @@ def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, 
         ways: dict[str, Step] = {"lookup, then add": look_up_and_add, "claim": claim}
         rates: dict[str, list[float]] = {name: [] for name in ways}
         of_all = dict.fromkeys(ways, 0.0)
-        for _ in range(RUNS):
+        for run in range(RUNS + 1):
             for name, way in ways.items():
                 some, before = taken(documents, n), Spent(running)
                 way(*some)
                 seconds, used = before.until_now()
-                rates[name].append(n / seconds)
-                of_all[name] += used
+                if run:  # the first one warms up
+                    rates[name].append(n / seconds)
+                    of_all[name] += used
         one: dict[str, list[float]] = {name: [] for name in ways}
         of_one = dict.fromkeys(ways, 0.0)
         for _ in range(10):
