@@ -8,12 +8,12 @@ begun, unless another one that was acknowledged before the read began after it h
 import json
 import random
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import accumulate
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -210,10 +210,11 @@ class History:
         """How many operations on a document were."""
         return sum(each.end < FOREVER for done in self._of.values() for each in done)
 
-    @property
+    @cached_property
     def longest(self) -> float:
         """How many seconds the longest of them took."""
-        return max(each.end - each.begin for done in self._of.values() for each in done if each.end < FOREVER)
+        ended = (each for done in self._of.values() for each in done if each.end < FOREVER)
+        return max((each.end - each.begin for each in ended), default=0.0)
 
     def possible(self, document: str, begin: float = FOREVER, end: float = FOREVER) -> set[int | None]:
         """What may be read of a document from begin to end; None: nothing."""
@@ -221,8 +222,13 @@ class History:
             return {None}
         ends = self._ends[document]
         latest = self._latest[document][bisect_left(ends, begin)]
-        ended_since = islice(self._of[document], bisect_left(ends, latest), None)
-        found = {each.fingerprint for each in ended_since if each.begin <= end}
+        # What ended later had not begun by then, unless it never ended.
+        first, last = bisect_left(ends, latest), bisect_right(ends, end + self.longest)
+        ended = bisect_left(ends, FOREVER)
+        done = self._of[document]
+        found = {
+            each.fingerprint for each in done[first : min(last, ended)] + done[ended:] if each.begin <= end
+        }
         return found | {None} if latest == -FOREVER else found
 
     def last(self, document: str) -> list[Operation]:
