@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from simhbase.errors import BadInput, UsageError
 
-_PAIRS = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]|.", re.DOTALL)
-# Signs, kana, Cyrillic and the usual characters
-_COMMON_IN_GB18030 = re.compile(rb"[\xa1-\xa9\xb0-\xd7][\xa1-\xfe]")
-_COMMON_IN_BIG5 = re.compile(rb"[\xa1-\xc6][\x40-\x7e\xa1-\xfe]")  # signs and usual characters
+_PAIRS = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]")
 _LOOKED_AT = 4096  # bytes
 _FEW = 4  # pairs: fewer tell nothing
 
@@ -52,9 +51,14 @@ def _decode_automatically(data: bytes) -> str:
 def _is_rather_big5(data: bytes) -> bool:
     """Whether more pairs of bytes are common characters in Big5 than in GB18030, which reads most of Big5
     as well, as other characters."""
-    pairs = [pair for pair in _PAIRS.findall(data[:_LOOKED_AT]) if len(pair) == 2]
-    in_gb18030 = sum(_COMMON_IN_GB18030.fullmatch(pair) is not None for pair in pairs)
-    in_big5 = sum(_COMMON_IN_BIG5.fullmatch(pair) is not None for pair in pairs)
+    pairs = np.frombuffer(b"".join(_PAIRS.findall(data[:_LOOKED_AT])), np.uint8).reshape(-1, 2)
+    lead, trail = pairs.T
+    is_high = trail >= 0xA1
+    # Signs, kana, Cyrillic and the usual characters of GB18030; signs and the usual characters of Big5.
+    in_gb18030 = np.count_nonzero(
+        is_high & (lead >= 0xA1) & (lead <= 0xD7) & ((lead <= 0xA9) | (lead >= 0xB0))
+    )
+    in_big5 = np.count_nonzero((is_high | (trail <= 0x7E)) & (lead >= 0xA1) & (lead <= 0xC6))
     return len(pairs) >= _FEW and in_big5 > 1.5 * in_gb18030
 
 
