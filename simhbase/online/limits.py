@@ -12,8 +12,6 @@ from starlette.requests import ClientDisconnect, Request
 from simhbase.errors import Overloaded
 from simhbase.online.failures import TooLarge
 
-_LONGEST = 20  # digits of a length: longer ones are too large in any case, and slow to convert
-
 
 class Bodies:
     """The bodies of all requests that are under way, of at most so many bytes."""
@@ -48,7 +46,7 @@ async def read_body(request: Request, most: int, seconds: float, hold: Callable[
     bytes, HTTPException for one that does not come in within so many seconds, ClientDisconnect, and what
     `hold` does."""
     length = request.headers.get("content-length", "0").lstrip("0") or "0"
-    if len(length) > _LONGEST or int(length) > most:
+    if int(length) > most:  # of 20 digits at most, as the parser refuses larger numbers
         raise _too_large(most)
     try:
         async with asyncio.timeout(seconds):
