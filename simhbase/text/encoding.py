@@ -59,7 +59,7 @@ def _is_rather_big5(data: bytes) -> bool:
         is_high & (lead >= 0xA1) & (lead <= 0xD7) & ((lead <= 0xA9) | (lead >= 0xB0))
     )
     in_big5 = np.count_nonzero((is_high | (trail <= 0x7E)) & (lead >= 0xA1) & (lead <= 0xC6))
-    return len(pairs) >= _FEW and in_big5 > 1.5 * in_gb18030
+    return bool(len(pairs) >= _FEW and in_big5 > 1.5 * in_gb18030)
 
 
 def _without_mark(text: str) -> str:
