@@ -362,7 +362,7 @@ def document_values(
 
 def _big_endian(numbers: NDArray[np.unsignedinteger]) -> Strings:
     order = numbers.astype(numbers.dtype.newbyteorder(">"))
-    return Strings.rows_of(order.view(np.uint8).reshape(len(numbers), -1))
+    return Strings.rows_of(order.view(np.uint8).reshape(len(numbers), order.itemsize))
 
 
 def listing_id(key: bytes) -> str:

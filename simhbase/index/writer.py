@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import repeat
 from secrets import randbelow
 from typing import Protocol, cast
 
@@ -34,6 +33,7 @@ from simhbase.index.tags import Tags, tags_problem
 from simhbase.interrupt import interrupt_put_off
 from simhbase.model import AddReport, Rejected
 from simhbase.stores.base import AtomicStore, Changes, Row, Store, multi_writer, now
+from simhbase.stores.strings import Strings, pairs
 
 DOCUMENTS_AT_ONCE = 1 << 17  # new ones of one step of an atomic store, which takes many as files
 SETTLED = 100_000  # documents that were written, from which on a store is settled
@@ -210,8 +210,8 @@ class AtomicWriter:
                 index=batch.index_keys(self.scheme),
                 unindex=self._emptied(left, batch),
                 put={
-                    "fingerprints": batch.listings(self.scheme),
-                    "documents": batch.commits(self.scheme),
+                    "fingerprints": batch.listing_rows(self.scheme),
+                    "documents": batch.document_rows(self.scheme),
                 },
                 delete={
                     "fingerprints": [
@@ -425,21 +425,30 @@ class Batch:
         """The tags of one of them."""
         return () if self.tags is None else self.tags[number]
 
+    @cached_property
+    def _encoded_ids(self) -> Strings:
+        return Strings.of(list(map(str.encode, self.ids)))
+
+    def listing_rows(self, scheme: Scheme) -> tuple[Strings, Strings]:
+        """Keys and values of their rows in the table fingerprints."""
+        sketches = self.fingerprints.sketches
+        values = sketches if scheme.listed_sketching else sketches[:, :0]
+        return rows.listing_keys(self.fingerprints.values, self._encoded_ids), Strings.rows_of(values)
+
+    def document_rows(self, scheme: Scheme) -> tuple[Strings, Strings]:
+        """Keys and values of their rows in the table documents."""
+        sketches = self.fingerprints.sketches
+        stored = sketches[:, :0] if scheme.listed_sketching else sketches
+        values = rows.document_values(self.fingerprints.values, stored, self.tags)
+        return rows.document_keys(self._encoded_ids), values
+
     def listings(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
         """Their rows in the table fingerprints."""
-        keys = map(rows.listing_key, self.values, self.ids)
-        return list(zip(keys, self.sketches if scheme.listed_sketching else repeat(b""), strict=False))
+        return pairs(*self.listing_rows(scheme))
 
     def commits(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
         """Their rows in the table documents."""
-        sketches = repeat(b"") if scheme.listed_sketching else self.sketches
-        tags = repeat(()) if self.tags is None else self.tags
-        return [
-            (rows.document_key(document), Entry(fingerprint, State.STORED, sketch, tags=tagged).encode())
-            for document, fingerprint, sketch, tagged in zip(
-                self.ids, self.values, sketches, tags, strict=False
-            )
-        ]
+        return pairs(*self.document_rows(scheme))
 
     def index_keys(self, scheme: Scheme) -> NDArray[np.uint8]:
         """The rows of their fingerprints in the index, each once: uint8 (m, tables, 13)."""
@@ -454,6 +463,8 @@ def admitted(
     ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
 ) -> tuple[Batch, list[Rejected]]:
     """The documents that can be stored, and those that cannot."""
+    if tags is None and len(set(ids)) == len(ids) and not any(map(rows.id_problem, ids)):
+        return Batch(list(ids), fingerprints), []
     first: dict[str, int] = {}
     rejected = []
     named = set[str]()

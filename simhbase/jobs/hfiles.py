@@ -33,7 +33,6 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
-from simhbase.index import rows as formats
 from simhbase.index.tags import Tags
 from simhbase.index.writer import Batch, HintingWriter, Step, known
 from simhbase.model import AddReport
@@ -197,18 +196,14 @@ class _Round:
 
 def rows_of(step: Step, scheme: Scheme) -> Mapping[str, tuple[Strings, Strings]]:
     """What each table gets of a step: rows and their values."""
-    batch, prints = step.batch, step.batch.fingerprints
-    ids = Strings.of([document.encode() for document in batch.ids])
+    batch = step.batch
     obsolete = Strings.of([key for key, _ in step.obsolete_rows()])
     index_keys = Strings.rows_of(batch.index_keys(scheme).reshape(-1, KEY_BYTES))
-    listed, stored = prints.sketches, prints.sketches[:, :0]
-    if not scheme.listed_sketching:
-        listed, stored = stored, listed
     return {
         "obsolete": (obsolete, Strings.empty(len(obsolete))),
-        "fingerprints": (formats.listing_keys(prints.values, ids), Strings.rows_of(listed)),
+        "fingerprints": batch.listing_rows(scheme),
         INDEX: (index_keys, Strings.empty(len(index_keys))),
-        "documents": (formats.document_keys(ids), formats.document_values(prints.values, stored, batch.tags)),
+        "documents": batch.document_rows(scheme),
     }
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from simhbase.model import Size
 from simhbase.progress import Progress, no_progress
+from simhbase.stores.strings import Strings
 
 T = TypeVar("T")
 Access = Literal["write", "read"]
@@ -202,13 +203,13 @@ class Store(Protocol):
 @dataclass(frozen=True)
 class Changes:
     """What an atomic store does in one step: index rows uint8 (n, tables, 13), rows of records, and keys to
-    delete. What is both removed and put stays. version: of all rows that are put; or of each, by its place,
-    the same in all tables."""
+    delete. put: of each table keys, all different, and their values. What is both removed and put stays.
+    version: of all rows that are put; or of each, by its place, the same in all tables."""
 
     version: Version
     index: NDArray[np.uint8]
     unindex: NDArray[np.uint8]
-    put: Mapping[RecordTable, Sequence[tuple[bytes, bytes]]] = field(default_factory=dict)
+    put: Mapping[RecordTable, tuple[Strings, Strings]] = field(default_factory=dict)
     delete: Mapping[RecordTable, Sequence[bytes]] = field(default_factory=dict)
 
 

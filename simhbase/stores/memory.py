@@ -30,6 +30,7 @@ from simhbase.stores.base import (
     Version,
     now,
 )
+from simhbase.stores.strings import pairs
 
 T = TypeVar("T")
 BATCH_ROWS = 10_000
@@ -95,8 +96,8 @@ class MemoryStore:
             self.drawers.add(changes.index)
             for table, keys in changes.delete.items():
                 self._records[table].delete(keys)
-            for table, rows in changes.put.items():
-                self._records[table].put(rows, changes.version)
+            for table, columns in changes.put.items():
+                self._records[table].put(pairs(*columns), changes.version)
 
     def refresh(self) -> None: ...
 

@@ -66,6 +66,8 @@ class Strings:
 
     def to_list(self) -> list[bytes]:
         """The same one by one."""
+        if self.size:
+            return np.frombuffer(self.content, np.dtype((np.void, self.size))).tolist()  # type: ignore[no-any-return]
         content = self.content.tobytes()
         return [content[start:end] for start, end in pairwise([0, *np.cumsum(self.lengths).tolist()])]
 
@@ -154,3 +156,8 @@ class Strings:
         ends = np.cumsum(self.lengths)
         total = int(ends[-1]) if len(ends) else 0
         return np.repeat(starts - (ends - self.lengths), self.lengths) + np.arange(total)
+
+
+def pairs(keys: Strings, values: Strings) -> list[tuple[bytes, bytes]]:
+    """Each key with its value."""
+    return list(zip(keys.to_list(), values.to_list(), strict=True))

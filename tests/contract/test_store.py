@@ -10,6 +10,7 @@ import pytest
 from simhbase.errors import StoreFailed
 from simhbase.stores import create_store
 from simhbase.stores.base import ATOMIC_TABLES, AtomicStore, Cell, Changes, Store
+from simhbase.stores.strings import Strings
 from tests.contract.conftest import Backend
 from tests.contract.plain import Values, all_rows, milliseconds
 
@@ -91,7 +92,10 @@ def test_an_atomic_store_makes_all_changes_of_a_commit(embedded: Backend) -> Non
             version=7,
             index=more,
             unindex=KEYS,
-            put={"documents": [(b"new", b"2"), (b"both", b"2")], "fingerprints": [(b"f", b"")]},
+            put={
+                "documents": (Strings.of([b"new", b"both"]), Strings.of([b"2", b"2"])),
+                "fingerprints": (Strings.of([b"f"]), Strings.empty(1)),
+            },
             delete={"documents": [b"old", b"both", b"never there"]},
         )
     )
@@ -106,8 +110,8 @@ def test_a_read_sees_no_table_without_what_another_lost_to_it(embedded: Backend)
     places = {b"here": here, b"there": there}
 
     def move(to: bytes, away: bytes) -> None:
-        put = {"fingerprints": [(to, b"")]}
-        store.commit(Changes(1, places[to], places[away], put, {"fingerprints": [away]}))
+        listed = Strings.of([to]), Strings.empty(1)
+        store.commit(Changes(1, places[to], places[away], {"fingerprints": listed}, {"fingerprints": [away]}))
 
     def names() -> set[bytes]:
         """What a lookup does: rows of the index, then what they lead to."""

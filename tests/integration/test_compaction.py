@@ -22,6 +22,7 @@ from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Changes
 from simhbase.stores.rocksdb import compaction
 from simhbase.stores.rocksdb.store import RocksStore
+from simhbase.stores.strings import Strings
 from tests.command_line import environment, run
 
 COUNT = 60_000
@@ -37,7 +38,8 @@ def url(tmp_path: Path) -> str:
     url = f"rocksdb:{tmp_path / 'store'}"
     store = create_store(url)
     for number, part in enumerate(np.array_split(KEYS, PARTS)):
-        rows = [(b"%d-%d" % (number, row), b"a document") for row in range(2000)]
+        keys = Strings.of([b"%d-%d" % (number, row) for row in range(2000)])
+        rows = keys, Strings.of([b"a document"] * 2000)
         store.commit(Changes(1, part, part[:0].reshape(-1, 13), {"documents": rows}))
     store.close()
     return url

@@ -31,6 +31,7 @@ from simhbase.stores.rocksdb.options import (
     WRITES,
     open_rdict,
 )
+from simhbase.stores.strings import Strings
 
 _LOOKED_AT = 0.01  # seconds
 STILL_READING = 10.0  # seconds that a call of another thread may still read
@@ -193,7 +194,7 @@ class Database:
             self._ingestion.end()
             self.rdict.write(batch, WRITES)
 
-    def add_files(self, index: NDArray[np.uint8], rows: Mapping[str, Mapping[bytes, bytes]]) -> None:
+    def add_files(self, index: NDArray[np.uint8], rows: Mapping[str, tuple[Strings, Strings]]) -> None:
         """Adds many rows: see Ingestion. They are on the disk when it returns."""
         self.require_folder()
         with self.writing():

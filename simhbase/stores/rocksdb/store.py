@@ -6,11 +6,11 @@ import os
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from itertools import repeat
-from operator import add, itemgetter
+from operator import itemgetter
 from typing import TypeVar
 
 import numpy as np
@@ -38,6 +38,7 @@ from simhbase.stores.rocksdb.compaction import compact
 from simhbase.stores.rocksdb.database import Batch, Database, reopened
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, SCANNING, WITHIN_DRAWER
+from simhbase.stores.strings import Strings
 
 T = TypeVar("T")
 BATCH_ROWS = 10_000
@@ -159,19 +160,20 @@ class RocksStore:
                 return
             batch = Batch(self.database)
             batch.delete(INDEX, _sorted_rows(changes.unindex))
-            for table, keys in changes.delete.items():
-                batch.delete(table, keys)
+            for table, gone in changes.delete.items():
+                batch.delete(table, gone)
             batch.put(INDEX, _sorted_rows(changes.index), repeat(b""))
-            for table, rows in changes.put.items():
-                batch.put(table, *self._records[table].stored(rows, changes.version))
+            for table, (keys, values) in changes.put.items():
+                stored = self._records[table].with_versions(values, changes.version)
+                batch.put(table, keys.to_list(), stored.to_list())
             with self._rows_go() if removes else nullcontext():
                 batch.write()
             self.sync()
 
     def _add_files(self, changes: Changes) -> None:
-        rows: dict[str, dict[bytes, bytes]] = {
-            table: dict(zip(*self._records[table].stored(put, changes.version), strict=True))
-            for table, put in changes.put.items()
+        rows: dict[str, tuple[Strings, Strings]] = {
+            table: (keys, self._records[table].with_versions(values, changes.version))
+            for table, (keys, values) in changes.put.items()
         }
         self.database.add_files(changes.index.reshape(-1, KEY_BYTES), rows)
 
@@ -295,16 +297,12 @@ class RocksRecords:
         self._table = table
         self._head_bytes = 0 if table == "meta" else _VERSION.size
 
-    def stored(
-        self, rows: Sequence[tuple[bytes, bytes]], version: Version | None
-    ) -> tuple[Iterable[bytes], Iterable[bytes]]:
-        """Keys, and values behind their versions."""
-        keys, values = map(itemgetter(0), rows), map(itemgetter(1), rows)
+    def with_versions(self, values: Strings, version: Version | None) -> Strings:
+        """Values behind their versions."""
         if not self._head_bytes:
-            return keys, values
-        if isinstance(version, Sequence):
-            return keys, map(add, map(_VERSION.pack, version), values)
-        return keys, map(_VERSION.pack(version or 0).__add__, values)
+            return values
+        versions = np.broadcast_to(np.array(version or 0, dtype=">i8"), len(values)).copy()
+        return Strings.joined(Strings.rows_of(versions.view(np.uint8).reshape(-1, self._head_bytes)), values)
 
     def _cell(self, stored: bytes) -> Cell:
         if not self._head_bytes:
@@ -329,7 +327,8 @@ class RocksRecords:
                 fitting = [(row, at) for row, cell, at in there if cell is None or cell.version <= at]
                 rows, version = [row for row, _ in fitting], [at for _, at in fitting]
             batch = Batch(self._store.database)
-            batch.put(self._table, *self.stored(rows, version))
+            values = self.with_versions(Strings.of([value for _, value in rows]), version)
+            batch.put(self._table, [key for key, _ in rows], values.to_list())
             batch.write()
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
