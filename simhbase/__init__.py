@@ -29,6 +29,7 @@ A store:
 Whole corpora:
   Inputs, InputOptions The documents of a corpus, and how they are read.
   load                 Fingerprints documents and stores them; one whose id is stored already is replaced.
+  load_hfiles          Loads HFiles that Spark has written into HBase.
   dedup                Finds the near-duplicates within one corpus.
   match                Looks each document of one corpus up among those of another, without a store.
   learn_idf            Writes an IDF file of a corpus.
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from simhbase.index.load_log import LoadState
     from simhbase.jobs.dedup import dedup
     from simhbase.jobs.dedup_report import DedupReport
+    from simhbase.jobs.hfile_input import HFilesReport, load_hfiles
     from simhbase.jobs.learn_boilerplate import BoilerplateReport, learn_boilerplate
     from simhbase.jobs.learn_idf import IdfReport, learn_idf
     from simhbase.jobs.load import LoadReport, load
@@ -137,6 +139,7 @@ __all__ = [
     "Explanation",
     "FeatureOptions",
     "Fingerprint",
+    "HFilesReport",
     "Hot",
     "IdfReport",
     "Index",
@@ -185,6 +188,7 @@ __all__ = [
     "learn_boilerplate",
     "learn_idf",
     "load",
+    "load_hfiles",
     "match",
     "migrate",
     "tables",
@@ -209,6 +213,7 @@ _NAMES = {
     "index.load_log": "LoadState",
     "jobs.dedup": "dedup",
     "jobs.dedup_report": "DedupReport",
+    "jobs.hfile_input": "HFilesReport load_hfiles",
     "jobs.learn_boilerplate": "BoilerplateReport learn_boilerplate",
     "jobs.learn_idf": "IdfReport learn_idf",
     "jobs.load": "LoadReport load",

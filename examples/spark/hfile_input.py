@@ -1,4 +1,4 @@
-"""Makes rows of documents for a store in HBase, which `simhbase load --via hfile-input FOLDER` loads then:
+"""Makes rows of documents for a store in HBase, which `simhbase load-hfiles FOLDER` loads then:
 docs/spark.md."""
 
 from __future__ import annotations

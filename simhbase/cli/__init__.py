@@ -19,6 +19,7 @@ DEBUG = "SIMHBASE_DEBUG"
 # Name -> one line of help, so that `simhbase --help` imports none of them.
 COMMANDS: Mapping[str, str] = {
     "load": "Fingerprint documents and store them.",
+    "load-hfiles": "Load HFiles that Spark has written into HBase.",
     "find": "Find the stored near-duplicates of texts, documents or fingerprints.",
     "match": "Find the near-duplicates of documents among those of files, without a store.",
     "dedup": "Find the near-duplicates within one corpus, without a store.",
@@ -54,7 +55,8 @@ class Commands(click.Group):
         """Imports the command's module."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"simhbase.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"simhbase.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

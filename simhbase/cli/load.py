@@ -84,17 +84,16 @@ Examples:
 )
 @click.option(
     "--via",
-    type=click.Choice(["hfiles", "hfile-input"]),
+    type=click.Choice(["hfiles"]),
     hidden=True,
-    help="hfiles: write HBase's own files and have its tool load them, past gateways and write-ahead logs; "
-    "hfile-input: load a FOLDER of such files that Spark has written.",
+    help="hfiles: write HBase's own files and have its tool load them, past gateways and write-ahead logs.",
 )
 @click.option(
     "--work-folder",
     metavar="FOLDER | URI",
     hidden=True,
     help="With --via: folder for its files, which HBase can read, or hdfs://...; up to 1 kB a "
-    "document. [default: TMPDIR, with hfile-input FOLDER]",
+    "document. [default: TMPDIR]",
 )
 @output_option("--unique", "With --unique-only: file for the documents that were stored. " + UNIQUE_LINES)
 @output_option(
@@ -115,7 +114,7 @@ def load(
     tag_fields: Mapping[str, str],
     name: str | None,
     lock_wait: int,
-    via: Literal["hfiles", "hfile-input"] | None,
+    via: Literal["hfiles"] | None,
     work_folder: str | None,
     unique: Path | None,
     duplicates: Path | None,
@@ -137,8 +136,7 @@ def load(
     options, and ends with the same rows and files. `simhbase loads` lists them. With --lock-wait 2h it waits
     so long while another process writes to the store. With many millions of ids, --ids-are-unique spares the
     search for repeated ones. With --via hfiles millions of documents go into HBase as files, written in
-    --work-folder FOLDER: docs/hbase.md has more of it. With --via hfile-input FOLDER holds files that Spark
-    has written (docs/spark.md).
+    --work-folder FOLDER: docs/hbase.md has more of it.
     """
     job = Load(
         inputs=or_stdin(inputs),

@@ -1,4 +1,4 @@
-"""HFiles of documents that were made elsewhere (on Spark, for instance): into HBase.
+"""HFiles of documents that were made elsewhere (on Spark, for instance), into HBase: `simhbase load-hfiles`.
 
 A folder holds the HFiles of each table, TABLE/FAMILY/NUMBER, and the manifest, written last, which says what
 they are. They are made as `HFileLoad` makes its own, all with one version, and handed over in the same order
@@ -8,16 +8,17 @@ and with the same checks. The folder stays: loading it again changes nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any, cast
 
 import orjson
 
-from simhbase.corpus.watcher import Watcher
-from simhbase.errors import BadInput, ProfileMismatch, StoreFailed
-from simhbase.index import Index
+from simhbase.corpus.watcher import NOBODY, Watcher
+from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
+from simhbase.index import Index, open_index
 from simhbase.index.load_log import LoadLog
 from simhbase.jobs.hfiles import TABLES, Handover
 from simhbase.stores.hbase import HBaseStore
@@ -92,26 +93,58 @@ def _file(told: Mapping[str, Any]) -> HFile:
     return HFile(told["name"], told["rows"], tuple(map(bytes.fromhex, told["samples"])))
 
 
-def load_hfile_input(
-    index: Index, folder: str, work_folder: str | Path | None, watcher: Watcher
-) -> HFileInput:
-    """Loads the HFiles in a folder into the store they were made for, by HBase's own tool; what they were.
+@dataclass(frozen=True)
+class HFilesReport:
+    """What became of the documents whose HFiles were loaded, by what was stored when these were made."""
 
-    folder: one of this machine, or a URI that HBase's tool reads; work_folder: as of `load`, for the tool's
-    log, by default within that folder.
+    added: int
+    moved: int
+    unchanged: int
+    rejected: int
+    seconds: float
+
+
+def load_hfiles(
+    folder: str | Path,
+    store: str,
+    *,
+    work_folder: str | Path | None = None,
+    watcher: Watcher = NOBODY,
+) -> HFilesReport:
+    """Loads the HFiles that `simhbase.jobs.spark.hfile_input` has written into the store they were made for,
+    by HBase's own tool.
+
+    folder: one of this machine, or a URI that HBase's tool reads; it stays. store: its URL. work_folder: as
+    of `load`, for the tool's log, by default within that folder.
 
     A load that was stopped is run again: cells have the time they were made with, so that what is loaded
     twice is there once. Raises BadInput where there is no manifest; ProfileMismatch where the rows are those
     of other tables; StoreBusy where another process loads the same folder; StoreFailed where a tool fails,
     or the rows were made so long ago that it would be dangerous; UsageError where there are no tools.
     """
-    uri = uri_of(folder)
+    if not store.startswith("hbase:"):
+        raise UsageError(f"{store} is no store in HBase: only that takes HFiles")
+    start, uri = monotonic(), uri_of(str(folder))
     _require_manifest(uri)
     command = hbase_command()
+    with open_index(store) as index:
+        found = _loaded(index, uri, work_folder, command, watcher.note)
+    return HFilesReport(
+        found.added, found.moved, found.unchanged, found.rejected, round(monotonic() - start, 3)
+    )
+
+
+def _loaded(
+    index: Index,
+    uri: str,
+    work_folder: str | Path | None,
+    command: Sequence[str],
+    note: Callable[[str], object],
+) -> HFileInput:
     digest = hashlib.blake2b(f"{index.store.url} {uri}".encode(), digest_size=8).hexdigest()
     with LoadLog.begin(index.store, f"{uri.rpartition('/')[2][:80]}-{digest[:8]}", digest) as log:
         place = WorkFolder(str(work_folder or uri), f"simhbase-load-{digest}")
-        hfiles = HFiles(cast(HBaseStore, index.store), command, place, log.require_held, watcher.note)
+        hfiles = HFiles(cast(HBaseStore, index.store), command, place, log.require_held, note)
         try:
             found = _handed_over(index, hfiles, uri)
         except BaseException as error:

@@ -124,7 +124,7 @@ def load(
     new: str | Path | None = None,
     name: str | None = None,
     lock_wait: float = 0,
-    via: Literal["hfiles", "hfile-input"] | None = None,
+    via: Literal["hfiles"] | None = None,
     work_folder: str | Path | None = None,
 ) -> LoadReport:
     """Fingerprints documents and stores them; one whose id is stored already is replaced.
@@ -152,9 +152,7 @@ def load(
     via: "hfiles" writes HBase's own files and has its tool load them, past its gateways and write-ahead
     logs: for millions of documents, and not with `unique_only`; docs/hbase.md says more. work_folder: where
     HBase can read, a folder or a URI such as hdfs://...; by default the system's folder for what is
-    temporary. It takes up to 1 kB a document. "hfile-input": `inputs` is one folder, or its URI, of files
-    that `simhbase.jobs.spark.hfile_input` has written, and nothing else is told; its work_folder is by
-    default within it.
+    temporary. It takes up to 1 kB a document.
 
     Raises UsageError for what does not go together, before anything is read; StoreBusy where another process
     runs the load; UsageError also where the inputs of a named load have changed since it was stopped;
@@ -171,9 +169,6 @@ def loading(job: Load) -> Iterator[LoadReport]:
     """Carries out a load, and gives its report. It is noted as finished when the block has ended well: one
     whose report nobody has got reports again when it is run again. Raises as `load`."""
     wait = _Wait(job.lock_wait, job.inputs.watcher)
-    if job.via == "hfile-input":
-        yield _load_hfile_input(job, wait)
-        return
     with ExitStack() as undone, ExitStack() as stack:
         index, is_new = wait.until(lambda: _open(job))  # first: who does not get it touches no file
         stack.enter_context(closing(index))
@@ -415,33 +410,6 @@ def _hand_over(
     with interrupt_put_off():
         tally.add(Loaded((), report))
         checkpoints.advance(tally.noted(), files)
-
-
-def _load_hfile_input(job: Load, wait: _Wait) -> LoadReport:
-    """What became of documents whose rows have been made elsewhere."""
-    from simhbase.jobs.hfile_input import load_hfile_input  # the client of HBase takes time to load
-
-    start = monotonic()
-    with open_index(job.store) as index:
-        index.profile.require(given_parameters(job.profile))
-        (folder,) = job.inputs.paths
-        done = wait.until(lambda: load_hfile_input(index, folder, job.work_folder, job.inputs.watcher))
-    loaded = done.added + done.moved + done.unchanged
-    return LoadReport(
-        documents=loaded + done.rejected,
-        loaded=loaded,
-        added=done.added,
-        moved=done.moved,
-        unchanged=done.unchanged,
-        duplicates=0,
-        outdated=0,
-        rejected=done.rejected,
-        unreadable_sources=0,
-        seconds=round(monotonic() - start, 3),
-        sources=(),
-        largest=(),
-        counts=Counts(parsed=loaded, rejected=done.rejected),
-    )
 
 
 def _drop_if_empty(url: str) -> None:

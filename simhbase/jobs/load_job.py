@@ -7,7 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -48,13 +48,10 @@ class Load:
     new: str | Path | None = None
     name: str | None = None
     lock_wait: float = 0
-    via: Literal["hfiles", "hfile-input"] | None = None
+    via: Literal["hfiles"] | None = None
     work_folder: str | Path | None = None
 
     def __post_init__(self) -> None:
-        if self.via == "hfile-input":
-            self._require_rows()
-            return
         options = replace(self.inputs.options, whole_rows=bool(self.unique or self.new))
         options = _tagging(options, required_tags(self.tags), tags_of(self.tag_fields or {}))
         object.__setattr__(self, "inputs", replace(self.inputs, options=options))
@@ -120,12 +117,13 @@ class Load:
 
     def _require_fitting_route(self) -> None:
         if self.via not in (None, "hfiles"):
-            raise UsageError(f"no `via` {self.via!r}: there are 'hfiles' and 'hfile-input'")
+            raise UsageError(f"no `via` {self.via!r}: there is 'hfiles'")
         if self.via is None and self.work_folder is not None:
             raise UsageError("`work_folder` is for the files of `via='hfiles'`: it needs that")
         if self.via is None:
             return
-        _require_hbase(self.store, self.via)
+        if not self.store.startswith("hbase:"):
+            raise UsageError("`via='hfiles'` loads into HBase: leave it out for other stores")
         if self.unique_only:
             raise UsageError(
                 "`via='hfiles'` and `unique_only=True` do not go together: documents that are put aside are "
@@ -136,23 +134,6 @@ class Load:
             raise UsageError(
                 "`via='hfiles'` looks at no document before it is stored: leave out `new` and `skip_existing`"
             )
-
-    def _require_rows(self) -> None:
-        asked = {each.name for each in fields(self) if getattr(self, each.name)}
-        others = asked - {"inputs", "store", "profile", "lock_wait", "via", "work_folder"}
-        if others or self.inputs.rejects or self.inputs.options != InputOptions():
-            raise UsageError(
-                "`via='hfile-input'` loads rows that are made already: leave out what says how documents are "
-                "read, which are kept, and where they are listed"
-            )
-        _require_hbase(self.store, "hfile-input")
-        if len(self.inputs.paths) != 1:
-            raise UsageError("`via='hfile-input'` loads the rows in one folder: name that")
-
-
-def _require_hbase(store: str, via: str) -> None:
-    if not store.startswith("hbase:"):
-        raise UsageError(f"`via={via!r}` loads into HBase: leave it out for other stores")
 
 
 def _tagging(options: InputOptions, tags: Tags, fields: Tags) -> InputOptions:

@@ -140,7 +140,7 @@ def test_rows_of_spark_end_as_those_of_a_usual_load(hbase, spark, tmp_path):
     manifest = jobs.hfile_input(frame(spark, after), urls[0], tmp_path / "rows", partitions=4)
     report = add(urls[1], after)
     assert counts(manifest) == counts(report)
-    loaded = simhbase.load(tmp_path / "rows", urls[0], via="hfile-input")
+    loaded = simhbase.load_hfiles(tmp_path / "rows", urls[0])
     assert counts(loaded) == counts(manifest)
     assert rows_later(urls[0]) == rows_later(urls[1])
     assert not list((tmp_path / "rows").glob("simhbase-load-*"))
@@ -164,7 +164,7 @@ def test_sketches_and_given_fingerprints_come_with_their_rows(hbase, spark, tmp_
     given = prints.union(repeated).withColumn("fingerprint", F.hex("fingerprint"))
     made = jobs.hfile_input(given, url, tmp_path / "rows", fingerprint_column="fingerprint")
     assert (made.added, made.rejected) == (len(documents), 1)
-    simhbase.load(tmp_path / "rows", url, via="hfile-input", work_folder=tmp_path)
+    simhbase.load_hfiles(tmp_path / "rows", url, work_folder=tmp_path)
     with open_index("memory:", create=profile) as index:
         index.add([simhbase.Document(*each) for each in documents.items()])
         expected = {name: rows for name, rows in content(index.store).items() if name != "meta"}
@@ -184,7 +184,7 @@ def test_a_load_that_is_killed_is_run_again(hbase, spark, tmp_path, monkeypatch)
     url, documents = store(hbase, "killed"), {f"{n}": text for n, text in enumerate(texts(500))}
     jobs.hfile_input(frame(spark, documents), url, tmp_path / "rows")
     variables = {name: os.environ[name] for name in (VARIABLE, "JAVA_TOOL_OPTIONS")} | {"SIMHBASE_STORE": url}
-    command = ["load", "--via", "hfile-input", str(tmp_path / "rows")]
+    command = ["load-hfiles", str(tmp_path / "rows")]
     environ = environment(**variables)
     first = subprocess.run([*COMMAND, *command], cwd=tmp_path, env=environ, capture_output=True, check=False)
     assert first.returncode == -signal.SIGKILL
@@ -211,7 +211,7 @@ def test_rows_that_are_old_or_of_other_tables_are_not_loaded(made, tmp_path, cha
     url, _, manifest = made
     (tmp_path / MANIFEST).write_bytes(replace(manifest, **changed).encode())
     with pytest.raises(error, match=said):
-        simhbase.load(tmp_path, url, via="hfile-input")
+        simhbase.load_hfiles(tmp_path, url)
 
 
 @pytest.mark.usefixtures("tools")
@@ -222,17 +222,17 @@ def test_files_that_cross_a_border_of_regions_are_not_loaded(made, tmp_path):
     tables = {"index": replace(table, files=(crossing, *others))}
     (tmp_path / MANIFEST).write_bytes(replace(manifest, tables=tables).encode())
     with pytest.raises(StoreFailed, match=r"regions of hfiles_index were split .* make them again"):
-        simhbase.load(tmp_path, url, via="hfile-input")
+        simhbase.load_hfiles(tmp_path, url)
 
 
 @pytest.mark.usefixtures("tools")
 def test_a_folder_without_a_manifest_is_refused_and_not_made(made, tmp_path):
     with pytest.raises(BadInput, match=r"has no manifest\.json"):
-        simhbase.load(tmp_path / "x", made[0], via="hfile-input")
+        simhbase.load_hfiles(tmp_path / "x", made[0])
     assert not list(tmp_path.iterdir())
     (tmp_path / MANIFEST).write_text('{"format": 1}')
     with pytest.raises(BadInput, match="is no manifest of rows for HBase"):
-        simhbase.load(tmp_path, made[0], via="hfile-input")
+        simhbase.load_hfiles(tmp_path, made[0])
 
 
 def test_rows_are_not_written_to_a_folder_that_holds_others(made, spark):

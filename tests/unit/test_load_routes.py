@@ -13,7 +13,7 @@ HBASE = "hbase://nowhere.invalid/x"
     ("url", "options", "message"),
     [
         ("rocksdb:s.db", {"via": "hfiles"}, "loads into HBase: leave it out for other stores"),
-        (HBASE, {"via": "sst"}, "no `via` 'sst': there are 'hfiles' and 'hfile-input'"),
+        (HBASE, {"via": "sst"}, "no `via` 'sst': there is 'hfiles'"),
         (HBASE, {"work_folder": "x"}, "`work_folder` is for the files of `via='hfiles'`"),
         (HBASE, {"via": "hfiles", "unique_only": True}, "simhbase dedup --unique FILE"),
     ],

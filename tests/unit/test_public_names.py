@@ -25,6 +25,7 @@ FUNCTIONS = (
     "learn_boilerplate",
     "learn_idf",
     "load",
+    "load_hfiles",
     "match",
     "migrate",
     "vacuum",

@@ -1,4 +1,4 @@
-"""Documents of a DataFrame as HFiles, which `simhbase load --via hfile-input` then brings into HBase.
+"""Documents of a DataFrame as HFiles, which `simhbase load-hfiles` then brings into HBase.
 
 Tasks look up what is stored of their documents, as a load does, and make the rows of all tables. A shuffle
 brings the rows of one part of a table side by side, sorted: a part is a region as its borders are now, or a
@@ -77,8 +77,8 @@ def hfile_input(
     order_column: str | None = None,
     partitions: int | None = None,
 ) -> HFileInput:
-    """Writes the rows of documents to a folder as HFiles, from which `simhbase load --via hfile-input FOLDER`
-    brings them into the store; what they are.
+    """Writes the rows of documents to a folder as HFiles, from which `simhbase load-hfiles FOLDER` brings
+    them into the store; what they are.
 
     store: the URL of one in HBase, with a Thrift 2 gateway; all executors reach its gateways. folder: an
     empty one, or one that is made: of a file system that all executors and HBase's tools share, by its URI
