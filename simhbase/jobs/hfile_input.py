@@ -167,7 +167,7 @@ def _handed_over(index: Index, hfiles: HFiles, uri: str) -> HFileInput:
         )
     handover = Handover(index, found.version, found.begun, IF_OLD, index.store.now)
     handover.require_fresh()
-    hfiles.require()
+    hfiles.start()
     for name in TABLES:
         if table := found.tables.get(name):
             folder = f"{uri}/{name}"

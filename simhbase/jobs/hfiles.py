@@ -57,8 +57,8 @@ class HFileLoad:
     """Takes documents, and hands them over in rounds.
 
     work_folder, name: see WorkFolder; alive: is called every second or more often; note: with what a person
-    should know. Entered, it makes sure that HBase's tools are there and work on this store: raises UsageError
-    where not, StoreFailed where the folder cannot be written.
+    should know. Entered, it starts HBase's tools: raises UsageError where there are none, StoreFailed where
+    the folder cannot be written.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class HFileLoad:
 
     def __enter__(self) -> Self:
         try:
-            self._hfiles.require()
+            self._hfiles.start()
         except BaseException as error:
             self._close(error)
             raise
@@ -106,7 +106,9 @@ class HFileLoad:
     def put_aside(
         self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
     ) -> None:
-        """Takes n documents with valid ids, all different, and valid tags."""
+        """Takes n documents with valid ids, all different, and valid tags. Raises UsageError where HBase's
+        tools do not work on this store, as soon as they have started."""
+        self._hfiles.require_tools(wait=False)
         self._aside.put(ids, fingerprints, tags)
 
     @property

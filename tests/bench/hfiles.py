@@ -150,7 +150,7 @@ def hand_over_index(values: Words, index: Index, folder: str) -> None:
     store = cast(HBaseStore, index.store)
     hfiles = HFiles(store, hbase_command(), WorkFolder(folder, "work"), lambda: None, print)
     with closing(hfiles):
-        hfiles.require()
+        hfiles.start()
         borders = even_borders(buckets_for(len(values) * TABLES))
         with closing(hfiles.rows(INDEX, store.server_time(), borders)) as rows:
             for start in range(0, len(values), STEP):

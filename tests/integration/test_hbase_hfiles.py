@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import chdir, closing
+from itertools import count
 from pathlib import Path
 
 import happybase
@@ -213,7 +214,7 @@ def handed_over(
     notes: list[str] = []
     hfiles = HFiles(store, hbase_command(), WorkFolder(str(folder), "work"), lambda: None, notes.append)
     with closing(hfiles):
-        hfiles.require()
+        hfiles.start()
         rows = Strings.rows_of(keys.reshape(-1, KEY_BYTES))
         with closing(hfiles.rows(INDEX, store.server_time(), even_borders(3))) as aside:
             aside.put(rows, Strings.empty(len(rows)))
@@ -423,12 +424,27 @@ def loads(url: str) -> list[LoadState]:
         ),
     ],
 )
-def test_a_command_of_another_hbase_is_refused_before_anything_is_read(
+def test_a_command_of_another_hbase_is_refused_before_anything_is_written(
     url, answering, tmp_path, answer, version, message
 ):
     answering(answer, version)
+    corpus(tmp_path / "c.jsonl", 10)
     with pytest.raises(SimhbaseError, match=message):
-        load(tmp_path / "missing.jsonl", url, via="hfiles", work_folder=tmp_path)
+        load(tmp_path / "c.jsonl", url, via="hfiles", work_folder=tmp_path)
+    assert rows_later(url) == rows_for(PROFILE, {})
+
+
+def test_a_command_of_another_hbase_is_refused_when_it_has_started(url, answering, tmp_path):
+    """Not when everything has been read."""
+    answering("'simhbase: true'", "HBase 1.4.13")
+
+    def put_aside_for_ever() -> None:
+        with job.HFileLoad(index, tmp_path, "old", lambda: None, lambda text: None) as taking:
+            for number in count():
+                taking.put_aside([f"{number}"], FingerprintBatch.bare(np.array([number], np.uint64)))
+
+    with open_index(url) as index, pytest.raises(UsageError, match=r"is of HBase 1\.4\.13"):
+        put_aside_for_ever()
 
 
 def test_without_the_command_the_message_says_where_to_get_it(url, tmp_path, monkeypatch):

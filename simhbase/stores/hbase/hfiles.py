@@ -217,11 +217,19 @@ class HFiles:
         self._tools = Tools(command, folder.log, alive)
         self._note = note
         self._families: dict[str, Family] = {}
+        self._has_tools = False
 
-    def require(self) -> None:
-        """To be called first. Raises UsageError where HFiles cannot be written for a table, and where the
-        tools are too old, or work on another HBase than the store is in; StoreFailed where one fails."""
+    def start(self) -> None:
+        """To be called first. Raises UsageError where HFiles cannot be written for a table. The tools start
+        meanwhile, which takes Java seconds."""
         self._families = families(self._store)
+        self._tools.start()
+
+    def require_tools(self, *, wait: bool = True) -> None:
+        """Raises UsageError where the tools are too old, or work on another HBase than the store is in;
+        StoreFailed where one fails. wait: False: looks at them only when they have started."""
+        if self._has_tools or not (wait or self._tools.has_started):
+            return
         version = self._tools.version()
         shown = ".".join(map(str, version))
         if version < tools.LEAST_VERSION:
@@ -236,6 +244,7 @@ class HFiles:
                 "one (HBASE_CONF_DIR)"
             )
         self._folder.remove_copies(self._tools)
+        self._has_tools = True
 
     def close(self) -> None:
         """Ends the tools."""
@@ -256,6 +265,7 @@ class HFiles:
         """All rows are in their table when it returns. require: is called before they are loaded, and may
         raise. Raises StoreFailed where they cannot be brought there, and what a read raises."""
         if rows.count:
+            self.require_tools()
             self._repeated(rows.table, lambda: self._attempt(rows, require))
             rows.close()
 
@@ -263,6 +273,7 @@ class HFiles:
         self, table: str, time: int, folder: str, files: Sequence[HFile], require: Callable[[], object]
     ) -> None:
         """The same of rows that are in HFiles of a folder already, which stay there."""
+        self.require_tools()
         starts = self._store.region_starts(table)
         if not all(file.fits(starts) for file in files):
             raise StoreFailed(

@@ -83,6 +83,11 @@ class Tools:
     _version: str = field(default="", init=False)
     _reader: Thread = field(init=False)
 
+    @property
+    def has_started(self) -> bool:
+        """Whether a call would not wait for the process any more."""
+        return bool(self._version) or not self._answers.empty()
+
     def version(self) -> tuple[int, ...]:
         """HBase's, as (2, 6, 1). Raises ToolFailed, UsageError."""
         self._started()
@@ -125,13 +130,14 @@ class Tools:
             self.close()
             raise
 
-    def _started(self) -> subprocess.Popen[str]:
+    def start(self) -> None:
+        """Starts the process, if there is none, and does not wait for the seconds that this takes. Raises
+        UsageError."""
         if self._process is not None:
-            return self._process
+            return
         said = os.environ.get(_JAVA_OPTIONS, "")
-        begun = self.log.stat().st_size if self.log.exists() else 0
         try:
-            process = subprocess.Popen(
+            self._process = process = subprocess.Popen(
                 [*self.command, "org.jruby.Main", "--disable-gems", "-e", _SCRIPT],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -146,16 +152,20 @@ class Tools:
                 f"cannot run {shlex.join(self.command)}: {error.strerror}. Name HBase's command, with "
                 f"arguments if it has any, in {VARIABLE}"
             ) from error
-        self._process = process
         self._answers = SimpleQueue()
         self._reader = Thread(target=_read, args=(process, self.log, self._answers), daemon=True)
         self._reader.start()
+
+    def _started(self) -> subprocess.Popen[str]:
+        begun = self.log.stat().st_size if self.log.exists() and self._process is None else 0
+        self.start()
+        assert self._process is not None
         try:
-            self._version = self._answer(process, "starting HBase's command", begun)
+            self._version = self._version or self._answer(self._process, "starting HBase's command", begun)
         except BaseException:
             self.close()
             raise
-        return process
+        return self._process
 
     def _answer(self, process: subprocess.Popen[str], doing: str, begun: int) -> str:
         while True:
@@ -174,7 +184,7 @@ class Tools:
 
     def close(self) -> None:
         """Ends the process, if there is one."""
-        process, self._process = self._process, None
+        process, self._process, self._version = self._process, None, ""
         if process is None:
             return
         assert process.stdin is not None
