@@ -20,7 +20,6 @@ from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
-from simhbase.index.reader import IDS_LIMIT, LISTING_GROWTH
 from simhbase.jobs.comparison import ComparedTexts, Comparison
 from simhbase.jobs.dedup_files import DedupFiles, folder_of
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
@@ -30,7 +29,7 @@ from simhbase.jobs.lookups import StoredDocuments
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
 from simhbase.jobs.representative import Preference, compared_as_text, preference
 from simhbase.jobs.source_report import warnings_of
-from simhbase.model import Match, Query
+from simhbase.model import Query
 from simhbase.profile import Profile, given_parameters
 
 
@@ -143,28 +142,11 @@ class _StoredMatches:
 
     def rest(self, batch: Batch, files: DedupFiles) -> Batch:
         """The records without those that match, which the files are told."""
-        nearest = self._nearest(batch)
+        nearest = self._documents.nearest_others(batch)
         found = [(document, match) for document, match in zip(batch.ids, nearest, strict=True) if match]
         files.note_stored(found)
         self._free.append(np.array([match is None for match in nearest], dtype=bool))
         return batch.only(self._free[-1])
-
-    def _nearest(self, batch: Batch, ids_limit: int = IDS_LIMIT) -> list[Match | None]:
-        """The nearest stored document of each record, but for itself. What a fingerprint lists at first may
-        have expired: then more of it is read."""
-        documents = replace(self._documents, index=self._documents.index.listing(ids_limit))
-        lookups = documents.of_records(batch)
-        nearest = [
-            next((match for match in lookup.matches if match.id != document), None)
-            for document, lookup in zip(batch.ids, lookups, strict=True)
-        ]
-        pairs = zip(nearest, lookups, strict=True)
-        cut = np.array([match is None and lookup.truncated for match, lookup in pairs], dtype=bool)
-        if cut.any():
-            again = self._nearest(batch.only(cut), ids_limit * LISTING_GROWTH)
-            for number, match in zip(np.flatnonzero(cut).tolist(), again, strict=True):
-                nearest[number] = match
-        return nearest
 
     @property
     def duplicates(self) -> int:

@@ -35,6 +35,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.tags import Tags
 from simhbase.index.writer import Batch, HintingWriter, Step, known
+from simhbase.jobs.hfiles_unique import UniqueDocuments
 from simhbase.model import AddReport
 from simhbase.stores.base import Store
 from simhbase.stores.hbase import HBaseStore
@@ -81,6 +82,11 @@ class HFileLoad:
         self._hfiles = HFiles(self._store, command, self._folder, alive, note)
         self._aside = _Aside(self._folder.local)
 
+    @property
+    def folder(self) -> Path:
+        """Where it keeps its files."""
+        return self._folder.local
+
     def __enter__(self) -> Self:
         try:
             self._hfiles.start()
@@ -116,15 +122,35 @@ class HFileLoad:
         """Whether it is time to hand over what was put aside."""
         return self._aside.count >= ROUND
 
-    def hand_over(self) -> AddReport:
-        """What was put aside is in the store when it returns. Raises StoreFailed where that fails, or takes
-        so long that it would be dangerous; what was loaded until then does no harm."""
+    def hand_over(
+        self,
+        unique: UniqueDocuments | None = None,
+        note_version: Callable[[int], object] = lambda version: None,
+    ) -> AddReport:
+        """What was put aside is in the store when it returns.
+
+        unique: what has chosen it, and settles it with what others have claimed meanwhile; note_version: is
+        told the version of these documents before any of them is loaded. Raises StoreFailed where it fails,
+        or takes so long that it would be dangerous; what was loaded until then does no harm. Also where
+        others have stored something near, and some documents were not kept after all.
+        """
         if not self._aside.count:
             return AddReport()
         self._note(f"{self._aside.count:,} documents are handed to HBase as HFiles")
         with closing(_Round(self._index, self._hfiles, self._writer, self._aside)) as current:
             report = current.write(self._alive)
+            note_version(current.version)
             current.hand_over()
+            lost = 0
+            if unique is not None:
+                for batch in self._aside.batches():
+                    lost += unique.settle(batch, current.version)
+                    self._alive()
+        if lost:
+            raise StoreFailed(
+                f"{lost:,} documents are near others that were stored or claimed while these were loaded, "
+                "and were removed again: run the same command again, which lists them as duplicates"
+            )
         self._aside.clear()
         return report
 
@@ -142,13 +168,13 @@ class _Round:
         self._hfiles = hfiles
         self._writer = writer
         self._aside = aside
-        self._version = writer.version()
+        self.version = writer.version()
         self._begun = writer.clock()
         self._scheme = index.profile.index_scheme
         server_time = cast(HBaseStore, index.store).server_time()
         borders = self._borders()
         self._rows = {
-            table: hfiles.rows(table, server_time if table == INDEX else self._version, borders[table])
+            table: hfiles.rows(table, server_time if table == INDEX else self.version, borders[table])
             for table in TABLES
         }
         self._samples: list[str] = []
@@ -175,9 +201,9 @@ class _Round:
         has_documents = holds_documents(self._index.store)
         report = AddReport()
         for batch in self._aside.batches():
-            plan = self._writer.plan(batch, self._version, has_documents=has_documents)
+            plan = self._writer.plan(batch, self.version, has_documents=has_documents)
             for step in plan.steps:
-                if step.version == self._version:
+                if step.version == self.version:
                     for table, (rows, values) in rows_of(step, self._scheme).items():
                         self._rows[table].put(rows, values)
                     ids = step.batch.ids
@@ -190,7 +216,7 @@ class _Round:
 
     def hand_over(self) -> None:
         """All of it is in the store when it returns."""
-        handover = Handover(self._index, self._version, self._begun, IF_SLOW, self._writer.clock)
+        handover = Handover(self._index, self.version, self._begun, IF_SLOW, self._writer.clock)
         for rows in self._rows.values():
             self._hfiles.hand_over(rows, handover.require_fresh)
         handover.look_up(self._samples)

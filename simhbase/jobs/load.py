@@ -46,7 +46,7 @@ from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
 from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, store_kept
-from simhbase.model import Match
+from simhbase.model import AddReport, Match
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import multi_writer, now
@@ -54,6 +54,7 @@ from simhbase.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from simhbase.jobs.hfiles import HFileLoad
+    from simhbase.jobs.hfiles_unique import UniqueDocuments
 
 T = TypeVar("T")
 _LOOKED_AT = 1.0  # seconds between tries to get what another process has
@@ -150,9 +151,9 @@ def load(
     while another process writes to an embedded store, or runs this load.
 
     via: "hfiles" writes HBase's own files and has its tool load them, past its gateways and write-ahead
-    logs: for millions of documents, and not with `unique_only`; docs/hbase.md says more. work_folder: where
-    HBase can read, a folder or a URI such as hdfs://...; by default the system's folder for what is
-    temporary. It takes up to 1 kB a document.
+    logs: for millions of documents; with `unique_only` their ids are new. docs/hbase.md says more.
+    work_folder: where HBase can read, a folder or a URI such as hdfs://...; by default the system's folder
+    for what is temporary. It takes up to 1 kB a document.
 
     Raises UsageError for what does not go together, before anything is read; StoreBusy where another process
     runs the load; UsageError also where the inputs of a named load have changed since it was stopped;
@@ -224,6 +225,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
     seen = None if job.ids_are_unique else SeenIds()
     with ExitStack() as stack:
         hfiles = stack.enter_context(_hfiles(job, index, log))
+        unique = stack.enter_context(_unique(job, index, log, hfiles))
         files = {option: stack.enter_context(_opened(job, option, checkpoints, wait)) for option in job.files}
         rejects = Rejects(files["rejects"], job.inputs.max_rejects, watcher, tally.counts)
         batches = stack.enter_context(closing(_batches(job, index, checkpoints, seen)))
@@ -232,17 +234,17 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
             batch = read.without_repeats(SeenIds() if seen is None else seen)  # a write takes an id once
             rejects.note(batch)
             tally.counts = rejects.counts
-            if hfiles is not None:
-                hfiles.put_aside(batch.ids, batch.fingerprints, batch.tags)
-                checkpoints.put_off(read, checkpoints.sources.of(batch.items, [False] * len(batch.ids)), {})
-                if hfiles.is_full:
-                    _hand_over(hfiles, tally, checkpoints, files)
-                continue
             with interrupt_put_off():
-                near = _take(job, index, checkpoints, tally, files, batch, read.chunks)
+                if hfiles is None:
+                    near = _take(job, index, checkpoints, tally, files, batch, read.chunks)
+                else:
+                    near = _put_aside(job, index, hfiles, unique, tally, files, batch)
                 sources = checkpoints.sources.of(batch.items, (each is not None for each in near))
                 checkpoints.put_off(read, sources, kept_out_by(near))
-                checkpoints.advance(tally.noted(), files)
+                if hfiles is None:
+                    checkpoints.advance(tally.noted(), files)
+            if hfiles is not None and hfiles.is_full:
+                _hand_over(hfiles, unique, log, tally, checkpoints, files)
         if rejects.counts.nothing_read:
             for file in (files[option] for option in (*OF_UNIQUE_ONLY, "new")):
                 if file:
@@ -250,7 +252,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
             log.remove()
             return _report(tally, checkpoints, start)
         if hfiles is not None:
-            _hand_over(hfiles, tally, checkpoints, files)
+            _hand_over(hfiles, unique, log, tally, checkpoints, files)
         index.require_own_tables()  # what went into tables that were dropped meanwhile is not loaded
         report = _report(tally, checkpoints, start)
         checkpoints.note_all(asdict(report), files)
@@ -280,12 +282,46 @@ def _take(
     kept = [each is None and number not in decision.skipped for number, each in enumerate(found)]
     tally.outgrown += _outgrown(batch, found, kept, before)
     new = [each and number in decision.new for number, each in enumerate(kept)]
+    _write(files["new"], _lines(batch.records, new))
+    _list(job, index, files, batch, kept, found)
+    return found
+
+
+def _put_aside(
+    job: Load,
+    index: Index,
+    hfiles: HFileLoad,
+    unique: UniqueDocuments | None,
+    tally: _Tally,
+    files: Mapping[str, OutputFile | None],
+    batch: Batch,
+) -> list[Match | None]:
+    """Has a batch, or what is unique of it, handed over later; for each document what keeps it out."""
+    if unique is None:
+        hfiles.put_aside(batch.ids, batch.fingerprints, batch.tags)
+        return [None] * len(batch.ids)
+    found = unique.duplicates_of(batch)
+    kept = [each is None for each in found]
+    chosen = batch.only(np.array(kept, dtype=bool))
+    hfiles.put_aside(chosen.ids, chosen.fingerprints, chosen.tags)
+    tally.add(Loaded(found, AddReport()))
+    _list(job, index, files, batch, kept, found)
+    return found
+
+
+def _list(
+    job: Load,
+    index: Index,
+    files: Mapping[str, OutputFile | None],
+    batch: Batch,
+    kept: Sequence[bool],
+    found: Sequence[Match | None],
+) -> None:
+    """Writes a batch to the files that say what was kept, and what not."""
     rule = Rule(index.profile.index_scheme.rule(job.min_similarity))
     _write(files["unique"], _lines(batch.records, kept))
-    _write(files["new"], _lines(batch.records, new))
     _write(files["duplicates"], _duplicate_lines(batch.ids, found))
     _write(files["evidence"], _evidence_lines(batch.ids, found, rule))
-    return found
 
 
 def _texts_of_keepers(job: Load, index: Index, kept_out: TopDuplicated, batch: Batch) -> dict[str, int]:
@@ -402,11 +438,31 @@ def _hfiles(job: Load, index: Index, log: LoadLog) -> Iterator[HFileLoad | None]
         yield hfiles
 
 
+@contextmanager
+def _unique(
+    job: Load, index: Index, log: LoadLog, hfiles: HFileLoad | None
+) -> Iterator[UniqueDocuments | None]:
+    """What says which of the documents of `hfiles` are kept, with `unique_only`."""
+    if hfiles is None or not job.unique_only:
+        yield None
+        return
+    from simhbase.jobs.hfiles_unique import UniqueDocuments
+
+    unsettled = (log.pending or {}).get("version")
+    with UniqueDocuments(index, job.min_similarity, hfiles.folder / "kept", unsettled) as unique:
+        yield unique
+
+
 def _hand_over(
-    hfiles: HFileLoad, tally: _Tally, checkpoints: Checkpoints, files: Mapping[str, OutputFile | None]
+    hfiles: HFileLoad,
+    unique: UniqueDocuments | None,
+    log: LoadLog,
+    tally: _Tally,
+    checkpoints: Checkpoints,
+    files: Mapping[str, OutputFile | None],
 ) -> None:
     """Has what was put aside in the store when it returns."""
-    report = hfiles.hand_over()
+    report = hfiles.hand_over(unique, lambda version: log.note_pending({"version": version}))
     with interrupt_put_off():
         tally.add(Loaded((), report))
         checkpoints.advance(tally.noted(), files)

@@ -124,12 +124,6 @@ class Load:
             return
         if not self.store.startswith("hbase:"):
             raise UsageError("`via='hfiles'` loads into HBase: leave it out for other stores")
-        if self.unique_only:
-            raise UsageError(
-                "`via='hfiles'` and `unique_only=True` do not go together: documents that are put aside are "
-                "not found by those that follow. Find the duplicates first (simhbase dedup --unique FILE), "
-                "and load that file, or leave `via='hfiles'` out"
-            )
         if self.new or self.skip_existing:
             raise UsageError(
                 "`via='hfiles'` looks at no document before it is stored: leave out `new` and `skip_existing`"

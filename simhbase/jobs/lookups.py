@@ -15,8 +15,9 @@ from simhbase.corpus.rejects import Rejects
 from simhbase.corpus.trim import without_content
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index
+from simhbase.index.reader import IDS_LIMIT, LISTING_GROWTH
 from simhbase.jobs.pipeline import Batch, FingerprintSource, fingerprinting
-from simhbase.model import Lookup, Query
+from simhbase.model import Lookup, Match, Query
 from simhbase.profile import Profile
 
 
@@ -82,6 +83,23 @@ class StoredDocuments:
         if not batch.fingerprints.sketches.shape[1]:
             return self.index.find_fingerprints(batch.fingerprints.values, self.query)
         return self.index.find_batch(batch.fingerprints, self.query)
+
+    def nearest_others(self, batch: Batch, ids_limit: int = IDS_LIMIT) -> list[Match | None]:
+        """The nearest stored document of each record, but for itself. What a fingerprint lists at first may
+        have expired: then more of it is read."""
+        documents = replace(self, index=self.index.listing(ids_limit))
+        lookups = documents.of_records(batch)
+        nearest = [
+            next((match for match in lookup.matches if match.id != document), None)
+            for document, lookup in zip(batch.ids, lookups, strict=True)
+        ]
+        pairs = zip(nearest, lookups, strict=True)
+        cut = np.array([match is None and lookup.truncated for match, lookup in pairs], dtype=bool)
+        if cut.any():
+            again = self.nearest_others(batch.only(cut), ids_limit * LISTING_GROWTH)
+            for number, match in zip(np.flatnonzero(cut).tolist(), again, strict=True):
+                nearest[number] = match
+        return nearest
 
 
 def answers_to(

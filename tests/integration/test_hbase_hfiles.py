@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, closing
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 import happybase
 import numpy as np
@@ -29,11 +30,14 @@ from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
+from simhbase.index.claim import TOKEN_BYTES
 from simhbase.index.load_log import LoadState
+from simhbase.index.rows import PendingCell, document_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import HintingWriter
+from simhbase.index.writer import Batch, HintingWriter
 from simhbase.jobs import hfiles as job
 from simhbase.jobs import load as load_job
+from simhbase.jobs.hfiles_unique import UniqueDocuments
 from simhbase.profile import Profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import now
@@ -147,6 +151,138 @@ def test_what_is_new_moved_unchanged_or_deleted_ends_as_by_a_usual_load(url, tmp
     assert (report.added, report.moved, report.unchanged) == (2, 3, len(before) - 2)
     assert rows_later(url) == rows_for(PROFILE, after, tags)
     assert not list(tmp_path.glob("simhbase-load-*"))
+
+
+def near_corpus(path: Path) -> dict[str, int]:
+    """A file of documents of which every fourth is near the one before, and some near one far before."""
+    values: dict[str, int] = {}
+    chance = random.Random(3)
+    for n in range(400):
+        others = list(values.values())
+        if n % 4 == 3:
+            values[f"n/{n}"] = others[-1] ^ 1 << n % 64
+        elif n % 10 == 9:
+            values[f"n/{n}"] = chance.choice(others) ^ 0b101
+        else:
+            values[f"n/{n}"] = chance.getrandbits(64)
+    fingerprints(path, values)
+    return values
+
+
+def distinct_corpus(path: Path) -> dict[str, int]:
+    """A file of documents of which none is near another."""
+    chance = random.Random(4)
+    values = {f"d/{n}": chance.getrandbits(64) for n in range(50)}
+    fingerprints(path, values)
+    return values
+
+
+def ids_in(path: Path) -> list[str]:
+    return [json.loads(line)["id"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("tool")
+def test_unique_documents_are_those_of_a_usual_load(hbase, url, tmp_path, monkeypatch):
+    monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 1)
+    values = near_corpus(tmp_path / "c.jsonl")
+    first, *_ = values
+    usual = hbase.empty_store("usual")
+    kept, removed = [], []
+    for each, options in ((usual, {}), (url, {"via": "hfiles", "work_folder": tmp_path})):
+        with open_index(each, create=PROFILE) as index:
+            add(index, {"before": values[first] ^ 7, "far": 12345})
+        files = {name: tmp_path / f"{name}-{len(kept)}.jsonl" for name in ("unique", "duplicates")}
+        report = load(tmp_path / "c.jsonl", each, unique_only=True, **files, **options)
+        kept.append(ids_in(files["unique"]))
+        removed.append(ids_in(files["duplicates"]))
+        assert (report.added, report.duplicates) == (len(kept[-1]), len(removed[-1]))
+    assert kept[0] == kept[1]
+    assert first in removed[0] == removed[1]
+    assert rows_later(url) == rows_later(usual)
+
+
+@pytest.mark.usefixtures("tool")
+def test_what_others_claim_while_documents_are_loaded_is_settled(url, tmp_path, monkeypatch):
+    """Nothing that they have stored is lost, and of near documents one is kept."""
+    values = distinct_corpus(tmp_path / "c.jsonl")
+    options = {
+        "unique_only": True,
+        "via": "hfiles",
+        "work_folder": tmp_path,
+        "duplicates": tmp_path / "duplicates.jsonl",
+    }
+    stored, dead = list(values)[1:3]
+    settle = UniqueDocuments.settle
+
+    def late(self: UniqueDocuments, batch: Batch, version: int) -> int:
+        with open_index(url) as index:
+            add(index, {"stored": values[stored] ^ 1})
+            leave_pending(index, "dead", values[dead] ^ 1)
+        return settle(self, batch, version)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UniqueDocuments, "settle", late)
+        with pytest.raises(StoreFailed, match=r"^1 documents are near others that were stored or claimed"):
+            load(tmp_path / "c.jsonl", url, **options)
+    with open_index(url, access="read") as index:
+        found = index.fingerprints([stored, "stored", dead, "dead"])
+    assert found == [None, values[stored] ^ 1, values[dead], None]
+
+    report = load(tmp_path / "c.jsonl", url, **options)
+    assert ids_in(tmp_path / "duplicates.jsonl") == [stored]
+    assert (report.duplicates, report.unchanged) == (1, report.loaded)
+
+
+def leave_pending(index: Index, document: str, fingerprint: int) -> None:
+    """A claim whose process has died before it was decided."""
+    store = cast(HBaseStore, index.store)
+    batch = Batch([document], FingerprintBatch.bare(np.array([fingerprint], np.uint64)))
+    cell = PendingCell(0, fingerprint, lease=200)
+    store.put_pending(
+        b"t" * TOKEN_BYTES,
+        [(document_key(document), cell.encode())],
+        batch.listings(SCHEME),
+        batch.index_keys(SCHEME),
+        [now()],
+    )
+
+
+@pytest.mark.usefixtures("tool")
+def test_a_load_that_was_stopped_before_it_was_settled_is_settled_when_it_is_run_again(
+    url, tmp_path, monkeypatch
+):
+    values = distinct_corpus(tmp_path / "c.jsonl")
+    options = {
+        "unique_only": True,
+        "via": "hfiles",
+        "work_folder": tmp_path,
+        "duplicates": tmp_path / "d.jsonl",
+    }
+    near = list(values)[3]
+
+    def stop(*_: object) -> int:
+        with open_index(url) as index:
+            add(index, {"late": values[near] ^ 1})
+        raise StoreFailed("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UniqueDocuments, "settle", stop)
+        with pytest.raises(StoreFailed, match="stopped"):
+            load(tmp_path / "c.jsonl", url, **options)
+    report = load(tmp_path / "c.jsonl", url, **options)
+    assert report.duplicates == 1
+    assert ids_in(tmp_path / "d.jsonl") == [near]
+    with open_index(url, access="read") as index:
+        assert index.fingerprints([near, "late"]) == [None, values[near] ^ 1]
+
+
+@pytest.mark.usefixtures("tool")
+def test_unique_documents_have_new_ids(url, tmp_path):
+    values = distinct_corpus(tmp_path / "c.jsonl")
+    with open_index(url) as index:
+        add(index, {next(iter(values)): 1})
+    with pytest.raises(UsageError, match="is stored with another text"):
+        load(tmp_path / "c.jsonl", url, via="hfiles", work_folder=tmp_path, unique_only=True)
 
 
 KINDS = {

@@ -15,7 +15,7 @@ HBASE = "hbase://nowhere.invalid/x"
         ("rocksdb:s.db", {"via": "hfiles"}, "loads into HBase: leave it out for other stores"),
         (HBASE, {"via": "sst"}, "no `via` 'sst': there is 'hfiles'"),
         (HBASE, {"work_folder": "x"}, "`work_folder` is for the files of `via='hfiles'`"),
-        (HBASE, {"via": "hfiles", "unique_only": True}, "simhbase dedup --unique FILE"),
+        (HBASE, {"via": "hfiles", "skip_existing": True}, "leave out `new` and `skip_existing`"),
     ],
 )
 def test_a_way_that_does_not_fit_is_refused(tmp_path, monkeypatch, url, options, message):
@@ -26,6 +26,6 @@ def test_a_way_that_does_not_fit_is_refused(tmp_path, monkeypatch, url, options,
 
 
 def test_the_command_line_names_its_own_options(tmp_path):
-    done = run("load", "--via", "hfiles", "--unique-only", "--store", HBASE, "x.jsonl", cwd=tmp_path)
+    done = run("load", "--via", "hfiles", "--skip-existing", "--store", HBASE, "x.jsonl", cwd=tmp_path)
     assert done.returncode == 2
-    assert b"--via hfiles and --unique-only do not go together" in done.stderr
+    assert b"leave out --new and --skip-existing" in done.stderr

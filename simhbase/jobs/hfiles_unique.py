@@ -1,0 +1,150 @@
+"""Which documents of a load as HFiles have nothing near them: nothing stored, and none earlier in the load.
+
+Documents that were put aside are in no table yet. So those that are kept go into an embedded store in the
+work folder, too, where later ones find them.
+
+Others may claim near texts until the documents are loaded. A claim shows its hints first, and looks then;
+here documents are loaded first, and looked up then (`settle`). So one of the two sees the other. A document
+that is near what others have stored, or have claimed and not decided, is withdrawn and claimed as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.errors import UsageError
+from simhbase.index import Index, open_index
+from simhbase.index import rows as formats
+from simhbase.index.reader import IDS_LIMIT, Now, Reader
+from simhbase.index.rows import Entry, PendingCell
+from simhbase.index.selection import duplicates_of
+from simhbase.index.writer import Batch, HintingWriter, Known, known
+from simhbase.jobs.lookups import StoredDocuments
+from simhbase.jobs.pipeline import Batch as Read
+from simhbase.jobs.unique import claim_all, store_kept
+from simhbase.model import Match, Query
+from simhbase.stores.base import NamedCells, SharedStore
+
+
+class UniqueDocuments:
+    """Says which documents are kept.
+
+    folder: for the embedded store; unsettled: the version of documents that a run which was stopped may have
+    loaded, and not settled.
+    """
+
+    def __init__(
+        self, index: Index, min_similarity: float | None, folder: Path, unsettled: int | None
+    ) -> None:
+        self._index = index
+        self._store = cast(SharedStore, index.store)
+        self._min_similarity = min_similarity
+        self._bounds = index.profile.index_scheme.bounds(None, min_similarity)
+        self._folder = folder
+        self._unsettled = unsettled
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        url = self._index.store.url
+        stored = self._stack.enter_context(open_index(url, access="read", drawer_limit=None))
+        self._stored = StoredDocuments(stored, Query(min_similarity=self._min_similarity))
+        self._kept = self._stack.enter_context(
+            open_index(f"rocksdb:{self._folder}", create=self._index.profile)
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def duplicates_of(self, read: Read) -> list[Match | None]:
+        """For each document the nearest one that keeps it out; None for those that are kept. Raises
+        UsageError where one is stored already with another text."""
+        before = self._stored_before(read)
+        if self._unsettled is not None:
+            again = [number for number, each in enumerate(before) if each]
+            batch = Batch(read.ids, read.fingerprints, read.tags)[again]
+            self.settle(batch, self._unsettled)
+        near = self._stored.nearest_others(read)
+        left = [number for number, each in enumerate(near) if each is None]
+        ids, prints = [read.ids[number] for number in left], read.fingerprints[left]
+        kept, hidden = self._kept, self._index.hidden()
+        scheme = kept.profile.index_scheme
+        found = duplicates_of(kept.store, scheme, kept.clock, ids, prints, self._bounds, hidden)
+        store_kept(kept, ids, prints, found)
+        for number, each in zip(left, found, strict=True):
+            near[number] = each
+        return near
+
+    def _stored_before(self, read: Read) -> list[Known | None]:
+        values = read.fingerprints.values.tolist()
+        stored = [each if each and each.stored else None for each in known(self._store, read.ids)]
+        for document, value, each in zip(read.ids, values, stored, strict=True):
+            if each and each.entry.fingerprint != value:
+                raise UsageError(
+                    f"{document!r} is stored with another text, and `via='hfiles'` with `unique_only=True` "
+                    "takes new documents only: leave `via='hfiles'` out"
+                )
+        return stored
+
+    def settle(self, batch: Batch, version: int) -> int:
+        """Claims those of n documents, stored at this version or later, that are near what others have stored
+        or claimed; returns how many of these are not kept."""
+        seen = {
+            document: each.version
+            for document, value, each in zip(
+                batch.ids, batch.values, known(self._store, batch.ids), strict=True
+            )
+            if each and each.stored and each.version >= version and each.entry.fingerprint == value
+        }
+        has_rivals = self._have_rivals(batch).tolist()
+        contested = batch[[n for n, each in enumerate(batch.ids) if each in seen and has_rivals[n]]]
+        if not contested.ids:
+            return 0
+        index = self._index
+        writer = HintingWriter(self._store, index.profile.index_scheme, index.clock)
+        writer.delete_seen({document: seen[document] for document in contested.ids})
+        claimed = claim_all(
+            index, contested.ids, contested.fingerprints, self._min_similarity, contested.tags
+        )
+        return sum(each is not None for each in claimed.duplicate_of)
+
+    def _have_rivals(self, batch: Batch) -> NDArray[np.bool_]:
+        """Which of n documents something is near that is stored under another id, or claimed."""
+        index, prints = self._index, batch.fingerprints
+        reader = Reader(
+            self._store, index.profile.index_scheme, None, IDS_LIMIT, index.clock, hidden=index.hidden()
+        )
+        leads = reader.leads(prints, self._bounds)
+        found = np.array(leads.cut, dtype=np.bool_)  # more than can be looked at: claims look at all
+        led = [each for each in leads.led if each[1] != batch.ids[each[0]]]
+        ids = list(dict.fromkeys(each[1] for each in led))
+        cells = self._store.document_cells.get(list(map(formats.document_key, ids))) if ids else []
+        for layer in _layers(dict(zip(ids, cells, strict=True))):
+            matches = reader.matches(prints, [each for each in led if each[1] in layer], layer, self._bounds)
+            found |= np.array(list(map(bool, matches)), dtype=np.bool_)
+        return found
+
+
+def _layers(cells: Mapping[str, NamedCells]) -> Iterator[Now]:
+    """Texts that are stored or claimed under ids, of each id one in each layer."""
+    entries = {document: list(_entries(named)) for document, named in cells.items()}
+    for number in range(max(map(len, entries.values()), default=0)):
+        yield {document: found[number] for document, found in entries.items() if number < len(found)}
+
+
+def _entries(named: NamedCells) -> Iterator[Entry]:
+    for name, cell in named.items():
+        if name:
+            if pending := PendingCell.decode(cell.value):
+                yield pending.entry
+        elif (entry := formats.entry(cell.value)).stored:
+            yield entry
