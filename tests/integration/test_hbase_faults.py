@@ -27,7 +27,9 @@ from simhbase.index.stored_profile import write_profile
 from simhbase.profile import make_profile
 from simhbase.stores import open_store
 from simhbase.stores.base import now
-from tests.cluster import Cluster
+from simhbase.stores.hbase import specification
+from simhbase.stores.hbase.tools import VARIABLE
+from tests.cluster import Cluster, hooked
 from tests.command_line import environment, fingerprints, result, run_alone
 from tests.kept import repaired, rows_for, rows_of, vacuumed
 from tests.load import Load, Stalls, assert_found, changing, neighbour
@@ -544,3 +546,25 @@ def test_a_killed_command_that_is_repeated_leaves_what_an_undisturbed_one_does(c
 @pytest.mark.parametrize("name", JOBS)
 def test_a_command_survives_a_series_of_kills(cluster, tmp_path, name):
     kill_loaders(cluster, tmp_path, JOBS[name], documents=6_000, rounds=6, kills=2)
+
+
+@pytest.mark.full
+def test_hfiles_are_loaded_where_the_regions_are_that_moved_as_their_server_died(
+    cluster, url, tmp_path, monkeypatch
+):
+    """Between the cutting of the files and their loading."""
+    kills = cluster.command("kill", serving(cluster, specification(url)[0].name)[0])
+    hook = f"""
+        if name == "load" and table == "index" and once("killed"):
+            subprocess.run({kills!r}, check=True, stdout=subprocess.DEVNULL)
+        """
+    monkeypatch.setenv(VARIABLE, hooked(cluster, tmp_path, hook))
+    chance = random.Random(5)
+    values = {f"news/{number}": chance.getrandbits(64) for number in range(20_000)}
+    fingerprints(tmp_path / "c.jsonl", values)
+    options = ("--via", "hfiles", "--work-folder", str(tmp_path), "--fingerprint-field", "f")
+    done = result("load", *options, "c.jsonl", cwd=tmp_path, SIMHBASE_STORE=url)
+    assert done["added"] == len(values)
+    with open_index(url) as index:
+        vacuumed(index.store, PROFILE.index_scheme)
+        assert rows_of(index.store) == rows_for(PROFILE, values)

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import shlex
 import signal
 import subprocess
@@ -473,16 +474,7 @@ def test_a_load_that_is_killed_when_a_table_is_half_loaded_is_run_again(url, too
             sys.exit(1)
         """)
     values = corpus(tmp_path / "c.jsonl")
-    command = [
-        "load",
-        "--via",
-        "hfiles",
-        "--fingerprint-field",
-        "f",
-        "--work-folder",
-        str(tmp_path),
-        "c.jsonl",
-    ]
+    command = command_for(tmp_path)
     variables = {name: os.environ[name] for name in (VARIABLE, *QUICKLY_COMPILED)}
     environ = environment(SIMHBASE_STORE=url, **variables)
     first = subprocess.run([*COMMAND, *command], cwd=tmp_path, env=environ, capture_output=True, check=False)
@@ -497,6 +489,60 @@ def test_a_load_that_is_killed_when_a_table_is_half_loaded_is_run_again(url, too
     assert done.returncode == 0, done.stderr.decode()
     assert rows_later(url) == rows_for(PROFILE, values)
     assert not list(tmp_path.glob("simhbase-load-*"))
+
+
+def command_for(folder: Path) -> list[str]:
+    return ["load", "--via", "hfiles", "--fingerprint-field", "f", "--work-folder", str(folder), "c.jsonl"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("options", [[], ["--unique-only"]])
+def test_a_load_that_is_killed_before_and_after_each_table_ends_as_one_that_is_not(
+    url, tool, tmp_path, options
+):
+    tool("""
+        def killed():
+            os.kill(os.getppid(), signal.SIGKILL)
+            sys.exit(1)
+        if name == "load":
+            if once(f"before-{table}"):
+                killed()
+            if once(f"after-{table}"):
+                run()
+                killed()
+        """)
+    values = distinct_corpus(tmp_path / "c.jsonl")
+    command = [*command_for(tmp_path), *options]
+    variables = {name: os.environ[name] for name in (VARIABLE, *QUICKLY_COMPILED)}
+    environ = environment(SIMHBASE_STORE=url, **variables)
+    codes: list[int] = []
+    while codes[-1:] != [0] and len(codes) < 10:
+        codes.append(subprocess.run([*COMMAND, *command], cwd=tmp_path, env=environ, check=False).returncode)
+    assert codes == [-signal.SIGKILL] * 6 + [0]
+    assert rows_later(url) == rows_for(PROFILE, values)
+    assert not list(tmp_path.glob("simhbase-load-*"))
+
+
+@pytest.mark.full
+def test_a_work_folder_without_room_is_named_and_the_load_is_run_again(url, tool, tmp_path):
+    """Files may have 200 kB, which those of the index exceed."""
+    tool("")
+    values = corpus(tmp_path / "c.jsonl", 5000)
+    variables = {name: os.environ[name] for name in (VARIABLE, *QUICKLY_COMPILED)}
+    full = subprocess.run(
+        [*COMMAND, *command_for(tmp_path)],
+        cwd=tmp_path,
+        env=environment(SIMHBASE_STORE=url, **variables),
+        capture_output=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY)),
+    )
+    assert full.returncode == 1
+    assert b"cannot write the files of the load in" in full.stderr
+    assert rows_later(url) == rows_for(PROFILE, {})
+    assert not list(tmp_path.glob("simhbase-load-*/*/rows/*"))
+    load(tmp_path / "c.jsonl", url, via="hfiles", work_folder=tmp_path)
+    assert rows_later(url) == rows_for(PROFILE, values)
 
 
 @pytest.mark.full
