@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from simhbase.errors import UsageError
 from simhbase.index import Index, open_index
 from simhbase.index import rows as formats
+from simhbase.index.claim import Run
 from simhbase.index.reader import IDS_LIMIT, Now, Reader
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.selection import duplicates_of
@@ -36,18 +37,19 @@ from simhbase.stores.base import NamedCells, SharedStore
 class UniqueDocuments:
     """Says which documents are kept.
 
-    folder: for the embedded store; unsettled: the version of documents that a run which was stopped may have
-    loaded, and not settled.
+    folder: for the embedded store; run: which run of a load claims; unsettled: the version of
+    documents that a run which was stopped may have loaded, and not settled.
     """
 
     def __init__(
-        self, index: Index, min_similarity: float | None, folder: Path, unsettled: int | None
+        self, index: Index, min_similarity: float | None, folder: Path, run: Run, unsettled: int | None
     ) -> None:
         self._index = index
         self._store = cast(SharedStore, index.store)
         self._min_similarity = min_similarity
         self._bounds = index.profile.index_scheme.bounds(None, min_similarity)
         self._folder = folder
+        self._run = run
         self._unsettled = unsettled
         self._stack = ExitStack()
 
@@ -112,9 +114,8 @@ class UniqueDocuments:
         index = self._index
         writer = HintingWriter(self._store, index.profile.index_scheme, index.clock)
         writer.delete_seen({document: seen[document] for document in contested.ids})
-        claimed = claim_all(
-            index, contested.ids, contested.fingerprints, self._min_similarity, contested.tags
-        )
+        taken = contested.ids, contested.fingerprints, self._run, self._min_similarity, contested.tags
+        claimed = claim_all(index, *taken)
         return sum(each is not None for each in claimed.duplicate_of)
 
     def _have_rivals(self, batch: Batch) -> NDArray[np.bool_]:

@@ -225,7 +225,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
     seen = None if job.ids_are_unique else SeenIds()
     with ExitStack() as stack:
         hfiles = stack.enter_context(_hfiles(job, index, log))
-        unique = stack.enter_context(_unique(job, index, log, hfiles))
+        unique = stack.enter_context(_unique(job, index, log, checkpoints, hfiles))
         files = {option: stack.enter_context(_opened(job, option, checkpoints, wait)) for option in job.files}
         rejects = Rejects(files["rejects"], job.inputs.max_rejects, watcher, tally.counts)
         batches = stack.enter_context(closing(_batches(job, index, checkpoints, seen)))
@@ -440,7 +440,7 @@ def _hfiles(job: Load, index: Index, log: LoadLog) -> Iterator[HFileLoad | None]
 
 @contextmanager
 def _unique(
-    job: Load, index: Index, log: LoadLog, hfiles: HFileLoad | None
+    job: Load, index: Index, log: LoadLog, checkpoints: Checkpoints, hfiles: HFileLoad | None
 ) -> Iterator[UniqueDocuments | None]:
     """What says which of the documents of `hfiles` are kept, with `unique_only`."""
     if hfiles is None or not job.unique_only:
@@ -449,7 +449,8 @@ def _unique(
     from simhbase.jobs.hfiles_unique import UniqueDocuments
 
     unsettled = (log.pending or {}).get("version")
-    with UniqueDocuments(index, job.min_similarity, hfiles.folder / "kept", unsettled) as unique:
+    folder, run = hfiles.folder / "kept", checkpoints.run
+    with UniqueDocuments(index, job.min_similarity, folder, run, unsettled) as unique:
         yield unique
 
 
