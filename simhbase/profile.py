@@ -50,9 +50,14 @@ RISING: Mapping[str, RisingThreshold] = {
     "chars:1-3": RisingThreshold(least=0.52, most=0.7, least_to=48),
     "chars:auto": RisingThreshold(least=0.5, most=0.7, least_to=16),
 }
+REACH = 7  # bits
 PRESETS: Mapping[str, Mapping[str, object]] = {
-    "default": {},
-    "classic": {"weights": "tfidf", "top": 64},
+    # Sketches make counts precise, which without them take texts that repeat one word for near
+    # (docs/choosing.md). Of pairs that differ in 8 bits and more few share a drawer of 5x2.
+    "default": {"weights": "count", "verify": True, "threshold": 0.7, "reach": REACH},
+    # 20 bands find 99.7 % of the pairs of 0.8 (1 - (1 - 0.8^6)^20), and estimates hardly take any away.
+    "complete": {"scheme": "minhash", "threshold": 0.7},
+    "classic": {"weights": "tfidf", "top": 64, "verify": False},
     # Sentences of 17 characters that differ in two have a similarity of 0.6, titles of one template often
     # have 0.5. Estimates stray by 0.03 where there are 256 slots, and by 0.04, which parts them less, where
     # there are 128. docs/quality.md has both measured.
@@ -100,17 +105,17 @@ _ITS_SCHEMES: Any = None  # the default is the scheme's; None stays where the pa
 
 @dataclass(frozen=True)
 class Profile:
-    """Parameters of an index; see FeatureOptions for those of the features.
+    """Parameters of an index; see FeatureOptions for those of the features. What is left out is as SimHash
+    was published; a new store that is given none of these has the preset `default`.
 
-    k: the distance that lookups use unless told otherwise, at most the layout's guarantee;
-    reach: within this distance a text that shares a drawer matches, too, if its sketch is similar enough; k
-    where there is no such reach;
-    threshold: the similarity that they ask for unless told otherwise, with verification None for any,
-    with minhash also one that rises with the number of features, as "0.54-0.7" or AUTO; min_features: a text
-    with fewer distinct features has no fingerprint; normalisation: the form that texts are compared in, by
-    its name; fold: "hant" where Traditional and Simplified Han are the same, of which the profile has the
-    table; boilerplate: is left out of texts; idf: a user's table, or None for jieba's where the weights need
-    one; tokenizer: what cuts text into words, with its version.
+    k: the distance that lookups use unless told otherwise, at most the layout's guarantee; reach: within this
+    distance a text that shares a drawer matches, too, if its sketch is similar enough; k where there is no
+    such reach, and then the threshold may be None for any similarity; threshold: the similarity that they ask
+    for unless told otherwise, with minhash also one that rises with the number of features, as "0.54-0.7" or
+    AUTO; min_features: a text with fewer distinct features has no fingerprint; normalisation: the form that
+    texts are compared in, by its name; fold: "hant" where Traditional and Simplified Han are the same, of
+    which the profile has the table; boilerplate: is left out of texts; idf: a user's table, or None for
+    jieba's where the weights need one; tokenizer: what cuts text into words, with its version.
     That is a note about this machine or the store's creator: profiles that differ in nothing else are
     the same, and the fixed texts tell whether two versions cut alike.
     """
@@ -245,6 +250,16 @@ class Profile:
         hashing = SCHEMES[self.scheme].hashing(self)
         return Fingerprinter(self.feature_options, self.fingerprint_bits, self.min_features, hashing)
 
+    @property
+    def misses(self) -> str | None:
+        """What lookups by this profile do not find, in words; None where that is hardly anything."""
+        if self.scheme != "simhash":
+            return None
+        return (
+            "this profile misses some near-duplicates, of short texts most; the profile complete finds "
+            "nearly all that share 0.8 of their characters' triples, with twice the rows"
+        )
+
     def parameters(self) -> dict[str, object]:
         """Every parameter that applies to the scheme, by its name."""
         return {
@@ -302,8 +317,8 @@ class Profile:
         differences = self._differences({name: each for name, each in given.items() if name not in _REFILED})
         if not differences:
             chosen = {**self.parameters(), "tokenizer": self.tokenizer, **given}
-            if self.reach == self.k and "reach" not in given:
-                chosen.pop("reach", None)
+            if self.verify and self.reach == self.k and "reach" not in given:
+                chosen["reach"] = chosen["k"]
             profile = make_profile(chosen)
             if profile.sketching == self.sketching:
                 return profile
@@ -347,11 +362,32 @@ def _several_words(value: Iterable[str]) -> list[str]:
 
 
 def make_profile(given: Mapping[str, object], preset: str = "default") -> Profile:
-    """A profile of the parameters given, the preset's for the others. Raises UsageError."""
+    """A profile of the parameters given, the preset's for the others (those of `default` are for SimHash that
+    is verified). Raises UsageError."""
     _require_preset(preset)
     if unknown := given.keys() - {each.name for each in fields(Profile)}:
         raise UsageError(f"a profile has no parameter {min(unknown)!r}")
-    return Profile(**{**PRESETS[preset], **given})  # type: ignore[arg-type]  # checked in __post_init__
+    start = dict(PRESETS[preset])
+    if preset == "default":
+        if given.get("scheme", "simhash") != "simhash" or given.get("verify") is False:
+            start = {}
+        elif isinstance(k := given.get("k"), int):
+            start["reach"] = max(REACH, k)
+    return Profile(**{**start, **given})  # type: ignore[arg-type]  # checked in __post_init__
+
+
+def unverified(given: Mapping[str, object]) -> Mapping[str, object]:
+    """The parameters given, and for SimHash no sketches unless they are asked for: where fingerprints were
+    made elsewhere, or texts are compared anyway."""
+    return given if given.get("scheme", "simhash") != "simhash" else {"verify": False, **given}
+
+
+def for_corpora(given: Mapping[str, object]) -> Mapping[str, object]:
+    """The parameters given, and for others those that find most, where texts are compared exactly and nothing
+    is stored: of the preset `complete`, or SimHash's where one of these is given."""
+    if given.keys() & (SCHEMES["simhash"].defaults.keys() - {"features"}):
+        return unverified(given)
+    return {**(PRESETS["complete"] if "scheme" not in given else {}), **given}
 
 
 def _require_preset(preset: object) -> None:
@@ -366,11 +402,13 @@ def preset_parameters(preset: str) -> dict[str, object]:
     return {name: parameters[name] for name in parameters if name in names}
 
 
-def given_parameters(profile: Profile | Mapping[str, object] | None) -> Mapping[str, object]:
+def given_parameters(profile: Profile | Mapping[str, object] | str | None) -> Mapping[str, object]:
     """The parameters that somebody gives by a whole profile, by name (of which `preset` stands for several),
-    or not at all. Raises UsageError for anything else."""
+    by a preset's name, or not at all. Raises UsageError for anything else."""
     if isinstance(profile, Profile):
         return profile.parameters()
+    if isinstance(profile, str):
+        return preset_parameters(profile)
     if profile is not None and not isinstance(profile, Mapping):
         raise UsageError(
             f"profile = {profile!r}: a Profile is needed, or some of its parameters by name as {{'k': 2}}"
@@ -466,11 +504,11 @@ class SimHashDefinition:
             object.__setattr__(profile, "weights", "saturated" if profile.features == "words" else "count")
         if profile.weights in BY_IDF and profile.idf is None:
             object.__setattr__(profile, "idf", jieba_table())
-        if profile.threshold is not None:
-            _require_similarity(profile.threshold)
         if profile.verify:
             _ = _sketching(profile)
-            _require_reach(profile)
+            _complete_reach(profile)
+        if profile.threshold is not None:
+            _require_similarity(profile.threshold)
 
     def scheme(self, profile: Profile) -> Scheme:
         threshold = cast("float | None", profile.threshold)
@@ -535,8 +573,7 @@ def _sketching(profile: Profile) -> SketchParameters:
     return SketchParameters(profile.slots, profile.sketch_bits, sized=isinstance(profile.threshold, str))
 
 
-def _require_reach(profile: Profile) -> None:
-    """Fills in the reach: without one it is k."""
+def _complete_reach(profile: Profile) -> None:
     if profile.reach is None:
         object.__setattr__(profile, "reach", profile.k)
     if not profile.k <= profile.reach < profile.bits // 2:

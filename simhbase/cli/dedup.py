@@ -32,7 +32,7 @@ Examples:
 @profile_options_with_bits("k")
 @min_similarity_option(
     "Least Jaccard similarity of a match, counted exactly in what the fingerprints find; 0: compare no "
-    "texts. [default: the threshold of a profile that has one, else 0.65]"
+    "texts. [default: the threshold of a profile that has one (0.7), else 0.65]"
 )
 @click.option(
     "--keep",
@@ -87,12 +87,13 @@ def dedup(
 ) -> None:
     """Find the near-duplicates within one corpus, without a store.
 
-    A group is a document and all its matches: two fingerprints within k bits whose texts are compared, too,
-    and share --min-similarity of their shingles. Groups are formed greedily: around the most preferred
+    A group is a document and all its matches: texts that share --min-similarity of their shingles, counted
+    exactly. MinHash finds what is compared, nearly all that share 0.8 and more; with -k SimHash does.
+    Groups are formed greedily: around the most preferred
     document (--keep), then around the most preferred of the rest, and so on; ties go to the first in input
     order, and documents without the field come last. With --chains a group is a connected component:
-    documents that a chain of matches joins, so that two of them may have little in common. All pairs
-    within any k are found: a layout is chosen for it unless --layout names one.
+    documents that a chain of matches joins, so that two of them may have little in common. With -k all
+    pairs within k bits are compared: a layout is chosen for it unless --layout names one.
 
     Fingerprints, and the values of --keep, are kept in memory. Until the end this takes room on disk: for
     texts and ids, and with --unique once more for the input without compression, beside the files that are

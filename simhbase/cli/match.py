@@ -57,10 +57,10 @@ def match(
 ) -> None:
     """Find the near-duplicates of documents among those of files, without a store.
 
-    The nearest come first. The options of a profile say what matches, as for dedup; a layout that finds all
-    pairs within k is chosen, unless --layout names one. Fingerprints of the documents are kept in memory;
-    their ids and, where similarities are told (--min-similarity, --verify, --scheme minhash), their texts in
-    the folder for temporary files.
+    The nearest come first. The options of a profile say what matches, as for dedup: by default MinHash finds
+    nearly all that share 0.8 of their shingles and more, and texts are compared exactly. Fingerprints of the
+    documents are kept in memory; their ids and, where similarities are told (--min-similarity, --verify,
+    --scheme minhash), their texts in the folder for temporary files.
     """
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))
     searched = replace(inputs, paths=against, watcher=Console())
@@ -70,11 +70,12 @@ def match(
         raise UsageError(
             "standard input is read once: give the queries or the documents of --against in files"
         )
+    are_fingerprints = bool(fingerprints) or inputs.options.fingerprint_field is not None
     with (
         inputs.noting_rejects() as rejects,
-        Corpus.of(chosen.given, min_similarity, ids_limit) as corpus,
+        Corpus.of(chosen.given, min_similarity, ids_limit, of_texts=not are_fingerprints) as corpus,
     ):
-        if corpus.tells_similarity and (fingerprints or inputs.options.fingerprint_field is not None):
+        if corpus.tells_similarity and are_fingerprints:
             raise UsageError("fingerprints do not tell similarities: give the texts")
         with rejects.told_to(searched.watcher):  # no answer tells of them
             corpus.read(searched, rejects)

@@ -185,9 +185,10 @@ _START = partial(
     click.option,
     "--profile",
     metavar="NAME|FILE",
-    help="How texts become fingerprints, and which match: default (all words, by saturated counts), classic "
-    "(the 64 heaviest words by TF-IDF), short (texts of 140 characters and fewer, alone or among longer "
-    "ones), or a profile file (TOML; tables describe and calibrate write one). Single parameters are "
+    help="How texts become fingerprints, and which match: default (SimHash of all words, verified by "
+    "sketches), complete (MinHash, which finds nearly all, in twice the rows), short (texts of 140 "
+    "characters and fewer, alone or among longer ones), classic (the 64 heaviest words by TF-IDF), or a "
+    "profile file (TOML; tables describe and calibrate write one). Single parameters are "
     "options, too: see simhbase tables create --help.",
 )
 _PROFILE = {
@@ -226,7 +227,7 @@ _PROFILE = {
         "--weights",
         type=click.Choice(WEIGHTS),
         help="Weight of a word: its count in the text, in long texts no more than 6 (saturated); the count; "
-        "the count times its IDF; or that rounded to five levels. [default: saturated, of N-grams count]",
+        "the count times its IDF; or that rounded to five levels. [default: count]",
     ),
     "fold": partial(
         click.option,
@@ -268,14 +269,13 @@ _PROFILE = {
         type=_Threshold(0, 1, min_open=True),
         metavar="S",
         help="Least Jaccard similarity of a match; minhash also A-B, which is A for short texts, B for long "
-        "ones, or auto (0.52-0.7). [default: minhash 0.8, --verify none]",
+        "ones, or auto (0.52-0.7). [default: 0.7, with --scheme minhash 0.8]",
     ),
     "verify": partial(
         click.option,
-        "--verify",
-        flag_value=True,
+        "--verify/--no-verify",
         default=None,
-        help="simhash: keep a sketch of each text, and verify matches by it.",
+        help="simhash: keep a sketch of each text, and verify matches by it. [default: verify]",
     ),
     "reach": partial(
         click.option,
@@ -283,7 +283,7 @@ _PROFILE = {
         type=click.IntRange(min=0),
         metavar="BITS",
         help="With --verify and --threshold: also match texts within so many bits that share a drawer. "
-        "[default: no farther than k]",
+        "[default: 7]",
     ),
     "slots": partial(
         click.option,

@@ -58,6 +58,8 @@ def create(url: str, wanted: Mapping[str, Any], chosen: ProfileOptions, output: 
     if made.created:
         message(f"created {', '.join(made.created)}")
     _warn(made.warnings)
+    if misses := made.profile.misses:
+        output.hint(misses)
     created = {"store": url, "profile": made.profile.describe(), "warnings": made.warnings}
     output.summary(created | _use(url))
 

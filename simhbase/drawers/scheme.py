@@ -246,7 +246,8 @@ class SimHashScheme:
 
     def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
         """All near pairs among n, each once but in no order, in batches of bounded size."""
-        batches = pair_batches(fingerprints.values, 0, self.layout, bounds.bits)
+        k, reach = (0, bounds.bits) if self.reach > self.k else (bounds.bits, 0)
+        batches = pair_batches(fingerprints.values, k, self.layout, reach)
         return self._verified(batches, fingerprints.sketches, bounds)
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:

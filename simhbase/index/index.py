@@ -80,7 +80,7 @@ LOOKED_AT = 5.0  # seconds after which an open index makes sure that its tables 
 
 def open_index(
     url: str,
-    create: Profile | Mapping[str, object] | None = None,
+    create: Profile | Mapping[str, object] | str | None = None,
     access: Access = "write",
     drawer_limit: int | None = DRAWER_LIMIT,
     ids_limit: int = IDS_LIMIT,
@@ -88,8 +88,8 @@ def open_index(
 ) -> Index:
     """Opens the index at a URL.
 
-    create: makes what is missing of the tables, with this profile, or one with these parameters; tables that
-    exist must have it.
+    create: makes what is missing of the tables, with this profile, these parameters, or the preset of
+    this name ("default"); tables that exist must have it.
     access: "read" leaves an embedded store to its one writer. drawer_limit, ids_limit: see Reader. metrics:
     is told what the index does.
 
@@ -101,10 +101,10 @@ def open_index(
     for name, limit in (("drawer_limit", drawer_limit), ("ids_limit", ids_limit)):
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise UsageError(f"{name} = {limit!r}: a whole number from 1 on is needed")
-    if isinstance(create, Mapping):
+    if isinstance(create, Mapping | str):
         create = make_profile(given_parameters(create))
     if create is not None and not isinstance(create, Profile):
-        raise UsageError(f"create = {create!r} is no Profile: create=Profile() takes the defaults")
+        raise UsageError(f"create = {create!r} is no Profile: create='default' takes the defaults")
     if create is not None:
         if access == "read":
             raise UsageError(

@@ -20,7 +20,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Exact
 from simhbase.jobs.pipeline import Batch
-from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile
+from simhbase.profile import TABLE_BITS, Profile, for_corpora, given_parameters, make_profile
 from simhbase.slices import bounded_slices
 from simhbase.text.features import Extractor
 from simhbase.text.jaccard import jaccard, sets_of
@@ -61,8 +61,10 @@ class Comparison:
     def exact(
         cls, profile: Profile | Mapping[str, object] | None, min_similarity: float | None
     ) -> tuple[Self, float]:
-        """What is near, and the least similarity of that as counted exactly, for None the profile's threshold
-        or DEFAULT_SIMILARITY; 0 where the fingerprints decide. Raises UsageError."""
+        """What is near by a profile `for_corpora`, and the least similarity of that as counted exactly, for
+        None the profile's threshold or DEFAULT_SIMILARITY; 0 where the fingerprints decide. Raises
+        UsageError."""
+        profile = for_corpora(given_parameters(profile))
         by_fingerprints = cls.of(profile, None)
         rising = by_fingerprints.profile.rising_threshold
         if min_similarity is None and rising:  # sketches decide, as they tell the features

@@ -30,7 +30,7 @@ from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
 from simhbase.jobs.representative import Preference, compared_as_text, preference
 from simhbase.jobs.source_report import warnings_of
 from simhbase.model import Query
-from simhbase.profile import Profile, given_parameters
+from simhbase.profile import Profile, given_parameters, unverified
 
 
 def dedup(
@@ -49,21 +49,22 @@ def dedup(
 ) -> DedupReport:
     """Finds the near-duplicates within one corpus, and among what a store holds.
 
-    profile: how texts become fingerprints and which of these match, or some of its parameters by name; a
-    layout is chosen for its k where none is given. min_similarity: matches must also share so much of their
-    shingles (Jaccard), counted exactly: by default the profile's threshold, 0.65 where it has none, 0.5 where
-    that is auto; 0: the fingerprints alone decide, as they do of inputs that are fingerprints. keep: which
-    document of a group is its representative: "first" in input order, "longest", "newest" or "oldest" (with
-    the greatest or the least value of `date_field`), or with the greatest ("-FIELD": least) value of a field;
-    values are compared as numbers where all are, as dates where all are such (ISO 8601; times without an
-    offset are UTC), else as texts. chains: a group is a connected component of matches; else a representative
-    and what matches it. against: the URL of a store, which stays as it is:
-    documents that match a stored one (of another id) are its duplicates, and the others are grouped; the
-    profile is the store's. It holds no texts: where it keeps sketches they tell the similarity, of which
-    `min_similarity` is the least, else its fingerprints alone decide. unique, duplicates: files to write the
-    documents that are kept to (JSON lines; rows in .csv, .tsv and .parquet), and the others with their
-    representatives and groups, as JSON lines: the report has their numbers alone. evidence: a file for why
-    each of the others was removed: the rule, the Jaccard similarity of the texts, and the words that differ.
+    profile: how texts become fingerprints, or some of its parameters by name; by default MinHash, which finds
+    nearly all pairs of 0.8 and more. Of SimHash a layout is chosen for its k where none is given.
+    min_similarity: matches must share so much of their shingles (Jaccard), counted exactly: by default the
+    profile's threshold (0.7), 0.65 where it has none, 0.5 where that is auto; 0: the fingerprints alone
+    decide, as they do of inputs that are fingerprints. keep: which document of a group is its representative:
+    "first" in input order, "longest", "newest" or "oldest" (with the greatest or the least value of
+    `date_field`), or with the greatest ("-FIELD": least) value of a field; values are compared as numbers
+    where all are, as dates where all are such (ISO 8601; times without an offset are UTC), else as texts.
+    chains: a group is a connected component of matches; else a representative and what matches it. against:
+    the URL of a store, which stays as it is: documents that match a stored one (of another id) are its
+    duplicates, and the others are grouped; the profile is the store's. It holds no texts: where it keeps
+    sketches they tell the similarity, of which `min_similarity` is the least, else its fingerprints alone
+    decide. unique, duplicates: files to write the documents that are kept to (JSON lines; rows in .csv, .tsv
+    and .parquet), and the others with their representatives and groups, as JSON lines: the report has their
+    numbers alone. evidence: a file for why each of the others was removed: the rule, the Jaccard similarity
+    of the texts, and the words that differ.
     keep_rejected: texts with too little for a fingerprint (a word or two) are in the list of `unique`, too,
     behind the others; they count as rejected.
 
@@ -165,7 +166,7 @@ def _comparison(
     """What is near, and the least similarity of that; 0 where no texts are compared."""
     if options.fingerprint_field is None:
         return Comparison.exact(profile, min_similarity)
-    comparison = Comparison.of(profile, None)
+    comparison = Comparison.of(unverified(given_parameters(profile)), None)
     if min_similarity or comparison.profile.sketching is not None:
         raise UsageError("`fingerprint_field`: fingerprints do not tell similarities. Give the texts")
     return comparison, 0.0

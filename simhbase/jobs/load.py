@@ -42,12 +42,13 @@ from simhbase.jobs.checkpoints import BatchDecision, Checkpoints, InputsChanged
 from simhbase.jobs.dedup_report import GroupSize
 from simhbase.jobs.evidence import Rule, evidence_line
 from simhbase.jobs.kept_out import TopDuplicated, kept_out_by
+from simhbase.jobs.kinds import NOTHING
 from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
 from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, store_kept
 from simhbase.model import AddReport, Match
-from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.profile import Profile, given_parameters, make_profile, unverified
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import multi_writer, now
 from simhbase.stores.memory import MemoryStore
@@ -174,6 +175,8 @@ def loading(job: Load) -> Iterator[LoadReport]:
         index, is_new = wait.until(lambda: _open(job))  # first: who does not get it touches no file
         stack.enter_context(closing(index))
         if is_new:
+            if misses := index.profile.misses:
+                job.inputs.watcher.note(misses)
             undone.callback(_drop_if_empty, job.store)
         found = wait.until(lambda: _begin(job, index, wait))
         if isinstance(found, LoadReport):  # another process has done it meanwhile
@@ -222,6 +225,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
     if log.before is not None and log.state.parts:
         watcher.note(_resuming(log))
     tally = _Tally.of(log.state.counts or {})
+    kinds = NOTHING
     seen = None if job.ids_are_unique else SeenIds()
     with ExitStack() as stack:
         hfiles = stack.enter_context(_hfiles(job, index, log))
@@ -234,6 +238,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
             batch = read.without_repeats(SeenIds() if seen is None else seen)  # a write takes an id once
             rejects.note(batch)
             tally.counts = rejects.counts
+            kinds += read.kinds
             with interrupt_put_off():
                 if hfiles is None:
                     near = _take(job, index, checkpoints, tally, files, batch, read.chunks)
@@ -259,6 +264,8 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
         index.store.sync()
     if tally.outgrown:
         watcher.note(OUTGROWN.format(tally.outgrown))
+    for hint in kinds.hints(index.profile):
+        watcher.note(hint)
     return report
 
 
@@ -487,6 +494,8 @@ def _open(job: Load) -> tuple[Index, bool]:
     except TablesMissing:
         if job.store.startswith("hbase:"):
             raise
+        if job.inputs.options.fingerprint_field is not None:
+            given = unverified(given)
         profile = make_profile(given)
         _require_fitting_profile(job, profile)
         return open_index(job.store, create=profile), True

@@ -27,7 +27,7 @@ from simhbase.jobs.comparison import ComparedTexts, Comparison
 from simhbase.jobs.lookups import Answer, answers_to
 from simhbase.jobs.pipeline import Batch, fingerprinting, without_repeats
 from simhbase.model import Fingerprint, Lookup, Match
-from simhbase.profile import Profile
+from simhbase.profile import Profile, for_corpora, given_parameters, unverified
 
 # Drawers of so many are few: each takes 8 bytes a document, where dedup holds one table at a time, and to
 # compare with some dozens of fingerprints more costs a lookup next to nothing.
@@ -58,9 +58,16 @@ class Corpus(AbstractContextManager["Corpus"]):
 
     @classmethod
     def of(
-        cls, profile: Profile | Mapping[str, object] | None, min_similarity: float | None, ids_limit: int
+        cls,
+        profile: Profile | Mapping[str, object] | None,
+        min_similarity: float | None,
+        ids_limit: int,
+        *,
+        of_texts: bool = True,
     ) -> Self:
-        """An empty one. Raises UsageError for what does not go together."""
+        """An empty one. of_texts: whether queries and documents are texts, or fingerprints. Raises UsageError
+        for what does not go together."""
+        profile = (for_corpora if of_texts else unverified)(given_parameters(profile))
         comparison = Comparison.of(profile, min_similarity)
         if min_similarity is None and comparison.profile.sketching is not None:
             threshold = comparison.profile.threshold or 0.0
@@ -155,9 +162,11 @@ def match(
 ) -> Iterator[Answer]:
     """Looks each document of one corpus up among those of another, in input order, without a store.
 
-    profile: how texts become fingerprints and which of these match, or some of its parameters by name; a
-    layout is chosen for its k where none is given. min_similarity: matches also share so much of their
-    shingles, counted exactly. ids_limit: documents listed of one fingerprint at most.
+    profile: how texts become fingerprints and which of these match, or some of its parameters by name; by
+    default MinHash, which finds nearly all pairs of 0.8 and more, and SimHash where documents or queries are
+    fingerprints. Of SimHash a layout is chosen for its k where none is given. min_similarity: matches share
+    so much of their shingles, counted exactly (by default the profile's threshold, where it has one).
+    ids_limit: documents listed of one fingerprint at most.
 
     Fingerprints of `against` are kept in memory; ids, and the texts where similarities are told, on disk
     until the iterator is closed or at its end. Raises UsageError for what does not go together,
@@ -166,7 +175,15 @@ def match(
     queries, against = Inputs.of(queries), Inputs.of(against)
     queries.require_outputs()
     replace(against, rejects=queries.rejects).require_outputs()
-    with queries.noting_rejects() as rejects, Corpus.of(profile, min_similarity, ids_limit) as corpus:
+    with (
+        queries.noting_rejects() as rejects,
+        Corpus.of(
+            profile,
+            min_similarity,
+            ids_limit,
+            of_texts=queries.options.fingerprint_field is None and against.options.fingerprint_field is None,
+        ) as corpus,
+    ):
         corpus.read(against, rejects)
         for answers in answers_to(queries, corpus, rejects):
             yield from answers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Protocol
@@ -17,6 +17,7 @@ from simhbase.corpus.seen_ids import SeenIds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.tags import Tags
+from simhbase.jobs.kinds import NOTHING, Kinds
 from simhbase.profile import Profile
 
 JOINED_BYTES = 8 << 20
@@ -27,13 +28,15 @@ class Batch:
     """What became of the records of some chunks.
 
     items: records that have a fingerprint, and rejects, in input order; fingerprints: those of the n
-    records; parsed: how many of the items could be read at all; chunks: how many they came in.
+    records; parsed: how many of the items could be read at all; chunks: how many they came in; kinds: of
+    their texts.
     """
 
     items: list[Record | Reject]
     fingerprints: FingerprintBatch
     parsed: int
     chunks: int = 1
+    kinds: Kinds = NOTHING
 
     @cached_property
     def records(self) -> list[Record]:
@@ -70,13 +73,13 @@ class Batch:
             for before, after in zip(self.items, items, strict=True)
             if isinstance(before, Record)
         ]
-        return Batch(items, self.fingerprints[first], self.parsed, self.chunks)
+        return replace(self, items=items, fingerprints=self.fingerprints[first])
 
     def only(self, chosen: NDArray[np.bool_]) -> Batch:
         """Keep some of the records: bool (n,)."""
         wanted = iter(chosen.tolist())
         items = [item for item in self.items if isinstance(item, Reject) or next(wanted)]
-        return Batch(items, self.fingerprints[chosen], self.parsed, self.chunks)
+        return replace(self, items=items, fingerprints=self.fingerprints[chosen])
 
 
 @dataclass(frozen=True)
@@ -99,13 +102,15 @@ class ChunkFingerprinter:
         records = [item for item in parsed if isinstance(item, Record)]
         if self._fingerprinter is None:
             return self._batch(parsed, records, _prepared(records, self.parser.options.fingerprint_bits), {})
-        found = self._fingerprinter.fingerprint_many([record.text or "" for record in records])
+        texts = [record.text or "" for record in records]
+        found = self._fingerprinter.fingerprint_many(texts)
         rejects = {
             id(record): self._rejected(record, reason)
             for record, reason in zip(records, found.reasons, strict=True)
             if reason is not None
         }
-        return self._batch(parsed, records, found.fingerprints[found.accepted], rejects)
+        batch = self._batch(parsed, records, found.fingerprints[found.accepted], rejects)
+        return replace(batch, kinds=Kinds.of(texts))
 
     def _rejected(self, record: Record, reason: str) -> Reject:
         if not self.keeps_rejected:
@@ -153,6 +158,7 @@ def _join(batches: list[Batch]) -> Batch:
         FingerprintBatch.joined(batch.fingerprints for batch in batches),
         sum(batch.parsed for batch in batches),
         sum(batch.chunks for batch in batches),
+        sum((batch.kinds for batch in batches), NOTHING),
     )
 
 

@@ -73,7 +73,9 @@ def options_of(parameters: Parameters) -> str:
 
 def _option(name: str, value: object) -> str:
     option = _OPTIONS.get(name, "--" + name.replace("_", "-"))
-    return option if value is True else f"{option} {value}"
+    if isinstance(value, bool):
+        return "--" + ("" if value else "no-") + name
+    return f"{option} {value}"
 
 
 def calibration_by_name(calibration: Calibration, *, everything: bool = True) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ PARTS = (
     "stored",
     "quality",
 )
-WITHIN = ("weights", "short", "lengths", "heldout")  # their tables are among those of quality
+WITHIN = ("weights", "short", "lengths", "heldout", "kinds")  # their tables are among those of quality
 WITH_SERVERS = ("hbase", "claims", "hfiles", "shared", "fleet", "spark")
 HELP = (
     f"of {', '.join(PARTS)}, which is all without any; {', '.join(WITHIN)}, parts of quality; and "

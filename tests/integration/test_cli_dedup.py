@@ -60,7 +60,7 @@ def test_50_000_equal_and_near_fingerprints_are_one_group(tmp_path):
 def test_texts_of_one_fingerprint_that_share_little_are_no_duplicates(tmp_path, chains):
     file = documents(tmp_path / "a.jsonl", [reordered(0), reordered(200), reordered(0)])
     assert reference.similarity(reordered(0), reordered(200)) < 0.5
-    options = ("dedup", chains, "--duplicates", "d.jsonl", file)
+    options = ("dedup", "-k", 3, chains, "--duplicates", "d.jsonl", file)
     assert result(*options, cwd=tmp_path)["duplicates"] == 1
     (line,) = read_lines(tmp_path / "d.jsonl")
     assert (line["id"], line["similarity"]) == ("d2", 1)
@@ -81,8 +81,9 @@ def test_fingerprints_are_grouped_without_texts_and_refuse_a_similarity(tmp_path
 @pytest.mark.parametrize(
     ("profile", "least"),
     [
-        (None, 0.65),
-        ({"verify": True}, 0.65),
+        (None, 0.7),
+        ({"k": 3}, 0.65),
+        ({"verify": True}, 0.7),
         ({"verify": True, "threshold": 0.9}, 0.9),
         ({"scheme": "minhash"}, 0.8),
         ({"scheme": "minhash", "threshold": 0.5}, 0.5),
@@ -96,7 +97,7 @@ def test_the_default_similarity_is_that_of_the_profile(tmp_path, profile, least)
         removed.append((reference.similarity(*contents), bool(report.duplicates)))
     assert all(exact >= least for exact, duplicate in removed if duplicate)
     assert any(duplicate for _, duplicate in removed)
-    if "scheme" not in (profile or {}):  # bands miss some
+    if profile and "scheme" not in profile:  # bands miss some
         assert all(duplicate for exact, duplicate in removed if exact >= least)
     assert min(removed)[0] < least < max(removed)[0]
 
@@ -104,7 +105,7 @@ def test_the_default_similarity_is_that_of_the_profile(tmp_path, profile, least)
 @pytest.mark.full
 def test_no_law_that_is_removed_has_less_in_common_with_what_is_kept_than_the_bound(tmp_path):
     contents = dict(reference.documents("laws"))
-    report = simhbase.dedup(reference.DATA / "laws.jsonl.gz", duplicates=tmp_path / "d.jsonl")
+    report = simhbase.dedup(reference.DATA / "laws.jsonl.gz", {"k": 3}, duplicates=tmp_path / "d.jsonl")
     lines = read_lines(tmp_path / "d.jsonl")
     assert 40 <= len(lines) == report.duplicates <= 120
     for line in lines:

@@ -36,7 +36,7 @@ def test_what_dedup_removes_has_the_rule_the_exact_similarity_and_the_words_that
         "words": {"removed": [], "kept": [], "more": 0},
         "stretches": 0,
     }
-    assert found["d2"]["rule"] == found["d3"]["rule"] == "within 3 bits, Jaccard >= 0.65"
+    assert found["d2"]["rule"] == found["d3"]["rule"] == "Jaccard >= 0.7"
     assert found["d2"]["jaccard"] == pytest.approx(reference.similarity(TEXT, CHANGED), abs=1e-4)
     assert found["d2"]["words"] == {"removed": ["another"], "kept": [WORDS[-1]], "more": 0}
     assert found["d2"]["stretches"] == 1
@@ -56,13 +56,18 @@ def test_no_more_words_are_listed_than_people_read(tmp_path):
 @pytest.mark.parametrize(
     ("options", "same", "near"),
     [
-        (("--min-similarity", 0), "same fingerprint", "within 3 bits"),
+        (("--min-similarity", 0, "-k", 3), "same fingerprint", "within 3 bits"),
         (("--min-similarity", 0, "-k", 5), "same fingerprint", "within 5 bits"),
-        (("--min-similarity", 0.25), "within 3 bits, Jaccard >= 0.25", "within 3 bits, Jaccard >= 0.25"),
+        (
+            ("--min-similarity", 0.25, "-k", 3),
+            "within 3 bits, Jaccard >= 0.25",
+            "within 3 bits, Jaccard >= 0.25",
+        ),
+        ((), "Jaccard >= 0.7", "Jaccard >= 0.7"),
         (
             ("--min-similarity", 0, "--verify", "--threshold", 0.5),
-            "within 3 bits, similarity >= 0.5",
-            "within 3 bits, similarity >= 0.5",
+            "within 7 bits in a shared drawer, similarity >= 0.5",
+            "within 7 bits in a shared drawer, similarity >= 0.5",
         ),
         (("--scheme", "minhash"), "Jaccard >= 0.8", "Jaccard >= 0.8"),
         (("--scheme", "minhash", "--min-similarity", 0), "similarity >= 0.8", "similarity >= 0.8"),
@@ -107,7 +112,7 @@ def test_a_load_tells_what_it_knows_without_the_texts(tmp_path):
     [
         (("--scheme", "minhash"), "similarity >= 0.8"),
         (("--scheme", "minhash", "--min-similarity", 0.5), "similarity >= 0.5"),
-        (("--verify", "--min-similarity", 0.5), "within 3 bits, similarity >= 0.5"),
+        (("--min-similarity", 0.5), "within 7 bits in a shared drawer, similarity >= 0.5"),
     ],
 )
 def test_a_load_names_the_similarity_it_was_asked_for(tmp_path, options, rule):
@@ -125,7 +130,7 @@ def test_what_matches_a_stored_document_says_so(tmp_path):
     found = evidence(
         tmp_path, "dedup", "--against", "rocksdb:simhbase.db", "--min-similarity", 0.6, "new.jsonl"
     )
-    assert found["d0"]["rule"] == "within 3 bits, similarity >= 0.6, of a stored document"
+    assert found["d0"]["rule"] == "within 7 bits in a shared drawer, similarity >= 0.6, of a stored document"
     assert "words" not in found["d0"]
     assert found["d2"]["rule"] == "same text"
 

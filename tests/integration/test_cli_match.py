@@ -7,6 +7,7 @@ import pytest
 
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
+PLAIN = ("--no-verify",)
 MINHASH = ("--scheme", "minhash", "--threshold", "0.8")
 
 
@@ -38,11 +39,12 @@ def corpus(tmp_path, contents):
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("-k", "6"), ("--layout", "4x1"), ("--features", "chars:3"), MINHASH]
+    "options",
+    [PLAIN, ("-k", "6", *PLAIN), ("--layout", "4x1", *PLAIN), ("--features", "chars:3", *PLAIN), MINHASH],
 )
 def test_files_answer_as_a_store_of_the_same_documents_does(tmp_path, corpus, options):
     queries = documents(tmp_path / "queries.jsonl", [near(text) for text in texts(4, seed=0)], prefix="q")
-    created = ("--layout", "8x2") if options == ("-k", "6") else ()
+    created = ("--layout", "8x2") if "-k" in options else ()
     result("load", *options, *created, corpus, cwd=tmp_path)
     expected = result("find", queries, cwd=tmp_path)
     answers = result("match", "--against", corpus, *options, queries, cwd=tmp_path, SIMHBASE_STORE="memory:")
@@ -88,7 +90,7 @@ def test_texts_of_one_fingerprint_are_told_apart(tmp_path):
 
 
 def test_texts_shorter_than_a_shingle_are_near_their_equals(tmp_path):
-    options = ("--features", "chars:1", "--min-similarity", "0.9")
+    options = ("--features", "chars:1", "-k", 3, "--min-similarity", "0.9")
     file = documents(tmp_path / "corpus.jsonl", ["一二", "二一"])
     assert found(result("match", "--against", file, *options, "--text", "一二", cwd=tmp_path)) == ["d0"]
 

@@ -127,7 +127,7 @@ def test_auto_chooses_bands_and_can_be_repeated(tmp_path):
         ("tables", "create", "--bands", "20x6"),
         ("tables", "create", "--scheme", "minhash", "--bands", "30x6"),
         ("load", "--min-similarity", "0.8", "in.jsonl"),
-        ("load", "--unique-only", "--min-similarity", "0.8", "in.jsonl"),
+        ("load", "--no-verify", "--unique-only", "--min-similarity", "0.8", "in.jsonl"),
         ("load", "--scheme", "minhash", "--fingerprint-field", "f", "in.jsonl"),
     ],
 )
@@ -140,7 +140,7 @@ def test_options_that_do_not_apply_to_the_scheme_end_with_usage(tmp_path, corpus
 
 
 def test_bounds_that_a_store_does_not_know_end_with_usage(tmp_path, corpus):
-    result("load", *STORE, corpus, cwd=tmp_path)
+    result("load", "--no-verify", *STORE, corpus, cwd=tmp_path)
     refused = run("find", *STORE, "--min-similarity", "0.8", "--id", "d0", cwd=tmp_path)
     assert refused.returncode == 2
     assert b"--verify" in refused.stderr

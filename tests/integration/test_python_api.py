@@ -173,7 +173,7 @@ def test_what_is_of_a_wrong_type_is_a_usage_error(tmp_path):
     for copy in (tables.snapshot, tables.restore):
         with pytest.raises(simhbase.UsageError, match="is no URL of a store"):
             copy(path, "kept")
-    with pytest.raises(simhbase.UsageError, match="profile = '6x3': a Profile is needed"):
+    with pytest.raises(simhbase.UsageError, match="no preset '6x3'"):
         simhbase.migrate(url, f"{url}2", "6x3")
     for given in ("1d", True, None, float("inf"), float("nan")):
         with pytest.raises(simhbase.UsageError, match=f"older_than = {given!r}: a number of seconds"):

@@ -30,7 +30,7 @@ def near_texts(draw):
 def test_what_is_removed_is_near_and_similar_and_equal_texts_are_one(chains, contents, keep):
     with TemporaryDirectory() as folder:
         file = documents(Path(folder, "a.jsonl"), contents)
-        report = simhbase.dedup(file, keep=keep, chains=chains, duplicates=Path(folder, "d.jsonl"))
+        report = simhbase.dedup(file, {"k": 3}, keep=keep, chains=chains, duplicates=Path(folder, "d.jsonl"))
         lines = read_lines(Path(folder, "d.jsonl"))
     text_of = {f"d{number}": text for number, text in enumerate(contents)}
     kept_for = {name: name for name in text_of} | {line["id"]: line["duplicate_of"] for line in lines}

@@ -45,14 +45,15 @@ def test_texts_that_were_not_put_aside_are_compared_too(tmp_path):
 @pytest.mark.parametrize(
     ("profile", "asked", "least"),
     [
-        (None, None, DEFAULT_SIMILARITY),
+        (None, None, 0.7),
+        ({"k": 3}, None, DEFAULT_SIMILARITY),
         (None, 0.3, 0.3),
         (None, 0, 0),
         ({"scheme": "minhash"}, None, 0.8),
         ({"scheme": "minhash", "threshold": "auto"}, None, 0.52),
         ({"scheme": "minhash", "threshold": "0.54-0.7"}, None, 0.54),
         ({"scheme": "minhash", "threshold": "0.54-0.7"}, 0.3, 0.3),
-        ({"verify": True, "threshold": 0.7}, None, 0.7),
+        ({"verify": True}, None, 0.7),
         ({"verify": True, "threshold": 0.7}, 0, 0),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_verified_profile_without_a_reach_is_read_and_has_the_digest_that_it_h
 )
 def test_a_reach_needs_sketches_that_decide(given, reason):
     with pytest.raises(UsageError, match=reason):
-        make_profile(given)
+        Profile(**given)
 
 
 def test_the_reach_of_a_store_changes_without_its_texts():
@@ -403,8 +403,8 @@ def test_an_idf_beyond_all_measure_is_refused():
         {"verify": True, "threshold": "auto"},
         {"scheme": "minhash", "sketch_bits": 3},
         {"bands": "20x6"},
-        {"threshold": 0.8},
-        {"slots": 128},
+        {"verify": False, "threshold": 0.8},
+        {"verify": False, "slots": 128},
         {"verify": True, "sketch_bits": 5},
         {"verify": True, "threshold": 1.5},
     ],

@@ -60,7 +60,7 @@ def test_mistakes_are_named(tmp_path: Path, content: str, error: type[Exception]
 
 
 def test_what_is_neither_a_name_nor_a_file_is_refused() -> None:
-    with pytest.raises(UsageError, match="no profile 'classics': use default, classic, short, or the path"):
+    with pytest.raises(UsageError, match="no profile 'classics': use default, complete, classic, short, or"):
         read_parameters("classics")
 
 

@@ -1,0 +1,74 @@
+"""Kinds of texts that a profile serves badly: told at the end of a load, with what does better."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Self
+
+import regex
+
+from simhbase.profile import Profile
+
+SHORT = 140  # characters
+FRAME = 30  # characters at the beginning, or at the end, that many texts have in common
+LEAST = 100  # texts: fewer tell nothing
+FRAMED, UNSPACED = 0.2, 0.5  # of all texts
+# Scripts without spaces that jieba does not cut: a sentence is one word.
+_UNSPACED = regex.compile(r"[\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{4}")
+_LOOKED_AT = 300  # characters of a text
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """How many texts there are, and how many of them are short, begin or end as many others do, or are
+    in a script without spaces."""
+
+    texts: int = 0
+    short: int = 0
+    framed: int = 0
+    unspaced: int = 0
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Self:
+        """Those of a chunk."""
+        frames = [Counter(text[part] for text in texts) for part in (slice(FRAME), slice(-FRAME, None))]
+        many = max(3, len(texts) // 5)
+        return cls(
+            len(texts),
+            sum(len(text) <= SHORT for text in texts),
+            sum(
+                len(text) > SHORT and (frames[0][text[:FRAME]] >= many or frames[1][text[-FRAME:]] >= many)
+                for text in texts
+            ),
+            sum(_UNSPACED.search(text, endpos=_LOOKED_AT) is not None for text in texts),
+        )
+
+    def __add__(self, other: Kinds) -> Kinds:
+        return Kinds(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def hints(self, profile: Profile) -> list[str]:
+        """What a profile serves badly among them, and which does better."""
+        if self.texts < LEAST:
+            return []
+        hints = []
+        if 2 * self.short > self.texts and profile.rising_threshold is None:
+            hints.append(
+                f"{self.short:,} of {self.texts:,} texts have {SHORT} characters or fewer, of which this "
+                "profile misses most near-duplicates: create a store with the profile short"
+            )
+        if self.framed > FRAMED * self.texts and profile.boilerplate is None:
+            hints.append(
+                f"{self.framed:,} of {self.texts:,} texts begin or end alike, so different texts may match: "
+                "learn what they share (simhbase idf --boilerplate) and create a store with it"
+            )
+        if self.unspaced > UNSPACED * self.texts and profile.features.startswith("words"):
+            hints.append(
+                f"{self.unspaced:,} of {self.texts:,} texts are in a script that is not cut into words: "
+                "create a store with the profile complete, which compares characters"
+            )
+        return hints
+
+
+NOTHING = Kinds()
