@@ -19,7 +19,7 @@ from simhbase.drawers.join import pairs_within
 from simhbase.errors import RetryableError
 from simhbase.index import open_index
 from simhbase.model import Claim
-from simhbase.profile import make_profile
+from simhbase.profile import Profile
 from tests.reference import DATA
 
 K = 3
@@ -163,6 +163,6 @@ def texts_of(corpus: str, most: int) -> Iterator[tuple[str, str]]:
 
 def fingerprinted(texts: Sequence[tuple[str, str]]) -> dict[str, int]:
     """The fingerprints of texts by their ids, without those that have none."""
-    found = make_profile({}).fingerprinter().fingerprint_many([text for _, text in texts])
+    found = Profile().fingerprinter().fingerprint_many([text for _, text in texts])
     columns = texts, found.fingerprints.values.tolist(), found.accepted.tolist()
     return {document: value for (document, _), value, fits in zip(*columns, strict=True) if fits}

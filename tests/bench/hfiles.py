@@ -22,7 +22,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.jobs.hfiles import HFileLoad
-from simhbase.profile import make_profile
+from simhbase.profile import Profile
 from simhbase.stores import drop_store
 from simhbase.stores.hbase import HBaseStore, create_tables
 from simhbase.stores.hbase.hfiles import HFiles, buckets_for, even_borders
@@ -112,7 +112,7 @@ def into_new_tables(running: Cluster, write: Callable[[Index, str], object]) -> 
     url = running.url(PREFIX, timeout=PATIENT)
     create_tables(url, Options(regions=REGIONS))
     try:
-        with open_index(url, create=make_profile({})) as index, TemporaryDirectory() as folder:
+        with open_index(url, create=Profile()) as index, TemporaryDirectory() as folder:
             before, start, flushes_before = processor_time(running), perf_counter(), flushes(running)
             write(index, folder)
             seconds, after = perf_counter() - start, processor_time(running)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simhbase.index.stored_profile import write_profile
-from simhbase.profile import make_profile
+from simhbase.profile import Profile
 from simhbase.stores import open_store
 from tests.adversary import oppose, shown
 from tests.cluster import Cluster
@@ -18,7 +18,7 @@ SECONDS = float(os.environ.get("SIMHBASE_ADVERSARY", "600"))
 
 def empty_index(cluster: Cluster, prefix: str) -> None:
     with closing(open_store(cluster.empty_store(prefix), "write")) as store:
-        write_profile(store, make_profile({}))
+        write_profile(store, Profile())
 
 
 @pytest.mark.hbase

@@ -25,7 +25,7 @@ from simhbase.index.claim import LEASE
 from simhbase.index.stored_profile import write_profile
 from simhbase.jobs.load import load
 from simhbase.model import Claim
-from simhbase.profile import make_profile
+from simhbase.profile import Profile
 from simhbase.stores import open_store
 from tests.claimed import (
     PATIENCE,
@@ -50,7 +50,7 @@ SERVER_KILLED_AFTER, WORKER_KILLED_AFTER = 0.3, 0.5  # of the documents that all
 def url(hbase_cluster: Cluster) -> str:
     url = hbase_cluster.empty_store("claims")
     with closing(open_store(url, "write")) as store:
-        write_profile(store, make_profile({}))
+        write_profile(store, Profile())
     return url
 
 

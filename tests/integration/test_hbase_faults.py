@@ -24,7 +24,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
 from simhbase.index.rows import document_key, listing_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.profile import make_profile
+from simhbase.profile import Profile
 from simhbase.stores import open_store
 from simhbase.stores.base import now
 from simhbase.stores.hbase import specification
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.hbase_cluster
 
 Report = Callable[[str, Stalls], None]
 
-PROFILE = make_profile({})
+PROFILE = Profile()
 STEPS = 2  # that everybody takes before and after a fault
 LOOKUPS_AT_ONCE = 100
 RESTART = 150  # seconds
