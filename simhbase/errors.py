@@ -84,7 +84,19 @@ class AccessDenied(PermanentError):
 
 
 class BadInput(SimhbaseError, ValueError):
-    """The caller's data or options are wrong."""
+    """The caller's data or options are wrong.
+
+    parameter: the name of the parameter at fault, if it is one; the message begins with it.
+    """
+
+    def __init__(self, problem: str, *, parameter: str | None = None) -> None:
+        super().__init__(problem if parameter is None else f"{parameter}: {problem}")
+        self.parameter = parameter
+        self._problem = problem
+
+    def calling_it(self, name: str) -> str:
+        """The message with another name for the parameter."""
+        return f"{name}: {self._problem}"
 
 
 class UsageError(BadInput):

@@ -47,7 +47,7 @@ def map_in_order(
     died, UsageError for processes < 1.
     """
     if processes < 1:
-        raise UsageError(f"processes = {processes}: at least one is needed")
+        raise UsageError(f"must be at least 1, not {processes}", parameter="processes")
     if processes == 1:
         return _map_here(function, items, initializer, initargs)
     return _map_in_workers(function, items, processes, initializer, initargs, size)

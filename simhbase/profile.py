@@ -147,7 +147,7 @@ class Profile:
         self._require_types()
         object.__setattr__(self, "threshold", _spelled(self.threshold))
         if self.scheme not in SCHEMES:
-            raise UsageError(f"no scheme {self.scheme!r}: use {', '.join(SCHEMES)}")
+            raise UsageError(f"must be one of {', '.join(SCHEMES)}, not {self.scheme!r}", parameter="scheme")
         scheme = SCHEMES[self.scheme]
         if isinstance(self.threshold, str) and self.scheme == "minhash":
             self._fill(ALL_LENGTHS)
@@ -156,7 +156,7 @@ class Profile:
             self._fill(VERIFICATION)
         self._refuse_others()
         if self.min_features < 1:
-            raise UsageError(f"minimum of {self.min_features} features: a fingerprint needs at least 1")
+            raise UsageError(f"must be at least 1, not {self.min_features}", parameter="min_features")
         if isinstance(self.fold, str):
             object.__setattr__(self, "fold", character_table(self.fold))
         words = (normalise(word, self.normal_form) for word in _several_words(self.stop_words))
@@ -173,7 +173,7 @@ class Profile:
                 continue
             if not isinstance(value, types) or isinstance(value, bool) != (bool in types):
                 wanted = " or ".join(_NAMES.get(each, each.__name__) for each in types)
-                raise UsageError(f"{name} = {value!r}: its type is {wanted}")
+                raise UsageError(f"must be {wanted}, not {value!r}", parameter=name)
 
     def _fill(self, defaults: Mapping[str, object]) -> None:
         for name, value in defaults.items():
@@ -183,7 +183,7 @@ class Profile:
     def _refuse_others(self) -> None:
         for each in fields(self):
             if each.name not in self._applicable and getattr(self, each.name) is not None:
-                raise UsageError(f"{each.name} does not apply to {self._kind}")
+                raise UsageError(f"does not apply to {self._kind}", parameter=each.name)
 
     @property
     def _applicable(self) -> frozenset[str]:
@@ -298,7 +298,8 @@ class Profile:
         """Raises UsageError for fingerprints that tables cannot hold."""
         if self.fingerprint_bits != TABLE_BITS:
             raise UsageError(
-                f"tables hold fingerprints of {TABLE_BITS} bits, not {self.bits}: use dedup or fingerprint"
+                f"stores hold fingerprints of {TABLE_BITS} bits, not {self.bits}: use dedup or fingerprint",
+                parameter="bits",
             )
 
     def require(self, given: Mapping[str, object]) -> None:
@@ -357,7 +358,7 @@ class Profile:
 def _several_words(value: Iterable[str]) -> list[str]:
     words = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
     if isinstance(value, str) or not all(isinstance(word, str) for word in words):
-        raise UsageError(f"stop_words = {value!r}: a set of words is needed")
+        raise UsageError(f"must be a set of words, not {value!r}", parameter="stop_words")
     return words
 
 
@@ -494,11 +495,12 @@ class SimHashDefinition:
 
     def complete(self, profile: Profile) -> None:
         if profile.bits not in BITS:
-            raise UsageError(f"fingerprints of {profile.bits} bits: use 64 or 128")
+            raise UsageError(f"must be 64 or 128, not {profile.bits}", parameter="bits")
         require_within_guarantee(profile.k, profile.drawers)
         if profile.top is not None and profile.top < profile.min_features:
             raise UsageError(
-                f"top {profile.top} with a minimum of {profile.min_features} features would reject every text"
+                f"{profile.top} with min_features={profile.min_features} would reject every text",
+                parameter="top",
             )
         if profile.weights is None:
             object.__setattr__(profile, "weights", "saturated" if profile.features == "words" else "count")
@@ -539,20 +541,23 @@ class MinHashDefinition:
             _require_similarity(profile.threshold)
         elif profile.features not in RISING:
             raise UsageError(
-                f"threshold {profile.threshold} goes with features {' or '.join(RISING)}, not "
-                f"{profile.features}: it says how similar texts are near by how many of those they have"
+                f"{profile.threshold} goes with features {' or '.join(RISING)}, not {profile.features}: it "
+                "depends on how many of those a text has",
+                parameter="threshold",
             )
         if profile.bands == AUTO:
             object.__setattr__(profile, "bands", _bands_for(profile).name)
         chosen = bands(profile.bands)
         if chosen.slots > sketching.slots:
             raise UsageError(
-                f"bands {chosen.name} take {chosen.slots} slots, and there are {sketching.slots}"
+                f"{chosen.name} takes {chosen.slots} slots, and there are {sketching.slots}",
+                parameter="bands",
             )
         if chosen.rows * sketching.bits < _BAND_BITS:
             raise UsageError(
-                f"bands {chosen.name} of slots of {sketching.bits} bits tell too little apart: use longer "
-                "bands, or more sketch_bits"
+                f"{chosen.name} of slots of {sketching.bits} bits tell too little apart: use longer "
+                "bands, or more sketch_bits",
+                parameter="bands",
             )
 
     def scheme(self, profile: Profile) -> Scheme:
@@ -578,13 +583,12 @@ def _complete_reach(profile: Profile) -> None:
         object.__setattr__(profile, "reach", profile.k)
     if not profile.k <= profile.reach < profile.bits // 2:
         raise UsageError(
-            f"reach {profile.reach} with k = {profile.k}: take {profile.k} (no farther than k) to "
-            f"{profile.bits // 2 - 1} bits"
+            f"must be {profile.k} (k, the default) to {profile.bits // 2 - 1} bits, not {profile.reach}",
+            parameter="reach",
         )
     if profile.reach > profile.k and profile.threshold is None:
         raise UsageError(
-            f"reach {profile.reach}: so far from each other texts are told apart by their similarity alone, "
-            "set a threshold, such as 0.7"
+            "beyond k only similarity tells texts apart: set a threshold, such as 0.7", parameter="reach"
         )
 
 
@@ -615,6 +619,7 @@ def _spelled(threshold: Any) -> Any:
 def _require_similarity(threshold: float | str) -> None:
     if isinstance(threshold, str) or not 0 < threshold <= 1:
         raise UsageError(
-            f"a threshold of {threshold}: use a Jaccard similarity above 0, up to 1; with scheme minhash "
-            f"also two, of short texts and of long ones, as 0.54-0.7, or {AUTO}"
+            "must be a Jaccard similarity above 0, up to 1 (with scheme minhash also two, for short and for "
+            f"long texts, as 0.54-0.7, or {AUTO}), not {threshold}",
+            parameter="threshold",
         )

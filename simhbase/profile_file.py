@@ -11,18 +11,49 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 
 from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.profile import PRESETS, Profile, preset_parameters
 from simhbase.text.boilerplate import read_boilerplate
+from simhbase.text.encoding import decode
 from simhbase.text.idf import JIEBA, read_table
+from simhbase.text.normalise import normalise
 from simhbase.text.userfile import NamedContent, read_utf8
 
+NAMES = tuple(each.name for each in fields(Profile) if each.compare)
 _FILES = {"idf": read_table, "boilerplate": read_boilerplate}
 _HEAD = "# A profile of simhbase: the parameters that stored fingerprints depend on.\n"
+
+
+def chosen_parameters(profile: str | None, settings: Iterable[str] = ()) -> dict[str, object]:
+    """The parameters of a preset or profile file, and of settings such as "k=6", which go before those.
+
+    Raises UsageError and BadInput as `read_parameters` does.
+    """
+    given = {} if profile is None else dict(read_parameters(profile))
+    return given | dict(map(_setting, settings))
+
+
+def _setting(text: str) -> tuple[str, object]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise UsageError(f"{text!r} is not NAME=VALUE", parameter="settings")
+    if name not in NAMES:
+        raise UsageError(f"no parameter {name!r}: use {', '.join(NAMES)}", parameter="settings")
+    if name in _FILES:
+        return name, _FILES[name](Path(value))
+    if name == "stop_words":
+        words = normalise(decode(read_utf8(Path(value), "file of stop words"))).split()
+        return name, frozenset(words)
+    with suppress(ValueError):
+        return name, int(value)
+    with suppress(ValueError):
+        return name, float(value)
+    return name, {"true": True, "false": False}.get(value, value)
 
 
 def read_parameters(name: str) -> Mapping[str, object]:
@@ -40,11 +71,9 @@ def read_parameters(name: str) -> Mapping[str, object]:
         given = tomllib.loads(read_utf8(path, "profile file").decode())
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"the profile file {path} is no TOML: {error}") from error
-    known = [field.name for field in fields(Profile) if field.compare]
-    if unknown := sorted(given.keys() - known):
+    if unknown := sorted(given.keys() - set(NAMES)):
         raise UsageError(
-            f"the profile file {path} has unknown parameters ({', '.join(unknown)}): "
-            f"a profile has {', '.join(known)}"
+            f"the profile file {path} has unknown parameters ({', '.join(unknown)}): use {', '.join(NAMES)}"
         )
     parameters: dict[str, object] = dict(given)
     for kind, read in _FILES.items():

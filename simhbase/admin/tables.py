@@ -314,7 +314,9 @@ class _Wanted:
         documents = chosen.pop("documents", None)
         if documents is not None:
             if "regions" in chosen:
-                raise UsageError("`regions`, `documents`: both say how many regions: give one of them")
+                raise UsageError(
+                    "the number of documents says it, too: give one of them", parameter="regions"
+                )
             chosen["regions"] = _content(documents, profile()).regions()  # type: ignore[arg-type,assignment]  # checked
         return Options(**chosen)  # type: ignore[arg-type]  # it checks
 
@@ -329,7 +331,7 @@ class _Wanted:
     def refuse(self, reason: str, but: str = "") -> None:
         """Raises UsageError where something (but for this) was given, which is of no use for this reason."""
         if refused := [name for name in self.given if name != but]:
-            raise UsageError(f"{', '.join(f'`{name}`' for name in refused)}: {reason}")
+            raise UsageError(reason, parameter=refused[0])
 
     @property
     def ttl(self) -> int | None:

@@ -164,7 +164,7 @@ class Vacuum:
         """Raises UsageError for a grace time that calls and clocks may exceed, and for what is none."""
         is_number = isinstance(self.grace, int) or (isinstance(self.grace, float) and isfinite(self.grace))
         if isinstance(self.grace, bool) or not is_number:
-            raise UsageError(f"older_than = {self.grace!r}: a number of seconds is needed")
+            raise UsageError(f"must be a number of seconds, not {self.grace!r}", parameter="older_than")
         if self.grace < LEAST_GRACE:
             raise UsageError(
                 f"a grace time of {self.grace:g} s: take {LEAST_GRACE} s (four hours) at least. Calls that "

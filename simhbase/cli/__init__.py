@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -13,26 +12,27 @@ import click
 
 from simhbase.errors import SimhbaseError
 
-INTERRUPTED, READER_GONE, TERMINATED = 130, 141, 143  # as shells say it: 128 and the signal
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143  # as shells say it: 128 and the signal
 DEBUG = "SIMHBASE_DEBUG"
 
 # Name -> one line of help, so that `simhbase --help` imports none of them.
 COMMANDS: Mapping[str, str] = {
     "load": "Fingerprint documents and store them.",
     "load-hfiles": "Load HFiles that Spark has written into HBase.",
-    "find": "Find the stored near-duplicates of texts, documents or fingerprints.",
-    "match": "Find the near-duplicates of documents among those of files, without a store.",
-    "dedup": "Find the near-duplicates within one corpus, without a store.",
+    "find": "Find stored near-duplicates of texts, documents or fingerprints.",
+    "match": "Find near-duplicates of documents among those of other files, without a store.",
+    "dedup": "Find near-duplicates within one corpus, without a store.",
     "fingerprint": "Print the fingerprint of each document, in input order.",
     "delete": "Remove documents from a store.",
-    "mute": "Keep documents from being matches for a time, and list which.",
-    "loads": "List the loads into a store, by name the last run of each.",
+    "mute": "Exclude documents from matches for a time.",
+    "loads": "List the loads into a store.",
     "stats": "Count documents, index rows and bytes of a store.",
     "check": "Compare the rows of a store's tables with each other, and repair them.",
     "migrate": "Copy the documents of a store to another one, with other drawers or in HBase.",
-    "vacuum": "Remove what moved and deleted documents have left behind, and what has expired.",
-    "compact": "Merge the files of an embedded store, so that lookups read few.",
-    "serve": "Serve a store over HTTP, with a page to search it by.",
+    "vacuum": "Remove obsolete rows and expired documents.",
+    "compact": "Merge the files of an embedded store, so that lookups read fewer.",
+    "serve": "Serve a store over HTTP, with a search page.",
+    "profiles": "List presets and parameters of profiles.",
     "idf": "Learn an IDF file or the boilerplate of a corpus.",
     "evaluate": "Measure recall and precision against given pairs.",
     "calibrate": "Measure schemes on a corpus, and recommend one.",
@@ -45,14 +45,14 @@ class Terminated(KeyboardInterrupt):
 
 
 class Commands(click.Group):
-    """The commands by name; turns every error into a message and an exit code."""
+    """The commands by name; turns errors into a message and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the help."""
+        """The names, in the order of help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports the command's module."""
+        """Import the command's module."""
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
@@ -60,12 +60,13 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the list of commands."""
+        """Write the list of commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs a command."""
+        """Run a command."""
+        from simhbase.cli.output import discard_stdout, fail
         from simhbase.logs import warn_on_stderr
 
         warn_on_stderr()
@@ -78,26 +79,14 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             fail("interrupted", INTERRUPTED)
         except BrokenPipeError:
-            from simhbase.cli.output import discard_stdout
-
             discard_stdout()
-            raise click.exceptions.Exit(READER_GONE) from None
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             if os.environ.get(DEBUG):
                 raise
             fail(f"unexpected {type(error).__name__}: {error} ({DEBUG}=1 shows where)", 1)
-
-
-def fail(text: str, exit_code: int) -> None:
-    """Ends the command with a message on stderr."""
-    from simhbase.cli.output import message
-
-    with suppress(OSError):  # nobody may be there to read it
-        for line in f"Error: {text}".split("\n"):
-            message(line)
-    raise click.exceptions.Exit(exit_code)
 
 
 def _terminate(number: int, frame: object) -> None:
@@ -108,12 +97,12 @@ def _terminate(number: int, frame: object) -> None:
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 done with rejected records, 10 no such store, "
-    "11 store unreachable, 12 another profile, 13 store or output file busy, 14 another schema, "
-    "130 interrupted, 141 nobody reads its output any more, 143 terminated.",
+    "11 store unreachable, 12 profile mismatch, 13 store or output file busy, 14 schema mismatch, "
+    "130 interrupted, 141 broken pipe, 143 terminated.",
 )
 @click.version_option(package_name="simhbase")
 def cli() -> None:
-    """Have we already seen this text, or one almost like it?"""
+    """Find near-duplicates: have we seen this text before, or one almost like it?"""
 
 
 def main() -> None:

@@ -4,99 +4,80 @@ from __future__ import annotations
 
 from math import floor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from simhbase.cli.inputs import end, input_options, or_stdin
-from simhbase.cli.options import HidingCommand, profile_file_option
+from simhbase.cli.options import command, option, profile_file_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.corpus.inputs import Inputs
-from simhbase.profile_file import files_beside, write_profile_file
-from simhbase.quality.calibration import SAMPLE, Calibration, Goal
-from simhbase.quality.calibration import calibrate as measure
-from simhbase.quality.report import calibration_by_name
+
+if TYPE_CHECKING:
+    from simhbase.corpus.inputs import Inputs
+    from simhbase.quality.calibration import Calibration
 
 _SHARE = click.FloatRange(min=0, max=1, min_open=True)
 
 
-@click.command(
-    cls=HidingCommand,
+@command(
     epilog="""\b
 Examples:
   simhbase calibrate news.jsonl.gz
   simhbase calibrate --recall 0.9 --documents 50000000 --plots plots news.jsonl.gz
-""",
+"""
+)
+@option(
+    "--documents N",
+    "Documents the store will hold. [default: those of the corpus]",
+    group="Goal",
+    type=click.IntRange(min=1),
+)
+@option(
+    "--jaccard S",
+    "Minimum Jaccard similarity of pairs to find. [default: 0.8; short texts 0.6]",
+    group="Goal",
+    type=_SHARE,
+)
+@option("--recall S", "Target recall.", group="Goal", type=_SHARE, default=0.95)
+@option("--precision S", "Target precision.", group="Goal", type=_SHARE, default=0.95)
+@option(
+    "--right S",
+    "Minimum Jaccard similarity of a correct pair. [default: 5/6 of --jaccard, at most 0.65]",
+    group="Goal",
+    type=_SHARE,
+)
+@option(
+    "--max-candidates N",
+    "Most rows to read per lookup, on average.",
+    group="Goal",
+    type=click.IntRange(min=1),
+    default=1000,
+)
+@option(
+    "--labels FILE",
+    "Pairs to find (as for evaluate --pairs), instead of all similar pairs.",
+    group="Goal",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@option(
+    "--sample N",
+    "Most texts to measure, drawn at random.",
+    group="Measurement",
+    type=click.IntRange(min=1),
+    default=20_000,
+)
+@option(
+    "--seed N", "Seed of the random sample.", group="Measurement", type=click.IntRange(0, 2**31), default=0
 )
 @input_options
-@click.option(
-    "--documents",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many documents the store will hold. [default: as many as the corpus has]",
-)
-@click.option(
-    "--jaccard",
-    type=_SHARE,
-    help=f"Least Jaccard similarity of the pairs to be found. [default: {Goal.jaccard}; 0.6 of short texts]",
-)
-@click.option(
-    "--recall",
-    type=_SHARE,
-    default=Goal.recall,
-    show_default=True,
-    help="Share of these pairs that has to be found.",
-)
-@click.option(
-    "--precision",
-    type=_SHARE,
-    default=Goal.precision,
-    show_default=True,
-    help="Share that has to be right of what is found.",
-)
-@click.option(
-    "--right",
-    type=_SHARE,
-    help="Least Jaccard similarity of a found pair that counts as right. "
-    f"[default: five sixths of --jaccard, at most {Goal.right}]",
-)
-@click.option(
-    "--max-candidates",
-    type=click.IntRange(min=1),
-    default=Goal.candidates,
-    show_default=True,
-    metavar="N",
-    help="Rows that a lookup may read on average.",
-)
-@click.option(
-    "--sample",
-    "limit",
-    type=click.IntRange(min=1),
-    default=SAMPLE,
-    show_default=True,
-    metavar="N",
-    help="Texts to measure on at most, drawn at random.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**31),
-    default=0,
-    show_default=True,
-    help="Another seed draws another sample.",
-)
-@click.option(
-    "--labels",
-    "labels_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The pairs to be found, as for evaluate --pairs, instead of all pairs that are similar enough.",
-)
-@click.option(
-    "--plots",
-    "folder",
+@option(
+    "--plots FOLDER",
+    "Write plots of recall, precision and cost here (pip install 'simhbase[plots]').",
+    group="Output files",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Draw plots of recall, precision and cost into this folder (extra: plots).",
 )
 @profile_file_option
-@click.option("--all", "everything", is_flag=True, help="Show every setting that was measured.")
+@option("--all", "Show every setting that was measured.", name="everything")
 @json_option
 def calibrate(
     inputs: Inputs,
@@ -106,28 +87,28 @@ def calibrate(
     precision: float,
     right: float | None,
     max_candidates: int,
-    limit: int,
+    sample: int,
     seed: int,
-    labels_file: Path | None,
-    folder: Path | None,
+    labels: Path | None,
+    plots: Path | None,
     profile_file: Path | None,
     everything: bool,
     output: Output,
 ) -> None:
     """Measure schemes on a corpus, and recommend one.
 
-    Finds all near-duplicates in a sample by their exact Jaccard similarity (of the triples of their
-    characters), which needs no labels, then measures how many of them each scheme finds, how much of what it
-    finds is right, and what it costs. In the output, verified is SimHash with matches verified by sketches.
-    Ends with the line to type next. Shares are per cent, with their 95 % intervals.
+    Finds all near-duplicates in a sample by their exact Jaccard similarity (of character triples), then
+    measures recall, precision and cost of each scheme. In the output, "verified" is SimHash with verify=true.
+    Ends with the command to type next.
 
-    Where half of the texts have 140 characters and fewer, what is meant for short texts is compared,
-    too, and the similarity is that of the pairs of their characters. It is the same for all schemes, whatever
-    they compare. Where no threshold of the grid reaches the goal, hundredths between two of them are tried.
-
-    The shares as measured decide, not the ends of their intervals: a recall of 100 % (66-100) on pairs of few
-    groups promises no more than 66 %, which is then said.
+    Where most texts are short (140 characters), settings for short texts are compared, too, and similarity
+    is that of character pairs. Shares are in per cent, with 95 % intervals; the goal is compared with the
+    shares, not with the ends of the intervals.
     """
+    from simhbase.profile_file import files_beside, write_profile_file
+    from simhbase.quality.calibration import calibrate as measure
+    from simhbase.quality.report import calibration_by_name
+
     inputs = or_stdin(inputs)
     if profile_file:
         inputs.require_outputs(profile_file, *files_beside(profile_file))
@@ -139,25 +120,25 @@ def calibrate(
         precision=precision,
         right=right,
         max_candidates=max_candidates,
-        sample=limit,
+        sample=sample,
         seed=seed,
-        labels=labels_file,
-        plots=folder,
+        labels=labels,
+        plots=plots,
     )
-    output.summary(calibration_by_name(found, everything=everything or output.is_for_programs))
+    output.summary(calibration_by_name(found, everything=everything or output.as_json))
     if not everything:
         output.hint(f"{len(found.figures)} settings were measured: --all shows them")
     if profile_file:
         write_profile_file(profile_file, found.profile)
-    if folder:
-        message(f"plots are in {folder}")
+    if plots:
+        message(f"plots are in {plots}")
     if not found.reached:
-        message("nothing that was measured reaches the goal: what is recommended comes nearest to it")
+        message("no setting reaches the goal: the recommended one comes closest")
     elif not found.surely_reached:
         message(_doubt(found))
     if documents is None:
         message(
-            f"recommended for a store of {found.goal.documents:,} documents, as many as were read: "
+            f"recommended for a store of {found.goal.documents:,} documents, as many as were read: use "
             "--documents N for a larger one"
         )
     end(found.counts)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import click
-
-from simhbase.admin.vacuum import compact as merge
-from simhbase.cli.options import store_option
+from simhbase.cli.options import command, store_option
 from simhbase.cli.output import Output, json_option
 from simhbase.cli.progress import progress
 
 
-@click.command()
+@command()
 @store_option
 @json_option
 def compact(url: str, output: Output) -> None:
-    """Merge the files of an embedded store, so that lookups read few.
+    """Merge the files of an embedded store, so that lookups read fewer.
 
-    A large load does so at its end. Run it after many small ones, after many deletes, and once for a store
-    that an earlier version has written. Deleted and expired documents take no room any more. Readers may go
-    on meanwhile. It needs as much free room as the store takes, and may be stopped and run again.
+    Large loads do this at their end. Run it after many small loads or deletes: deleted and expired documents
+    then take no space. Readers can keep running. It needs as much free space as the store takes, and can be
+    stopped and run again.
     """
-    output.report(merge(url, progress=progress))
+    from simhbase.admin.vacuum import compact as merge
+
+    output.summary(merge(url, progress=progress))

@@ -12,53 +12,47 @@ from typing import BinaryIO
 import click
 import orjson
 
-from simhbase.admin import Administrator
-from simhbase.cli.options import converted, moment, store_option
+from simhbase.cli.options import command, converted, option, past, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.cli.progress import progress
-from simhbase.corpus.streams import split_lines, unpacked_text
 from simhbase.errors import BadInput, UsageError
-from simhbase.index import open_index
 from simhbase.interrupt import interrupt_put_off
-from simhbase.packing import Rereadable, Unreadable
 
 BATCH = 4096  # documents removed at once
 NAMED = 10  # ids that are not stored
 
 
-@click.command()
+@command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option(
-    "--ids-file",
-    type=click.File("rb"),
-    help="File of ids, one a line, or of JSON lines with an id (as --duplicates writes), also packed; - "
-    "reads standard input.",
-)
-@click.option(
-    "--older-than",
-    metavar="TIME",
-    callback=converted(moment),
-    help="All documents last written before then: so many s, m (minutes), h, d or w ago, as 90d, or a date "
-    "as 2026-01-31.",
-)
 @store_option
+@option(
+    "--ids-file FILE",
+    "File of ids, one per line, or of JSON lines with an id; - is standard input.",
+    type=click.File("rb"),
+)
+@option(
+    "--older-than TIME",
+    "Delete all documents last written before then, e.g. 90d or 2026-01-31.",
+    callback=converted(past),
+)
 @json_option
 def delete(
     ids: Sequence[str], ids_file: BinaryIO | None, older_than: datetime | None, url: str, output: Output
 ) -> None:
     """Remove documents from a store.
 
-    Ids that are not stored do no harm, and are named.
+    Deleted documents cannot be restored; 'simhbase tables snapshot' keeps a copy first. Ids that are not
+    stored are listed and ignored.
 
-    --older-than goes by when a document was last written: when it was new, or its fingerprint changed. A load
-    that finds it unchanged does not write it (but in stores with a time to live, when a quarter of that has
-    passed). What is written while this runs stays. It may be stopped and run again.
-
-    Nothing brings back what is deleted ('simhbase tables snapshot' keeps a copy first); 6m is six minutes.
+    --older-than goes by the last write, when a document was new or its fingerprint changed: a load that finds
+    it unchanged does not write it. 6m is six minutes. It can be stopped and run again.
     """
+    from simhbase.admin import Administrator
+    from simhbase.index import open_index
+
     if older_than is not None:
         if ids or ids_file is not None:
-            raise UsageError("--older-than is for all documents of a store: leave out ids and --ids-file")
+            raise UsageError("--older-than applies to all documents: leave out ids and --ids-file")
         with open_index(url) as index:
             output.summary({"deleted": Administrator(index).delete_older_than(older_than, progress=progress)})
         return
@@ -68,6 +62,8 @@ def delete(
 
 
 def _delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Output) -> None:
+    from simhbase.index import open_index
+
     given = deleted = 0
     missing: list[str] = []  # the first of them
     rest = chain(ids, _lines(ids_file))
@@ -90,6 +86,9 @@ def _delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Out
 
 def _lines(file: BinaryIO | None) -> Iterator[str]:
     """The lines of a file that are not empty. Raises BadInput where one is not UTF-8."""
+    from simhbase.corpus.streams import split_lines, unpacked_text
+    from simhbase.packing import Rereadable, Unreadable
+
     if file is None:
         return
     name = getattr(file, "name", "standard input")

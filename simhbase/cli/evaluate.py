@@ -2,59 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from simhbase.cli.inputs import end, input_options
-from simhbase.cli.options import (
-    HidingCommand,
-    ProfileOptions,
-    min_similarity_option,
-    profile_options,
-    store_option,
-)
+from simhbase.cli.options import command, min_similarity_option, option, profile_options, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.corpus.inputs import Inputs
-from simhbase.quality.evaluation import RIGHT
-from simhbase.quality.evaluation import evaluate as measure
+
+if TYPE_CHECKING:
+    from simhbase.corpus.inputs import Inputs
 
 
-@click.command(
-    cls=HidingCommand,
+@command(
     epilog="""\b
 Examples:
   simhbase evaluate --pairs pairs.tsv --store rocksdb:news.db
-  simhbase evaluate --pairs pairs.tsv -k 6 --layout 9x3 news.jsonl.gz
-""",
+  simhbase evaluate --pairs pairs.tsv --set k=6 --set layout=9x3 news.jsonl.gz
+"""
 )
-@input_options
-@store_option
-@profile_options("k")
-@min_similarity_option(
-    "Count only what has a Jaccard similarity of at least S, as its sketches estimate it "
-    "(scheme minhash, or --verify)."
-)
-@click.option(
-    "--pairs",
-    "file",
-    required=True,
+@option(
+    "--pairs FILE",
+    "Tab-separated pairs: id_a id_b, or jaccard id_a id_b, with or without a header.",
+    name="file",
+    group="Evaluation",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File of pairs, tab-separated: id_a id_b, or jaccard id_a id_b, or with a first line that names the "
-    "columns id_a, id_b and jaccard.",
+    required=True,
 )
-@click.option(
-    "--right",
+@option(
+    "--right S",
+    "Minimum Jaccard similarity of a correct pair.",
+    group="Evaluation",
     type=click.FloatRange(min=0, max=1, min_open=True),
-    default=RIGHT,
-    show_default=True,
-    help="Least Jaccard similarity of a found pair that counts as right.",
+    default=0.65,
 )
+@min_similarity_option("Count only matches of this Jaccard similarity, estimated by sketches.", "Evaluation")
+@store_option
+@profile_options
+@input_options
 @json_option
 def evaluate(
     inputs: Inputs,
     url: str,
-    chosen: ProfileOptions,
+    profile: str | None,
+    settings: Sequence[str],
     min_similarity: float | None,
     file: Path,
     right: float,
@@ -62,21 +55,22 @@ def evaluate(
 ) -> None:
     """Measure recall and precision against given pairs.
 
-    With files: takes the documents in them, under the profile that the options say. A found pair is
-    right if its exact Jaccard similarity is at least --right: of the triples of their characters, or of the
-    pairs where half of the texts have 140 characters and fewer.
+    With files, their documents are compared under the given profile. A found pair is correct if its exact
+    Jaccard similarity is at least --right (of character triples, or pairs where most texts are short).
 
-    Without files: looks the documents of the pairs up in a store, which has no texts. A found pair is right
-    if it is one of those given (of at least --right, where the file tells similarities); others that are
-    found do not count.
+    Without files, the documents of the pairs are looked up in the store. A found pair is correct if it is
+    one of the given pairs.
 
-    Shares are per cent, with their 95 % intervals.
+    Shares are in per cent, with 95 % intervals.
     """
+    from simhbase.profile_file import chosen_parameters
+    from simhbase.quality.evaluation import evaluate as measure
+
     found = measure(
         file,
         inputs if inputs.paths else None,
         store=None if inputs.paths else url,
-        profile=chosen.given,
+        profile=chosen_parameters(profile, settings),
         min_similarity=min_similarity,
         right=right,
     )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from simhbase.cli.inputs import UNIQUE_LINES, end, input_options_with_fingerprints, or_stdin, output_option
+from simhbase.cli.inputs import end, input_options_with_fingerprints, or_stdin, output_option
 from simhbase.cli.options import (
-    HidingCommand,
-    ProfileOptions,
+    command,
     converted,
     min_similarity_option,
+    option,
     pairs,
     profile_options,
     seconds,
@@ -21,91 +21,68 @@ from simhbase.cli.options import (
     tag_option,
 )
 from simhbase.cli.output import Output, json_option
-from simhbase.corpus.inputs import Inputs
-from simhbase.jobs.load import loading
-from simhbase.jobs.load_job import Load
+
+if TYPE_CHECKING:
+    from simhbase.corpus.inputs import Inputs
 
 
-@click.command(
-    cls=HidingCommand,
+@command(
     epilog="""\b
 Examples:
   simhbase load news.jsonl.gz
   simhbase load --text-field body --id-prefix 2024/ 'archive/*.csv'
   curl -s https://example.org/dump.gz | simhbase load --unique-only --duplicates duplicates.jsonl -
-""",
+"""
+)
+@store_option
+@profile_options
+@option("--unique-only", "Store only documents without a stored match.", group="Documents")
+@min_similarity_option("With --unique-only: minimum Jaccard similarity of a duplicate.", "Documents")
+@option("--skip-existing", "Leave documents whose id is stored as is.", group="Documents")
+@option(
+    "--ids-are-unique",
+    "Do not check for repeated ids (saves about 30 bytes of memory per id).",
+    group="Documents",
+)
+@tag_option("Tag all documents. Repeatable.", "Documents")
+@option(
+    "--tag-field NAME=FIELD",
+    "Tag each document with the value of a field. Repeatable.",
+    name="tag_fields",
+    group="Documents",
+    multiple=True,
+    callback=converted(pairs),
 )
 @input_options_with_fingerprints
-@store_option
-@profile_options()
-@click.option(
-    "--unique-only",
-    is_flag=True,
-    help="Store a document only if nothing that is stored by then matches it.",
-)
-@min_similarity_option(
-    "With --unique-only: least Jaccard similarity of a duplicate, estimated by sketches (scheme minhash, by "
-    "default its threshold, or --verify)."
-)
-@click.option(
-    "--skip-existing",
-    is_flag=True,
-    help="Leave documents whose id is stored as they are, and list them in no file.",
-)
-@click.option(
-    "--ids-are-unique",
-    is_flag=True,
-    hidden=True,
-    help="Do not look for ids that come twice (23 to 34 bytes of memory an id).",
-)
-@tag_option("Tag all documents so; may be repeated.", hidden=True)  # the text below names both
-@click.option(
-    "--tag-field",
-    "tag_fields",
-    multiple=True,
-    metavar="NAME=FIELD",
-    callback=converted(pairs("NAME=FIELD")),
-    hidden=True,
-    help="Tag each document with what this column or JSON field holds; may be repeated.",
-)
-@click.option(
-    "--name",
-    metavar="NAME",
-    help="Name of the load, by which it is resumed after it was stopped. [default: after its inputs, options "
-    "and this folder]",
-)
-@click.option(
-    "--lock-wait",
-    metavar="TIME",
+@option("--name NAME", "Name to resume the load by. [default: from inputs, options and folder]", group="Run")
+@option(
+    "--lock-wait TIME",
+    "How long to wait for another writer, e.g. 30m.",
+    group="Run",
     default="0",
-    hidden=True,
     callback=converted(seconds),
-    help="Wait so long while another process writes to an embedded store or runs this load, as 30m or 2h.",
 )
-@click.option(
-    "--via",
+@option(
+    "--via hfiles",
+    "Write HBase's own files, past gateways and write-ahead logs.",
+    group="Run",
     type=click.Choice(["hfiles"]),
-    hidden=True,
-    help="hfiles: write HBase's own files and have its tool load them, past gateways and write-ahead logs.",
 )
-@click.option(
-    "--work-folder",
-    metavar="FOLDER | URI",
-    hidden=True,
-    help="With --via: folder for its files, which HBase can read, or hdfs://...; up to 1 kB a "
-    "document. [default: TMPDIR]",
+@option(
+    "--work-folder FOLDER|URI",
+    "With --via: folder for files, about 1 kB per document. [default: TMPDIR]",
+    group="Run",
 )
-@output_option("--unique", "With --unique-only: file for the documents that were stored. " + UNIQUE_LINES)
-@output_option(
-    "--duplicates", "With --unique-only: file for the others, each with the document it duplicates."
-)
-@output_option("--new", "File for the documents that this load added or changed. " + UNIQUE_LINES)
-@output_option("--evidence", "With --unique-only: file for why each of the others was not stored.")
+@output_option("--unique", "With --unique-only: write stored documents here (.jsonl, .csv, .tsv, .parquet).")
+@output_option("--duplicates", "With --unique-only: write duplicates here, with the document they match.")
+@output_option("--evidence", "With --unique-only: write why each duplicate was not stored.")
+@output_option("--new", "Write documents that were added or changed (.jsonl, .csv, .tsv, .parquet).")
 @json_option
 def load(
     inputs: Inputs,
     url: str,
-    chosen: ProfileOptions,
+    profile: str | None,
+    settings: Sequence[str],
     unique_only: bool,
     min_similarity: float | None,
     skip_existing: bool,
@@ -124,24 +101,19 @@ def load(
 ) -> None:
     """Fingerprint documents and store them.
 
-    A document whose id is stored already is replaced. An embedded store that does not exist is
-    created, with the profile that the options give; one that exists keeps its own, and options that
-    differ from it are an error.
+    A document whose id is stored is replaced. An embedded store that does not exist is created with the
+    profile given; an existing one keeps its own.
 
-    With --tag source=wire all documents are tagged so, and with --tag-field tenant=customer each with what
-    its field or column customer holds: find --tag tenant=a finds those alone. A document that is stored
-    already gets these tags in place of its own.
-
-    A load that was stopped or killed is resumed where it was when it is run again with the same inputs and
-    options, and ends with the same rows and files. `simhbase loads` lists them. With --lock-wait 2h it waits
-    so long while another process writes to the store. With many millions of ids, --ids-are-unique spares the
-    search for repeated ones. With --via hfiles millions of documents go into HBase as files, written in
-    --work-folder FOLDER: docs/hbase.md has more of it.
+    To resume a load that was stopped or killed, run the same command again. 'simhbase loads' lists loads.
     """
+    from simhbase.jobs.load import loading
+    from simhbase.jobs.load_job import Load
+    from simhbase.profile_file import chosen_parameters
+
     job = Load(
         inputs=or_stdin(inputs),
         store=url,
-        profile=chosen.given,
+        profile=chosen_parameters(profile, settings),
         unique_only=unique_only,
         min_similarity=min_similarity,
         skip_existing=skip_existing,
@@ -158,5 +130,6 @@ def load(
         work_folder=work_folder,
     )
     with loading(job) as report:
-        output.report(report)  # noted as finished when somebody has it
+        # The load is noted as finished once this was printed.
+        output.summary(report, only_json=() if unique_only else ("duplicates",))
     end(report.counts)

@@ -2,50 +2,58 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 from click.core import ParameterSource
 
-from simhbase.admin import Administrator
-from simhbase.cli.options import store_option
-from simhbase.cli.output import Output, json_option, shown_moment
+from simhbase.cli.options import Group, option, store_option
+from simhbase.cli.output import Output, json_option, local_time
 from simhbase.errors import UsageError
-from simhbase.index import open_index
-from simhbase.index.load_log import LoadState
+
+if TYPE_CHECKING:
+    from simhbase.index.load_log import LoadState
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @store_option
 @json_option
 @click.pass_context
 def loads(context: click.Context, url: str, output: Output) -> None:
-    """List the loads into a store, by name the last run of each.
+    """List the loads into a store.
 
-    A load that was stopped or killed is resumed where it was when it is run again with the same inputs and
-    options. Loads of standard input, which cannot be read again, are not listed.
+    Each is listed with its last run. To resume a load that was stopped or killed, run the same command again.
+    Loads of standard input cannot be resumed, and are not listed.
     """
+    from simhbase.admin import Administrator
+    from simhbase.index import open_index
+
     if context.invoked_subcommand is not None:
         if context.get_parameter_source("url") is ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"--store belongs behind {context.invoked_subcommand}: simhbase loads forget NAME --store URL"
+                f"--store goes after {context.invoked_subcommand}: simhbase loads forget NAME --store URL"
             )
         return
     with open_index(url, access="read") as index:
         found = Administrator(index).loads()
     output.rows([_values(state) for state in found])
     if not found:
-        output.end("no loads")
+        output.hint("no loads")
 
 
 @loads.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--finished", is_flag=True, help="Forget all loads that have finished.")
 @store_option
+@option("--finished", "Forget all finished loads.")
 @json_option
 def forget(names: tuple[str, ...], finished: bool, url: str, output: Output) -> None:
-    """Forget how far loads are: run again, they begin anew.
+    """Forget how far loads are, so that they start over.
 
-    What they have stored stays.
+    Documents that were stored stay.
     """
+    from simhbase.admin import Administrator
+    from simhbase.index import open_index
+
     if not names and not finished:
         raise UsageError("name the loads to forget, or give --finished: simhbase loads shows their names")
     with open_index(url) as index:
@@ -65,8 +73,8 @@ def _values(state: LoadState) -> dict[str, object]:
     return {
         "name": state.name,
         "state": "killed" if state.was_killed else state.progress,
-        "begun": shown_moment(state.begun),
-        "changed": shown_moment(state.changed),
+        "begun": local_time(state.begun),
+        "changed": local_time(state.changed),
         "loaded": loaded,
         "duplicates": counts.get("duplicates", 0),
         "rejected": counts.get("rejected", 0),

@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import click
 
-from simhbase.cli.options import converted, moment_to_come, store_option
+from simhbase.cli.options import Group, converted, fingerprint_option, future, option, store_option
 from simhbase.cli.output import Output, json_option
-from simhbase.cli.queries import fingerprints_of
 from simhbase.errors import UsageError
-from simhbase.index import open_index
 
 _ids_argument = click.argument("ids", nargs=-1, metavar="[ID]...")
 
 
-def _fingerprints_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return click.option(
-        "--fingerprint",
-        "fingerprints",
-        callback=converted(fingerprints_of),
-        multiple=True,
-        metavar="HEX",
-        help=text,
-    )
-
-
-@click.group()
+@click.group(cls=Group)
 def mute() -> None:
-    """Keep documents from being matches for a time, and list which.
+    """Exclude documents from matches for a time.
 
-    What is on a store's mute list stays stored, and is left out of what lookups find. Nothing is a duplicate
-    of it, either: claims and load --unique-only accept texts near it. Processes that have the store open
-    follow within five seconds.
+    Muted documents stay stored, but lookups do not find them, and nothing is a duplicate of them. Processes
+    that have the store open notice changes within five seconds.
     """
 
 
 @mute.command(short_help="Put documents or fingerprints on the mute list.")
 @_ids_argument
-@_fingerprints_option("Mute all documents of this fingerprint, those that come later too; may be repeated.")
-@click.option(
-    "--until",
-    metavar="TIME",
-    callback=converted(moment_to_come),
-    help="When it ends: so many s, m (minutes), h, d or w from now, as 30d, or a date as 2030-01-31. "
-    "[default: never]",
-)
-@click.option("--note", default="", metavar="TEXT", help="Why, for those who read the list.")
 @store_option
+@fingerprint_option("Mute all documents with this fingerprint, also future ones. Repeatable.")
+@option(
+    "--until TIME", "When to unmute, e.g. 30d or 2030-01-31. [default: never]", callback=converted(future)
+)
+@option("--note TEXT", "Note shown in the list.", default="")
 @json_option
 def add(
     ids: Sequence[str],
@@ -61,9 +42,11 @@ def add(
 ) -> None:
     """Put documents or fingerprints on the mute list.
 
-    An id need not be stored yet. What is on the list already gets the new end and note.
+    An id need not be stored yet. Entries that exist get the new end and note.
     """
     _require_names(ids, fingerprints)
+    from simhbase.index import open_index
+
     with open_index(url) as index:
         added = index.mute(ids, fingerprints, until, note)
         output.summary({"added": added, "muted": len(index.muted())})
@@ -71,15 +54,17 @@ def add(
 
 @mute.command(short_help="Take documents or fingerprints off the mute list.")
 @_ids_argument
-@_fingerprints_option("A fingerprint that is muted; may be repeated.")
 @store_option
+@fingerprint_option("A muted fingerprint. Repeatable.")
 @json_option
 def remove(ids: Sequence[str], fingerprints: Sequence[int], url: str, output: Output) -> None:
     """Take documents or fingerprints off the mute list.
 
-    What is not on it does no harm.
+    Those that are not on it are ignored.
     """
     _require_names(ids, fingerprints)
+    from simhbase.index import open_index
+
     with open_index(url) as index:
         removed = index.unmute(ids, fingerprints)
         output.summary({"removed": removed, "muted": len(index.muted())})
@@ -89,14 +74,16 @@ def remove(ids: Sequence[str], fingerprints: Sequence[int], url: str, output: Ou
 @store_option
 @json_option
 def list_(url: str, output: Output) -> None:
-    """List what is muted, the oldest entries first."""
+    """List muted documents and fingerprints, oldest first."""
+    from simhbase.index import open_index
+
     with open_index(url, access="read") as index:
         entries = index.muted()
     output.rows(entries)
     if not entries:
-        output.end("nothing is muted")
+        output.hint("nothing is muted")
 
 
 def _require_names(ids: Sequence[str], fingerprints: Sequence[int]) -> None:
     if not ids and not fingerprints:
-        raise UsageError("nothing was named: give ids or --fingerprint")
+        raise UsageError("give ids or --fingerprint")

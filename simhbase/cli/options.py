@@ -1,61 +1,119 @@
-"""Options that several commands share, each group as one value."""
+"""Options that several commands share, and how help shows options."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from simhbase.drawers.layout import layout
-from simhbase.errors import UsageError
-from simhbase.fingerprint.minhash import BITS as SKETCH_BITS
-from simhbase.profile import BITS, PRESETS, SCHEMES, Profile, make_profile, rises
-from simhbase.profile_file import read_parameters
-from simhbase.text.boilerplate import read_boilerplate
-from simhbase.text.encoding import decode
-from simhbase.text.features import WEIGHTS, FeatureOptions
-from simhbase.text.idf import read_table
-from simhbase.text.normalise import normalise
-from simhbase.text.userfile import read_utf8
-from simhbase.text.variants import FOLDS
+from simhbase.cli.output import fail
+from simhbase.errors import BadInput, UsageError
 
 DEFAULT_STORE = "rocksdb:simhbase.db"
 STORE_VARIABLE = "SIMHBASE_STORE"
 
-Command = Callable[..., None]
+Function = Callable[..., None]
+Decorator = Callable[[Function], Function]
 
 
-class HidingCommand(click.Command):
-    """A command with more options than its help lists, which ends with where the others are."""
+class Option(click.Option):
+    """An option of a named group. Its name is that of the parameter in Python."""
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the examples, and that."""
-        super().format_epilog(ctx, formatter)
-        formatter.write_paragraph()
-        formatter.write_text("More options: docs/reference/commands.md")
+    def __init__(self, *args: Any, group: str = "Options", **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.group = group
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Without ranges, which take more room than they are worth: errors name them."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
 
 
-store_option = click.option(
-    "--store",
-    "url",
-    envvar=STORE_VARIABLE,
-    default=DEFAULT_STORE,
-    show_default=True,
-    show_envvar=True,
-    metavar="URL",
-    help="The store: rocksdb:PATH, hbase://HOST:PORT/PREFIX or memory: (more: simhbase tables --help)",
-)
+class Command(click.Command):
+    """A command whose help lists its options by group, and whose errors name options."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the groups in the order of their first options, the common ones last."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for each in self.get_params(ctx):
+            if isinstance(each, click.Option) and (record := each.get_help_record(ctx)):
+                groups.setdefault(getattr(each, "group", "Options"), []).append(record)
+        groups["Options"] = groups.pop("Options")
+        for name, records in groups.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BadInput as error:
+            if error.parameter is None:
+                raise
+            fail(error.calling_it(self._option(error.parameter)), error.exit_code)
+
+    def _option(self, parameter: str) -> str:
+        options = {each.name: each.opts[-1] for each in self.params if isinstance(each, click.Option)}
+        if parameter in options:
+            return options[parameter]
+        return f"{options['settings']} {parameter}" if "settings" in options else parameter
+
+
+class Group(click.Group):
+    """Commands of one subject."""
+
+    command_class = Command
+
+
+command = partial(click.command, cls=Command)
+
+
+def option(
+    usage: str, text: str, *, name: str | None = None, group: str = "Options", **attributes: Any
+) -> Decorator:
+    """An option.
+
+    Args:
+        usage: `--ids-limit N`, or `--yes` for a flag; `-o, --output FILE` has two names.
+        text: what it does, as help says it.
+        name: the parameter of the command, where it has another name.
+        group: the heading in help under which it stands.
+        attributes: further ones, as click.option has them.
+    """
+    names, _, metavar = usage.replace(", ", ",").partition(" ")
+    default = attributes.get("default")
+    return click.option(
+        *names.split(","),
+        *([name] if name else []),
+        cls=Option,
+        group=group,
+        metavar=metavar or None,
+        **({} if metavar else {"is_flag": True}),
+        show_default=bool(metavar and default not in (None, "")),
+        help=text,
+        **attributes,
+    )
+
+
+def together(*decorators: Decorator) -> Decorator:
+    """Several options as one decorator, in the order of help."""
+
+    def decorate(function: Function) -> Function:
+        for each in reversed(decorators):
+            function = each(function)
+        return function
+
+    return decorate
 
 
 def converted(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A click callback: what a function makes of a value that was given, or a UsageError of it as
-    one that names the option."""
+    """A click callback that converts a given value, and turns a UsageError into one that names the option."""
 
     def callback(context: click.Context, option: click.Parameter, value: Any) -> Any:
         try:
@@ -66,319 +124,137 @@ def converted(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.P
     return callback
 
 
-def pairs(names: str) -> Callable[[Sequence[str]], dict[str, str]]:
-    """What is typed as NAME=VALUE, by name; names: what messages call that. Raises UsageError."""
-
-    def parsed(typed: Sequence[str]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for each in typed:
-            name, sign, value = each.partition("=")
-            if not sign:
-                raise UsageError(f"{each!r} is not {names}")
-            if not (name and value):
-                left, _, right = names.lower().partition("=")
-                raise UsageError(f"{each!r} is not {names}: the {right if name else left} is empty")
-            if name in found:
-                raise UsageError(f"{name!r} comes twice: a tag has one value")
-            found[name] = value
-        return found
-
-    return parsed
-
-
-def tag_option(text: str, *, hidden: bool = False) -> Callable[[Command], Command]:
-    """Adds `--tag`, names and values; the command's help says of what."""
-    return click.option(
-        "--tag",
-        "tags",
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=converted(pairs("NAME=VALUE")),
-        hidden=hidden,
-        help=text,
-    )
-
-
-def seconds(text: str) -> int:
-    """A time as people write it. Raises UsageError."""
-    found = re.fullmatch(r"(\d{1,10})([smhdw]?)", text)
-    if not found:
-        raise UsageError(f"{text!r} is not a number of seconds, or one with s, m, h, d or w as 30d")
-    return int(found[1]) * _UNITS[found[2]]
-
-
-def moment(text: str) -> datetime:
-    """A time of the past as people write it: so long ago, or a date. Raises UsageError."""
-    now = datetime.now().astimezone()
-    found = _time(text, lambda span: now - span, "so long ago")
-    if found > now:
-        raise UsageError(f"{text!r} is still to come: a time of the past is needed")
+def pairs(typed: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE, several times, as a mapping. Raises UsageError."""
+    found: dict[str, str] = {}
+    for each in typed:
+        name, _, value = each.partition("=")
+        if not (name and value):
+            raise UsageError(f"{each!r}: a name, = and a value are needed")
+        if name in found:
+            raise UsageError(f"{name!r} is given twice: a tag has one value")
+        found[name] = value
     return found
-
-
-def moment_to_come(text: str) -> datetime:
-    """The same of a time to come: so long from now, or a date. Raises UsageError."""
-    now = datetime.now().astimezone()
-    found = _time(text, lambda span: now + span, "so long from now")
-    if found <= now:
-        raise UsageError(f"{text!r} is past: a time to come is needed")
-    return found
-
-
-def _time(text: str, after: Callable[[timedelta], datetime], means: str) -> datetime:
-    try:
-        if re.fullmatch(r"\d+[smhdw]", text):
-            return after(timedelta(seconds=seconds(text)))
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError) as error:
-        raise UsageError(
-            f"{text!r} is no time: use a number with s, m, h, d or w for {means}, as 90d, or a date as "
-            "2026-01-31 or 2026-01-31T18:00"
-        ) from error
 
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
-@dataclass(frozen=True)
-class ProfileOptions:
-    """The parameters that were given on the command line, a preset's among them."""
-
-    given: Mapping[str, Any] = field(default_factory=dict)
-
-    def profile(self) -> Profile:
-        """A profile of them, with the defaults for the others. Raises UsageError."""
-        return make_profile(self.given)
-
-
-def min_similarity_option(text: str) -> Callable[[Command], Command]:
-    """Adds `--min-similarity`, a Jaccard similarity; the command's help says of what."""
-    return click.option("--min-similarity", type=click.FloatRange(0, 1), metavar="S", help=text)
+def seconds(text: str) -> int:
+    """A duration such as 90, 30m or 7d. Raises UsageError."""
+    found = re.fullmatch(r"(\d{1,10})([smhdw]?)", text)
+    if not found:
+        raise UsageError(
+            f"{text!r} is no duration: use a number of seconds, or one with s, m, h, d or w (30d)"
+        )
+    return int(found[1]) * _UNITS[found[2]]
 
 
-class _Threshold(click.FloatRange):
-    """A similarity, or what rises: two of them, or auto."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and rises(value):
-            return value
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter:
-            self.fail(
-                f"{value!r}: use a similarity above 0, up to 1; with scheme minhash also two, of short texts "
-                "and of long ones, as 0.54-0.7, or auto",
-                param,
-                ctx,
-            )
+def past(text: str) -> datetime:
+    """A time in the past: a duration before now, or a date. Raises UsageError."""
+    return _time(text, -1)
 
 
-_K = partial(
-    click.option,
-    "-k",
-    "k",
-    type=click.IntRange(min=0),
-    help="Maximum Hamming distance in bits. [default: 3]",
+def future(text: str) -> datetime:
+    """A time in the future: a duration from now, or a date. Raises UsageError."""
+    return _time(text, 1)
+
+
+def _time(text: str, direction: int) -> datetime:
+    now = datetime.now().astimezone()
+    try:
+        if re.fullmatch(r"\d+[smhdw]", text):
+            found = now + direction * timedelta(seconds=seconds(text))
+        else:
+            found = datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{text!r} is no time: use a number with s, m, h, d or w (90d), or a date (2026-01-31, "
+            "2026-01-31T18:00)"
+        ) from error
+    if (found > now) if direction < 0 else (found <= now):
+        raise UsageError(f"{text!r} is not in the {'past' if direction < 0 else 'future'}")
+    return found
+
+
+def part(text: str) -> Any:
+    """A part of the tables, as 1/100. Raises UsageError."""
+    from simhbase.index.part import Part
+
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise UsageError(f"{text!r} is no part such as 1/100, the first of a hundred")
+    return Part(int(found[1]), int(found[2]))
+
+
+def fingerprints(values: Sequence[str]) -> list[int]:
+    """Fingerprints in hexadecimal digits. Raises UsageError."""
+    for value in values:
+        if not re.fullmatch("[0-9a-fA-F]{16}", value):
+            raise UsageError(f"{value!r} is no fingerprint: 16 hexadecimal digits are needed")
+    return [int(value, 16) for value in values]
+
+
+store_option = option(
+    "--store URL",
+    f"rocksdb:PATH or hbase://HOST:PORT/PREFIX; or set {STORE_VARIABLE}.",
+    name="url",
+    group="Store",
+    default=DEFAULT_STORE,
+    envvar=STORE_VARIABLE,
 )
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_START = partial(
-    click.option,
-    "--profile",
-    metavar="NAME|FILE",
-    help="How texts become fingerprints, and which match: default (SimHash of all words, verified by "
-    "sketches), complete (MinHash, which finds nearly all, in twice the rows), short (texts of 140 "
-    "characters and fewer, alone or among longer ones), classic (the 64 heaviest words by TF-IDF), or a "
-    "profile file (TOML; tables describe and calibrate write one). Single parameters are "
-    "options, too: see simhbase tables create --help.",
+profile_options = together(
+    option(
+        "--profile NAME|FILE",
+        "Preset or profile file (see 'simhbase profiles').",
+        group="Profile",
+    ),
+    option(
+        "--set NAME=VALUE",
+        "Set a parameter, e.g. k=6 (see 'simhbase profiles'). Repeatable.",
+        name="settings",
+        group="Profile",
+        multiple=True,
+    ),
 )
-_PROFILE = {
-    "profile": _START,
-    "preset": partial(
-        click.option,
-        "--preset",
-        type=click.Choice(list(PRESETS)),
-        help="Preset to start from, by its name; as --profile.",
-    ),
-    "scheme": partial(
-        click.option,
-        "--scheme",
-        type=click.Choice(list(SCHEMES)),
-        help="How texts are compared: simhash, by the bits in which fingerprints differ; minhash, by "
-        "estimated Jaccard similarity, which finds more and takes twice the rows. [default: simhash]",
-    ),
-    "layout": partial(
-        click.option,
-        "--layout",
-        callback=converted(lambda name: layout(name).name),
-        help="simhash: NxM cuts fingerprints into N blocks, and any M of them name a drawer, so that all "
-        "pairs within N - M bits are found: 5x2 (10 drawers, 3 bits), 4x1, 6x3; 4x4: 16 drawers, 3 bits. "
-        "[default: 5x2]",
-    ),
-    "k": _K,
-    "features": partial(
-        click.option,
-        "--features",
-        callback=converted(lambda kind: FeatureOptions(kind=kind).kind),
-        help="Features of a text: words; words:N, chars:N: N-grams; chars:1-3: pairs and triples of "
-        "characters, of short texts single ones, too. [default: words, of minhash chars:3]",
-    ),
-    "weights": partial(
-        click.option,
-        "--weights",
-        type=click.Choice(WEIGHTS),
-        help="Weight of a word: its count in the text, in long texts no more than 6 (saturated); the count; "
-        "the count times its IDF; or that rounded to five levels. [default: count]",
-    ),
-    "fold": partial(
-        click.option,
-        "--fold",
-        type=click.Choice(FOLDS),
-        help="Take characters for the same: hant, Traditional and Simplified Chinese (by OpenCC's table, pip "
-        "install 'simhbase[hant]').",
-    ),
-    "top": partial(
-        click.option,
-        "--top",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Take the N heaviest words only. [default: all]",
-    ),
-    "min_length": partial(
-        click.option,
-        "--min-length",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Leave out words of fewer characters. [default: 2]",
-    ),
-    "min_features": partial(
-        click.option,
-        "--min-features",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Reject texts of fewer different features. [default: 2]",
-    ),
-    "bands": partial(
-        click.option,
-        "--bands",
-        metavar="BxR",
-        help="minhash: B bands of R slots, of which matches share one; auto: by --threshold. [default: 20x6]",
-    ),
-    "threshold": partial(
-        click.option,
-        "--threshold",
-        type=_Threshold(0, 1, min_open=True),
-        metavar="S",
-        help="Least Jaccard similarity of a match; minhash also A-B, which is A for short texts, B for long "
-        "ones, or auto (0.52-0.7). [default: 0.7, with --scheme minhash 0.8]",
-    ),
-    "verify": partial(
-        click.option,
-        "--verify/--no-verify",
-        default=None,
-        help="simhash: keep a sketch of each text, and verify matches by it. [default: verify]",
-    ),
-    "reach": partial(
-        click.option,
-        "--reach",
-        type=click.IntRange(min=0),
-        metavar="BITS",
-        help="With --verify and --threshold: also match texts within so many bits that share a drawer. "
-        "[default: 7]",
-    ),
-    "slots": partial(
-        click.option,
-        "--slots",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Numbers that a sketch of a text has: more of them estimate similarities more exactly. "
-        "[default: minhash 128, --verify 256]",
-    ),
-    "sketch_bits": partial(
-        click.option,
-        "--sketch-bits",
-        type=click.Choice([str(bits) for bits in SKETCH_BITS]),
-        callback=converted(int),
-        help="Bits that are kept of each slot. [default: minhash 8, --verify 2]",
-    ),
-    "idf": partial(
-        click.option,
-        "--idf",
-        type=_FILE,
-        help="With --weights tfidf or levels: file of words and their IDF. [default: jieba's]",
-    ),
-    "stop_words": partial(
-        click.option, "--stop-words", type=_FILE, help="File of words to leave out, one a line."
-    ),
-    "boilerplate": partial(
-        click.option,
-        "--boilerplate",
-        type=_FILE,
-        help="File of lines and phrases to leave out (simhbase idf learns it).",
-    ),
-}
-_BITS = partial(
-    click.option,
-    "--bits",
-    type=click.Choice([str(bits) for bits in BITS]),
-    callback=converted(int),
-    help="Length of a fingerprint. [default: 64]",
-)
-
-
-k_option = _K()
-
-
-def profile_options(*shown: str) -> Callable[[Command], Command]:
-    """Adds `--profile` and the options of single parameters of 64 bits, of which help shows the named ones
-    alone; the command takes `chosen`, a ProfileOptions."""
-    return _profile_options(_PROFILE, shown)
-
-
-def profile_options_with_bits(*shown: str) -> Callable[[Command], Command]:
-    """The same with `--bits`."""
-    return _profile_options(_PROFILE | {"bits": _BITS}, shown)
-
-
-ALL_PARAMETERS = tuple(_PROFILE)
-profile_file_option = click.option(
-    "--profile-file",
+profile_file_option = option(
+    "--profile-file FILE",
+    "Write the profile here, for --profile.",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the profile here, as --profile takes it.",
+)
+text_option = option(
+    "--text TEXT", "Look up this text. Repeatable.", name="texts", group="Queries", multiple=True
 )
 
 
-def _profile_options(
-    options: Mapping[str, Callable[..., Callable[[Command], Command]]], shown: Collection[str]
-) -> Callable[[Command], Command]:
-    def decorate(command: Command) -> Command:
-        @wraps(command)
-        def with_profile(*args: Any, **kwargs: Any) -> None:
-            values = {name: kwargs.pop(name) for name in options}
-            command(*args, chosen=ProfileOptions(_given(values)), **kwargs)
-
-        decorated: Command = with_profile
-        for name, option in reversed(list(options.items())):
-            decorated = option(hidden=name not in ("profile", *shown))(decorated)
-        return decorated
-
-    return decorate
+def fingerprint_option(text: str, group: str = "Options") -> Decorator:
+    """Adds `--fingerprint`."""
+    return option(
+        "--fingerprint HEX",
+        text,
+        name="fingerprints",
+        group=group,
+        multiple=True,
+        callback=converted(fingerprints),
+    )
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a profile among the options: those named, and those of a preset or file."""
-    given = {name: value for name, value in values.items() if value is not None}
-    if "idf" in given:
-        given["idf"] = read_table(given["idf"])
-    if "boilerplate" in given:
-        given["boilerplate"] = read_boilerplate(given["boilerplate"])
-    if "stop_words" in given:
-        given["stop_words"] = _read_words(given["stop_words"])
-    profile, preset = given.pop("profile", None), given.pop("preset", None)
-    if profile is not None and preset is not None:
-        raise UsageError("--profile and --preset both say what to start from: give one of them")
-    start = profile or preset
-    return given if start is None else {**read_parameters(start), **given}
+def min_similarity_option(text: str, group: str = "Matches") -> Decorator:
+    """Adds `--min-similarity`, a Jaccard similarity."""
+    return option("--min-similarity S", text, group=group, type=click.FloatRange(0, 1))
 
 
-def _read_words(path: Path) -> frozenset[str]:
-    return frozenset(normalise(decode(read_utf8(path, "file of stop words"))).split())
+ids_limit_option = option(
+    "--ids-limit N",
+    "Most documents to list per fingerprint.",
+    group="Matches",
+    type=click.IntRange(min=1),
+    default=1000,
+)
+
+
+def tag_option(text: str, group: str) -> Decorator:
+    """Adds `--tag`."""
+    return option(
+        "--tag NAME=VALUE", text, name="tags", group=group, multiple=True, callback=converted(pairs)
+    )

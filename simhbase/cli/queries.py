@@ -1,54 +1,21 @@
-"""What the commands share that look queries up."""
+"""Looking up queries, and printing what was found."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from simhbase.cli.inputs import Console, or_stdin
-from simhbase.cli.options import converted
-from simhbase.cli.output import Output, message
-from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.paths import names_nothing
-from simhbase.corpus.rejects import Rejects
-from simhbase.corpus.sources import STDIN
-from simhbase.errors import UsageError
-from simhbase.index.reader import IDS_LIMIT
-from simhbase.jobs.lookups import Answer, Asked, Searched, answers_to
+from simhbase.cli.inputs import STDIN, Console, or_stdin
+from simhbase.cli.output import Output, message, table
 from simhbase.model import Explanation, Lookup
 
-_STORED = "--id"  # where queries come from that are stored documents
+if TYPE_CHECKING:
+    from simhbase.corpus.inputs import Inputs
+    from simhbase.corpus.rejects import Rejects
+    from simhbase.jobs.lookups import Answer, Asked, Searched
 
-
-def fingerprints_of(values: Sequence[str]) -> list[int]:
-    """Fingerprints as they are typed. Raises UsageError."""
-    for value in values:
-        if not re.fullmatch("[0-9a-fA-F]{16}", value):
-            raise UsageError(f"{value!r} is no fingerprint: 16 hexadecimal digits are needed")
-    return [int(value, 16) for value in values]
-
-
-text_option = click.option("--text", "texts", multiple=True, help="Look this text up; may be repeated.")
-fingerprint_option = click.option(
-    "--fingerprint",
-    "fingerprints",
-    callback=converted(fingerprints_of),
-    multiple=True,
-    metavar="HEX",
-    help="Look this fingerprint up; may be repeated.",
-)
-ids_limit_option = click.option(
-    "--ids-limit",
-    type=click.IntRange(min=1),
-    default=IDS_LIMIT,
-    metavar="N",
-    show_default=True,
-    hidden=True,
-    help="List at most N documents of one fingerprint.",
-)
+_STORED = "--id"
 
 
 def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:
@@ -68,60 +35,74 @@ def answer(
     fingerprints: Sequence[int] = (),
     exclude_self: bool = False,
 ) -> None:
-    """Prints the matches of the queries of options, then of the documents of the inputs; in the end how
-    many queries have any. exclude_self: without the document that has the query's own id."""
-    found = _Found()
+    """Print the matches of the queries of options, then of the documents of the inputs, and how many queries
+    have any. exclude_self: without the document that has the query's own id."""
+    from simhbase.corpus.paths import names_nothing
+    from simhbase.jobs.lookups import answers_to
+
+    found = _Found(output)
     for asked in _asked(searched, texts, ids, fingerprints):
         stored = asked.source == _STORED
-        answers = (
+        found.show(
             [each.without_self() for each in asked.answers] if exclude_self and stored else asked.answers
         )
-        output.lookups(found.counting(answers))
         rejects.note(asked)
     if inputs.paths:
         for answers in answers_to(inputs, searched, rejects, exclude_self=exclude_self):
-            output.lookups(found.counting(answers))
+            found.show(answers)
         if not found.queries and any(given != STDIN and names_nothing(given) for given in inputs.paths):
-            message("arguments are files: a text is looked up with --text TEXT")
+            message("arguments are files: to look up a text, use --text TEXT")
     if found.queries > 1:
-        output.end(f"{found.with_matches:,} of {found.queries:,} queries have matches")
+        output.hint(f"{found.with_matches:,} of {found.queries:,} queries have matches")
 
 
-def explained(
+def explain(
     source: str,
     names: Sequence[str | None],
     explanations: Sequence[Explanation],
     rejects: Rejects,
     output: Output,
 ) -> None:
-    """Prints what the lookups of queries did that were given as options of one name."""
-    output.explanations(zip(names, explanations, strict=True))
+    """Print what the lookups of queries of one option did."""
+    from simhbase.jobs.lookups import Answer, Asked
+
+    output.records(
+        list(zip(names, explanations, strict=True)),
+        lambda each: _explanation_lines(*each),
+        lambda each: {"id": each[0]} | _values(each[1]),
+    )
     lookups = [Lookup(each.fingerprint, reason=each.reason) for each in explanations]
     rejects.note(Asked(source, list(map(Answer, names, lookups))))
 
 
+def names_of(texts: Sequence[str]) -> Sequence[str | None]:
+    """What answers call texts of options: nothing where there is only one."""
+    return [None] if len(texts) == 1 else [f"text {number + 1}" for number in range(len(texts))]
+
+
 @dataclass
 class _Found:
-    """How many queries were answered, and how many of them have matches."""
+    """Prints answers, and counts them."""
 
+    output: Output
     queries: int = 0
     with_matches: int = 0
 
-    def counting(self, answers: Sequence[Answer]) -> Sequence[Answer]:
-        """The answers, which are counted."""
+    def show(self, answers: Sequence[Answer]) -> None:
+        self.output.records(
+            answers,
+            lambda each: _lookup_lines(each.id, each.lookup),
+            lambda each: {"id": each.id} | _values(each.lookup),
+        )
         self.queries += len(answers)
         self.with_matches += sum(bool(each.lookup.matches) for each in answers)
-        return answers
-
-
-def names_of(texts: Sequence[str]) -> Sequence[str | None]:
-    """What answers call texts of options: nothing where there is one alone."""
-    return [None] if len(texts) == 1 else [f"text {number + 1}" for number in range(len(texts))]
 
 
 def _asked(
     searched: Searched, texts: Sequence[str], ids: Sequence[str], fingerprints: Sequence[int]
 ) -> Iterator[Asked]:
+    from simhbase.jobs.lookups import Answer, Asked
+
     if texts:
         yield Asked("--text", list(map(Answer, names_of(texts), searched.of_texts(texts))))
     if ids:
@@ -129,3 +110,53 @@ def _asked(
     if fingerprints:
         names = [None] * len(fingerprints)  # the answer has the fingerprint
         yield Asked("--fingerprint", list(map(Answer, names, searched.of_fingerprints(fingerprints))))
+
+
+def _values(found: Lookup | Explanation) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in type(found).__dataclass_fields__}
+
+
+def _title(query: str | None, found: Lookup | Explanation, matches: int) -> str:
+    digits = "no fingerprint" if found.fingerprint is None else str(found.fingerprint)
+    name = digits if query is None else f"{digits:16}  {query}"
+    return f"{name}: " + (found.reason or f"{matches or 'no'} match{'es' * (matches != 1)}")
+
+
+def _lookup_lines(query: str | None, found: Lookup) -> Iterator[str]:
+    more = ", and there may be more (truncated)" if found.truncated else ""
+    yield f"{_title(query, found, len(found.matches))}{more}"
+    for match in found.matches:
+        closeness = (
+            f"{match.distance} bits" if match.similarity is None else f"{match.similarity:.2f} similar"
+        )
+        yield f"  {closeness}  {match.fingerprint}  {match.id}"
+
+
+def _explanation_lines(query: str | None, found: Explanation) -> Iterator[str]:
+    yield _title(query, found, sum(each.verdict == "match" for each in found.candidates))
+    drawers = [
+        {
+            "drawer": each.flag,
+            "named_by": ", ".join(f"{start}-{start + width - 1}" for start, width in each.bits),
+            "row_keys": f"{each.prefix}...",
+            "rows": f"{each.rows:,}{' (truncated)' * each.truncated}",
+            "candidates": each.candidates,
+        }
+        for each in found.drawers
+    ]
+    candidates = [
+        {
+            "verdict": each.verdict,
+            "distance": "" if each.distance is None else each.distance,
+            **({} if each.similarity is None else {"similarity": each.similarity}),
+            "drawers": ",".join(map(str, each.drawers)),
+            "fingerprint": "" if each.fingerprint is None else each.fingerprint,
+            "id": "" if each.id is None else each.id,
+        }
+        for each in found.candidates
+    ]
+    for rows in (drawers, candidates):
+        if rows:
+            yield from (f"  {line}" for line in table(rows))
+    if found.more_candidates:
+        yield f"  and {found.more_candidates:,} fingerprints that are farther away"

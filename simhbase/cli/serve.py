@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from simhbase.cli.options import store_option
+from simhbase.cli.options import command, option, store_option
 from simhbase.cli.output import message
 from simhbase.errors import SimhbaseError, UsageError
 
 PORT = 8765
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   simhbase serve --store rocksdb:news.db
@@ -22,65 +22,39 @@ Examples:
 """
 )
 @store_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
-    help="Port to listen on; 0: any that is free.",
-)
-@click.option(
-    "--workers",
+@option("--host HOST", "Address to listen on.", default="127.0.0.1")
+@option("--port PORT", "Port to listen on; 0: any free port.", type=click.IntRange(0, 65535), default=PORT)
+@option(
+    "--workers N",
+    "Number of processes; embedded stores need --read-only for more than one.",
     type=click.IntRange(min=1),
     default=1,
-    show_default=True,
-    metavar="N",
-    help="Processes that serve. An embedded store has one, but with --read-only.",
 )
-@click.option(
-    "--token-file",
+@option(
+    "--token-file FILE",
+    "Access tokens: lines of 'read TOKEN' and 'write TOKEN'; reloaded when it changes.",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Who may ask: lines of 'read TOKEN' and 'write TOKEN'. Is read again when it changes.",
 )
-@click.option("--read-only", is_flag=True, help="Serve lookups alone, beside others that write.")
-@click.option(
-    "--allow-host",
-    "hosts",
+@option("--read-only", "Serve only lookups; other processes can write.")
+@option(
+    "--allow-host NAME",
+    "Another host name to accept, without tokens. Repeatable.",
+    name="hosts",
     multiple=True,
-    metavar="NAME",
-    help="Another name of this service, where there are no tokens; may be repeated.",
 )
-@click.option(
-    "--max-body",
-    type=click.IntRange(min=1),
-    default=16,
-    show_default=True,
-    metavar="MIB",
-    help="Size of a request at most.",
-)
-@click.option(
-    "--max-batch",
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    metavar="N",
-    help="Texts or documents of a request at most.",
-)
-@click.option(
-    "--timeout",
+@option("--max-body MIB", "Largest request.", type=click.IntRange(min=1), default=16)
+@option("--max-batch N", "Most texts or documents in a request.", type=click.IntRange(min=1), default=1000)
+@option(
+    "--timeout SECONDS",
+    "Time limit for receiving and for answering a request.",
     type=click.FloatRange(min=0.1),
     default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a request waits for its answer, and may take to come in.",
 )
-@click.option(
-    "--log-level",
+@option(
+    "--log-level LEVEL",
+    "Log level (JSON lines on stderr): debug, info (each request), warning, error.",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
-    show_default=True,
-    help="Least level of what is logged, as JSON lines on stderr; info has a line a request.",
 )
 def serve(
     url: str,
@@ -95,18 +69,16 @@ def serve(
     timeout: float,
     log_level: str,
 ) -> None:
-    """Serve a store over HTTP, with a page to search it by.
+    """Serve a store over HTTP, with a search page.
 
-    Lookups, documents and claims as JSON under /v1 (described by /openapi.json), /healthz, /readyz and
-    /metrics; docs/service.md has more. Needs the extra serve: pip install 'simhbase[serve]'.
+    Lookups, documents and claims are JSON under /v1, described by /openapi.json; /healthz, /readyz and
+    /metrics are for monitoring. Needs: pip install 'simhbase[serve]'.
 
-    On an address that others can reach a file of tokens is needed. TLS and rate limits are a proxy's. SIGTERM
-    and Ctrl-C stop the service when what it has accepted is answered.
+    An address that others can reach needs --token-file. Use a proxy for TLS and rate limits. SIGTERM and
+    Ctrl-C stop the service once accepted requests are answered.
     """
     if token_file is None and not _is_loopback(host):
-        raise UsageError(
-            f"others can reach {host}: give --token-file, or listen on 127.0.0.1, behind a proxy"
-        )
+        raise UsageError(f"others can reach {host}: give --token-file, or listen on 127.0.0.1 behind a proxy")
     try:
         from simhbase.online.server import listen
         from simhbase.online.server import serve as run

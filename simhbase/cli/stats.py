@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from simhbase.admin import Administrator
-from simhbase.admin.hot import Hot
-from simhbase.cli.options import store_option
+from simhbase.cli.options import command, converted, option, part, store_option
 from simhbase.cli.output import Output, json_option
-from simhbase.cli.parts import part_option
 from simhbase.cli.progress import progress
 from simhbase.errors import UsageError
-from simhbase.index import open_index
-from simhbase.index.part import WHOLE, Part
+
+if TYPE_CHECKING:
+    from simhbase.admin.hot import Hot
+    from simhbase.index.part import Part
 
 
-@click.command()
+@command()
 @store_option
-@click.option("--exact", is_flag=True, help="Count every row instead of taking the store's estimates.")
-@click.option(
-    "--hot",
-    "most",
+@option("--exact", "Count every row instead of using estimates.")
+@option(
+    "--hot N",
+    "List the N fingerprints with most documents, and the N largest drawers.",
+    name="most",
     type=click.IntRange(min=1),
-    metavar="N",
-    help="Name the N fingerprints with the most documents and the N drawers with the most rows.",
 )
-@part_option("With --hot: read the I-th of N equal parts of the tables alone.")
+@option("--part I/N", "With --hot: read only part I of N.", callback=converted(part))
 @json_option
 def stats(url: str, exact: bool, most: int | None, part: Part | None, output: Output) -> None:
     """Count documents, index rows and bytes of a store.
 
-    Bytes are estimates. The sizes of drawers are those of a sample: the drawers of some stored fingerprints,
-    as a lookup of a stored document reads them. A large drawer is more often among them than a small one.
+    Bytes are estimates, and in embedded stores row counts too, unless --exact counts them. Drawer sizes are
+    those of a sample of lookups, in which large drawers are more frequent.
 
-    In an embedded store the numbers of rows are estimates, too: a row that was written twice (a fingerprint
-    that several documents have, a document that moved) counts twice until RocksDB compacts its files.
-    --exact counts every row.
-
-    --hot reads every row, or every row of a part, and counts what `simhbase vacuum` has not removed yet, too.
-
-    'simhbase tables describe' shows the profile, and how HBase keeps the tables.
+    --hot reads all rows, including obsolete ones. 'simhbase tables describe' shows the profile.
     """
+    from simhbase.admin import Administrator
+    from simhbase.index import open_index
+    from simhbase.index.part import WHOLE
+
     if part is not None and most is None:
-        raise UsageError("--part goes with --hot: the other numbers are those of the whole store")
+        raise UsageError("--part needs --hot: other numbers are of the whole store")
     with open_index(url, access="read") as index:
         found = asdict(Administrator(index).stats(exact))
         if most is not None:

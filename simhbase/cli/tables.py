@@ -2,71 +2,115 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from simhbase.admin import tables as store_tables
 from simhbase.cli.options import (
-    ALL_PARAMETERS,
-    STORE_VARIABLE,
-    ProfileOptions,
+    Decorator,
+    Function,
+    Group,
+    converted,
+    option,
     profile_file_option,
     profile_options,
+    seconds,
     store_option,
+    together,
 )
 from simhbase.cli.output import Output, json_option, message
-from simhbase.cli.table_options import administered_store, creation_options, expectation_options
-from simhbase.profile_file import write_profile_file
+
+if TYPE_CHECKING:
+    from simhbase.admin.tables import Snapshot
+
+_SPLITTING = (
+    option("--regions N", "Initial regions of each table.", group="HBase", type=click.IntRange(1)),
+    option(
+        "--documents N",
+        "Choose --regions for this many documents.",
+        group="HBase",
+        type=click.IntRange(min=0),
+    ),
+)
+_STORING = (
+    option(
+        "--compression NAME",
+        "Compression of files, which servers must support: gz, snappy, lz4, zstd.",
+        group="HBase",
+        callback=converted(str.upper),
+    ),
+    option(
+        "--ttl TIME",
+        "Expire documents this long after their last write, e.g. 30d. [default: never]",
+        group="Store",
+        callback=converted(seconds),
+    ),
+)
+
+
+def _table_options(*options: Decorator) -> Decorator:
+    """Adds options of tables; the command takes `wanted`, those that were given by name."""
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def with_tables(*args: Any, **kwargs: Any) -> None:
+            names = ("regions", "documents", "compression", "ttl")
+            values = {name: kwargs.pop(name, None) for name in names}
+            given = {name: value for name, value in values.items() if value is not None}
+            function(*args, wanted=given, **kwargs)
+
+        return together(*options)(with_tables)
+
+    return decorate
 
 
 @click.group(
+    cls=Group,
     epilog="""\b
 URLs of stores:
   rocksdb:PATH     embedded, in a folder of this machine
   memory:          for tests, gone with the process
   hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?OPTION=VALUE&...
-                   through Thrift gateways of HBase (port 9090), with the options
-    thrift2=PORT   Thrift 2 gateways on the same hosts, or HOST:PORT: they create,
+                   Thrift gateways of HBase (port 9090), with the options
+    thrift2=PORT   Thrift 2 gateways on the same hosts, or HOST:PORT; needed to create,
                    check and drop tables, and lookups read fewer rows with them
-    connections=8  how many a process opens at most, half of them to Thrift 2
-    timeout=60     seconds that a call may take with all its retries
-    tls=1          speak TLS with the gateways
+    connections=8  most connections of a process, half of them to Thrift 2
+    timeout=60     seconds for a call with all retries
+    tls=1          use TLS
     ca=FILE        certificates to trust with tls=1 instead of the system's
-"""
+""",
 )
 def tables() -> None:
     """Create, check, describe, copy and drop a store's tables."""
 
 
-@tables.command(short_help="Create what is missing of a store, with a profile.")
-@administered_store
-@creation_options
-@profile_options(*ALL_PARAMETERS)
+@tables.command(short_help="Create a store, with a profile.")
+@store_option
+@_table_options(*_SPLITTING, *_STORING)
+@profile_options
 @json_option
-def create(url: str, wanted: Mapping[str, Any], chosen: ProfileOptions, output: Output) -> None:
-    """Create what is missing of a store, with a profile; may be repeated.
+def create(
+    url: str, wanted: Mapping[str, Any], profile: str | None, settings: Sequence[str], output: Output
+) -> None:
+    """Create a store, or what is missing of it, with a profile.
 
-    HBase creates tables through a Thrift 2 gateway. Without one, run what `simhbase tables ddl` prints
-    in the hbase shell first: this command then stores the profile in those tables.
+    HBase creates tables through a Thrift 2 gateway. Without one, first run what 'simhbase tables ddl' prints
+    in the hbase shell; this command then stores the profile in the tables.
     """
-    made = store_tables.create(url, chosen.given, **wanted)
+    from simhbase.admin import tables as store_tables
+    from simhbase.profile_file import chosen_parameters
+
+    made = store_tables.create(url, chosen_parameters(profile, settings), **wanted)
     if made.created:
         message(f"created {', '.join(made.created)}")
     _warn(made.warnings)
     if misses := made.profile.misses:
         output.hint(misses)
-    created = {"store": url, "profile": made.profile.describe(), "warnings": made.warnings}
-    output.summary(created | _use(url))
-
-
-def _use(url: str) -> dict[str, str]:
-    """How workers get a URL that is more than what was typed as --store."""
-    return {"to_use_it": f"export {STORE_VARIABLE}={shlex.quote(url)}"} if "thrift2=" in url else {}
+    output.summary({"store": url, "profile": made.profile.describe(), "warnings": made.warnings})
 
 
 def _warn(warnings: Iterable[str]) -> None:
@@ -76,23 +120,22 @@ def _warn(warnings: Iterable[str]) -> None:
 
 
 @tables.command(short_help="Check the tables, and this machine's fingerprints.")
-@administered_store
-@expectation_options
+@store_option
+@_table_options(*_STORING)
 @json_option
 def check(url: str, wanted: Mapping[str, Any], output: Output) -> None:
-    """Check that the tables are what they should be, and that this machine makes the same
-    fingerprints as the store's creator.
+    """Check the tables' attributes, and that this machine makes the same fingerprints as the store's creator.
 
-    The attributes of tables in HBase are compared through a Thrift 2 gateway, and a durability with which
-    acknowledged writes may be lost is warned of.
-
-    'simhbase check' compares the rows of the tables with each other.
+    Attributes of tables in HBase are read through a Thrift 2 gateway. 'simhbase check' compares the rows of
+    the tables with each other.
     """
+    from simhbase.admin import tables as store_tables
+
     checked = store_tables.check(url, **wanted)
     if checked.not_compared:
         message(
-            f"not compared: {', '.join(checked.not_compared)}. A Thrift 2 gateway knows them: "
-            "--thrift2 PORT, or thrift2=PORT in the URL"
+            f"not compared: {', '.join(checked.not_compared)}. They are read through a Thrift 2 gateway: "
+            "name one with thrift2=PORT in the URL"
         )
     _warn(checked.warnings)
     found: dict[str, Any] = {"store": url}
@@ -102,15 +145,17 @@ def check(url: str, wanted: Mapping[str, Any], output: Output) -> None:
 
 
 @tables.command(short_help="Show the profile, and regions and attributes in HBase.")
-@administered_store
+@store_option
 @profile_file_option
 @json_option
 def describe(url: str, profile_file: Path | None, output: Output) -> None:
-    """Show a store's profile, and through a Thrift 2 gateway the regions and attributes of its tables
-    in HBase.
+    """Show a store's profile, and the regions and attributes of its tables in HBase.
 
-    'simhbase stats' counts documents, rows and bytes.
+    Those are read through a Thrift 2 gateway. 'simhbase stats' counts documents, rows and bytes.
     """
+    from simhbase.admin import tables as store_tables
+    from simhbase.profile_file import write_profile_file
+
     described = store_tables.describe(url)
     if profile_file:
         write_profile_file(profile_file, described.profile)
@@ -125,88 +170,103 @@ def describe(url: str, profile_file: Path | None, output: Output) -> None:
     )
 
 
-@tables.command(short_help="Print what creates the tables in the hbase shell.")
+@tables.command(short_help="Print a script that creates the tables in HBase.")
 @store_option
-@creation_options
-@profile_options(*ALL_PARAMETERS)
+@_table_options(*_SPLITTING, *_STORING)
+@profile_options
 @json_option
-def ddl(url: str, wanted: Mapping[str, Any], chosen: ProfileOptions, output: Output) -> None:
-    """Print what creates the tables in the hbase shell, where HBase has no Thrift 2 gateway.
+def ddl(
+    url: str, wanted: Mapping[str, Any], profile: str | None, settings: Sequence[str], output: Output
+) -> None:
+    """Print a script for the hbase shell that creates the tables, where HBase has no Thrift 2 gateway.
 
-    No server is asked: of --store, the names of the tables count, and of a profile how much room --documents
-    need.
+    No server is contacted. The profile only matters with --documents.
 
     \b
       simhbase tables ddl --store hbase://HOST/NAMESPACE:PREFIX --regions 64 >tables.rb
       hbase shell tables.rb
       simhbase tables create --store hbase://HOST/NAMESPACE:PREFIX
     """
-    printed = store_tables.ddl(url, chosen.given, **wanted)
+    from simhbase.admin import tables as store_tables
+    from simhbase.profile_file import chosen_parameters
+
+    printed = store_tables.ddl(url, chosen_parameters(profile, settings), **wanted)
     _warn(printed.warnings)
-    output.script(printed.script)
+    _print_script(printed.script, output)
     message("run this in the hbase shell (hbase shell FILE), then 'simhbase tables create' for the profile")
 
 
-@tables.command(short_help="Keep a copy of a store as it is.")
+@tables.command(short_help="Keep a copy of a store.")
 @click.argument("name", metavar="PATH|NAME")
 @store_option
 @json_option
 def snapshot(name: str, url: str, output: Output) -> None:
-    """Keep a copy of a store as it is: of an embedded one in the folder PATH, which must not exist.
+    """Keep a copy of a store, of an embedded one in the new folder PATH.
 
-    It is a store itself (--store rocksdb:PATH), and takes hardly any room on the same file system until the
-    store changes. It is made as a writer would: while another process writes to the store, this ends with 13.
+    The copy is a store itself (--store rocksdb:PATH), and takes little space on the same file system until
+    the store changes. It fails with exit code 13 while another process writes to the store.
 
-    Of a store in HBase, this prints what takes snapshots of the tables in the hbase shell, in an order in
-    which writers may go on; their names are NAME-documents and the like.
+    For a store in HBase, this prints a script for the hbase shell that takes snapshots of the tables, named
+    NAME-documents and so on; writers can keep running.
     """
+    from simhbase.admin import tables as store_tables
+
     _show(store_tables.snapshot(url, name), output)
 
 
-@tables.command(short_help="Make a store of a copy that 'snapshot' kept.")
+@tables.command(short_help="Restore a store from a snapshot.")
 @click.argument("name", metavar="PATH|NAME")
 @store_option
 @json_option
 def restore(name: str, url: str, output: Output) -> None:
-    """Make a store of a copy that 'simhbase tables snapshot' kept; the copy stays.
+    """Restore a store from a snapshot, which stays.
 
-    There must be no store yet at --store ('simhbase tables drop' deletes one). Of a store in HBase, this
-    prints what makes its tables of the snapshots NAME-documents and the like in the hbase shell, which stops
-    where a table exists.
+    --store must not exist ('simhbase tables drop' deletes one). For a store in HBase, this prints a script
+    for the hbase shell, which stops where a table exists.
     """
+    from simhbase.admin import tables as store_tables
+
     _show(store_tables.restore(url, name), output)
 
 
-def _show(made: store_tables.Snapshot, output: Output) -> None:
+def _show(made: Snapshot, output: Output) -> None:
     if made.script is None:
         output.summary({"store": made.store, "snapshot": made.name})
     else:
-        output.script(made.script)
+        _print_script(made.script, output)
         message("run this in the hbase shell (hbase shell FILE)")
 
 
-@tables.command(short_help="Let this version claim in a store of an older one.")
+def _print_script(script: str, output: Output) -> None:
+    output.records([{"script": script}], lambda each: each["script"].splitlines())
+
+
+@tables.command(short_help="Upgrade a store to this version's format.")
 @store_option
 @json_option
 def upgrade(url: str, output: Output) -> None:
-    """Make the rows of a store the ones of this version's format, so that claims can be made in it.
+    """Upgrade a store of an older version, so that claims can be made in it.
 
-    In HBase, stop all processes of older versions that claim or load with --unique-only first. Older versions
-    open the store no more; nothing but the profile is changed.
+    In HBase, first stop all processes of older versions that claim or load with --unique-only. Older versions
+    cannot open the store afterwards. Only the profile is changed.
     """
+    from simhbase.admin import tables as store_tables
+
     output.summary(asdict(store_tables.upgrade(url)))
 
 
 @tables.command(short_help="Delete a store with all its data.")
-@administered_store
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_option
+@option("--yes", "Do not ask.")
 @json_option
 def drop(url: str, yes: bool, output: Output) -> None:
-    """Delete a store with all its data, or what an interrupted creation left of one.
+    """Delete a store with all its data, or what an interrupted creation left of it.
 
-    'simhbase tables snapshot' keeps a copy first.
-    In HBase a namespace that 'simhbase tables create' made is deleted with its last table.
+    'simhbase tables snapshot' keeps a copy first. In HBase, a namespace that 'simhbase tables create' made is
+    deleted with its last table.
     """
+    from simhbase.admin import tables as store_tables
+
     if not yes:
         names, documents = store_tables.listed(url)
         content = "not complete" if documents is None else f"about {documents:,} documents"

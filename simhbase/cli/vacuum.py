@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import click
+from typing import TYPE_CHECKING
 
-from simhbase.admin.vacuum import vacuum as remove
-from simhbase.cli.options import converted, seconds, store_option
+from simhbase.cli.options import command, converted, option, part, seconds, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.cli.parts import part_option
 from simhbase.cli.progress import progress
-from simhbase.index.part import Part
+
+if TYPE_CHECKING:
+    from simhbase.index.part import Part
 
 
-@click.command()
+@command()
 @store_option
-@click.option(
-    "--older-than",
-    metavar="TIME",
+@option(
+    "--older-than TIME",
+    "In HBase: remove only rows obsolete for this long, e.g. 12h.",
     default="1d",
-    show_default=True,
     callback=converted(seconds),
-    help="In HBase, remove only rows that have been obsolete for at least this long: seconds, or 12h, 1d.",
 )
-@part_option(
-    "In HBase, also look through the I-th of N equal parts of all fingerprints for those that no document "
-    "has, which crashes leave, and writers of one document at the same moment.",
-    "--sweep",
+@option(
+    "--sweep I/N",
+    "In HBase: also search part I of N of all fingerprints for leftovers of crashes and races.",
+    callback=converted(part),
 )
 @json_option
 def vacuum(url: str, older_than: int, sweep: Part | None, output: Output) -> None:
-    """Remove what moved and deleted documents have left behind, and what has expired.
+    """Remove obsolete rows of moved and deleted documents, and expired documents.
 
-    For a nightly run; in HBase beside any number of writers and readers. It may be stopped and run again.
-    Embedded stores remove obsolete rows at once: there is something to do where documents have a time to live
-    (simhbase tables create --ttl), which are not found any more when it is over, and take room until then.
-    --older-than has no meaning there.
+    Run it every night; readers and writers can keep running. It can be stopped and run again. Embedded stores
+    have only expired documents to remove (simhbase tables create --ttl).
     """
+    from simhbase.admin.vacuum import vacuum as remove
+
     report = remove(url, older_than, sweep=sweep, progress=progress)
     if report.removes_at_once and not report.looked_at:
-        message(f"{url} removes what is obsolete at once: there is nothing to do")
-    output.report(report)
+        message(f"{url} removes obsolete rows at once: nothing to do")
+    output.summary(report)

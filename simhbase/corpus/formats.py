@@ -205,7 +205,7 @@ class _WholeRows:
 
 def _column(names: list[str], wanted: str, another: str) -> int:
     if wanted not in names:
-        hint = another if len(names) > 1 else "`delimiter` names what is between the cells"
+        hint = another if len(names) > 1 else "name the delimiter that is between the cells"
         raise BadInput(f"no column {wanted!r} {listed(names)}: {hint}")
     return names.index(wanted)
 

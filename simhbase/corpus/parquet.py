@@ -286,7 +286,7 @@ def _found(there: Mapping[str, _Column], wanted: str, hint: str) -> _Column:
 
 
 def _wrong(column: _Column, reason: str, hint: str) -> BadInput:
-    return BadInput(f"column {column.name!r} is {column.type}: {reason}. {hint}")
+    return BadInput(f"column {column.name!r} is {column.type}, {reason}: {hint}")
 
 
 def _is_text(kind: Any) -> bool:

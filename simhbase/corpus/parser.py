@@ -86,7 +86,7 @@ class Parser:
         if isinstance(value, (bool, list, dict)):
             raise BadInput(
                 f"field {self.options.value_field!r} is {TYPE_NAMES[type(value)]}: "
-                "`keep` compares texts or numbers"
+                "only texts and numbers can be compared"
             )
         known: Value | None = None if value == "" else value
         return known
@@ -109,7 +109,7 @@ class Parser:
         if fields is not None:
             return [field_of(fields, field, TAG_HINT) for _, field in named]
         if not raw.tags:
-            raise BadInput(f"no field {named[0][1]!r}: this format has none, and `tag_fields` is for others")
+            raise BadInput(f"no field {named[0][1]!r}: this format has none to take tags from")
         return [None if cell is None else self._decode(raw, cell) for cell in raw.tags]
 
     def _tag(self, name: str, field: str, value: Any) -> str:

@@ -66,7 +66,7 @@ def files_left_out(folders: Sequence[LeftOut]) -> str:
     were, tell = ("s were", "their names tell") if count > 1 else (" was", "its name tells")
     return (
         f"{first.folder}{f' and {len(others):,} more' if others else ''}: {count:,} file{were} not read, as "
-        f"{tell} no format ({', '.join(kinds)}): name them, or give `format`"
+        f"{tell} no format ({', '.join(kinds)}): name them, or give their format"
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import codecs
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from simhbase.errors import BadInput, UsageError
-from simhbase.index.tags import Tags
 from simhbase.text.encoding import decode
+
+if TYPE_CHECKING:
+    from simhbase.index.tags import Tags
 
 Format = Literal["jsonl", "csv", "tsv", "text", "html", "lines", "parquet", "warc"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -18,8 +20,8 @@ IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 
 MAX_RECORD_BYTES = 16 << 20
 # What to do where the value_field is missing.
-VALUE_HINT = "`keep` names another, or `date_field` that of newest and oldest"
-TAG_HINT = "`tag_fields` names another"  # the same of a field whose value is a tag
+VALUE_HINT = "keep by another field, or name the date field"
+TAG_HINT = "name another tag field"  # the same of a field whose value is a tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +65,34 @@ class InputOptions:
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
-            raise UsageError(f"no format {self.format!r}: use one of {', '.join(FORMATS)}")
+            raise UsageError(f"{self.format!r} is none of {', '.join(FORMATS)}", parameter="format")
         if self.id_from not in IDS_FROM:
-            raise UsageError(f"no ids from {self.id_from!r}: `id_from` is one of {', '.join(IDS_FROM)}")
+            raise UsageError(f"{self.id_from!r} is none of {', '.join(IDS_FROM)}", parameter="id_from")
         if self.id_from == "text" and self.fingerprint_field is not None:
-            raise UsageError("`id_from='text'`: fingerprints have no text. Give ids another way")
+            raise UsageError("fingerprints have no text to make ids of", parameter="id_from")
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
-            raise UsageError(f"delimiter {self.delimiter!r}: one ASCII character, no quote, no line break")
+            raise UsageError(
+                f"must be one ASCII character, no quote and no line break, not {self.delimiter!r}",
+                parameter="delimiter",
+            )
         if self.html and self.fingerprint_field is not None:
-            raise UsageError("html: fingerprints are no HTML. Leave out html or fingerprint_field")
+            raise UsageError("fingerprints are no HTML: leave it out", parameter="html")
         if self.max_record_bytes < 1:
-            raise UsageError(f"max_record_bytes = {self.max_record_bytes}: at least 1 is needed")
+            raise UsageError(f"must be at least 1, not {self.max_record_bytes}", parameter="max_record_bytes")
         decode(b"", self.encoding)
         has_lines = self.format not in ("text", "html")
         if has_lines and self.encoding != "auto" and "\n".encode(self.encoding) != b"\n":
             raise UsageError(
-                f"encoding {self.encoding!r} does not end lines with the byte 0a: "
-                f"convert first (iconv -f {self.encoding} -t utf-8)"
+                f"{self.encoding!r} does not end lines with the byte 0a: "
+                f"convert first (iconv -f {self.encoding} -t utf-8)",
+                parameter="encoding",
             )
         encoding = "gb18030" if self.encoding == "auto" else self.encoding
         if self.format in (None, "csv") and _is_part_of_characters(self.delimiter, encoding):
             raise UsageError(
-                f"delimiter {self.delimiter!r} with encoding {self.encoding}: in {encoding} its byte is also "
-                f"the second one of other characters. Convert first (iconv -f {encoding} -t utf-8), or use "
-                "another delimiter"
+                f"the byte of {self.delimiter!r} is also the second one of other characters in {encoding}. "
+                f"Convert first (iconv -f {encoding} -t utf-8), or use another delimiter",
+                parameter="delimiter",
             )
 
     @property
@@ -97,12 +103,12 @@ class InputOptions:
     @property
     def id_hint(self) -> str:
         """What to do where the field of the id is missing."""
-        return "`id_field` names another, `id_from` does without"
+        return "name another id field, or make ids of lines or texts"
 
     @property
     def content_hint(self) -> str:
         """What to do where the field of the content is missing."""
-        return f"`{'fingerprint_field' if self.fingerprint_field else 'text_field'}` names another"
+        return f"name another {'fingerprint' if self.fingerprint_field else 'text'} field"
 
     def decode(self, data: bytes) -> str:
         """The text that bytes of a file stand for. Raises BadInput naming the option."""
@@ -110,7 +116,7 @@ class InputOptions:
             return decode(data, self.encoding)
         except BadInput as error:
             automatic = self.encoding == "auto"
-            hint = "`encoding` names another one" if automatic else "`encoding='auto'` reads GB18030, too"
+            hint = "name its encoding" if automatic else "encoding auto reads GB18030, too"
             raise BadInput(f"{error}: {hint}") from error
 
 
@@ -127,7 +133,7 @@ def _is_part_of_characters(character: str, encoding: str) -> bool:
 def too_long(size: int, options: InputOptions) -> str:
     """Why a record of so many bytes is rejected."""
     most = f"at most {options.max_record_bytes:,} are read"
-    return f"the record has {size:,} bytes or more, {most}: `max_record_bytes` allows more"
+    return f"the record has {size:,} bytes or more, {most} (max_record_bytes)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from simhbase.corpus.outputs import OutputFile, reject_line
@@ -14,7 +14,7 @@ from simhbase.errors import BadInput
 
 
 class TooManyRejects(BadInput):
-    """More records were rejected than `max_rejects` allows."""
+    """More records were rejected than max_rejects allows."""
 
 
 class Outcome(Protocol):
@@ -80,12 +80,10 @@ class Rejects:
         for reject in outcome.rejects:
             self._watcher.rejected(reject, self._file.path if self._file else None)
         if self._file:
-            self._file.write(
-                reject_line(replace(reject, reason=self._watcher.worded(reject.reason)))
-                for reject in outcome.rejects
-            )
+            self._file.write(map(reject_line, outcome.rejects))
         noted = self.counts.rejected + self.counts.unreadable_sources
         if self._limit is not None and noted > self._limit:
             raise TooManyRejects(
-                f"{noted:,} records or sources were rejected, `max_rejects` allows {self._limit:,}"
+                f"{noted:,} records or sources were rejected, {self._limit:,} are allowed",
+                parameter="max_rejects",
             )

@@ -96,7 +96,7 @@ class SeenIds:
 
 def repeat_reason(record: Record, first: FirstSeen) -> str:
     """Why a record is rejected whose id was first seen at a place."""
-    hint = ": `id_from='path'` tells files of one name apart" if _is_named_alike(record, first.source) else ""
+    hint = ": ids from path tell files of one name apart" if _is_named_alike(record, first.source) else ""
     return f"the same id came before, in line {first.line} of {first.source}{hint}"
 
 
@@ -170,7 +170,7 @@ def _file(size: int) -> mmap:
         raise SimhbaseError(
             f"{gettempdir()} has no room for {size / 1e9:,.1f} GB ({error.strerror}), by which ids that come "
             "twice are told: name a folder on a larger disk with TMPDIR. Where no id comes twice, "
-            "a load with `ids_are_unique=True` does without"
+            "a load that is told that ids are unique does without"
         ) from error
     mapped.madvise(MADV_RANDOM)  # an id wants one page of it
     return mapped

@@ -78,7 +78,7 @@ def wide_to_utf8(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
         return
     name = str(found.lastgroup).replace("_", "-")
     if not automatic:
-        raise Unreadable(f"it is {name.upper()}, not UTF-8: `encoding='auto'` reads it")
+        raise Unreadable(f"it is {name.upper()}, not UTF-8: encoding auto reads it")
     decoder = codecs.getincrementaldecoder(name)()
     try:
         for block in content:

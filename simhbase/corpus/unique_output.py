@@ -39,20 +39,24 @@ def require_written(unique: str | Path | None, option: str = "unique") -> None:
     file_format = _format(Path(unique))
     if file_format in _NOT_WRITTEN:
         raise UsageError(
-            f"`{option}` {unique}: JSON lines, rows (.csv, .tsv) and Parquet are written, not "
-            f"{_NOT_WRITTEN[file_format]}: name it .jsonl"
+            f"{unique}: JSON lines, rows (.csv, .tsv) and Parquet are written, not "
+            f"{_NOT_WRITTEN[file_format]}: name it .jsonl",
+            parameter=option,
         )
     if file_format != "parquet":
         return
     if PurePath(unique).suffix.lower() in SUFFIXES:
-        raise UsageError(f"`{option}` {unique}: Parquet is compressed within: name it .parquet")
+        raise UsageError(f"{unique}: Parquet is compressed within: name it .parquet", parameter=option)
     with suppress(OSError):  # which is said where all outputs are looked at
         if plain_target(Path(unique)) is None:
-            raise UsageError(f"`{option}` {unique}: Parquet is written to plain files, and this is none")
+            raise UsageError(
+                f"{unique}: Parquet is written to plain files, and this is none", parameter=option
+            )
     if find_spec("pyarrow") is None:
         raise UsageError(
-            f"`{option}` {unique}: Parquet is written by pyarrow, which is not installed: "
-            "pip install 'simhbase[parquet]'"
+            f"{unique}: Parquet is written by pyarrow, which is not installed: "
+            "pip install 'simhbase[parquet]'",
+            parameter=option,
         )
 
 

@@ -13,7 +13,7 @@ __all__ = ["NOBODY", "Advance", "Nobody", "Total", "Watcher"]
 
 
 class Watcher(Protocol):
-    """Is told; what it does with that changes no result, but for the words of reasons."""
+    """Is told; what it does with that changes no result."""
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
         """Work begins. unit: what is counted, in the plural; total: says how much there is to do (bytes of
@@ -22,9 +22,6 @@ class Watcher(Protocol):
 
     def rejected(self, reject: Reject, listed_in: Path | None) -> None:
         """A record or a source could not be used; listed_in: the file that lists all of those."""
-
-    def worded(self, reason: str) -> str:
-        """A reason as the list of rejects is to say it: the library names parameters, as `id_field`."""
 
     def note(self, text: str) -> None:
         """Something that a person should know."""
@@ -42,10 +39,6 @@ class Nobody:
 
     def rejected(self, reject: Reject, listed_in: Path | None) -> None:
         """Shows nothing."""
-
-    def worded(self, reason: str) -> str:
-        """The same."""
-        return reason
 
     def note(self, text: str) -> None:
         """Shows nothing."""

@@ -56,10 +56,12 @@ def bands(name: str) -> Bands:
     """The bands called `name`: BxR for B bands of R rows. Raises UsageError for a name that is none."""
     found = re.fullmatch(r"([1-9]\d{0,3})x([1-9]\d{0,3})", name)
     if not found:
-        raise UsageError(f"no bands {name!r}: use 20x6, 16x8, or BxR for B bands of R slots")
+        raise UsageError(
+            f"must be auto, or BxR for B bands of R slots (20x6, 16x8), not {name!r}", parameter="bands"
+        )
     made = Bands(int(found[1]), int(found[2]))
     if made.number > MAX_TABLES:
-        raise UsageError(f"{made.number} bands: at most {MAX_TABLES} fit")
+        raise UsageError(f"at most {MAX_TABLES} fit, not {made.number}", parameter="bands")
     return made
 
 
@@ -71,10 +73,14 @@ def bands_for(threshold: float, slots: int = SLOTS, recall: float = RECALL) -> B
     UsageError where no bands reach it.
     """
     if not 0 < threshold <= 1:
-        raise UsageError(f"a threshold of {threshold}: use a Jaccard similarity above 0, up to 1")
+        raise UsageError(
+            f"must be a Jaccard similarity above 0, up to 1, not {threshold}", parameter="threshold"
+        )
     for rows in range(slots, 0, -1):
         for number in range(1, min(slots // rows, MAX_TABLES) + 1):
             found = Bands(number, rows)
             if found.meeting(threshold) >= recall:
                 return found
-    raise UsageError(f"no bands of {slots} slots find pairs of similarity {threshold}: use more slots")
+    raise UsageError(
+        f"none of {slots} slots find pairs of similarity {threshold}: use more slots", parameter="bands"
+    )

@@ -132,7 +132,7 @@ def default_layout(k: int, n: int, bits: int = WORD_BITS) -> Layout:
     of the bits.
     """
     if not 0 <= k < bits // 2:
-        raise UsageError(f"k = {k}: choose 0 to {bits // 2 - 1} for {bits}-bit fingerprints")
+        raise UsageError(f"must be 0 to {bits // 2 - 1} for {bits}-bit fingerprints, not {k}", parameter="k")
     if k <= 3:
         return layout(f"{max(k, 1) + 2}x2", bits)
     chosen = 1

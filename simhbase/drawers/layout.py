@@ -46,16 +46,22 @@ def layout(name: str, bits: int = 64) -> Layout:
     """
     found = re.fullmatch(r"([1-9]\d?)x([1-9]\d?)", name)
     if not found:
-        raise UsageError(f"no layout {name!r}: use 5x2, 4x1, 4x4, 6x3, or NxM for N blocks, M of them")
+        raise UsageError(
+            f"must be NxM, for N blocks and M of them (5x2, 4x1, 4x4, 6x3), not {name!r}", parameter="layout"
+        )
     blocks, chosen = int(found[1]), int(found[2])
     if (blocks, chosen) == (4, 4):
         return Layout(name, bits, _nested_quarters(bits), guarantee=3)
     if blocks > bits:
-        raise UsageError(f"layout {name!r} cuts {bits} bits into {blocks} blocks")
+        raise UsageError(f"{name} cuts {bits} bits into {blocks} blocks", parameter="layout")
     if chosen >= blocks:
-        raise UsageError(f"layout {name!r} guarantees nothing: take fewer than {blocks} of {blocks} blocks")
+        raise UsageError(
+            f"{name} guarantees nothing: take fewer than {blocks} of {blocks} blocks", parameter="layout"
+        )
     if comb(blocks, chosen) > MAX_TABLES:
-        raise UsageError(f"layout {name!r} needs {comb(blocks, chosen)} tables, at most {MAX_TABLES} fit")
+        raise UsageError(
+            f"{name} needs {comb(blocks, chosen)} tables, at most {MAX_TABLES} fit", parameter="layout"
+        )
     runs = _split(bits, blocks)
     tables = tuple(_join(combination) for combination in combinations(runs, chosen))
     return Layout(name, bits, tables, guarantee=blocks - chosen)
@@ -65,16 +71,19 @@ def require_within_guarantee(k: int, layout: Layout) -> None:
     """Raises UsageError, naming a layout that reaches far enough, for a k at which two fingerprints
     may share no drawer."""
     if not isinstance(k, int):
-        raise UsageError(f"k = {k!r} is no whole number of bits")
+        raise UsageError(f"must be a whole number of bits, not {k!r}", parameter="k")
     if 0 <= k <= layout.guarantee:
         return
     farther = ""
     if k > 0:
         fitting = f", such as {k + 2}x2 for k = {k}" if comb(k + 2, 2) <= MAX_TABLES else ""
-        farther = f", or a layout that reaches farther{fitting} (NxM finds every pair within N - M bits)"
+        farther = (
+            f"; or choose a layout that reaches farther{fitting} (NxM finds every pair within N - M bits)"
+        )
     raise UsageError(
-        f"k = {k} with layout {layout.name}, which finds every pair within {layout.guarantee} bits: "
-        f"take a k from 0 to {layout.guarantee}{farther}. A store keeps the layout that it is created with"
+        f"must be 0 to {layout.guarantee} with layout {layout.name}, not {k}{farther}. A store keeps the "
+        "layout that it is created with",
+        parameter="k",
     )
 
 

@@ -186,8 +186,9 @@ class SimHashScheme:
             return Bounds(k)
         if self.sketching is None:
             raise UsageError(
-                "`min_similarity`: this index keeps no sketches to estimate similarities by. They are kept "
-                "where it is created with `verify=True`, or with the scheme minhash"
+                "the store keeps no sketches to estimate similarities by: create one with verify=true or "
+                "scheme=minhash",
+                parameter="min_similarity",
             )
         return Bounds(k, self.sketching.most_mismatches(_similarity(min_similarity)))
 
@@ -298,7 +299,9 @@ class MinHashScheme:
     def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
         """Raises UsageError for a k, which is of bits."""
         if k is not None:
-            raise UsageError(f"k = {k}: scheme minhash compares by similarity, give min_similarity instead")
+            raise UsageError(
+                "scheme minhash compares by similarity: give a minimum similarity instead", parameter="k"
+            )
         wanted = self.threshold if min_similarity is None else min_similarity
         if isinstance(wanted, RisingThreshold):
             return Bounds(0, _most_mismatches_by_features(self.sketching, wanted))
@@ -385,7 +388,7 @@ def _most_mismatches_by_features(
 
 def _similarity(value: float) -> float:
     if not isinstance(value, Real) or not 0 <= value <= 1:
-        raise UsageError(f"a similarity of {value!r}: use 0 to 1")
+        raise UsageError(f"must be from 0 to 1, not {value!r}", parameter="min_similarity")
     return value
 
 

@@ -60,15 +60,19 @@ class SketchParameters:
 
     def __post_init__(self) -> None:
         if self.bits not in BITS:
-            raise UsageError(f"sketches of {self.bits} bits a slot: use {', '.join(map(str, BITS))}")
+            raise UsageError(
+                f"must be one of {', '.join(map(str, BITS))}, not {self.bits}", parameter="sketch_bits"
+            )
         if not 0 < self.slots <= _MOST_SLOTS:
-            raise UsageError(f"{self.slots} slots: use 1 to {_MOST_SLOTS}")
+            raise UsageError(f"must be 1 to {_MOST_SLOTS}, not {self.slots}", parameter="slots")
         if self.slots * self.bits % 8:
-            raise UsageError(f"{self.slots} slots of {self.bits} bits end within a byte: use more or fewer")
+            raise UsageError(
+                f"{self.slots} of {self.bits} bits end within a byte: use more or fewer", parameter="slots"
+            )
         if self.slots * self.bits < _LEAST_BITS:
             raise UsageError(
-                f"{self.slots} slots of {self.bits} bits tell too little: use more slots, a sketch has "
-                f"{_LEAST_BITS} bits at least"
+                f"{self.slots} of {self.bits} bits tell too little: a sketch has at least {_LEAST_BITS} bits",
+                parameter="slots",
             )
 
     @property

@@ -100,7 +100,7 @@ def open_index(
         raise UsageError(f"no access {access!r}: use one of {', '.join(get_args(Access))}")
     for name, limit in (("drawer_limit", drawer_limit), ("ids_limit", ids_limit)):
         if limit is not None and (not isinstance(limit, int) or limit < 1):
-            raise UsageError(f"{name} = {limit!r}: a whole number from 1 on is needed")
+            raise UsageError(f"must be a whole number from 1 on, not {limit!r}", parameter=name)
     if isinstance(create, Mapping | str):
         create = make_profile(given_parameters(create))
     if create is not None and not isinstance(create, Profile):
@@ -372,7 +372,7 @@ class Index:
     ) -> ClaimRequest[T]:
         """Begins claims; the answer is what `then` makes of what became of them."""
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
-            raise UsageError(f"timeout = {timeout!r}: a number of seconds is needed")
+            raise UsageError(f"must be a number of seconds, not {timeout!r}", parameter="timeout")
 
         def answer(claimed: Claimed) -> T:
             outcomes = Counter[str](claim.outcome for claim in claimed.claims)

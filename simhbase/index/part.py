@@ -31,7 +31,7 @@ def part_of(given: Part | tuple[int, int]) -> Part:
             return part
     except TypeError:
         pass
-    raise UsageError(f"part = {given!r}: (1, 100) is the first of a hundred parts")
+    raise UsageError(f"must be as (1, 100), the first of a hundred parts, not {given!r}", parameter="part")
 
 
 def _position(number: int, of: int) -> bytes:

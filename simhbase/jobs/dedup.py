@@ -74,7 +74,7 @@ def dedup(
     """
     inputs = Inputs.of(inputs)
     if keep_rejected and not unique:
-        raise UsageError("`keep_rejected` keeps texts in the list of `unique`: it needs that")
+        raise UsageError("needs a file of unique documents", parameter="keep_rejected")
     require_written(unique)
     inputs.require_outputs(unique, duplicates, evidence)
     start = monotonic()
@@ -168,7 +168,9 @@ def _comparison(
         return Comparison.exact(profile, min_similarity)
     comparison = Comparison.of(unverified(given_parameters(profile)), None)
     if min_similarity or comparison.profile.sketching is not None:
-        raise UsageError("`fingerprint_field`: fingerprints do not tell similarities. Give the texts")
+        raise UsageError(
+            "fingerprints do not tell similarities: give the texts", parameter="fingerprint_field"
+        )
     return comparison, 0.0
 
 
@@ -225,9 +227,9 @@ class _Values:
 
     def __init__(self, preferred: Preference, options: InputOptions, watcher: Watcher) -> None:
         if preferred.field is None and options.fingerprint_field is not None:
-            raise UsageError("`keep='longest'`: fingerprints have no length. Give the texts")
+            raise UsageError("fingerprints have no length: give the texts", parameter="keep")
         if preferred.field is not None and options.format in ("text", "html", "lines", "warc"):
-            raise UsageError(f"`keep`: documents of `format={options.format!r}` have no fields")
+            raise UsageError(f"documents of format {options.format} have no fields", parameter="keep")
         self._preferred = preferred
         self._watcher = watcher
         self._values: list[Value | None] = []
@@ -242,7 +244,7 @@ class _Values:
         """The documents, the most preferred first. Raises BadInput where none has a value."""
         field = self._preferred.field
         if self._values and all(value is None for value in self._values):
-            raise BadInput(f"`keep`: no document has anything in a field {field!r}")
+            raise BadInput(f"no document has anything in a field {field!r}", parameter="keep")
         if reason := compared_as_text(self._values):
-            self._watcher.note(f"`keep`: {field!r} is compared as text: {reason}")
+            self._watcher.note(f"{field!r} is compared as text: {reason}")
         return self._preferred.order(self._values)

@@ -92,8 +92,8 @@ class UniqueDocuments:
         for document, value, each in zip(read.ids, values, stored, strict=True):
             if each and each.entry.fingerprint != value:
                 raise UsageError(
-                    f"{document!r} is stored with another text, and `via='hfiles'` with `unique_only=True` "
-                    "takes new documents only: leave `via='hfiles'` out"
+                    f"{document!r} is stored with another text, and a unique-only load via hfiles takes "
+                    "new documents only: load it through the gateways"
                 )
         return stored
 

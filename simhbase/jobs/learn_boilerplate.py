@@ -323,7 +323,7 @@ def learn_boilerplate(
             raise BadInput(
                 f"no boilerplate file is written: no line and no run of {WINDOW} words or Chinese characters "
                 f"comes up in {found.least:,} or more of {found.texts:,} different texts. A lower "
-                f"`share` asks for fewer, down to {LEAST_DOCUMENTS}"
+                f"share asks for fewer, down to {LEAST_DOCUMENTS}"
             )
         learnt = found.boilerplate(file.name)
         covered = Coverage.total(passes.each(ChunkCoverage(parser, learnt)))

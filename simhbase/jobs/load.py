@@ -512,8 +512,9 @@ def _require_fitting_profile(job: Load, profile: Profile) -> None:
     _ = profile.index_scheme.bounds(None, job.min_similarity)
     if job.inputs.options.fingerprint_field is not None and profile.sketching is not None:
         raise UsageError(
-            "`fingerprint_field`: the store keeps a sketch of each text, which fingerprints made "
-            "elsewhere do not have. Give the texts"
+            "the store keeps a sketch of each text, which fingerprints made elsewhere do not have: give the "
+            "texts",
+            parameter="fingerprint_field",
         )
 
 

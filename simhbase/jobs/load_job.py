@@ -96,14 +96,11 @@ class Load:
         return f"{readable}{more}-{hashlib.blake2b(place.encode(), digest_size=4).hexdigest()}"
 
     def _require_fitting(self) -> None:
-        if any(self.files[option] for option in OF_UNIQUE_ONLY) and not self.unique_only:
-            raise UsageError(
-                "`unique`, `duplicates` and `evidence` say what `unique_only=True` kept: they need it"
-            )
+        for option in OF_UNIQUE_ONLY:
+            if self.files[option] and not self.unique_only:
+                raise UsageError("applies to unique-only loads", parameter=option)
         if self.min_similarity is not None and not self.unique_only:
-            raise UsageError(
-                "`min_similarity` says what `unique_only=True` takes for a duplicate: it needs it"
-            )
+            raise UsageError("applies to unique-only loads", parameter="min_similarity")
         if self.name is not None:
             require_name(self.name)
         for option in WITH_RECORDS:
@@ -111,29 +108,32 @@ class Load:
         self.inputs.require_outputs(*(self.files[option] for option in (*OF_UNIQUE_ONLY, "new")))
         if self.name is not None and not self.can_be_resumed:
             raise UsageError(
-                "`name` is for loads that can be resumed: those of a pipe, or into one, cannot. Leave it "
-                "out, or use files"
+                "is for loads that can be resumed, and those of a pipe, or into one, cannot: leave it out, "
+                "or use files",
+                parameter="name",
             )
 
     def _require_fitting_route(self) -> None:
         if self.via not in (None, "hfiles"):
-            raise UsageError(f"no `via` {self.via!r}: there is 'hfiles'")
+            raise UsageError(f"must be hfiles, not {self.via!r}", parameter="via")
         if self.via is None and self.work_folder is not None:
-            raise UsageError("`work_folder` is for the files of `via='hfiles'`: it needs that")
+            raise UsageError("is only for loads via hfiles", parameter="work_folder")
         if self.via is None:
             return
         if not self.store.startswith("hbase:"):
-            raise UsageError("`via='hfiles'` loads into HBase: leave it out for other stores")
+            raise UsageError("hfiles loads into HBase: leave it out for other stores", parameter="via")
         if self.new or self.skip_existing:
             raise UsageError(
-                "`via='hfiles'` looks at no document before it is stored: leave out `new` and `skip_existing`"
+                "a load via hfiles does not read what is stored, so it cannot list new documents or skip "
+                "existing ones",
+                parameter="via",
             )
 
 
 def _tagging(options: InputOptions, tags: Tags, fields: Tags) -> InputOptions:
     """The options, with tags. Raises UsageError for what no document can be tagged with."""
     if twice := dict(tags).keys() & dict(fields).keys():
-        raise UsageError(f"the tag {min(twice)!r} is named by `tags` and by `tag_fields`: leave one out")
+        raise UsageError(f"{min(twice)!r} is also a tag field: leave one out", parameter="tags")
     _ = required_tags({name: "a" for name, _ in (*tags, *fields)})  # values are seen in the records
     return replace(options, tags=tags, tag_fields=fields)
 

@@ -56,7 +56,9 @@ def preference(name: str, date_field: str) -> Preference | None:
         return None if name == "first" else Preference(None)
     field = date_field if name in ("newest", "oldest") else name.removeprefix("-")
     if not field:
-        raise UsageError(f"`keep={name!r}`: name a field, or use first, longest, newest or oldest")
+        raise UsageError(
+            f"must be first, longest, newest, oldest, FIELD or -FIELD, not {name!r}", parameter="keep"
+        )
     return Preference(field, -1 if name == "oldest" or name.startswith("-") else 1)
 
 

@@ -97,7 +97,7 @@ def warnings_of(sources: Iterable[SourceReport]) -> list[str]:
     """What a person should know of sources that are nearly gone."""
     return [
         f"{each.source}: {each.removed:.1%} of its {each.documents:,} documents are duplicates. Look at "
-        "some of them (`duplicates`) before you leave them out"
+        "some of them before you leave them out"
         for each in sources
         if each.documents >= EMPTIED_FROM and each.duplicates > EMPTIED * each.documents
     ]

@@ -99,7 +99,7 @@ class Client:
         if token is not None:
             _check_token(token)
         if timeout <= 0:
-            raise UsageError(f"timeout = {timeout!r}: seconds are needed, more than 0")
+            raise UsageError(f"must be a number of seconds above 0, not {timeout!r}", parameter="timeout")
         self.url = url.rstrip("/")
         self._path = parts.path.rstrip("/")
         self._timeout = timeout

@@ -120,8 +120,9 @@ def _require_shareable(settings: Settings) -> None:
     with open_index(settings.store, access="read") as index:
         if settings.access == "write" and not multi_writer(index.store):
             raise UsageError(
-                f"{settings.store} is an embedded store, to which one process alone writes: leave `workers` "
-                "out, as the threads of one process share its reads, or serve lookups alone with `read_only`"
+                f"only one process can write to the embedded store {settings.store}: use one worker, whose "
+                "threads share its reads, or serve it read-only",
+                parameter="workers",
             )
 
 

@@ -66,7 +66,7 @@ class SharedLookups:
     ) -> None:
         for name, number in (("largest_batch", largest_batch), ("queue", queue), ("readers", readers)):
             if not isinstance(number, int) or number < 1:
-                raise UsageError(f"{name} = {number!r}: a whole number from 1 on is needed")
+                raise UsageError(f"must be a whole number from 1 on, not {number!r}", parameter=name)
         self.index = index
         self.queue = queue
         self._largest_batch = largest_batch

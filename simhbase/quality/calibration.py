@@ -66,11 +66,11 @@ class Goal:
         for name in ("recall", "precision", "jaccard", "right"):
             value = getattr(self, name)
             if not 0 < value <= 1:
-                raise UsageError(f"{name} {value}: choose more than 0 and at most 1")
+                raise UsageError(f"must be above 0, up to 1, not {value}", parameter=name)
         if self.right > self.jaccard:
             raise UsageError(
-                f"a pair found is right from {self.right} on, which is more than the {self.jaccard} that "
-                "are to be found: take a smaller similarity for what is right"
+                f"must not be more than the {self.jaccard} of the pairs to be found, not {self.right}",
+                parameter="right",
             )
 
     def among(self, documents: int) -> Goal:
@@ -213,7 +213,7 @@ def _require_whole(sample: Sample, labels: Labels) -> None:
     if not sample.is_whole:
         raise BadInput(
             f"{labels.source} is about all documents, and the sample has only some of {sample.read:,}: "
-            f"take them all (`sample` of {sample.read})"
+            f"take a sample of {sample.read}"
         )
 
 
@@ -270,8 +270,8 @@ def _too_few_texts(sample: Sample) -> str:
     n = len(sample.texts)
     if n == 1 and sample.copies:
         return (
-            f"all {sample.read:,} documents have the same text: nothing can be measured. Is `text_field` the "
-            "right one?"
+            f"all {sample.read:,} documents have the same text: nothing can be measured. Is the text field "
+            "the right one?"
         )
     copies = f" ({sample.copies:,} others are copies of them)" if sample.copies else ""
     return (
@@ -285,11 +285,11 @@ def _too_few_groups(truth: Truth, goal: Goal) -> str:
     found = f"{pairs:,} pair{'s' * (pairs != 1)}" if pairs else "no pair"
     highest = f" (the most similar pair: {truth.pairs.jaccard.max():.2f})" if len(truth.pairs.left) else ""
     within = f", in {groups} group{'s' * (groups != 1)} of near-duplicates" if pairs else ""
-    sample = "" if truth.sample.is_whole else "a larger `sample` or "
+    sample = "" if truth.sample.is_whole else "a larger sample or "
     return (
         f"{found} of Jaccard similarity {goal.jaccard} or more{highest} among {len(truth.sample.texts):,} "
         f"different texts{within}: at least {LEAST_GROUPS} groups are needed to recommend anything. Either "
-        f"the corpus has hardly any, or what you look for is less alike: take {sample}a lower `jaccard`"
+        f"the corpus has hardly any, or what you look for is less alike: take {sample}a lower similarity"
     )
 
 

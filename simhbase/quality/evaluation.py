@@ -183,7 +183,7 @@ def looked_up(
         shown = ", ".join(map(repr, missing[:5]))
         raise BadInput(
             f"the pairs name {len(missing):,} ids of {len(ids):,} that are not stored in {index.store.url}: "
-            f"{shown}{', ...' if len(missing) > 5 else ''}. Is it the right store, and `id_prefix` the same?"
+            f"{shown}{', ...' if len(missing) > 5 else ''}. Is it the right store and id prefix?"
         )
     pairs: dict[tuple[int, int], float] = {}
     truncated = 0

@@ -42,7 +42,7 @@ class Labels:
             shown = ", ".join(map(repr, unknown[:_SHOWN])) + (", ..." if len(unknown) > _SHOWN else "")
             raise BadInput(
                 f"{self.source} names {len(unknown):,} ids of {len(self.ids):,} that are not among the "
-                f"documents: {shown}. Is it made for this corpus, and does `id_prefix` fit?"
+                f"documents: {shown}. Is it made for this corpus, and does the id prefix fit?"
             )
         left = np.array([sample.places[name] for name in self.left], dtype=np.int64)
         right = np.array([sample.places[name] for name in self.right], dtype=np.int64)

@@ -13,7 +13,6 @@ from simhbase.quality.truth import BINS
 from simhbase.text.jaccard import PAIRS, SHINGLES
 
 _PER = 1_000_000
-_OPTIONS = {"k": "-k"}
 FEW = 10  # settings that people are shown
 TRUTHS = {
     SHINGLES: "Jaccard of the triples of characters",
@@ -68,14 +67,10 @@ def command(figures: Figures) -> str:
 
 def options_of(parameters: Parameters) -> str:
     """Parameters of a profile as options of the command line."""
-    return " ".join(_option(name, value) for name, value in parameters.items())
-
-
-def _option(name: str, value: object) -> str:
-    option = _OPTIONS.get(name, "--" + name.replace("_", "-"))
-    if isinstance(value, bool):
-        return "--" + ("" if value else "no-") + name
-    return f"{option} {value}"
+    return " ".join(
+        f"--set {name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in parameters.items()
+    )
 
 
 def calibration_by_name(calibration: Calibration, *, everything: bool = True) -> Mapping[str, Any]:

@@ -41,7 +41,7 @@ class FoundPairs:
             if total > MOST_PAIRS:
                 raise BadInput(
                     f"more than {MOST_PAIRS:,} pairs of {n:,} texts are near each other: they are made of "
-                    "one template, or too short to differ. Leave such texts out, or take a smaller `sample`"
+                    "one template, or too short to differ. Leave such texts out, or take a smaller sample"
                 )
         left, right, score = map(np.concatenate, zip(*held, strict=True))
         order = np.argsort(left * n + right)

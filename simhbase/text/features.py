@@ -19,7 +19,6 @@ from typing import Any
 import mmh3
 import numpy as np
 import regex
-import rjieba
 from numpy.typing import NDArray
 
 from simhbase.acceleration import text_loops
@@ -130,19 +129,24 @@ class FeatureOptions:
         """Raises UsageError for options that do not go together."""
         if not re.fullmatch(r"words|(words|chars):[1-9]|chars:1-3|chars:auto", self.kind):
             raise UsageError(
-                f"no features {self.kind!r}: use words, words:N or chars:N with N from 1 to 9, chars:1-3 or "
-                "chars:auto"
+                f"must be words, words:N or chars:N with N from 1 to 9, chars:1-3 or chars:auto, not "
+                f"{self.kind!r}",
+                parameter="features",
             )
         if self.weights not in WEIGHTS:
-            raise UsageError(f"no weights {self.weights!r}: use {', '.join(WEIGHTS)}")
+            raise UsageError(
+                f"must be one of {', '.join(WEIGHTS)}, not {self.weights!r}", parameter="weights"
+            )
         if self.kind != "words" and (self.weights != "count" or self.top is not None):
-            raise UsageError(f"features {self.kind!r} are n-grams: they take weights 'count' and no top N")
+            raise UsageError(
+                f"{self.kind} are n-grams: they take weights=count and no top", parameter="features"
+            )
         if (self.idf is not None) != (self.weights in BY_IDF):
-            raise UsageError(f"weights {self.weights!r} and an IDF table do not go together")
+            raise UsageError(f"weights={self.weights} take no IDF table", parameter="idf")
         if self.top is not None and self.top < 1:
-            raise UsageError(f"top {self.top}: keep at least 1 feature")
+            raise UsageError(f"must be at least 1, not {self.top}", parameter="top")
         if self.min_length < 1:
-            raise UsageError(f"minimum length {self.min_length}: a word has at least 1 character")
+            raise UsageError(f"must be at least 1, not {self.min_length}", parameter="min_length")
 
     @property
     def hash(self) -> str:
@@ -152,12 +156,19 @@ class FeatureOptions:
         return "mmh3_x64_128+mix64" if self.kind.startswith("words") else "mix64"
 
 
+def _cut(han: str) -> list[str]:
+    import rjieba  # takes 0.15 s to load its dictionary, which lookups of ids and fingerprints do not need
+
+    found: list[str] = rjieba.cut(han, True)
+    return found
+
+
 def tokens(text: str, form: NormalForm = CURRENT) -> list[str]:
     """The tokens of a text, in order, before any is left out."""
     words = _WORDS[form.name].findall
     found: list[str] = []
     for position, run in enumerate(_HAN.split(normalise(text, form))):
-        found += rjieba.cut(run, True) if position % 2 else words(run)
+        found += _cut(run) if position % 2 else words(run)
     return found
 
 
@@ -181,7 +192,7 @@ def _spans(folded: str, form: NormalForm) -> Iterator[tuple[int, int]]:
     for position, run in enumerate(_HAN.split(folded)):
         if position % 2:
             start = at
-            for token in rjieba.cut(run, True):
+            for token in _cut(run):
                 yield start, start + len(token)
                 start += len(token)
         else:
@@ -193,7 +204,7 @@ def _spans(folded: str, form: NormalForm) -> Iterator[tuple[int, int]]:
 def _bag(text: str, form: NormalForm = CURRENT) -> list[str]:
     """The tokens of a text in any order, with breaks among them; one call of jieba."""
     runs = _HAN.split(normalise(text, form))
-    bag: list[str] = rjieba.cut(_BREAK.join(runs[1::2]), True)
+    bag = _cut(_BREAK.join(runs[1::2]))
     bag += _WORDS[form.name].findall(" ".join(runs[0::2]))
     return bag
 

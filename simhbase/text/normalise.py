@@ -94,7 +94,9 @@ class NormalForm:
 
     def __post_init__(self) -> None:
         if self.name not in NORMALISATIONS:
-            raise UsageError(f"no normalisation {self.name!r}: use {' or '.join(NORMALISATIONS)}")
+            raise UsageError(
+                f"must be {' or '.join(NORMALISATIONS)}, not {self.name!r}", parameter="normalisation"
+            )
 
 
 CURRENT = NormalForm()

@@ -49,7 +49,7 @@ def character_table(name: str) -> CharacterTable:
     """The table of a name, of the package that is installed. Raises UsageError for another name, and BadInput
     where the package is not there."""
     if name not in FOLDS:
-        raise UsageError(f"no characters to fold by the name of {name!r}: use {', '.join(FOLDS)}")
+        raise UsageError(f"must be one of {', '.join(FOLDS)}, not {name!r}", parameter="fold")
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise BadInput(

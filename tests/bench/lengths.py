@@ -36,7 +36,7 @@ BASE = "MinHash 0.7"
 SCHEMES: Mapping[str, Profile] = {
     BASE: Profile(scheme="minhash", threshold=0.7),
     "the first preset (chars:auto)": Profile(scheme="minhash", features="chars:auto", threshold="auto"),
-    "`--preset short`": PRESET,
+    "`--profile short`": PRESET,
 }
 SLOTS = (128, 256)
 THRESHOLDS = ("0.5-0.7", "0.52-0.7", "0.53-0.7", "0.54-0.7", "0.55-0.7", "0.58-0.7")

@@ -53,7 +53,7 @@ COLUMNS = [
             "duplicates: the less, the better.",
             "- A share is in per cent; in brackets is its 95 % interval.",
             "- **scheme**: simhash, minhash, or verified, which is SimHash with matches verified by sketches "
-            "(`--verify`). **features**: what of a text is hashed.",
+            "(`--set verify=true`). **features**: what of a text is hashed.",
             "- **near**: what makes a match: k, the bits in which two fingerprints differ at most, or the "
             "least similarity as sketches estimate it.",
             "- **layout**: how fingerprints are cut into the blocks (of MinHash: bands) that name drawers.",

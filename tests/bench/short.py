@@ -193,7 +193,7 @@ def recommended(titles: Table, sentences: Table, longer: Table) -> Table:
         ],
         ["bands", "32x4", "; ".join(of_titles(BY_LENGTH.features, rises, each) for each in ("32x4", "42x3"))],
     ]
-    return Table("Short texts: what `--preset short` is", ["parameter", "preset", "measured"], rows)
+    return Table("Short texts: what `--profile short` is", ["parameter", "preset", "measured"], rows)
 
 
 def cells_of(table: Table, features: str, near: str, layout: str) -> dict[str, Cell]:

@@ -24,7 +24,10 @@ from tests.bench.report import Table
 from tests.reference import DATA
 
 CORPORA = ("chinadata", "duckburn")
-PROFILES = {"saturated counts (default)": "--preset default", "TF-IDF, top 64 (classic)": "--preset classic"}
+PROFILES = {
+    "saturated counts (default)": "--profile default",
+    "TF-IDF, top 64 (classic)": "--profile classic",
+}
 BINS = ((0.5, 0.6), (0.6, 0.7), (0.7, 0.8), (0.8, 0.9), (0.9, 1.0))
 RIGHT = (0.5, 0.65)  # a pair found counts as right from this similarity on
 SHORTEST = 100  # texts with fewer characters are not in the truth

@@ -124,7 +124,7 @@ def test_files_of_a_folder_that_are_not_read_are_told_once(tmp_path, command):
     arguments = {"idf": ("--boilerplate", "b.txt"), "load": STORE}.get(command, ())
     done = run(command, "corpus", *arguments, cwd=tmp_path)
     told = "corpus: 3 files were not read, as their names tell no format (.pdf 2, .doc 1): name them, or give"
-    assert done.stderr.decode().splitlines().count(f"{told} --format") == 1
+    assert done.stderr.decode().splitlines().count(f"{told} their format") == 1
 
 
 @pytest.mark.parametrize("command", ["find", "dedup", "fingerprint"])
@@ -155,7 +155,7 @@ def test_nothing_that_can_be_read_is_a_failure(tmp_path, command):
         done = run(command, source, "--rejects", "r.jsonl", cwd=tmp_path)
         assert done.returncode == 1
         assert source in done.stderr.decode()
-        assert "nothing at all could be read" in done.stderr.decode()
+        assert "nothing could be read" in done.stderr.decode()
         assert read_lines(tmp_path / "r.jsonl")[0]["source"] == source
 
 
@@ -165,7 +165,7 @@ def test_nothing_that_can_be_read_is_a_failure(tmp_path, command):
         ("missing.jsonl",),
         ("broken.jsonl",),
         ("a.jsonl", "--max-rejects", 0, "broken.jsonl"),
-        ("-k", 4, "a.jsonl"),
+        ("--set", "k=4", "a.jsonl"),
     ],
     ids=str,
 )
@@ -209,7 +209,7 @@ def test_more_rejects_than_allowed_are_a_failure(tmp_path, allowed, exit_code):
     write_lines(tmp_path / "a.jsonl", [{"id": "a", "text": GOOD}, {}, {}, {}])
     done = run("load", "a.jsonl", "--max-rejects", allowed, *STORE, cwd=tmp_path)
     assert done.returncode == exit_code
-    assert ("--max-rejects allows" in done.stderr.decode()) == (exit_code == 1)
+    assert ("--max-rejects: " in done.stderr.decode()) == (exit_code == 1)
 
 
 def test_a_load_stopped_by_rejects_keeps_what_was_stored_before(tmp_path):
@@ -451,7 +451,7 @@ def test_an_output_file_in_no_folder_is_named_before_anything_is_stored(tmp_path
 def test_a_malformed_idf_file_is_named(tmp_path):
     documents(tmp_path / "a.jsonl", [GOOD])
     (tmp_path / "bad.idf").write_text("word heavy\n")
-    done = run("load", "a.jsonl", "--weights", "tfidf", "--idf", "bad.idf", cwd=tmp_path)
+    done = run("load", "a.jsonl", "--set", "weights=tfidf", "--set", "idf=bad.idf", cwd=tmp_path)
     assert done.returncode == 1
     assert "bad.idf, line 1" in done.stderr.decode()
 
@@ -459,7 +459,7 @@ def test_a_malformed_idf_file_is_named(tmp_path):
 def test_stop_words_that_are_not_utf_8_are_named(tmp_path):
     documents(tmp_path / "a.jsonl", [GOOD])
     (tmp_path / "stop.txt").write_bytes(b"\xd6\xd0\n")
-    done = run("load", "a.jsonl", "--stop-words", "stop.txt", cwd=tmp_path)
+    done = run("load", "a.jsonl", "--set", "stop_words=stop.txt", cwd=tmp_path)
     assert done.returncode == 1
     assert "stop.txt" in done.stderr.decode()
 
@@ -510,20 +510,19 @@ def test_a_text_that_is_given_for_a_file_is_told_of_the_option(tmp_path, command
     (tmp_path / "broken.jsonl").write_text("not JSON\n")
     result("load", "a.jsonl", *STORE, cwd=tmp_path)
     told = run(*command, given, cwd=tmp_path).stderr.decode().splitlines()
-    assert ("arguments are files: a text is looked up with --text TEXT" in told) == is_told
+    assert ("arguments are files: to look up a text, use --text TEXT" in told) == is_told
 
 
 def test_reasons_name_options_wherever_they_are(tmp_path):
     write_lines(tmp_path / "a.jsonl", [{"id": "a", "text": GOOD, "day": "1"}, {"text": GOOD}, {"id": "b"}])
     tagged = ("--tag-field", "day=date", "--rejects", "r.jsonl")
     run("load", "a.jsonl", *tagged, *STORE, cwd=tmp_path)
-    hints = ["--tag-field names", "--id-field names another, --id-from does", "--text-field names"]
+    hints = ["name another tag field", "name another id field", "name another text field"]
     for reject, hint in zip(read_lines(tmp_path / "r.jsonl"), hints, strict=True):
         assert hint in reject["reason"]
-        assert "`" not in reject["reason"]
     result("load", "a.jsonl", *STORE, cwd=tmp_path, exit_code=3)
     *_, found = run("find", "a.jsonl", "--json", *STORE, cwd=tmp_path).stdout.splitlines()
-    assert "--text-field names" in json.loads(found)["reason"]
+    assert "name another text field" in json.loads(found)["reason"]
 
 
 @pytest.mark.parametrize(
@@ -532,12 +531,10 @@ def test_reasons_name_options_wherever_they_are(tmp_path):
 def test_the_first_rejects_are_shown_and_where_the_others_are(tmp_path, options, shown, where):
     write_lines(tmp_path / "a.jsonl", ({"id": number} for number in range(20)))
     told = run("fingerprint", "a.jsonl", *options, cwd=tmp_path).stderr.decode().splitlines()
-    assert (
-        told[0] == "rejected: a.jsonl, line 1, id 0: no field 'text' among 'id': --text-field names another"
-    )
+    assert told[0] == "rejected: a.jsonl, line 1, id 0: no field 'text' among 'id': name another text field"
     assert told[shown:] == [
         f"more are rejected: {where} lists them all",
-        "Error: nothing at all could be read",
+        "Error: nothing could be read",
     ]
 
 
@@ -547,10 +544,9 @@ def test_the_first_rejects_are_shown_and_where_the_others_are(tmp_path, options,
         (("--keep", "dat"), 1, b"--keep: no document has anything in a field 'dat'"),
         (("--keep", "newest"), 1, b"no document has anything in a field 'date'"),
         (("--keep", "newest", "--date-field", "dat"), 1, b"no document has anything in a field 'dat'"),
-        (("--keep", "newest", "--date-field", ""), 2, b"name a field"),
-        (("--keep", "-"), 2, b"--keep -: name a field"),
-        (("--keep", ""), 2, b"name a field"),
-        (("--representative", ""), 2, b"name a field"),
+        (("--keep", "newest", "--date-field", ""), 2, b"--keep: must be first, longest"),
+        (("--keep", "-"), 2, b"--keep: must be first, longest"),
+        (("--keep", ""), 2, b"--keep: must be first, longest"),
         (("--keep", "longest", "--fingerprint-field", "text"), 2, b"have no length"),
         (("--keep", "date", "--format", "lines"), 2, b"have no fields"),
         (("--keep", "dat", "--format", "csv"), 1, b"no column 'dat'"),

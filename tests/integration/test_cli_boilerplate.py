@@ -11,12 +11,22 @@ from simhbase.text.boilerplate import Boilerplate, read_boilerplate
 from tests.command_line import documents, result, run, texts, write_lines
 
 STORE = ("--store", "rocksdb:s.db")
-OWN = ("--boilerplate", "own.txt")
-MINHASH = ("--scheme", "minhash", "--threshold", "0.7")
+LEARN = ("--boilerplate", "own.txt")
+OWN = ("--set", "boilerplate=own.txt")
+MINHASH = ("--set", "scheme=minhash", "--set", "threshold=0.7")
 HEAD = "央视网消息（新闻联播）：中国中央电视台为您报道今天的国内国际新闻。"
 FOOT = "Subscribe\nCopyright 2020 Example Incorporated. All rights reserved, worldwide and for ever."
 SHAPES = pytest.mark.parametrize(
-    "options", [(), ("--verify",), MINHASH], ids=["simhash", "verified", "minhash"]
+    "options",
+    [
+        (),
+        (
+            "--set",
+            "verify=true",
+        ),
+        MINHASH,
+    ],
+    ids=["simhash", "verified", "minhash"],
 )
 
 
@@ -34,7 +44,7 @@ def bodies(tmp_path):
 
 
 def learn(tmp_path, *options):
-    return result("idf", *OWN, "a.jsonl", *options, cwd=tmp_path)
+    return result("idf", *LEARN, "a.jsonl", *options, cwd=tmp_path)
 
 
 def test_what_many_documents_have_is_learnt_and_reported(tmp_path, bodies):
@@ -57,7 +67,7 @@ def test_documents_that_are_boilerplate_alone_are_counted(tmp_path, bodies):
 
 def test_a_text_that_was_copied_a_thousand_times_is_no_boilerplate(tmp_path):
     documents(tmp_path / "a.jsonl", [framed("once")] * 1000 + texts(30))
-    done = run("idf", *OWN, "a.jsonl", cwd=tmp_path)
+    done = run("idf", *LEARN, "a.jsonl", cwd=tmp_path)
     assert done.returncode == 1
     assert "no boilerplate file is written" in done.stderr.decode()
     assert "10 or more of 31 different texts" in done.stderr.decode()
@@ -67,14 +77,14 @@ def test_a_text_that_was_copied_a_thousand_times_is_no_boilerplate(tmp_path):
 def test_a_share_asks_for_so_many_texts(tmp_path, bodies):
     documents(tmp_path / "a.jsonl", [*map(framed, bodies[:15]), *bodies[15:]])
     assert learn(tmp_path, "--boilerplate-share", 0.5)["boilerplate"]["least"] == 15
-    assert run("idf", *OWN, "a.jsonl", "--boilerplate-share", 0.51, cwd=tmp_path).returncode == 1
+    assert run("idf", *LEARN, "a.jsonl", "--boilerplate-share", 0.51, cwd=tmp_path).returncode == 1
 
 
 def test_an_idf_file_and_boilerplate_are_learnt_by_one_command_and_rejects_are_told_once(tmp_path, bodies):
     with (tmp_path / "a.jsonl").open("a") as file:
         file.write("no JSON\n")
     alone = result("idf", "-o", "alone.idf", "a.jsonl", cwd=tmp_path, exit_code=3)
-    both = result("idf", "-o", "x.idf", *OWN, "a.jsonl", "--rejects", "r", cwd=tmp_path, exit_code=3)
+    both = result("idf", "-o", "x.idf", *LEARN, "a.jsonl", "--rejects", "r", cwd=tmp_path, exit_code=3)
     assert (both["words"], both["rejected"], both["boilerplate"]["phrases"]) == (alone["words"], 1, 2)
     assert (tmp_path / "x.idf").read_bytes() == (tmp_path / "alone.idf").read_bytes()
     assert len((tmp_path / "r").read_text().splitlines()) == 1
@@ -89,7 +99,9 @@ def test_what_is_learnt_depends_on_no_number_of_processes(tmp_path):
     assert (tmp_path / "own.txt").read_bytes() == alone
 
 
-@pytest.mark.parametrize("options", [("-k", 7, "--layout", "8x1"), MINHASH], ids=["simhash", "minhash"])
+@pytest.mark.parametrize(
+    "options", [("--set", "k=7", "--set", "layout=8x1"), MINHASH], ids=["simhash", "minhash"]
+)
 def test_texts_of_one_frame_are_near_with_it_and_not_without(tmp_path, bodies, options):
     learn(tmp_path)
     documents(tmp_path / "b.jsonl", [framed(body[:17]) for body in bodies])
@@ -111,7 +123,9 @@ def test_a_store_keeps_its_boilerplate(tmp_path, bodies, options):
         "d0",
         "d30",
     ]
-    assert result("load", "a.jsonl", *STORE, "--boilerplate", "elsewhere.txt", cwd=tmp_path)["loaded"] == 31
+    assert (
+        result("load", "a.jsonl", *STORE, "--set", "boilerplate=elsewhere.txt", cwd=tmp_path)["loaded"] == 31
+    )
     assert not run("check", *STORE, cwd=tmp_path).returncode
 
 
@@ -162,17 +176,25 @@ def test_long_boilerplate_travels_with_the_store(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "told"),
     [
-        (("idf", "a.jsonl"), 2, "nothing to write: name an IDF file (-o)"),
-        (("idf", *OWN), 2, "'-' can be read once: write it to a file"),
-        (("idf", *OWN, "pipe"), 2, "'pipe' can be read once"),
-        (("idf", *OWN, "-o", "own.txt", "a.jsonl"), 2, "own.txt is named by two options"),
+        (("idf", "a.jsonl"), 2, "nothing to write: give -o FILE"),
+        (("idf", *LEARN), 2, "'-' can be read once: write it to a file"),
+        (("idf", *LEARN, "pipe"), 2, "'pipe' can be read once"),
+        (("idf", *LEARN, "-o", "own.txt", "a.jsonl"), 2, "own.txt is named by two options"),
         (("idf", "--boilerplate", "a.jsonl", "a.jsonl"), 2, "a.jsonl is an input of this command"),
-        (("idf", *OWN, "a.jsonl", "--boilerplate-share", 0), 2, "--boilerplate-share"),
-        (("idf", *OWN, "binary"), 1, "no boilerplate file is written"),
-        (("dedup", "a.jsonl", "--boilerplate", "missing.txt"), 2, "'missing.txt' does not exist"),
-        (("dedup", "a.jsonl", "--boilerplate", "a.jsonl"), 1, "a.jsonl, line 1: expected 'line' or 'phrase'"),
-        (("dedup", "a.jsonl", "--boilerplate", "binary"), 1, "binary is not UTF-8 at byte 0"),
-        (("tables", "create", *STORE, "--boilerplate", "empty"), 1, "empty holds no boilerplate at all"),
+        (("idf", *LEARN, "a.jsonl", "--boilerplate-share", 0), 2, "--boilerplate-share"),
+        (("idf", *LEARN, "binary"), 1, "no boilerplate file is written"),
+        (
+            ("dedup", "a.jsonl", "--set", "boilerplate=missing.txt"),
+            1,
+            "cannot read the boilerplate file missing.txt",
+        ),
+        (
+            ("dedup", "a.jsonl", "--set", "boilerplate=a.jsonl"),
+            1,
+            "a.jsonl, line 1: expected 'line' or 'phrase'",
+        ),
+        (("dedup", "a.jsonl", "--set", "boilerplate=binary"), 1, "binary is not UTF-8 at byte 0"),
+        (("tables", "create", *STORE, "--set", "boilerplate=empty"), 1, "empty holds no boilerplate at all"),
     ],
 )
 def test_bad_input_is_told(tmp_path, bodies, arguments, exit_code, told):

@@ -78,7 +78,7 @@ def test_following_a_verified_recommendation_reaches_the_predicted_recall_and_th
     reached = result("evaluate", "--pairs", pairs, cwd=tmp_path)
     predicted = recommended["recall"]["goal"]
     assert predicted["low"] <= reached["recall"]["all"]["value"] <= predicted["high"]
-    threshold = float(command[command.index("--threshold") + 1])
+    threshold = next(float(each.partition("=")[2]) for each in command if each.startswith("threshold="))
     matches = [match for answer in result("find", halves[1], cwd=tmp_path) for match in answer["matches"]]
     loose = [
         match
@@ -124,9 +124,9 @@ def test_a_goal_that_few_groups_reach_is_reached_without_being_sure_and_that_is_
 @pytest.mark.parametrize(
     ("options", "bound"),
     [
-        (["-k", 6, "--layout", "8x2"], []),
-        (["--scheme", "minhash", "--bands", "16x8"], ["--min-similarity", 0.7]),
-        (["--verify", "-k", 6, "--layout", "8x2"], ["--min-similarity", 0.8]),
+        (["--set", "k=6", "--set", "layout=8x2"], []),
+        (["--set", "scheme=minhash", "--set", "bands=16x8"], ["--min-similarity", 0.7]),
+        (["--set", "verify=true", "--set", "k=6", "--set", "layout=8x2"], ["--min-similarity", 0.8]),
     ],
 )
 def test_recall_of_a_corpus_is_that_of_a_store_with_the_same_profile(halves, tmp_path, options, bound):
@@ -148,7 +148,7 @@ def test_of_documents_of_one_fingerprint_a_store_finds_what_their_own_sketches_s
     ]
     path = documents(tmp_path / "corpus.jsonl", corpus)
     pairs, _ = truth(path, 0.3)
-    options = ["--verify", "--threshold", 0.6]
+    options = ["--set", "verify=true", "--set", "threshold=0.6"]
     result("load", *options, path, cwd=tmp_path)
     of_store = result("evaluate", "--pairs", pairs, cwd=tmp_path)
     of_corpus = result("evaluate", "--pairs", pairs, *options, path, cwd=tmp_path)
@@ -159,7 +159,7 @@ def test_of_documents_of_one_fingerprint_a_store_finds_what_their_own_sketches_s
 
 def test_what_calibrate_measured_is_what_evaluate_measures(halves, calibration, tmp_path):
     pairs, _ = truth(halves[0], 0.7)
-    found = result("evaluate", "--pairs", pairs, "--no-verify", "-k", 3, halves[0], cwd=tmp_path)
+    found = result("evaluate", "--pairs", pairs, "--set", "verify=false", "--set", "k=3", halves[0], cwd=tmp_path)
     (measured,) = [
         setting
         for setting in calibration["settings"]
@@ -200,7 +200,7 @@ def test_people_are_shown_the_recommendation_first_and_the_rest_when_they_ask(ha
     assert len(lines) == settings + 1 + 1 + 10  # the columns' names, and the settings
     assert b"--all shows them" in done.stderr
     assert done.stderr.decode().splitlines()[-1] == (
-        "recommended for a store of 600 documents, as many as were read: --documents N for a larger one"
+        "recommended for a store of 600 documents, as many as were read: use --documents N for a larger one"
     )
     given = run("calibrate", *GOAL, "--all", "--documents", 600, halves[0], cwd=tmp_path)
     assert b"--documents" not in given.stderr
@@ -271,7 +271,7 @@ def test_labels_need_the_whole_corpus(halves, tmp_path):
     pairs, _ = truth(halves[0], 0.8)
     done = run("calibrate", "--labels", pairs, "--sample", 100, halves[0], cwd=tmp_path)
     assert done.returncode == 1
-    assert "take them all (--sample of 600)" in done.stderr.decode()
+    assert "take a sample of 600" in done.stderr.decode()
 
 
 def test_binary_files_are_no_corpus(tmp_path):
@@ -345,7 +345,7 @@ def test_short_texts_get_a_store_that_finds_them(tmp_path):
     recommended = calibrated["recommended"]
     assert recommended["reaches_goal"]
     assert calibrated["truth"] == "Jaccard of the pairs of characters"
-    assert "--features chars:1-3" in recommended["command"]
+    assert "--set features=chars:1-3" in recommended["command"]
     result(*shlex.split(recommended["command"])[1:], cwd=tmp_path)
     result("load", halves[1], cwd=tmp_path)
     labels = tmp_path / "pairs.tsv"

@@ -215,7 +215,7 @@ def test_unique_documents_get_no_name_that_would_be_read_as_something_else(tmp_p
     done = run(*command, "--unique", name, "missing.jsonl", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.decode() == (
-        f"Error: --unique {name}: JSON lines, rows (.csv, .tsv) and Parquet are written, not {written}: "
+        f"Error: --unique: {name}: JSON lines, rows (.csv, .tsv) and Parquet are written, not {written}: "
         "name it .jsonl\n"
     )
     assert not list(tmp_path.iterdir())
@@ -239,7 +239,7 @@ def test_the_newest_is_that_of_the_latest_moment_in_whatever_form(tmp_path):
         assert [line["id"] for line in read_lines(tmp_path / "u.jsonl")] == [kept]
     (tmp_path / "f.csv").write_text(f"id,text,date\nf,{FIRST},2020-1-3\n")
     done = run("dedup", "--keep", "newest", *files, "f.csv", cwd=tmp_path)
-    assert b"--keep: 'date' is compared as text: '2020-1-3' is no date of ISO 8601, others are" in done.stderr
+    assert b"'date' is compared as text: '2020-1-3' is no date of ISO 8601, others are" in done.stderr
 
 
 def test_a_file_that_cannot_be_read_is_counted(tmp_path):
@@ -347,7 +347,7 @@ def test_parquet_is_not_written_where_it_could_not_be_read(tmp_path, command):
     for name, reason in (("u.parquet.gz", "compressed within"), ("pipe.parquet", "written to plain files")):
         done = run(*command, "--unique", name, "missing.jsonl", cwd=tmp_path)
         assert done.returncode == 2
-        assert done.stderr.decode().startswith(f"Error: --unique {name}: Parquet is {reason}")
+        assert done.stderr.decode().startswith(f"Error: --unique: {name}: Parquet is {reason}")
 
 
 def test_a_table_that_cannot_be_made_leaves_the_lines(tmp_path, monkeypatch):

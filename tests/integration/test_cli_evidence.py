@@ -47,7 +47,7 @@ def test_what_dedup_removes_has_the_rule_the_exact_similarity_and_the_words_that
 def test_no_more_words_are_listed_than_people_read(tmp_path):
     many = " ".join([*WORDS[:150], *texts(1, seed=1, words=70)[0].split()])
     documents(tmp_path / "a.jsonl", [TEXT, many])
-    found = evidence(tmp_path, "dedup", "--min-similarity", 0, "-k", 31, "a.jsonl")
+    found = evidence(tmp_path, "dedup", "--min-similarity", 0, "--set", "k=31", "a.jsonl")
     words = found["d1"]["words"]
     assert (len(words["removed"]), len(words["kept"]), words["more"]) == (20, 20, 80)
     assert words["kept"] == WORDS[150:170]
@@ -56,21 +56,21 @@ def test_no_more_words_are_listed_than_people_read(tmp_path):
 @pytest.mark.parametrize(
     ("options", "same", "near"),
     [
-        (("--min-similarity", 0, "-k", 3), "same fingerprint", "within 3 bits"),
-        (("--min-similarity", 0, "-k", 5), "same fingerprint", "within 5 bits"),
+        (("--min-similarity", 0, "--set", "k=3"), "same fingerprint", "within 3 bits"),
+        (("--min-similarity", 0, "--set", "k=5"), "same fingerprint", "within 5 bits"),
         (
-            ("--min-similarity", 0.25, "-k", 3),
+            ("--min-similarity", 0.25, "--set", "k=3"),
             "within 3 bits, Jaccard >= 0.25",
             "within 3 bits, Jaccard >= 0.25",
         ),
         ((), "Jaccard >= 0.7", "Jaccard >= 0.7"),
         (
-            ("--min-similarity", 0, "--verify", "--threshold", 0.5),
+            ("--min-similarity", 0, "--set", "verify=true", "--set", "threshold=0.5"),
             "within 7 bits in a shared drawer, similarity >= 0.5",
             "within 7 bits in a shared drawer, similarity >= 0.5",
         ),
-        (("--scheme", "minhash"), "Jaccard >= 0.8", "Jaccard >= 0.8"),
-        (("--scheme", "minhash", "--min-similarity", 0), "similarity >= 0.8", "similarity >= 0.8"),
+        (("--set", "scheme=minhash"), "Jaccard >= 0.8", "Jaccard >= 0.8"),
+        (("--set", "scheme=minhash", "--min-similarity", 0), "similarity >= 0.8", "similarity >= 0.8"),
         (
             ("--profile", "short"),
             "similarity >= 0.54 to 0.7 by the number of features, Jaccard >= 0.54",
@@ -110,8 +110,8 @@ def test_a_load_tells_what_it_knows_without_the_texts(tmp_path):
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
-        (("--scheme", "minhash"), "similarity >= 0.8"),
-        (("--scheme", "minhash", "--min-similarity", 0.5), "similarity >= 0.5"),
+        (("--set", "scheme=minhash"), "similarity >= 0.8"),
+        (("--set", "scheme=minhash", "--min-similarity", 0.5), "similarity >= 0.5"),
         (("--min-similarity", 0.5), "within 7 bits in a shared drawer, similarity >= 0.5"),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_load_names_the_similarity_it_was_asked_for(tmp_path, options, rule):
 
 def test_what_matches_a_stored_document_says_so(tmp_path):
     documents(tmp_path / "old.jsonl", [TEXT], prefix="old")
-    result("load", "--verify", "old.jsonl", cwd=tmp_path)
+    result("load", "--set", "verify=true", "old.jsonl", cwd=tmp_path)
     new = texts(1, seed=1)[0]
     documents(tmp_path / "new.jsonl", [CHANGED, new, new])
     found = evidence(
@@ -144,7 +144,7 @@ def test_evidence_of_a_load_needs_unique_only_and_a_file_of_its_own(tmp_path):
     documents(tmp_path / "a.jsonl", [TEXT])
     alone = run("load", "--evidence", "e.jsonl", "a.jsonl", cwd=tmp_path)
     assert alone.returncode == 2
-    assert b"--unique, --duplicates and --evidence say what --unique-only kept" in alone.stderr
+    assert b"--evidence: applies to unique-only loads" in alone.stderr
     twice = run("dedup", "--evidence", "e.jsonl", "--duplicates", "e.jsonl", "a.jsonl", cwd=tmp_path)
     assert (twice.returncode, b"named by two options" in twice.stderr) == (2, True)
     assert not (tmp_path / "simhbase.db").exists()

@@ -35,7 +35,7 @@ def test_a_part_is_read_alone(tmp_path, store):
     assert [each["documents"] for each in found["hot_fingerprints"]] == [2]
     done = run("stats", "--part", "1/2", *store, cwd=tmp_path)
     assert done.returncode == 2
-    assert b"--part goes with --hot" in done.stderr
+    assert b"--part needs --hot" in done.stderr
 
 
 def test_they_are_shown_as_tables(tmp_path, store):

@@ -30,7 +30,7 @@ def test_vacuum_has_nothing_to_do_in_an_embedded_store_and_says_so(tmp_path):
     result("delete", "d1", "d2", *STORE, cwd=tmp_path)
     done = run("vacuum", "--json", *STORE, cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stderr.decode() == "rocksdb:s.db removes what is obsolete at once: there is nothing to do\n"
+    assert done.stderr.decode() == "rocksdb:s.db removes obsolete rows at once: nothing to do\n"
     report = json.loads(done.stdout)
     assert report.pop("seconds") >= 0
     assert report.pop("removes_at_once")

@@ -60,7 +60,7 @@ def spread(count, first=0):
 
 def test_a_store_with_other_drawers_has_the_same_documents(tmp_path):
     load(tmp_path, spread(50))
-    first = migrate(tmp_path, "--layout", "6x3")
+    first = migrate(tmp_path, "--set", "layout=6x3")
     assert counted(first) == (50, 50, 0, 0, 0, 0)
     assert counted(migrate(tmp_path)) == (50, 0, 0, 50, 0, 0)
     asked = ("--fingerprint", f"{spread(8)['d7'] ^ 0b111:016x}")
@@ -93,17 +93,25 @@ def test_what_was_written_meanwhile_comes_with_the_next_run(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [(), ("--verify",), ("--scheme", "minhash"), ("--profile", "short")],
+    [
+        (),
+        (
+            "--set",
+            "verify=true",
+        ),
+        ("--set", "scheme=minhash"),
+        ("--profile", "short"),
+    ],
     ids=["simhash", "verified", "minhash", "short"],
 )
 def test_users_files_and_sketches_are_carried_over(tmp_path, options):
     made = texts(12, words=30)
     documents(tmp_path / "a.jsonl", [*made, f"{made[0]} and"])
     (tmp_path / "own.txt").write_text("line\t3\tsubscribe\n", "utf-8")
-    own = ["--boilerplate", "own.txt"]
-    if "--scheme" not in options and "--profile" not in options:
+    own = ["--set", "boilerplate=own.txt"]
+    if "scheme=minhash" not in options and "--profile" not in options:
         (tmp_path / "idf.txt").write_text("and 3.5\nor 1.5\n", "utf-8")
-        own += ["--idf", "idf.txt", "--weights", "tfidf"]
+        own += ["--set", "idf=idf.txt", "--set", "weights=tfidf"]
     result("load", "a.jsonl", *own, *options, *STORE, cwd=tmp_path)
     (tmp_path / "own.txt").unlink()
     migrate(tmp_path)
@@ -147,9 +155,15 @@ def test_the_answers_to_the_fixed_texts_are_those_of_the_store_s_creator(tmp_pat
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (("--features", "chars:3"), b"features is words, not chars:3"),
-        (("--scheme", "minhash"), b"scheme is simhash, not minhash"),
-        (("--verify",), b"verify is off, not on"),
+        (("--set", "features=chars:3"), b"features is words, not chars:3"),
+        (("--set", "scheme=minhash"), b"scheme is simhash, not minhash"),
+        (
+            (
+                "--set",
+                "verify=true",
+            ),
+            b"verify is off, not on",
+        ),
         (("--profile", "short"), b"scheme is simhash, not minhash"),
     ],
 )
@@ -164,16 +178,16 @@ def test_what_takes_the_texts_again_is_said(tmp_path, options, what):
 
 def test_a_threshold_that_takes_other_sketches_takes_the_texts_again(tmp_path):
     documents(tmp_path / "a.jsonl", texts(3))
-    result("load", "a.jsonl", "--scheme", "minhash", "--features", "chars:auto", *STORE, cwd=tmp_path)
-    done = run("migrate", *STORE, *TO, "--threshold", "auto", cwd=tmp_path)
+    result("load", "a.jsonl", "--set", "scheme=minhash", "--set", "features=chars:auto", *STORE, cwd=tmp_path)
+    done = run("migrate", *STORE, *TO, "--set", "threshold=auto", cwd=tmp_path)
     assert done.returncode == 12
     assert b"threshold is 0.8, not auto" in done.stderr
-    assert counted(migrate(tmp_path, "--threshold", "0.6", "--bands", "32x4"))[:2] == (3, 3)
+    assert counted(migrate(tmp_path, "--set", "threshold=0.6", "--set", "bands=32x4"))[:2] == (3, 3)
 
 
 def test_a_target_with_other_fingerprints_is_refused(tmp_path):
     load(tmp_path, spread(3))
-    result("tables", "create", "--features", "chars:3", *TARGET, cwd=tmp_path)
+    result("tables", "create", "--set", "features=chars:3", *TARGET, cwd=tmp_path)
     done = run("migrate", *STORE, *TO, cwd=tmp_path)
     assert done.returncode == 12
     assert b"features is words, not chars:3" in done.stderr
@@ -206,7 +220,7 @@ def test_a_writer_may_have_the_source_open(tmp_path):
 
 def test_documents_whose_sketch_is_lost_are_left_out_and_said(tmp_path):
     documents(tmp_path / "a.jsonl", texts(3))
-    result("load", "a.jsonl", "--scheme", "minhash", *STORE, cwd=tmp_path)
+    result("load", "a.jsonl", "--set", "scheme=minhash", *STORE, cwd=tmp_path)
     with simhbase.open(f"rocksdb:{tmp_path / 's.db'}") as index:
         table = index.store.records("fingerprints")
         key = next(key for batch in table.iterate() for key, _ in batch)
@@ -276,7 +290,7 @@ def test_a_store_that_one_machine_has_outgrown_goes_to_hbase(hbase, tmp_path):
     done = run("migrate", *STORE, "--to", hbase.url("outgrown").partition("?")[0], cwd=tmp_path)
     assert done.returncode == 10
     try:
-        report = result("migrate", *STORE, "--to", to, "--layout", "4x1", cwd=tmp_path)
+        report = result("migrate", *STORE, "--to", to, "--set", "layout=4x1", cwd=tmp_path)
         assert counted(report) == (30, 30, 0, 0, 0, 0)
         assert result("find", "--id", "d7", "--store", to, cwd=tmp_path)["matches"][0]["id"] == "d7"
         assert result("tables", "describe", "--store", to, cwd=tmp_path)["profile"]["layout"] == "4x1"
@@ -337,7 +351,7 @@ def test_what_a_clock_that_was_ahead_has_written_is_said_to_stay(tmp_path):
     done = run("migrate", *STORE, *TO, "--delete-missing", "--json", cwd=tmp_path)
     report = json.loads(done.stdout)
     assert (report["deleted"], report["too_young"]) == (0, 1)
-    assert b"rocksdb:t.db keeps, though rocksdb:s.db does not have them: 1. They were" in done.stderr
+    assert b"documents kept in rocksdb:t.db that are not in rocksdb:s.db: 1. They were" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_results_go_to_stdout_and_messages_to_stderr(tmp_path):
     assert done.returncode == 3
     assert json.loads(done.stdout)["loaded"] == 1
     assert done.stderr.decode().splitlines() == [
-        "rejected: a.jsonl, line 2, id 2: no field 'text' among 'id': --text-field names another"
+        "rejected: a.jsonl, line 2, id 2: no field 'text' among 'id': name another text field"
     ]
 
 
@@ -365,7 +365,7 @@ def test_an_unexpected_error_is_short_and_says_how_to_see_more(tmp_path, monkeyp
     def broken(*arguments, **options):
         raise RuntimeError("the moon is full")
 
-    monkeypatch.setattr("simhbase.cli.stats.open_index", broken)
+    monkeypatch.setattr("simhbase.index.open_index", broken)
     done = run("stats", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.decode().splitlines() == [

@@ -14,7 +14,16 @@ from tests.command_line import documents, read_lines, result, run, texts
 STORE = ("--store", "rocksdb:s.db")
 DAY = 24 * 3_600_000  # milliseconds
 OPTIONS = pytest.mark.parametrize(
-    "options", [(), ("--verify",), ("--scheme", "minhash")], ids=["simhash", "verified", "minhash"]
+    "options",
+    [
+        (),
+        (
+            "--set",
+            "verify=true",
+        ),
+        ("--set", "scheme=minhash"),
+    ],
+    ids=["simhash", "verified", "minhash"],
 )
 
 
@@ -89,7 +98,7 @@ def test_a_time_that_is_to_come_is_a_usage_error(tmp_path, made):
     load(tmp_path, made)
     done = run("delete", "--older-than", "9999-01-01", *STORE, cwd=tmp_path)
     assert done.returncode == 2
-    assert b"'9999-01-01' is still to come" in done.stderr
+    assert b"'9999-01-01' is not in the past" in done.stderr
 
 
 def test_deleting_what_is_older_of_what_is_not_there_exits_10(tmp_path):
@@ -126,7 +135,7 @@ def age(tmp_path, days):
         table.put(values, [cell.version - days * DAY for _, cell in rows])
 
 
-@pytest.mark.parametrize("options", [(), ("--layout", "6x3"), ("--scheme", "minhash")])
+@pytest.mark.parametrize("options", [(), ("--set", "layout=6x3"), ("--set", "scheme=minhash")])
 def test_a_store_whose_documents_expire(tmp_path, made, options):
     made_by = ("tables", "create", "--ttl", "30d", *options, *STORE)
     result(*made_by, cwd=tmp_path)
@@ -191,14 +200,14 @@ def test_a_time_to_live_is_that_of_the_store_it_is_copied_to(tmp_path, made):
     done = run("migrate", *STORE, "--to", "rocksdb:u.db", "--json", cwd=tmp_path)
     report = json.loads(done.stdout)
     assert (report["documents"], report["added"], report["expired"]) == (1, 0, 1)
-    assert b"left out, as they are older than the time to live of rocksdb:u.db: 1\n" in done.stderr
+    assert b"left out as older than the time to live of rocksdb:u.db: 1\n" in done.stderr
 
 
 @pytest.mark.parametrize("ttl", ["0", "9999999999w"])
 def test_a_time_to_live_has_bounds_everywhere(tmp_path, ttl):
     done = run("tables", "create", "--ttl", ttl, *STORE, cwd=tmp_path)
     assert done.returncode == 2
-    assert b"--ttl = " in done.stderr
+    assert b"--ttl: must be a whole number" in done.stderr
     assert b"a time to live is a whole number of seconds" in done.stderr
     assert not (tmp_path / "s.db").exists()
 
@@ -207,6 +216,6 @@ def test_a_time_to_live_has_bounds_everywhere(tmp_path, ttl):
 def test_a_time_to_live_is_a_whole_number_of_seconds(tmp_path, ttl):
     url = f"rocksdb:{tmp_path / 's.db'}"
     for given in (simhbase.tables.create, simhbase.tables.check):
-        with pytest.raises(simhbase.UsageError, match=f"`ttl` = {ttl!r}: "):
+        with pytest.raises(simhbase.UsageError, match=f"ttl: must be a whole number of .*, not {ttl!r}"):
             given(url, ttl=ttl)
     assert not (tmp_path / "s.db").exists()

@@ -7,8 +7,18 @@ import pytest
 from tests.command_line import documents, read_lines, result, run, texts
 
 STORE = ("--store", "rocksdb:store.db")
-MINHASH = ("--scheme", "minhash", "--bands", "20x6", "--threshold", "0.8")
-SCHEMES = pytest.mark.parametrize("scheme", [MINHASH, ("--verify",)], ids=["minhash", "verified"])
+MINHASH = ("--set", "scheme=minhash", "--set", "bands=20x6", "--set", "threshold=0.8")
+SCHEMES = pytest.mark.parametrize(
+    "scheme",
+    [
+        MINHASH,
+        (
+            "--set",
+            "verify=true",
+        ),
+    ],
+    ids=["minhash", "verified"],
+)
 
 
 def near(text: str) -> str:
@@ -73,7 +83,9 @@ def test_dedup_tells_how_similar_duplicates_are(tmp_path, corpus, scheme):
     assert duplicates["d3"] == line
 
 
-@pytest.mark.parametrize("scheme", [("-k", "24"), ("--scheme", "minhash")], ids=["simhash", "minhash"])
+@pytest.mark.parametrize(
+    "scheme", [("--set", "k=24"), ("--set", "scheme=minhash")], ids=["simhash", "minhash"]
+)
 def test_dedup_counts_the_shingles_that_near_texts_share(tmp_path, scheme):
     chance = random.Random(3)
     letters = "".join(chr(chance.randrange(0x4E00, 0x9FA5)) for _ in range(400))
@@ -100,8 +112,13 @@ def test_texts_of_one_fingerprint_are_near_where_they_share_enough_shingles(tmp_
     file = documents(tmp_path / "in.jsonl", contents)
     files = (chains, "--duplicates", "duplicates.jsonl")
     least = ("--min-similarity", "0.8")
-    wide = ("--bits", 128, "--verify", "--threshold", "0.8")
-    for verified in (least, ("--verify", *least), ("--verify", "--threshold", "0.8"), wide):
+    wide = ("--set", "bits=128", "--set", "verify=true", "--set", "threshold=0.8")
+    for verified in (
+        least,
+        ("--set", "verify=true", *least),
+        ("--set", "verify=true", "--set", "threshold=0.8"),
+        wide,
+    ):
         assert result("dedup", *verified, *files, file, cwd=tmp_path)["unique"] == 2
         lines = read_lines(tmp_path / "duplicates.jsonl")
         assert [(line["id"], line["duplicate_of"]) for line in lines] == [("d2", "d1"), ("d3", "d1")]
@@ -114,7 +131,17 @@ def test_people_read_how_similar_a_match_is(tmp_path, corpus):
 
 
 def test_auto_chooses_bands_and_can_be_repeated(tmp_path):
-    options = ("tables", "create", *STORE, "--scheme", "minhash", "--bands", "auto", "--threshold", "0.8")
+    options = (
+        "tables",
+        "create",
+        *STORE,
+        "--set",
+        "scheme=minhash",
+        "--set",
+        "bands=auto",
+        "--set",
+        "threshold=0.8",
+    )
     first = result(*options, cwd=tmp_path)["profile"]["bands"]
     assert result(*options, cwd=tmp_path)["profile"]["bands"] == first == "16x6"
 
@@ -122,27 +149,30 @@ def test_auto_chooses_bands_and_can_be_repeated(tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("tables", "create", "--scheme", "minhash", "-k", "3"),
-        ("tables", "create", "--scheme", "minhash", "--layout", "5x2"),
-        ("tables", "create", "--bands", "20x6"),
-        ("tables", "create", "--scheme", "minhash", "--bands", "30x6"),
+        ("tables", "create", "--set", "scheme=minhash", "--set", "k=3"),
+        ("tables", "create", "--set", "scheme=minhash", "--set", "layout=5x2"),
+        ("tables", "create", "--set", "bands=20x6"),
+        ("tables", "create", "--set", "scheme=minhash", "--set", "bands=30x6"),
         ("load", "--min-similarity", "0.8", "in.jsonl"),
-        ("load", "--no-verify", "--unique-only", "--min-similarity", "0.8", "in.jsonl"),
-        ("load", "--scheme", "minhash", "--fingerprint-field", "f", "in.jsonl"),
+        ("load", "--set", "verify=false", "--unique-only", "--min-similarity", "0.8", "in.jsonl"),
+        ("load", "--set", "scheme=minhash", "--fingerprint-field", "f", "in.jsonl"),
     ],
 )
 def test_options_that_do_not_apply_to_the_scheme_end_with_usage(tmp_path, corpus, arguments):
     done = run(*arguments, *STORE, cwd=tmp_path)
     assert done.returncode == 2, done.stderr.decode()
     assert not (tmp_path / "store.db").exists()
-    for options in (("--scheme", "minhash", "-k", "3"), ("--scheme", "minhash", "--fingerprint-field", "f")):
+    for options in (
+        ("--set", "scheme=minhash", "--set", "k=3"),
+        ("--set", "scheme=minhash", "--fingerprint-field", "f"),
+    ):
         assert run("dedup", *options, corpus, cwd=tmp_path).returncode == 2
 
 
 def test_bounds_that_a_store_does_not_know_end_with_usage(tmp_path, corpus):
-    result("load", "--no-verify", *STORE, corpus, cwd=tmp_path)
+    result("load", "--set", "verify=false", *STORE, corpus, cwd=tmp_path)
     refused = run("find", *STORE, "--min-similarity", "0.8", "--id", "d0", cwd=tmp_path)
     assert refused.returncode == 2
-    assert b"--verify" in refused.stderr
+    assert b"--min-similarity: the store keeps no sketches" in refused.stderr
     result("load", "--store", "rocksdb:minhash.db", *MINHASH, corpus, cwd=tmp_path)
     assert run("find", "--store", "rocksdb:minhash.db", "-k", "2", "--id", "d0", cwd=tmp_path).returncode == 2

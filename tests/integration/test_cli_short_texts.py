@@ -21,10 +21,10 @@ def expected(pairs: int) -> dict[str, str]:
 
 
 def test_a_store_for_short_texts_finds_sentences_that_differ_in_two_characters(tmp_path, corpus):
-    created = result("tables", "create", "--preset", "short", *STORE, cwd=tmp_path)["profile"]
+    created = result("tables", "create", "--profile", "short", *STORE, cwd=tmp_path)["profile"]
     assert (created["scheme"], created["features"], created["slots"]) == ("minhash", "chars:1-3", 256)
     assert created["threshold"] == "0.54-0.7"
-    assert result("load", *STORE, "--preset", "short", corpus, cwd=tmp_path)["loaded"] == 74
+    assert result("load", *STORE, "--profile", "short", corpus, cwd=tmp_path)["loaded"] == 74
     mates = expected(37)
     mates |= {right: left for left, right in mates.items()}
     answers = result("find", *STORE, corpus, cwd=tmp_path)
@@ -45,15 +45,15 @@ def test_a_store_for_short_texts_finds_sentences_that_differ_in_two_characters(t
 
 
 def test_duplicates_among_short_texts_are_found_without_a_store_too(tmp_path, corpus):
-    result("dedup", "--preset", "short", "--duplicates", "duplicates.jsonl", corpus, cwd=tmp_path)
+    result("dedup", "--profile", "short", "--duplicates", "duplicates.jsonl", corpus, cwd=tmp_path)
     duplicates = {line["id"]: line["duplicate_of"] for line in read_lines(tmp_path / "duplicates.jsonl")}
     assert duplicates.items() <= expected(37).items()
     assert len(duplicates) >= FOUND * 37
     unique = ("--unique-only", "--duplicates", "of_load.jsonl")
-    result("load", "--preset", "short", *unique, *STORE, corpus, cwd=tmp_path)
+    result("load", "--profile", "short", *unique, *STORE, corpus, cwd=tmp_path)
     loaded = {line["id"]: line["duplicate_of"] for line in read_lines(tmp_path / "of_load.jsonl")}
     assert loaded == duplicates
-    answers = result("match", "--preset", "short", "--against", corpus, corpus, cwd=tmp_path)
+    answers = result("match", "--profile", "short", "--against", corpus, corpus, cwd=tmp_path)
     against = {
         (answer["id"], match["id"])
         for answer in answers
@@ -65,17 +65,17 @@ def test_duplicates_among_short_texts_are_found_without_a_store_too(tmp_path, co
 
 def test_what_does_not_go_with_the_threshold_auto_ends_with_usage(tmp_path, corpus):
     for options in (
-        ("--threshold", "auto"),
-        ("--preset", "short", "-k", "3"),
-        ("--preset", "short", "--features", "chars:3"),
-        ("--preset", "short", "--scheme", "simhash"),
-        ("--scheme", "minhash", "--threshold", "automatic"),
-        ("--scheme", "minhash", "--threshold", "0.7-0.54"),
+        ("--set", "threshold=auto"),
+        ("--profile", "short", "--set", "k=3"),
+        ("--profile", "short", "--set", "features=chars:3"),
+        ("--profile", "short", "--set", "scheme=simhash"),
+        ("--set", "scheme=minhash", "--set", "threshold=automatic"),
+        ("--set", "scheme=minhash", "--set", "threshold=0.7-0.54"),
     ):
         done = run("tables", "create", *options, *STORE, cwd=tmp_path)
         assert done.returncode == 2, options
         assert not (tmp_path / "store.db").exists()
-    result("tables", "create", "--preset", "short", *STORE, cwd=tmp_path)
-    done = run("load", *STORE, "--threshold", "0.7", corpus, cwd=tmp_path)
+    result("tables", "create", "--profile", "short", *STORE, cwd=tmp_path)
+    done = run("load", *STORE, "--set", "threshold=0.7", corpus, cwd=tmp_path)
     assert done.returncode == 12
     assert b"threshold is 0.54-0.7, not 0.7" in done.stderr

@@ -42,13 +42,13 @@ def test_every_command_from_creating_the_tables_to_dropping_them(tmp_path, url):
         assert (missing.returncode, missing.stdout) == (10, b""), missing.stderr.decode()
 
     few = ("--regions", 2) if url.startswith("hbase:") else ()
-    created = answer("tables", "create", "--layout", "6x3", "-k", 2, *few)
+    created = answer("tables", "create", "--set", "layout=6x3", "--set", "k=2", *few)
     assert created["profile"]["layout"] == "6x3"
     assert answer("tables", "create")["profile"] == created["profile"]
     assert answer("tables", "check")["same"]
     assert answer("tables", "describe")["profile"] == created["profile"]
-    assert run("tables", "create", "--layout", "5x2", *store, cwd=tmp_path).returncode == 12
-    assert run("load", "--layout", "5x2", "x.jsonl", *store, cwd=tmp_path).returncode in (2, 12)
+    assert run("tables", "create", "--set", "layout=5x2", *store, cwd=tmp_path).returncode == 12
+    assert run("load", "--set", "layout=5x2", "x.jsonl", *store, cwd=tmp_path).returncode in (2, 12)
 
     # load, and find by text, id and fingerprint
     near, *others = texts(20)

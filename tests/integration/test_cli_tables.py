@@ -41,8 +41,8 @@ def test_times_to_live_have_units(tmp_path, ttl, seconds):
     ("profile", "content"),
     [
         ((), Content(10**9, drawers=10)),
-        (("--layout", "6x3", "--verify"), Content(10**9, drawers=20, sketch_bytes=64)),
-        (("--scheme", "minhash"), Content(10**9, drawers=20, sketch_bytes=128)),
+        (("--set", "layout=6x3", "--set", "verify=true"), Content(10**9, drawers=20, sketch_bytes=64)),
+        (("--set", "scheme=minhash"), Content(10**9, drawers=20, sketch_bytes=128)),
     ],
 )
 def test_regions_follow_from_documents_and_profile(tmp_path, profile, content):
@@ -54,10 +54,10 @@ def test_regions_follow_from_documents_and_profile(tmp_path, profile, content):
 
 def test_a_layout_with_drawers_longer_than_are_read_is_warned_of(tmp_path):
     many = ("tables", "ddl", "--store", HBASE, "--documents", 10**9)
-    told = run(*many, "--layout", "4x1", cwd=tmp_path)
+    told = run(*many, "--set", "layout=4x1", cwd=tmp_path)
     assert told.returncode == 0
     assert "warning: layout 4x1 has 15,259 rows a drawer" in told.stderr.decode()
-    for profile in ((), ("--scheme", "minhash")):
+    for profile in ((), ("--set", "scheme=minhash")):
         assert b"warning" not in run(*many, *profile, cwd=tmp_path).stderr
 
 
@@ -65,10 +65,10 @@ def test_a_layout_with_drawers_longer_than_are_read_is_warned_of(tmp_path):
     ("options", "reason"),
     [
         (("--regions", 4, "--documents", 5), "give one of them"),
-        (("--ttl", "soon"), "'soon' is not a number of seconds"),
-        (("--ttl", "0"), "--ttl = 0: a time to live is"),
-        (("--ttl", "9999999999w"), "a time to live is"),
-        (("--compression", "zip"), "'zip' is not one of"),
+        (("--ttl", "soon"), "'soon' is no duration"),
+        (("--ttl", "0"), "--ttl: must be a whole number of seconds"),
+        (("--ttl", "9999999999w"), "--ttl: must be a whole number of seconds"),
+        (("--compression", "zip"), "--compression: must be one of"),
         (("--regions", 0), "0 is not in the range"),
         (("--store", "rocksdb:s.db"), "tables ddl is for stores in HBase"),
         (("--store", "hbase://h/wrong prefix"), "is not [NAMESPACE:]PREFIX"),
@@ -87,16 +87,13 @@ def test_wrong_options_are_refused(tmp_path, options, reason):
         ("create", "--regions", 4),
         ("create", "--documents", 4),
         ("create", "--compression", "none"),
-        ("create", "--thrift2", 9091),
         ("check", "--compression", "none"),
-        ("drop", "--yes", "--thrift2", 9091),
     ],
 )
 def test_other_stores_refuse_what_only_hbase_has(tmp_path, store, command):
     done = run("tables", *command, "--store", store, cwd=tmp_path)
     assert done.returncode == 2
-    option = next(word for word in command[1:] if word != "--yes")
-    assert f"{option}: " in done.stderr.decode()
+    assert f"{command[1]}: " in done.stderr.decode()
     assert f"{store} is no HBase store" in done.stderr.decode()
     assert list(tmp_path.iterdir()) == []
 
@@ -107,11 +104,6 @@ def test_choices_for_new_tables_need_a_gateway_that_makes_them(tmp_path):
     assert (
         f"--regions: it takes a Thrift 2 gateway to create such tables, and {HBASE}" in done.stderr.decode()
     )
-
-
-def test_a_second_thrift_2_gateway_is_refused(tmp_path):
-    done = run("tables", "check", "--store", f"{HBASE}?thrift2=1", "--thrift2", 2, cwd=tmp_path)
-    assert (done.returncode, b"given twice" in done.stderr) == (2, True)
 
 
 def test_what_an_interrupted_creation_left_is_dropped_after_the_same_question(tmp_path):

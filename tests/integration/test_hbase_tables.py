@@ -81,8 +81,7 @@ def test_the_files_in_schema_make_the_same_tables_in_the_shell_as_thrift_2(hbase
 def test_the_script_that_tables_ddl_prints_makes_the_same_tables_as_tables_create(hbase, url, tmp_path):
     options = Options(regions=5, compression="GZ", ttl=86400)
     chosen = ("--regions", 5, "--compression", "gz", "--ttl", "1d")
-    plain, _, thrift2 = url.partition("?thrift2=")
-    made = run("tables", "create", "--store", plain, "--thrift2", thrift2, *chosen, cwd=tmp_path)
+    made = run("tables", "create", "--store", url, *chosen, cwd=tmp_path)
     assert made.returncode == 0, made.stderr
 
     shelled = hbase.url(f"namespace{time.time_ns()}:shelled")
@@ -194,18 +193,9 @@ def test_two_who_create_tables_at_once_with_other_regions_are_told_what_came_out
             assert (told in warnings) == (told in done.stderr.decode()) == (count != regions)
 
 
-def test_the_url_for_workers_names_the_gateway_that_lookups_use(url, tmp_path):
-    plain, _, thrift2 = url.partition("?thrift2=")
-    create = ("tables", "create", "--store", plain, "--thrift2", thrift2)
-    use = f"export SIMHBASE_STORE='{url}'"
-    assert result(*create, cwd=tmp_path)["to_use_it"] == use
-    assert use in run(*create, cwd=tmp_path).stdout.decode()
-    assert "to_use_it" not in result("tables", "create", "--store", plain, cwd=tmp_path)
-
-
 def test_drawers_that_would_be_longer_than_are_read_are_warned_of(url, tmp_path):
     create = ("tables", "create", "--store", url, "--json")
-    run(*create, "--layout", "4x1", "--regions", 1, cwd=tmp_path)
+    run(*create, "--set", "layout=4x1", "--regions", 1, cwd=tmp_path)
     told = result(*create, "--documents", 10**9, cwd=tmp_path)["warnings"]
     assert any("layout 4x1 has 15,259 rows a drawer" in warning for warning in told)
     assert any("created_index has 1, not 16" in warning for warning in told)  # by the stored profile
@@ -222,12 +212,12 @@ def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
     code, said = tables("create", store=plain)
     assert (code, "thrift2=PORT" in said, "tables ddl" in said) == (10, True, True)
 
-    assert tables("create", "-k", 9, "--regions", 3)[0] == 2
+    assert tables("create", "--set", "k=9", "--regions", 3)[0] == 2
     assert not [table for table in connection.tables() if table.startswith(b"created_")]
     chosen = ("--regions", 3, "--ttl", "60m", "--compression", "zstd")
-    assert tables("create", "--layout", "4x1", *chosen)[0] == 0
+    assert tables("create", "--set", "layout=4x1", *chosen)[0] == 0
     assert tables("create")[0] == 0
-    assert tables("create", "--layout", "5x2")[0] == 12
+    assert tables("create", "--set", "layout=5x2")[0] == 12
     assert tables("create", "--ttl", "61m")[0] == tables("check", "--ttl", "61m")[0] == 14
 
     described = result("tables", "describe", "--store", url, cwd=tmp_path)["tables"]

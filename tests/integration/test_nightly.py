@@ -70,7 +70,7 @@ def test_a_night_with_rejects_is_a_good_one_and_one_that_failed_says_so_and_is_m
     assert night(folder).returncode == 20
     assert ids(folder, "2026-01-03.new.jsonl.gz") == ["2026-01-03/0"]
     documents(folder / "incoming" / "2026-01-02" / "a.jsonl", texts(3)[2:], prefix="late/")
-    assert night(folder, "--scheme", "minhash").returncode == 12
+    assert night(folder, "--set", "scheme=minhash").returncode == 12
     assert night(folder).returncode == 0
     assert ids(folder, "2026-01-02.new.jsonl.gz") == ["late/0"]
 

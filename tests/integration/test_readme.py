@@ -61,4 +61,4 @@ def test_the_scripts_that_it_begins_with_exist():
 
 def test_every_command_is_named_on_the_page_of_the_command_line():
     (table,) = re.findall(r"\| command \|.*?\n\n", page("docs/using.md"), re.DOTALL)
-    assert set(re.findall(r"`(\w+)`", table)) == set(COMMANDS)
+    assert set(re.findall(r"`([a-z][a-z-]*)`", table)) == set(COMMANDS)

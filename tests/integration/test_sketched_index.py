@@ -277,7 +277,7 @@ def test_fingerprints_without_sketches_are_not_stored(profile):
 def test_a_similarity_cannot_be_asked_of_an_index_without_sketches_nor_bits_of_minhash():
     with (
         simhbase.open("memory:", create=Profile()) as index,
-        pytest.raises(UsageError, match="`verify=True`"),
+        pytest.raises(UsageError, match="verify=true"),
     ):
         index.find("some text or other", min_similarity=0.5)
     with simhbase.open("memory:", create=MINHASH) as index:

@@ -13,9 +13,9 @@ HBASE = "hbase://nowhere.invalid/x"
     ("url", "options", "message"),
     [
         ("rocksdb:s.db", {"via": "hfiles"}, "loads into HBase: leave it out for other stores"),
-        (HBASE, {"via": "sst"}, "no `via` 'sst': there is 'hfiles'"),
-        (HBASE, {"work_folder": "x"}, "`work_folder` is for the files of `via='hfiles'`"),
-        (HBASE, {"via": "hfiles", "skip_existing": True}, "leave out `new` and `skip_existing`"),
+        (HBASE, {"via": "sst"}, "via: must be hfiles, not 'sst'"),
+        (HBASE, {"work_folder": "x"}, "work_folder: is only for loads via hfiles"),
+        (HBASE, {"via": "hfiles", "skip_existing": True}, "cannot list new documents or skip existing ones"),
     ],
 )
 def test_a_way_that_does_not_fit_is_refused(tmp_path, monkeypatch, url, options, message):
@@ -28,4 +28,4 @@ def test_a_way_that_does_not_fit_is_refused(tmp_path, monkeypatch, url, options,
 def test_the_command_line_names_its_own_options(tmp_path):
     done = run("load", "--via", "hfiles", "--skip-existing", "--store", HBASE, "x.jsonl", cwd=tmp_path)
     assert done.returncode == 2
-    assert b"leave out --new and --skip-existing" in done.stderr
+    assert b"--via: a load via hfiles does not read what is stored" in done.stderr

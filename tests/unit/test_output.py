@@ -1,6 +1,9 @@
 import ast
 import json
+import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -8,9 +11,18 @@ import pytest
 
 import simhbase
 from simhbase.cli import COMMANDS, cli
-from simhbase.cli.output import OPTIONS, ConsoleOutput, JsonOutput, message
+from simhbase.cli.output import Output, message
+from simhbase.cli.profiles import MEANINGS
+from simhbase.cli.queries import _Found
+from simhbase.index import reader
+from simhbase.jobs.lookups import Answer
 from simhbase.model import Fingerprint, Lookup, Match
+from simhbase.profile import PRESETS
+from simhbase.profile_file import NAMES
+from simhbase.quality import calibration, evaluation
+from tests.command_line import documents, environment, result, run, texts
 
+JSON, TEXT = Output(as_json=True), Output()
 SAME = Fingerprint(0x0123456789ABCDEF)
 NEAR = Lookup(
     SAME,
@@ -31,7 +43,7 @@ SUMMARY = {
 
 
 def test_json_lookups_are_a_line_a_query(capfdbinary):
-    JsonOutput().lookups([("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED)])
+    _Found(JSON).show([Answer(*each) for each in [("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED)]])
     near, nothing, rejected = map(json.loads, capfdbinary.readouterr().out.splitlines())
     assert near == {
         "id": "q",
@@ -73,24 +85,14 @@ def test_json_lookups_are_a_line_a_query(capfdbinary):
 
 
 def test_a_json_summary_is_one_object(capfdbinary):
-    JsonOutput().summary(SUMMARY)
+    JSON.summary(SUMMARY)
     assert json.loads(capfdbinary.readouterr().out) == SUMMARY
 
 
-def test_fingerprints_are_a_line_a_document_in_both_forms(capfdbinary):
-    rows = [("a b", "00ff"), ("ｃ", "ff00")]
-    JsonOutput().fingerprints(rows)
-    lines = capfdbinary.readouterr().out.splitlines()
-    assert [json.loads(line) for line in lines] == [
-        {"id": "a b", "fingerprint": "00ff"},
-        {"id": "ｃ", "fingerprint": "ff00"},
-    ]
-    ConsoleOutput().fingerprints(rows)
-    assert capfdbinary.readouterr().out.decode() == "00ff  a b\nff00  ｃ\n"
-
-
 def test_the_console_shows_matches_below_their_query(capfdbinary):
-    ConsoleOutput().lookups([("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED), (None, REJECTED)])
+    _Found(TEXT).show(
+        [Answer(*each) for each in [("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED), (None, REJECTED)]]
+    )
     assert capfdbinary.readouterr().out.decode().splitlines() == [
         "0123456789abcdef  q: 2 matches, and there may be more (truncated)",
         "  0 bits  0123456789abcdef  a",
@@ -102,7 +104,7 @@ def test_the_console_shows_matches_below_their_query(capfdbinary):
 
 
 def test_the_console_aligns_a_summary_and_indents_what_is_inside(capfdbinary):
-    ConsoleOutput().summary(SUMMARY)
+    TEXT.summary(SUMMARY)
     assert capfdbinary.readouterr().out.decode().splitlines() == [
         "documents           1,234,567",
         "bytes per document  321.50",
@@ -119,16 +121,20 @@ def test_the_console_aligns_a_summary_and_indents_what_is_inside(capfdbinary):
     ]
 
 
-@pytest.mark.parametrize("output", [JsonOutput(), ConsoleOutput()])
+@pytest.mark.parametrize("output", [JSON, TEXT])
 def test_an_id_of_any_length_is_printed_whole(output, capfdbinary):
     long = "语" * 341
-    output.lookups([(long, Lookup(Fingerprint(1), (Match(0, long, Fingerprint(1)),)))])
+    _Found(output).show(
+        [Answer(*each) for each in [(long, Lookup(Fingerprint(1), (Match(0, long, Fingerprint(1)),)))]]
+    )
     assert capfdbinary.readouterr().out.decode().count(long) == 2
 
 
 def test_marks_that_have_an_id_look_like_another_are_shown(capfdbinary):
     one = Fingerprint(1)
-    ConsoleOutput().lookups([("abc\u202edef", Lookup(one, (Match(0, "a\u2066b\x1b", one),)))])
+    _Found(TEXT).show(
+        [Answer(*each) for each in [("abc\u202edef", Lookup(one, (Match(0, "a\u2066b\x1b", one),)))]]
+    )
     shown = capfdbinary.readouterr().out.decode()
     assert r"abc\u202edef" in shown
     assert r"a\u2066b\x1b" in shown
@@ -139,41 +145,115 @@ def test_messages_go_to_stderr_alone(capfd):
     assert capfd.readouterr() == ("", "仅供参考\n")
 
 
-def test_parameters_that_the_library_names_are_shown_as_options(capfd):
-    message("`max_rejects` allows 3; `encoding='auto'`, `verify=True`, `share`; 'verify' and `else` stay")
-    assert capfd.readouterr().err == (
-        "--max-rejects allows 3; --encoding auto, --verify, --boilerplate-share; 'verify' and `else` stay\n"
+@pytest.mark.parametrize(
+    ("command", "options", "told"),
+    [
+        ("load", ["--max-record-bytes", "0"], "--max-record-bytes"),  # by the command line
+        ("load", ["--delimiter", "ab"], "--delimiter: must be one ASCII character"),  # by the library
+        ("load", ["--set", "k=9"], "--set k: must be 0 to 3 with layout 5x2, not 9"),
+        ("find", ["-k", "9", "--text", "a text"], "-k: must be 0 to 3 with layout 5x2, not 9"),
+        ("load", ["--set", "near=9"], "--set: no parameter 'near': use scheme, bits, layout, k, "),
+        ("load", ["--tag", "a=b", "--tag-field", "a=c"], "--tag: 'a' is also a tag field"),
+    ],
+)
+def test_an_error_names_the_option_that_is_at_fault(tmp_path, command, options, told):
+    documents(tmp_path / "a.jsonl", texts(2))
+    if command == "find":
+        result("load", "a.jsonl", cwd=tmp_path)
+    done = run(command, "a.jsonl", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert told in done.stderr.decode()
+
+
+def test_python_names_the_parameter_that_is_at_fault():
+    with pytest.raises(simhbase.UsageError, match=r"^k: must be 0 to 3 with layout 5x2, not 9") as caught:
+        simhbase.Profile(k=9)
+    assert caught.value.parameter == "k"
+    assert pickle.loads(pickle.dumps(caught.value)).calling_it("-k").startswith("-k: must be 0 to 3")
+
+
+def all_commands():
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        yield from command.commands.values() if isinstance(command, click.Group) else ()
+        yield command
+
+
+def test_help_shows_every_option_and_names_those_that_exist():
+    commands = list(all_commands())
+    known = {
+        name for command in commands for each in command.params for name in (*each.opts, *each.secondary_opts)
+    }
+    for command in commands:
+        assert not any(getattr(each, "hidden", False) for each in command.params)
+        shown = command.get_help(click.Context(command))
+        assert all(each.opts[-1] in shown for each in command.params if isinstance(each, click.Option))
+        assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", shown)) <= known | {"--help"}, command.name
+
+
+@pytest.mark.parametrize("name", ["find", "load", "dedup", "match", "tables", "delete", "fingerprint"])
+def test_help_loads_no_engine(tmp_path, name):
+    assert loaded_by(name, "--help", cwd=tmp_path) == set()
+
+
+def test_a_lookup_by_id_loads_no_tokenizer(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(2))
+    result("load", "a.jsonl", cwd=tmp_path)
+    assert loaded_by("find", "--id", "d0", cwd=tmp_path) == {"numpy", "rocksdict"}
+
+
+def loaded_by(*arguments, cwd):
+    """Which of the heavy modules a command imports."""
+    code = "import sys; from simhbase.cli import cli; cli(standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=cwd, env=environment(), capture_output=True, check=True
     )
+    *_, modules = done.stdout.decode().splitlines()
+    return {"numpy", "rocksdict", "rjieba", "jieba", "happybase", "numba"} & set(modules.split())
 
 
-def test_the_library_names_parameters_never_options_and_each_is_an_option_of_a_command():
+def test_the_library_names_no_options():
     root = Path(simhbase.__file__).parent
-    named = set()
     for file in root.rglob("*.py"):
-        if file.is_relative_to(root / "cli") or file.is_relative_to(root / "jobs" / "spark"):
-            continue  # no command leads to Spark
+        if file.is_relative_to(root / "cli") or file == root / "quality" / "report.py":
+            continue  # the report has the command to type next
         tree = ast.parse(file.read_text("utf-8"))
         said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
         # Adjacency hold the arguments of other programs.
         said |= {id(each) for node in ast.walk(tree) if isinstance(node, ast.List) for each in node.elts}
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
-                text = re.sub(r"simhbase [a-z]+ --[a-z-]+", "", node.value)  # a whole command may be named
+                text = re.sub(r"simhbase [a-z ]+ --[a-z-]+", "", node.value)  # a whole command may be named
                 assert not re.search(r"(?<![\w-])--[a-z]", text), f"{file}, line {node.lineno}"
-                named |= set(re.findall(r"`(\w+)(?:`|=|$)", text))
-    assert named <= OPTIONS.keys()
-    context = click.Context(cli)
-    commands = [cli.get_command(context, name) for name in COMMANDS]
-    commands += [
-        each for group in commands if isinstance(group, click.Group) for each in group.commands.values()
-    ]
-    options = {name for command in commands for option in command.params for name in option.opts}
-    assert set(OPTIONS.values()) <= options
+
+
+def test_profiles_lists_every_preset_and_parameter(tmp_path):
+    listed = result("profiles", cwd=tmp_path)
+    assert [each["name"] for each in listed["presets"]] == list(PRESETS)
+    assert [each["name"] for each in listed["parameters"]] == list(NAMES)
+    assert set(MEANINGS) == set(NAMES)
+
+
+def test_defaults_in_help_are_those_of_the_library():
+    defaults = {
+        ("find", "drawer_limit"): str(reader.DRAWER_LIMIT),
+        ("find", "ids_limit"): reader.IDS_LIMIT,
+        ("match", "ids_limit"): reader.IDS_LIMIT,
+        ("evaluate", "right"): evaluation.RIGHT,
+        ("calibrate", "sample"): calibration.SAMPLE,
+        ("calibrate", "recall"): calibration.Goal.recall,
+        ("calibrate", "precision"): calibration.Goal.precision,
+        ("calibrate", "max_candidates"): calibration.Goal.candidates,
+    }
+    for (name, parameter), default in defaults.items():
+        params = cli.get_command(click.Context(cli), name).params
+        assert next(each.default for each in params if each.name == parameter) == default, parameter
 
 
 def test_hints_are_for_people(capfd):
-    ConsoleOutput().hint("there is more")
-    JsonOutput().hint("there is more")
+    TEXT.hint("there is more")
+    JSON.hint("there is more")
     assert capfd.readouterr() == ("", "there is more\n")
 
 
@@ -183,7 +263,7 @@ def test_a_list_of_mappings_is_a_table_for_people(capfdbinary):
         {"layout": "5x2", "rows": 10, "recall": {"0.8-0.9": share, "all": None}},
         {"layout": "10x3", "rows": 1200, "recall": {"0.8-0.9": None, "all": share}},
     ]
-    ConsoleOutput().summary({"layouts": rows, "recall": share})
+    TEXT.summary({"layouts": rows, "recall": share})
     assert capfdbinary.readouterr().out.decode().splitlines() == [
         "layouts",
         "  layout  rows   recall 0.8-0.9  recall all",

@@ -73,12 +73,12 @@ def test_no_default_layout_has_more_tables_than_a_layout_may():
 
 @pytest.mark.parametrize(("k", "bits"), [(-1, 64), (32, 64), (64, 128)])
 def test_a_k_that_says_nothing_is_refused(k, bits):
-    with pytest.raises(UsageError, match=f"k = {k}"):
+    with pytest.raises(UsageError, match=f"k: must be .*, not {k}"):
         default_layout(k, 10, bits)
 
 
 def test_a_layout_that_does_not_guarantee_k_is_refused():
-    with pytest.raises(UsageError, match=r"k = 4 with layout 5x2.* within 3 bits.*6x2"):
+    with pytest.raises(UsageError, match=r"k: must be 0 to 3 with layout 5x2, not 4.*6x2"):
         pairs_within(np.zeros(3, dtype=np.uint64), 4, layout("5x2"))
 
 

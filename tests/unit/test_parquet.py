@@ -156,13 +156,13 @@ def test_records_that_need_no_id_are_named_by_their_row(tmp_path):
     [
         (
             {"id_field": "key"},
-            "no column 'key' among 'c.d', 'id', 'text', 'f', 'l': `id_field` names another",
+            "no column 'key' among 'c.d', 'id', 'text', 'f', 'l': name another id field",
         ),
-        ({"text_field": "c"}, "no column 'c' among 'c.d', 'id', 'text', 'f', 'l': `text_field` names"),
-        ({"text_field": "id"}, "column 'id' is int64: that is no text. `text_field` names another"),
-        ({"fingerprint_field": "f"}, "column 'f' is double: that is no text. `fingerprint_field` names"),
-        ({"id_field": "f"}, "column 'f' is double: ids are texts or integers. `id_field` names another"),
-        ({"value_field": "l"}, "texts or numbers are compared. `keep` names another"),
+        ({"text_field": "c"}, "no column 'c' among 'c.d', 'id', 'text', 'f', 'l': name another text field"),
+        ({"text_field": "id"}, "column 'id' is int64, that is no text: name another text field"),
+        ({"fingerprint_field": "f"}, "column 'f' is double, that is no text: name another fingerprint field"),
+        ({"id_field": "f"}, "column 'f' is double, ids are texts or integers: name another id field"),
+        ({"value_field": "l"}, "texts or numbers are compared: keep by another field"),
     ],
 )
 def test_columns_that_do_not_fit_are_one_reject_for_the_file(tmp_path, options, reason):

@@ -69,10 +69,10 @@ def test_a_verified_profile_without_a_reach_is_read_and_has_the_digest_that_it_h
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"verify": True, "threshold": 0.7, "reach": 2}, r"reach 2 with k = 3: take 3 .* to 31 bits"),
-        ({"verify": True, "threshold": 0.7, "reach": 32}, "reach 32 with k = 3"),
+        ({"verify": True, "threshold": 0.7, "reach": 2}, r"reach: must be 3 .* to 31 bits, not 2"),
+        ({"verify": True, "threshold": 0.7, "reach": 32}, "reach: must be 3 .* to 31 bits, not 32"),
         ({"verify": True, "reach": 7}, "set a threshold"),
-        ({"verify": False, "reach": 7}, "reach does not apply to scheme simhash without verification"),
+        ({"verify": False, "reach": 7}, "reach: does not apply to scheme simhash without verification"),
     ],
 )
 def test_a_reach_needs_sketches_that_decide(given, reason):
@@ -435,7 +435,7 @@ def test_unknown_parameters_are_refused(given):
 )
 def test_parameters_of_another_type_are_refused_by_name(given):
     *_, name = given
-    with pytest.raises(UsageError, match=r"^(verify|" + name + ") = "):
+    with pytest.raises(UsageError, match=r"^(verify|" + name + "): must be "):
         Profile(**given)
 
 

@@ -46,7 +46,7 @@ def test_the_name_of_a_preset_stands_for_its_parameters(preset: str) -> None:
     ("content", "error", "message"),
     [
         ("scheme = minhash", BadInput, "is no TOML"),
-        ('sheme = "minhash"', UsageError, r"unknown parameters \(sheme\): a profile has scheme, bits"),
+        ('sheme = "minhash"', UsageError, r"unknown parameters \(sheme\): use scheme, bits"),
         ('stop_words = "的"', UsageError, "stop_words is a list of words"),
         ("idf = 1", UsageError, "idf is the name of a file"),
         ("stop_words = [[1]]", UsageError, "stop_words is a list of words"),

@@ -107,7 +107,7 @@ def test_a_full_disk_is_told_with_what_helps(monkeypatch, tmp_path):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(SimhbaseError, match=f"{tmp_path} has no room .*TMPDIR.*`ids_are_unique=True`"):
+    with pytest.raises(SimhbaseError, match=f"{tmp_path} has no room .*TMPDIR.*ids are unique"):
         growing(SeenIds(in_memory=1000))
     assert list(tmp_path.iterdir()) == []
 
@@ -151,7 +151,7 @@ def test_a_repeated_id_that_is_made_of_a_file_name_says_how_to_tell_files_apart(
     ]
     came = "the same id came before, in line 1 of"
     assert [reject.reason for reject in rejects] == [
-        f"{came} d1/a.txt: `id_from='path'` tells files of one name apart",
+        f"{came} d1/a.txt: ids from path tell files of one name apart",
         f"{came} d1/a.jsonl",
         f"{came} b.txt",
     ]

@@ -82,10 +82,13 @@ class TestJsonLines:
     @pytest.mark.parametrize(
         ("row", "reason"),
         [
-            ({"id": 1}, "no field 'a.b.c': 'a' is not among 'id': `text_field` names another"),
-            ({"id": 1, "a": {}}, "no field 'a.b.c': 'b' is not in 'a', among none: `text_field` names"),
+            ({"id": 1}, "no field 'a.b.c': 'a' is not among 'id': name another text field"),
+            ({"id": 1, "a": {}}, "no field 'a.b.c': 'b' is not in 'a', among none: name another text field"),
             ({"id": 1, "a": {"b": {"d": 1}}}, "no field 'a.b.c': 'c' is not in 'a.b', among 'd': "),
-            ({"id": 1, "a": {"b": "t"}}, "no field 'a.b.c': 'a.b' is a text, not an object: `text_field`"),
+            (
+                {"id": 1, "a": {"b": "t"}},
+                "no field 'a.b.c': 'a.b' is a text, not an object: name another text field",
+            ),
             ({"id": 1, "a": {"b": {"c": None}}}, "field 'a.b.c' is null, not a text"),
         ],
     )
@@ -131,7 +134,7 @@ class TestJsonLines:
             (b'"a"', None, "not a JSON object but a text"),
             (b"null", None, "not a JSON object but null"),
             (b"{}", None, "no field 'id' among none"),
-            (b'{"ID": "a", "text": "t"}', None, "no field 'id' among 'ID', 'text': `id_field` names another"),
+            (b'{"ID": "a", "text": "t"}', None, "no field 'id' among 'ID', 'text': name another id field"),
             (b'{"id": "", "text": "t"}', None, "the id is empty"),
             (b'{"id": true, "text": "t"}', None, "field 'id' is true or false: ids are texts or integers"),
             (b'{"id": 1.5, "text": "t"}', None, "field 'id' is a number with a fraction"),
@@ -142,14 +145,14 @@ class TestJsonLines:
             (b'{"id": "%b", "text": "t"}' % (b"x" * 1025), None, "1025 bytes"),
             (b'{"id": "\\ud800", "text": "t"}', None, "not JSON: "),
             (b'{"id": "a", "text": "\\udc00"}', None, "not JSON: "),
-            (b'{"id": "a"}', "a", "no field 'text' among 'id': `text_field` names another"),
+            (b'{"id": "a"}', "a", "no field 'text' among 'id': name another text field"),
             (b'{"id": "a", "text": null}', "a", "field 'text' is null, not a text"),
             (b'{"id": "a", "text": 5}', "a", "field 'text' is a number, not a text"),
             (b'{"id": "a", "text": ["t"]}', "a", "field 'text' is a list, not a text"),
             (
                 b'{"id": "a", "text": "\xd6\xd0\xce\xc4"}',
                 None,
-                "(0xd6): `encoding='auto'` reads GB18030",
+                "(0xd6): encoding auto reads GB18030",
             ),
         ],
     )
@@ -235,14 +238,14 @@ class TestIds:
     def test_whoever_has_none_is_told_how_to_do_without(self, tmp_path):
         for name, data in (("x.jsonl", json_lines({"text": "t"})), ("x.csv", b"n,text\n1,t\n")):
             ((_, _, reason),) = rejects(read(write(tmp_path / name, data)))
-            assert reason.endswith(": `id_field` names another, `id_from` does without")
+            assert reason.endswith(": name another id field, or make ids of lines or texts")
 
     def test_fingerprints_have_no_text_to_make_ids_of(self):
         with pytest.raises(UsageError, match="fingerprints have no text"):
             InputOptions(id_from="text", fingerprint_field="f")
 
     def test_ids_from_anything_else_are_refused(self):
-        with pytest.raises(UsageError, match=r"no ids from 'url': .* one of field, line, path, text"):
+        with pytest.raises(UsageError, match=r"id_from: 'url' is none of field, line, path, text"):
             InputOptions(id_from="url")  # type: ignore[arg-type]
 
 
@@ -280,7 +283,7 @@ class TestEncodings:
         line = json.dumps({"id": "a", "text": traditional}, ensure_ascii=False)
         path = write(tmp_path / "x.jsonl", line.encode("big5"))
         (reject,) = read(path, encoding="auto")
-        assert "rather big5 than gb18030: `encoding` names another one" in reject.reason
+        assert "rather big5 than gb18030: name its encoding" in reject.reason
         assert texts(read(path, encoding="big5")) == [("a", traditional)]
 
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le"])
@@ -405,11 +408,11 @@ class TestCsv:
     @pytest.mark.parametrize(
         ("header", "reason"),
         [
-            (b"key,text\n", "in the header: no column 'id' among 'key', 'text': `id_field` names another"),
-            (b"id,body\n", "in the header: no column 'text' among 'id', 'body': `text_field` names another"),
+            (b"key,text\n", "in the header: no column 'id' among 'key', 'text': name another id field"),
+            (b"id,body\n", "in the header: no column 'text' among 'id', 'body': name another text field"),
             (
                 b"id;text\n",
-                "in the header: no column 'id' among 'id;text': `delimiter` names what is between",
+                "in the header: no column 'id' among 'id;text': name the delimiter that is between",
             ),
             (b"id,\xff\n", "in the header: not utf-8"),
             (b'id,"te"xt\n', "not CSV: "),
@@ -465,7 +468,7 @@ class TestPlainText:
         (item,) = read(path)
         assert isinstance(item, SourceReject)
         name = encoding[:6].upper()
-        assert item.reason == f"it is {name}, not UTF-8: `encoding='auto'` reads it"
+        assert item.reason == f"it is {name}, not UTF-8: encoding auto reads it"
 
     def test_utf_16_that_was_cut_short_keeps_what_came_before(self, tmp_path):
         path = write(tmp_path / "a.csv", "id,text\na,中文\nb".encode("utf-16")[:-1])
@@ -682,7 +685,7 @@ class TestInputs:
         assert left_out.endings == {".pdf": 3, ".doc": 1, ".log.gz": 1, "": 1}
         assert files_left_out([left_out]) == (
             f"{tmp_path}: 6 files were not read, as their names tell no format (.pdf 3, .doc 1, .log.gz 1, "
-            "none 1): name them, or give `format`"
+            "none 1): name them, or give their format"
         )
         named = Sources([str(tmp_path)], InputOptions(format="jsonl"))
         assert list(named.chunks())
@@ -692,7 +695,7 @@ class TestInputs:
         one, many = LeftOut("a", Counter([".x"])), LeftOut("b", Counter(f".{i}" for i in range(20)))
         assert files_left_out([one]).startswith("a: 1 file was not read, as its name tells no format (.x 1)")
         assert files_left_out([one, many, one]).startswith("a and 2 more: 22 files were not read, ")
-        assert files_left_out([many]).endswith(".4 1, ...): name them, or give `format`")
+        assert files_left_out([many]).endswith(".4 1, ...): name them, or give their format")
 
     def test_a_page_is_its_main_text_in_the_encoding_that_it_declares(self, tmp_path):
         article = "<p>" + "青山县新建水库本月开始蓄水，总库容达三亿立方米。" * 3 + "</p>"
@@ -852,7 +855,7 @@ class TestChunks:
         path = write(tmp_path / "x.txt", b"x" * 1000 + b"\n" + b"y" * 1001 + b"\nz")
         good, bad, last = read(path, format="lines", max_record_bytes=1000)
         assert (good.text, last.line) == ("x" * 1000, 3)
-        reason = "the record has 1,001 bytes or more, at most 1,000 are read: `max_record_bytes` allows more"
+        reason = "the record has 1,001 bytes or more, at most 1,000 are read (max_record_bytes)"
         assert bad == Reject(str(path), 2, None, reason)
 
     @pytest.mark.parametrize("size", [0, -1])
@@ -861,7 +864,7 @@ class TestChunks:
             InputOptions(max_record_bytes=size)
 
     def test_a_format_that_does_not_exist_is_refused(self):
-        with pytest.raises(ValueError, match="no format 'xml'"):
+        with pytest.raises(ValueError, match="format: 'xml' is none of"):
             InputOptions(format="xml")  # type: ignore[arg-type]
 
 

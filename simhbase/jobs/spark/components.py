@@ -64,7 +64,7 @@ def _edges(
         if size and (size[0] or 0) > MOST_EDGES * 2 * 8 * words:
             raise SimhbaseError(
                 f"more than {MOST_EDGES:,} fingerprints have a match, too many to be joined to groups by the "
-                "driver: take a smaller `k`, or dedup parts of the corpus before"
+                "driver: take a smaller k, or dedup parts of the corpus before"
             )
         found = [np.frombuffer(row.edges, np.uint64) for row in edges.collect()]
     finally:

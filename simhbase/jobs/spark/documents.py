@@ -19,7 +19,7 @@ def order_of(df: DataFrame, name: str | None) -> list[Column]:
         return []
     kind = type_of(df, name, "order_column")
     if not isinstance(kind, AtomicType):
-        raise UsageError(f"`order_column={name!r}` is {kind.simpleString()}, which has no order")
+        raise UsageError(f"{name!r} is {kind.simpleString()}, which has no order", parameter="order_column")
     return [F.col(name).alias(ORDER)]
 
 

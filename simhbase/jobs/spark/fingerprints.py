@@ -111,14 +111,14 @@ def decoded(column: pa.Array, what: str) -> tuple[list[str], list[str | None]]:
 def id_of(df: DataFrame, name: str) -> Column:
     """The column of the ids as text. Raises UsageError for one of another type."""
     if not isinstance(type_of(df, name, "id_column"), StringType | IntegralType):
-        raise UsageError(f"`id_column={name!r}` is {_simple(df, name)}: ids are texts or integers")
+        raise UsageError(f"{name!r} is {_simple(df, name)}: ids are texts or integers", parameter="id_column")
     return F.col(name).cast("string")
 
 
 def text_of(df: DataFrame, name: str) -> Column:
     """The column of the texts. Raises UsageError for one of another type."""
     if not isinstance(type_of(df, name, "text_column"), StringType | BinaryType):
-        raise UsageError(f"`text_column={name!r}` is {_simple(df, name)}, not a text")
+        raise UsageError(f"{name!r} is {_simple(df, name)}, not a text", parameter="text_column")
     return F.col(name).cast("string")
 
 
@@ -130,7 +130,7 @@ def type_of(df: DataFrame, name: str, parameter: str) -> DataType:
         return df.select(F.col(name)).schema.fields[0].dataType
     except AnalysisException as error:
         there = ", ".join(map(repr, df.columns))[:200]
-        raise UsageError(f"`{parameter}`: no column {name!r} among {there}") from error
+        raise UsageError(f"no column {name!r} among {there}", parameter=parameter) from error
 
 
 def _simple(df: DataFrame, name: str) -> str:

@@ -135,8 +135,8 @@ def _fingerprint_of(df: DataFrame, name: str) -> Column:
     kind = type_of(df, name, "fingerprint_column")
     if not isinstance(kind, StringType | BinaryType):
         raise UsageError(
-            f"`fingerprint_column={name!r}` is {kind.simpleString()}: fingerprints are binary, or "
-            "hexadecimal digits"
+            f"{name!r} is {kind.simpleString()}: fingerprints are binary, or hexadecimal digits",
+            parameter="fingerprint_column",
         )
     return F.unhex(F.col(name)) if isinstance(kind, StringType) else F.col(name)
 

@@ -41,7 +41,8 @@ def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list
     if isinstance(kind, AtomicType) and not isinstance(kind, BooleanType | BinaryType):
         return [F.nullif(column.cast("string"), F.lit("")).alias(WORDS)]
     raise UsageError(
-        f"`keep`: column {preferred.field!r} is {kind.simpleString()}: texts or numbers are compared"
+        f"column {preferred.field!r} is {kind.simpleString()}: only texts and numbers can be compared",
+        parameter="keep",
     )
 
 
@@ -63,11 +64,11 @@ def most_preferred_first(accepted: DataFrame, preferred: Preference | None) -> l
     counted = accepted.agg(F.count("*"), F.count(numbers), F.count(moments), F.count(words)).head()
     documents, as_numbers, as_moments, values = counted or (0, 0, 0, 0)
     if documents and not values:
-        raise BadInput(f"`keep`: no document has anything in a column {preferred.field!r}")
+        raise BadInput(f"no document has anything in a column {preferred.field!r}", parameter="keep")
     if max(as_numbers, as_moments) < values:
         by = words
         if kind := "numbers" if as_numbers else "dates of ISO 8601" if as_moments else None:
-            log.warning("`keep`: %r is compared as text: some are %s, others are not", preferred.field, kind)
+            log.warning("%r is compared as text: some are %s, others are not", preferred.field, kind)
     else:
         found = numbers if as_numbers == values else moments
         by = F.nanvl(found, F.lit(None).cast("double")) + F.lit(0.0)

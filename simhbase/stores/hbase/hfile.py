@@ -75,9 +75,7 @@ class Family:
         """That of a live table. Raises UsageError where files of it cannot be written here."""
         problem = _refused(attributes)
         if problem:
-            raise UsageError(
-                f"cannot write HFiles for {table}: {problem}. Load through the gateways, without `via`"
-            )
+            raise UsageError(f"cannot write HFiles for {table}: {problem}. Load through the gateways instead")
         kind, bloom = attributes.get("BLOOMFILTER", "NONE"), None
         if kind != "NONE":
             bloom = int(attributes[BLOOM_PREFIX]) if kind == "ROWPREFIX_FIXED_LENGTH" else 0

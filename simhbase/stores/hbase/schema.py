@@ -72,12 +72,14 @@ class Options:
         """Raises UsageError."""
         for regions in map(self.regions_of, TABLES):
             if not 1 <= regions <= MOST_REGIONS:
-                raise UsageError(f"{regions} regions: take from 1 to {MOST_REGIONS}")
+                raise UsageError(f"must be 1 to {MOST_REGIONS}, not {regions}", parameter="regions")
         if self.compression not in (None, *COMPRESSIONS):
-            raise UsageError(f"no compression {self.compression!r}: take one of {', '.join(COMPRESSIONS)}")
+            raise UsageError(
+                f"must be one of {', '.join(COMPRESSIONS)}, not {self.compression!r}", parameter="compression"
+            )
         if self.ttl is not None and not _is_ttl(self.ttl):
             raise UsageError(
-                f"`ttl` = {self.ttl!r}: a time to live is a whole number of seconds from 1 to {MOST_TTL}"
+                f"must be a whole number of seconds from 1 to {MOST_TTL}, not {self.ttl!r}", parameter="ttl"
             )
 
     def regions_of(self, table: str) -> int:

@@ -91,6 +91,6 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreFailed(
-            f"cannot write the files of the load in {folder}: {error.strerror}. Name a folder that can be "
-            "written and has room, about 1 kB a document, with `work_folder`"
+            f"cannot write the files of the load in {folder}: {error.strerror}. Name a work folder that can "
+            "be written and has room, about 1 kB a document"
         ) from error

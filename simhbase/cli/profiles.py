@@ -1,0 +1,62 @@
+"""`simhbase profiles`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from simhbase.cli.options import command
+from simhbase.cli.output import Output, json_option
+
+MEANINGS: Mapping[str, str] = {
+    "scheme": "simhash (compare bits of fingerprints), minhash (estimate Jaccard similarity)",
+    "bits": "length of a fingerprint: 64, or 128 (dedup and fingerprint only)",
+    "layout": "NxM cuts fingerprints into N blocks, any M of which name a drawer: 5x2, 4x1, 6x3",
+    "k": "maximum Hamming distance of a match, in bits",
+    "features": "words, words:N or chars:N (N-grams), chars:1-3, chars:auto",
+    "weights": "weight of a word: count, saturated (count up to 6), tfidf, levels (TF-IDF in five steps)",
+    "top": "use only the N heaviest words",
+    "min_length": "ignore words of fewer characters",
+    "min_features": "reject texts with fewer distinct features",
+    "stop_words": "file of words to ignore",
+    "boilerplate": "file of lines and phrases to ignore ('simhbase idf' learns one)",
+    "idf": "file of IDF weights ('simhbase idf' learns one); default: jieba's",
+    "verify": "true: keep a sketch of each text, and verify matches by it",
+    "reach": "with verify and threshold: also match texts this many bits apart that share a drawer",
+    "slots": "numbers in a sketch; more estimate similarity more exactly",
+    "sketch_bits": "bits per slot of a sketch",
+    "bands": "BxR: B bands of R slots, one of which matches share; auto: by threshold",
+    "threshold": "minimum Jaccard similarity of a match; 0.54-0.7: for short and long texts; auto",
+    "normalisation": "version of the normal form of texts",
+    "fold": "hant: treat Traditional and Simplified Chinese as the same",
+}
+
+
+@command()
+@json_option
+def profiles(output: Output) -> None:
+    """List presets and parameters of profiles.
+
+    A profile says how texts become fingerprints, and which match. Choose a preset or file with --profile,
+    and change single parameters with --set, e.g. --profile classic --set k=2.
+    """
+    from simhbase.profile import PRESETS, make_profile
+    from simhbase.profile_file import NAMES
+
+    simhash, minhash = (make_profile({"scheme": scheme}).describe() for scheme in ("simhash", "minhash"))
+    output.summary(
+        {
+            "presets": [
+                {"name": name, "sets": " ".join(f"{each}={value}" for each, value in preset.items())}
+                for name, preset in PRESETS.items()
+            ],
+            "parameters": [
+                {
+                    "name": name,
+                    "simhash": simhash.get(name) or None,
+                    "minhash": minhash.get(name) or None,
+                    "meaning": MEANINGS.get(name, ""),
+                }
+                for name in NAMES
+            ],
+        }
+    )
