@@ -464,7 +464,7 @@ def test_what_cannot_be_read_again_is_loaded_whole_and_not_noted(tmp_path):
     assert json.loads(done.stdout)["documents"] == 3000
     assert loads(tmp_path) == []
     named = run("load", "-", "--name", "n", cwd=tmp_path, stdin=b"x")
-    assert (named.returncode, b"--name is for loads that can be resumed" in named.stderr) == (2, True)
+    assert (named.returncode, b"--name: is for loads that can be resumed" in named.stderr) == (2, True)
 
 
 def test_the_unfinished_file_of_another_load_is_not_taken_for_ones_own(folders, small_writes):
@@ -593,7 +593,7 @@ def test_a_store_is_told_behind_forget(tmp_path):
     corpus(tmp_path / "a.jsonl", 20)
     run("load", "a.jsonl", "--name", "n", cwd=tmp_path)
     done = run("loads", "--store", "rocksdb:other.db", "forget", "n", cwd=tmp_path)
-    assert (done.returncode, b"--store belongs behind forget" in done.stderr) == (2, True)
+    assert (done.returncode, b"--store goes after forget" in done.stderr) == (2, True)
     assert run("loads", "forget", "n", cwd=tmp_path).returncode == 0
 
 
