@@ -130,6 +130,5 @@ def load(
         work_folder=work_folder,
     )
     with loading(job) as report:
-        # The load is noted as finished once this was printed.
-        output.summary(report, only_json=() if unique_only else ("duplicates",))
+        output.summary(report)  # noted as finished once it was printed
     end(report.counts)

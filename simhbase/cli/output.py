@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from datetime import datetime
@@ -50,8 +50,8 @@ class Output:
         self.as_json = as_json
         self._stdout_taken = stdout_taken
 
-    def summary(self, values: Mapping[str, Any] | Report, *, only_json: Collection[str] = ()) -> None:
-        """Print what a command did or found, by name; only_json: names that people need not see.
+    def summary(self, values: Mapping[str, Any] | Report) -> None:
+        """Print what a command did or found, by name.
 
         Values may be mappings and lists (a list of mappings is a table). `estimates` names those that are not
         exact; `warnings` have been shown to people as messages.
@@ -60,7 +60,7 @@ class Output:
         if self.as_json:
             self._write([_json(named)])
             return
-        shown = _for_people({name: value for name, value in named.items() if name not in only_json})
+        shown = _for_people(named)
         if self._stdout_taken:
             for line in _aligned(shown):
                 message(line)
