@@ -39,7 +39,7 @@ class Administrator:
         fingerprint or drawer of which is in another. progress: is told how far it is.
         """
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise UsageError(f"most = {most!r}: a whole number from 1 on is needed")
+            raise UsageError(f"must be a whole number from 1 on, not {most!r}", parameter="most")
         chosen = part_of(part)
         self.index.store.refresh()
         with self.index.same_tables():

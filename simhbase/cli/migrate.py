@@ -34,7 +34,6 @@ def migrate(
     Readers and writers can keep using --store. Run it again to catch up with them, stop the writers, run it
     with --delete-missing, and switch to the new store. A run can be stopped and run again.
     """
-    from simhbase.admin.migrate import migrate as copy
     from simhbase.profile_file import chosen_parameters
 
     report = copy(
