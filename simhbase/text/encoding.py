@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
 from simhbase.errors import BadInput, UsageError
 
 _PAIRS = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]")
@@ -51,6 +49,8 @@ def _decode_automatically(data: bytes) -> str:
 def _is_rather_big5(data: bytes) -> bool:
     """Whether more pairs of bytes are common characters in Big5 than in GB18030, which reads most of Big5
     as well, as other characters."""
+    import numpy as np  # here, as help and clients need no NumPy
+
     pairs = np.frombuffer(b"".join(_PAIRS.findall(data[:_LOOKED_AT])), np.uint8).reshape(-1, 2)
     lead, trail = pairs.T
     is_high = trail >= 0xA1
