@@ -68,8 +68,8 @@ def dedup(
 ) -> None:
     """Find near-duplicates within one corpus, without a store.
 
-    MinHash finds candidates (with --set k=N SimHash does), whose texts are then compared exactly. A group is a
-    document that is kept and all its matches. It is named by the id of its first document.
+    MinHash finds candidates (with --set k=N SimHash does), whose texts are then compared exactly. A group is
+    a document that is kept and all its matches. It is named by the id of its first document.
 
     Fingerprints are held in memory; texts and ids go to disk until the end, beside the output files or in
     the temporary folder.

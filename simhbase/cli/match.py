@@ -59,7 +59,8 @@ def match(
     """Find near-duplicates of documents among those of other files, without a store.
 
     Matches are listed nearest first. By default MinHash finds nearly all texts that share 0.8 of their
-    shingles and more, and they are compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
+    shingles and more, and they are compared exactly. Fingerprints are held in memory, texts and ids in
+    temporary files.
     """
     from simhbase.jobs.match import Corpus
     from simhbase.profile_file import chosen_parameters

@@ -159,7 +159,9 @@ def test_of_documents_of_one_fingerprint_a_store_finds_what_their_own_sketches_s
 
 def test_what_calibrate_measured_is_what_evaluate_measures(halves, calibration, tmp_path):
     pairs, _ = truth(halves[0], 0.7)
-    found = result("evaluate", "--pairs", pairs, "--set", "verify=false", "--set", "k=3", halves[0], cwd=tmp_path)
+    found = result(
+        "evaluate", "--pairs", pairs, "--set", "verify=false", "--set", "k=3", halves[0], cwd=tmp_path
+    )
     (measured,) = [
         setting
         for setting in calibration["settings"]

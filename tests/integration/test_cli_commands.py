@@ -478,7 +478,16 @@ def test_stop_words_and_an_idf_file_of_ones_own_go_into_the_store(tmp_path):
     idf = result("idf", "a.jsonl", "-o", "own.idf", cwd=tmp_path)
     assert (idf["documents"], idf["words"]) == (3, 6)
     (tmp_path / "stop.txt").write_text("Alpha\nＢＥＴＡ\n", "utf-8")
-    own = ("--set", "verify=false", "--set", "weights=tfidf", "--set", "idf=own.idf", "--set", "stop_words=stop.txt")
+    own = (
+        "--set",
+        "verify=false",
+        "--set",
+        "weights=tfidf",
+        "--set",
+        "idf=own.idf",
+        "--set",
+        "stop_words=stop.txt",
+    )
     result("load", "a.jsonl", *own, *STORE, cwd=tmp_path, exit_code=3)
     profile = result("tables", "describe", *STORE, cwd=tmp_path)["profile"]
     assert profile["stop_words"] == ["alpha", "beta"]

@@ -7,7 +7,10 @@ import pytest
 
 from tests.command_line import documents, fingerprints, read_lines, result, run, texts, write_lines
 
-PLAIN = ("--set", "verify=false",)
+PLAIN = (
+    "--set",
+    "verify=false",
+)
 MINHASH = ("--set", "scheme=minhash", "--set", "threshold=0.8")
 
 
@@ -40,7 +43,13 @@ def corpus(tmp_path, contents):
 
 @pytest.mark.parametrize(
     "options",
-    [PLAIN, ("--set", "k=6", *PLAIN), ("--set", "layout=4x1", *PLAIN), ("--set", "features=chars:3", *PLAIN), MINHASH],
+    [
+        PLAIN,
+        ("--set", "k=6", *PLAIN),
+        ("--set", "layout=4x1", *PLAIN),
+        ("--set", "features=chars:3", *PLAIN),
+        MINHASH,
+    ],
 )
 def test_files_answer_as_a_store_of_the_same_documents_does(tmp_path, corpus, options):
     queries = documents(tmp_path / "queries.jsonl", [near(text) for text in texts(4, seed=0)], prefix="q")
