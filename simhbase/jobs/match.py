@@ -91,7 +91,7 @@ class Corpus(AbstractContextManager["Corpus"]):
         return self._comparison.profile
 
     def read(self, inputs: Inputs, rejects: Rejects) -> None:
-        """Takes the documents. Raises BadInput where nothing at all could be read."""
+        """Takes the documents. Raises BadInput where nothing could be read."""
         found = [self._comparison.nothing]
         with closing(inputs.each(fingerprinting(inputs.options, self, self.trim))) as batches:
             for batch in without_repeats(batches):
@@ -101,7 +101,7 @@ class Corpus(AbstractContextManager["Corpus"]):
                 if self._texts is not None:
                     self._texts.put_aside(batch)
         if rejects.counts.nothing_read:
-            raise BadInput("nothing at all could be read")
+            raise BadInput("nothing could be read")
         fingerprints = FingerprintBatch.joined(found)
         self._memory_index = MemoryIndex(fingerprints, self._comparison.scheme(len(fingerprints) // MEMBERS))
 
