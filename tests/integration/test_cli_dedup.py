@@ -43,7 +43,7 @@ def test_texts_without_a_fingerprint_are_kept_where_they_are_asked_for(tmp_path)
         (reject,) = read_lines(tmp_path / "r.jsonl")
         assert list(reject) == ["source", "line", "id", "reason"]
     refused = run("dedup", "--keep-rejected", "a.jsonl", cwd=tmp_path)
-    assert (refused.returncode, b"--keep-rejected keeps texts in the list of --unique" in refused.stderr) == (
+    assert (refused.returncode, b"--keep-rejected: needs a file of unique" in refused.stderr) == (
         2,
         True,
     )

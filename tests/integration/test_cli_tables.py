@@ -40,7 +40,7 @@ def test_times_to_live_have_units(tmp_path, ttl, seconds):
 @pytest.mark.parametrize(
     ("profile", "content"),
     [
-        ((), Content(10**9, drawers=10)),
+        ((), Content(10**9, drawers=10, sketch_bytes=64)),
         (("--set", "layout=6x3", "--set", "verify=true"), Content(10**9, drawers=20, sketch_bytes=64)),
         (("--set", "scheme=minhash"), Content(10**9, drawers=20, sketch_bytes=128)),
     ],
