@@ -39,11 +39,12 @@ from simhbase.admin.check import Checker
 from simhbase.admin.migrate import migrate
 from simhbase.admin.snapshots import restore, snapshot
 from simhbase.admin.vacuum import Vacuum
-from simhbase.errors import RetryableError
+from simhbase.errors import RetryableError, StoreUnreachable
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.model import Claim
 from simhbase.stores import drop_store
+from simhbase.stores.base import Access
 from simhbase.stores.hbase import clocks
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.cluster import Cluster
@@ -105,8 +106,15 @@ class Task:
     def index(self) -> Iterator[Index]:
         right = clocks.now
         clocks.now = lambda: right() + self.ahead  # type: ignore[assignment]
-        with open_index(self.what.url) as index:
+        with opened(self.what.url) as index:
             yield index
+
+
+def opened(url: str, access: Access = "write") -> Index:
+    """Open an index, and wait for servers that are down at that moment: opening gives up after 10 s."""
+    while True:
+        with suppress(StoreUnreachable):
+            return open_index(url, access=access)
 
 
 def change(task: Task) -> None:
@@ -240,7 +248,7 @@ def copy_in(folder: Path) -> str:
 
 def look_up(task: Task) -> None:
     chance = random.Random(task.seed)
-    with open_index(task.what.url, access="read") as index:
+    with opened(task.what.url, "read") as index:
         while True:
             time.sleep(chance.uniform(0, PAUSE))
             queries = chance.sample(task.what.fingerprints, QUERIES)
