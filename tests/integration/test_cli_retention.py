@@ -208,7 +208,7 @@ def test_a_time_to_live_has_bounds_everywhere(tmp_path, ttl):
     done = run("tables", "create", "--ttl", ttl, *STORE, cwd=tmp_path)
     assert done.returncode == 2
     assert b"--ttl: must be a whole number" in done.stderr
-    assert b"a time to live is a whole number of seconds" in done.stderr
+    assert b"--ttl: must be a whole number of seconds" in done.stderr
     assert not (tmp_path / "s.db").exists()
 
 
