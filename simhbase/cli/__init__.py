@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "stats": "Count documents, index rows and bytes of a store.",
     "check": "Compare the rows of a store's tables with each other, and repair them.",
     "migrate": "Copy the documents of a store to another one, with other drawers or in HBase.",
-    "vacuum": "Remove obsolete rows and expired documents.",
+    "vacuum": "Remove obsolete rows of moved and deleted documents, and expired documents.",
     "compact": "Merge the files of an embedded store, so that lookups read fewer.",
     "serve": "Serve a store over HTTP, with a search page.",
     "profiles": "List presets and parameters of profiles.",

@@ -63,6 +63,11 @@ class Console:
         """Show a message."""
         message(text)
 
+    def hint(self, text: str) -> None:
+        """Show advice on a terminal; a job that runs every night stays quiet."""
+        if sys.stderr.isatty():
+            message(text)
+
 
 def or_stdin(inputs: Inputs) -> Inputs:
     """The inputs; standard input if none are named and it is no terminal. Raises UsageError."""

@@ -26,6 +26,9 @@ class Watcher(Protocol):
     def note(self, text: str) -> None:
         """Something that a person should know."""
 
+    def hint(self, text: str) -> None:
+        """Advice for a person who is watching."""
+
 
 class Nobody:
     """A watcher that looks away."""
@@ -41,6 +44,9 @@ class Nobody:
         """Shows nothing."""
 
     def note(self, text: str) -> None:
+        """Shows nothing."""
+
+    def hint(self, text: str) -> None:
         """Shows nothing."""
 
 

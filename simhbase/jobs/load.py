@@ -176,7 +176,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
         stack.enter_context(closing(index))
         if is_new:
             if misses := index.profile.misses:
-                job.inputs.watcher.note(misses)
+                job.inputs.watcher.hint(misses)
             undone.callback(_drop_if_empty, job.store)
         found = wait.until(lambda: _begin(job, index, wait))
         if isinstance(found, LoadReport):  # another process has done it meanwhile
@@ -265,7 +265,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
     if tally.outgrown:
         watcher.note(OUTGROWN.format(tally.outgrown))
     for hint in kinds.hints(index.profile):
-        watcher.note(hint)
+        watcher.hint(hint)
     return report
 
 

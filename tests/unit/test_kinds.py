@@ -51,7 +51,7 @@ def test_a_load_tells_what_the_store_will_miss_and_what_would_do_better(tmp_path
     told = []
 
     class Watcher(Nobody):
-        def note(self, text):
+        def hint(self, text):
             told.append(text)
 
     file = documents(tmp_path / "a.jsonl", [text[:60] for text in LONG])
