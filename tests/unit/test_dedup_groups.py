@@ -66,7 +66,7 @@ def test_no_documents_give_empty_answers():
 
 
 def test_a_layout_that_does_not_guarantee_k_is_refused():
-    with pytest.raises(UsageError, match="within 3 bits"):
+    with pytest.raises(UsageError, match="0 to 3 with layout 5x2"):
         groups(
             Compared(
                 FingerprintBatch.bare(np.zeros(3, dtype=np.uint64)),

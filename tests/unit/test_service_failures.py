@@ -7,12 +7,15 @@ import json
 import logging
 import threading
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from starlette.types import ASGIApp, Message
 
 import simhbase
+from simhbase.admin import Administrator
 from simhbase.errors import ProfileMismatch, StoreFailed
+from simhbase.index.index import Index
 from simhbase.online.app import create_app
 from simhbase.online.metrics import ServiceMetrics
 from simhbase.online.settings import Limits, Settings
@@ -46,13 +49,12 @@ async def asked(
 
 
 def answered(path: str, failing: str, error: Exception) -> tuple[int, dict[bytes, bytes], Any]:
-    """What a GET is answered where a method of the index raises this."""
-
-    def fail(*arguments: object) -> None:
-        raise error
-
-    with simhbase.open("memory:", create=simhbase.Profile()) as index:
-        setattr(index, failing, fail)
+    """What a GET is answered where a method of the index or of its administrator raises this."""
+    owner = Administrator if hasattr(Administrator, failing) else Index
+    with (
+        simhbase.open("memory:", create=simhbase.Profile()) as index,
+        patch.object(owner, failing, side_effect=error),
+    ):
         app = create_app(index, Settings("memory:"), ServiceMetrics())
         status, headers, value = asyncio.run(asked(app, "GET", path))
     return status, headers, value["error"]
