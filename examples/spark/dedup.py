@@ -57,7 +57,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--keep", default="first", help="first, longest, newest, oldest, COLUMN or -COLUMN")
     parser.add_argument("--chains", action="store_true", help="a group is a connected component of matches")
     parser.add_argument("--min-similarity", type=float, help="as of simhbase dedup")
-    parser.add_argument("--profile", default="default", help="default, classic, short or a profile file")
+    parser.add_argument("--profile", default="complete", help="a preset or a profile file")
     return parser.parse_args()
 
 

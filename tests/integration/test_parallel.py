@@ -159,7 +159,7 @@ def test_a_worker_that_dies_is_told_plainly():
 
 
 def test_fewer_than_one_process_is_refused():
-    with pytest.raises(UsageError, match="processes = 0"):
+    with pytest.raises(UsageError, match="processes: must be at least 1, not 0"):
         map_in_order(double, [1], 0)
 
 

@@ -208,7 +208,7 @@ def test_an_embedded_store_has_one_process_unless_they_only_read(tmp_path: Path)
         index.add([simhbase.Document("one", ONE)])
     done = run_alone("serve", "--store", url, "--workers", 2, "--port", 0, cwd=tmp_path)
     assert done.returncode == 2
-    assert "--read-only" in done.stderr.decode()
+    assert "read-only" in done.stderr.decode()
     with serving(url, tmp_path, "--workers", 2, "--read-only") as service:
         for _ in range(20):
             (lookup,) = service.post("/v1/find", {"text": ONE}).json["lookups"]

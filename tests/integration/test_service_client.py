@@ -159,7 +159,7 @@ def test_texts_are_compared_and_explained(client: Client) -> None:
 
 
 def test_what_the_service_refuses_is_said_at_once(client: Client) -> None:
-    with pytest.raises(BadInput, match="within 3 bits"):
+    with pytest.raises(BadInput, match="0 to 3 with layout 5x2"):
         client.find(ONE, k=9)
     with pytest.raises(BadInput, match="at most 100"):
         client.find_many([ONE] * 101)

@@ -329,7 +329,7 @@ def test_a_store_that_is_away_is_everybodys_error_after_one_try():
         (lambda shared: shared.find("some text", Query(min_similarity=0.5)), "keeps no sketches"),
         (lambda shared: shared.find(7), "7 is among the texts"),
         (lambda shared: shared.find_fingerprints([-1]), "fingerprints are integers"),
-        (lambda shared: SharedLookups(shared.index, queue=0), "queue = 0: a whole number"),
+        (lambda shared: SharedLookups(shared.index, queue=0), "queue: must be a whole number"),
     ],
 )
 def test_what_cannot_be_looked_up_is_refused_as_the_index_does(ask, message):

@@ -281,11 +281,11 @@ def test_a_similarity_cannot_be_asked_of_an_index_without_sketches_nor_bits_of_m
     ):
         index.find("some text or other", min_similarity=0.5)
     with simhbase.open("memory:", create=MINHASH) as index:
-        with pytest.raises(UsageError, match="min_similarity instead"):
+        with pytest.raises(UsageError, match="a minimum similarity instead"):
             index.find("some text or other", k=3)
-        with pytest.raises(UsageError, match="use 0 to 1"):
+        with pytest.raises(UsageError, match=r"must be from 0 to 1, not 1\.5"):
             index.find("some text or other", min_similarity=1.5)
-        with pytest.raises(UsageError, match=r"'0\.5': use 0 to 1"):
+        with pytest.raises(UsageError, match=r"must be from 0 to 1, not '0\.5'"):
             index.find("some text or other", min_similarity="0.5")
 
 

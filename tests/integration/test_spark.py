@@ -17,7 +17,7 @@ from simhbase.drawers.join import distinct, pairs_within
 from simhbase.errors import BadInput, SimhbaseError, UsageError
 from simhbase.jobs import spark as jobs
 from simhbase.jobs.spark import components, drawers
-from simhbase.profile import Profile
+from simhbase.profile import Profile, make_profile
 from tests import reference
 from tests.bench.dedup import planted
 from tests.command_line import read_lines, texts, write_lines
@@ -209,12 +209,17 @@ def test_all_pairs_are_found_once_also_in_drawers_that_are_compared_in_pieces(sp
     crowd = fingerprints[0] ^ np.arange(200, dtype=np.uint64)  # one drawer of most tables
     wanted = np.unique([*fingerprints, *crowd])
     expected = pairs_within(wanted, 3)
-    found = numbers(jobs.pairs(of_numbers(spark, [*wanted, *wanted[:50]])).collect())
+    found = numbers(jobs.pairs(of_numbers(spark, [*wanted, *wanted[:50]]), {"verify": False}).collect())
     assert len(found) > 5000
     assert found == {
         (int(wanted[left]), int(wanted[right]), int(distance))
         for left, right, distance in zip(expected.left, expected.right, expected.distance, strict=True)
     }
+
+
+def test_pairs_by_a_profile_with_sketches_need_them(spark):
+    with pytest.raises(UsageError, match="no column 'sketch'"):
+        jobs.pairs(of_numbers(spark, [1, 2]))
 
 
 def test_pairs_of_sketches_are_those_of_the_scheme(spark):
@@ -248,7 +253,7 @@ def test_fingerprints_are_those_of_the_profile_and_rejects_say_why(spark, parame
     answers = {
         row.id: row for row in jobs.fingerprint(frame.union(broken), parameters, text_column="body").collect()
     }
-    made = Profile(**parameters).fingerprinter().fingerprint_many([text]).fingerprints
+    made = make_profile(parameters).fingerprinter().fingerprint_many([text]).fingerprints
     first = answers["文档"]
     assert bytes(first.fingerprint) == made.values.astype(">u8").tobytes()
     assert first.reason is None
@@ -273,7 +278,7 @@ def test_fingerprints_are_those_of_the_profile_and_rejects_say_why(spark, parame
         ({"id_column": "tags"}, "ids are texts or integers"),
         ({"text_column": "n"}, "not a text"),
         ({"order_column": "tags"}, "has no order"),
-        ({"keep": "tags"}, "texts or numbers are compared"),
+        ({"keep": "tags"}, "only texts and numbers can be compared"),
         ({"keep": "newest"}, "no column 'date'"),
         ({"profile": {"k": 9, "layout": "5x2"}}, "k = 9"),
     ],

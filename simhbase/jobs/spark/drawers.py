@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 from simhbase.drawers.components import united
 from simhbase.drawers.join import Pairs, distinct
 from simhbase.drawers.scheme import Bounds, Scheme, identities
+from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.jobs.comparison import Comparison
@@ -60,6 +61,12 @@ def pairs(
     comparison = Comparison.of(profile, None)
     bounds = comparison.chosen.bounds(None, min_similarity)
     columns = Columns.of(comparison.profile)
+    missing = [name for name in columns.names if name not in fingerprints.columns]
+    if missing:
+        raise UsageError(
+            f"no column {missing[0]!r}: make the fingerprints by `fingerprint` with the same profile, or give "
+            "a profile without sketches (verify = false)"
+        )
     read = fingerprints.where(F.col(FINGERPRINT).isNotNull()).select(*columns.names)
     members = read.dropDuplicates(columns.names)
     scheme = comparison.scheme(members.count())
