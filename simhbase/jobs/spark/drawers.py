@@ -64,7 +64,7 @@ def pairs(
     missing = [name for name in columns.names if name not in fingerprints.columns]
     if missing:
         raise UsageError(
-            f"no column {missing[0]!r}: make the fingerprints by `fingerprint` with the same profile, or give "
+            f"no column {missing[0]!r}: make fingerprints by `fingerprint` with the same profile, or give "
             "a profile without sketches (verify = false)"
         )
     read = fingerprints.where(F.col(FINGERPRINT).isNotNull()).select(*columns.names)
