@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shlex
@@ -9,19 +10,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.corpus.inputs import Inputs
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.jobs.hfiles import HFileLoad
+from simhbase.jobs.load import load
 from simhbase.profile import Profile
 from simhbase.stores import drop_store
 from simhbase.stores.hbase import HBaseStore, create_tables
@@ -32,9 +36,12 @@ from simhbase.stores.hbase.workfolder import WorkFolder
 from simhbase.stores.strings import Strings
 from tests.bench.report import Cell, Table
 from tests.cluster import Cluster
+from tests.reference import documents
 
 PREFIX = "bench-files"
 REGIONS = 16
+WORKERS = 2
+TEXTS = 150_000
 DOCUMENTS = 1_000_000
 FEWER = 0.3  # this part of them as well
 STEP = 131_072  # documents of a write, as a load of prepared fingerprints takes them
@@ -59,12 +66,12 @@ def cluster() -> Iterator[Cluster]:
 
 def measure(scale: float = 1.0) -> list[Table]:
     with cluster() as running:
-        return [by_files(running, round(DOCUMENTS * scale))]
+        os.environ[VARIABLE] = shlex.join(running.command("run"))
+        return [by_files(running, round(DOCUMENTS * scale)), by_texts(running, round(TEXTS * scale))]
 
 
 def by_files(running: Cluster, n: int) -> Table:
     """The same new documents through the gateway and as HFiles, into new tables each time."""
-    os.environ[VARIABLE] = shlex.join(running.command("run"))
     rows: list[list[Cell]] = []
     for number in (round(n * FEWER), n):
         batch = FingerprintBatch.bare(fingerprints(number, seed=3))
@@ -95,6 +102,38 @@ def by_files(running: Cluster, n: int) -> Table:
             f"Documents with fingerprints, {REGIONS} regions, one run each; HFiles with all their checks.",
             f"Load of the machine {os.getloadavg()[1]:.0f}; simhbase's peak of memory {peak} MB.",
         ],
+    )
+
+
+def by_texts(running: Cluster, n: int) -> Table:
+    """Whole loads of the same news, fingerprints included, by both roads, with the default profile."""
+    url = running.url(PREFIX, timeout=PATIENT)
+    rows: list[list[Cell]] = []
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "news.jsonl"
+        with file.open("w") as out:
+            for number, (_, text) in enumerate(islice(cycle(documents("xwlb_chinadata")), n)):
+                out.write(json.dumps({"id": str(number), "text": f"{text} {number}"}) + "\n")
+        first = 0.0
+        roads: tuple[Literal["hfiles"] | None, ...] = (None, "hfiles")
+        for how in roads:
+            create_tables(url, Options(regions=REGIONS))
+            open_index(url, create="default").close()
+            before, start = processor_time(running), perf_counter()
+            load(Inputs([str(file)], processes=WORKERS), url, via=how, work_folder=how and folder)
+            seconds, after = perf_counter() - start, processor_time(running)
+            drop_store(url)
+            first = first or seconds
+            spent = (later - earlier for later, earlier in zip(after, before, strict=True))
+            rows.append([how or "gateway", n / seconds, first / seconds, *spent])
+    return Table(
+        f"HBase: loads of {n:,} texts of news by {WORKERS} processes",
+        [
+            *("how", "documents/s", "against the gateway"),
+            *(f"processor time of {each}, s" for each in ("simhbase", "workers and tools", "servers")),
+        ],
+        rows,
+        ["One run each; fingerprints included, default profile."],
     )
 
 
