@@ -67,7 +67,7 @@ MEASURES: Mapping[str, Measure] = {
     "candidates": Measure("observe", "Fingerprints near that of a lookup, whose documents were looked at."),
     "documents": Measure(
         "count",
-        "Documents that were to be stored: added, moved (to another fingerprint), unchanged or rejected.",
+        "Documents that were to be stored: added, updated (new fingerprint), unchanged or rejected.",
         ("outcome",),
     ),
     "deleted": Measure("count", "Documents that were deleted."),

@@ -157,7 +157,7 @@ class AddReport:
     others now."""
 
     added: int = 0
-    moved: int = 0
+    updated: int = 0
     unchanged: int = 0
     rejected: tuple[Rejected, ...] = ()
 
@@ -165,7 +165,7 @@ class AddReport:
         """The report of both."""
         return AddReport(
             self.added + other.added,
-            self.moved + other.moved,
+            self.updated + other.updated,
             self.unchanged + other.unchanged,
             self.rejected + other.rejected,
         )
@@ -173,7 +173,7 @@ class AddReport:
     @property
     def stored(self) -> int:
         """How many of the given documents the index holds now."""
-        return self.added + self.moved + self.unchanged
+        return self.added + self.updated + self.unchanged
 
 
 @dataclass(frozen=True, slots=True)

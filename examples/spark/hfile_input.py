@@ -30,7 +30,7 @@ def main() -> None:
         )
     except SimhbaseError as error:
         sys.exit(f"Error: {error}")
-    shown = ("added", "moved", "unchanged", "rejected")
+    shown = ("added", "updated", "unchanged", "rejected")
     print(json.dumps({name: value for name, value in dataclasses.asdict(made).items() if name in shown}))
     session.stop()
 

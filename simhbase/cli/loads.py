@@ -69,7 +69,7 @@ def forget(names: tuple[str, ...], finished: bool, url: str, output: Output) -> 
 
 def _values(state: LoadState) -> dict[str, object]:
     counts = state.counts or {}
-    loaded = sum(counts.get(name, 0) for name in ("added", "moved", "unchanged"))
+    loaded = sum(counts.get(name, 0) for name in ("added", "updated", "unchanged"))
     return {
         "name": state.name,
         "state": "killed" if state.was_killed else state.progress,

@@ -1031,7 +1031,7 @@ class _Batch:
         if entry is None:
             return AddReport(added=1)
         moves = entry.fingerprint != self._batch.values[place]
-        return AddReport(moved=int(moves), unchanged=int(not moves))
+        return AddReport(updated=int(moves), unchanged=int(not moves))
 
     # 6. Clean
 

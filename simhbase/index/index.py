@@ -212,7 +212,7 @@ class Index:
         ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
         report = self.add_batch(ids, found.fingerprints[accepted], _chosen(tags, accepted))
         count_by_outcome(self.metrics, "documents", rejected=len(rejected))
-        return AddReport(report.added, report.moved, report.unchanged, rejected + report.rejected)
+        return AddReport(report.added, report.updated, report.unchanged, rejected + report.rejected)
 
     def add_fingerprints(
         self,
@@ -251,7 +251,7 @@ class Index:
             self.metrics,
             "documents",
             added=report.added,
-            moved=report.moved,
+            updated=report.updated,
             unchanged=report.unchanged,
             rejected=len(report.rejected),
         )

@@ -91,7 +91,8 @@ class LoadState:
     def decode(value: bytes) -> LoadState:
         """The state of a row's value."""
         known = {each.name for each in fields(LoadState)}
-        return LoadState(**{name: each for name, each in orjson.loads(value).items() if name in known})
+        found = orjson.loads(value.replace(b'"moved":', b'"updated":'))  # the name in older stores
+        return LoadState(**{name: each for name, each in found.items() if name in known})
 
 
 class LoadLog:

@@ -613,8 +613,8 @@ def _obsolete_rows(version: int, left: Sequence[tuple[str, Entry]]) -> list[tupl
 
 def _report(batch: Batch, found: Sequence[Known | None]) -> AddReport:
     added = sum(each is None or not each.stored for each in found)
-    moved = len(_left_behind(batch, found))
-    return AddReport(added, moved, len(found) - added - moved)
+    updated = len(_left_behind(batch, found))
+    return AddReport(added, updated, len(found) - added - updated)
 
 
 def _storable(ids: Sequence[str]) -> list[str]:

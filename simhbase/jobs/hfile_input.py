@@ -26,11 +26,11 @@ from simhbase.stores.hbase.hfiles import HFile, HFiles
 from simhbase.stores.hbase.tools import hbase_command
 from simhbase.stores.hbase.workfolder import LOCAL, WorkFolder
 
-MANIFEST, FORMAT = "manifest.json", 2
+MANIFEST, FORMAT = "manifest.json", 3
 IF_OLD = (
     "Make the rows anew, in another folder, and load these; if that is as slow, of fewer documents at a time"
 )
-COUNTED = ("added", "moved", "unchanged", "rejected")
+COUNTED = ("added", "updated", "unchanged", "rejected")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class HFileInput:
     """What the rows in a folder are.
 
     store, tables_digest: the tables that they were made for; version: of the documents; begun: when their
-    making did, both in milliseconds since 1970. added, moved, unchanged, rejected: what becomes of the
+    making did, both in milliseconds since 1970. added, updated, unchanged, rejected: what becomes of the
     documents; samples: ids of some; tables: by name, without those that get nothing.
     """
 
@@ -60,7 +60,7 @@ class HFileInput:
     version: int
     begun: int
     added: int
-    moved: int
+    updated: int
     unchanged: int
     rejected: int
     samples: tuple[str, ...]
@@ -98,7 +98,7 @@ class HFilesReport:
     """What became of the documents whose HFiles were loaded, by what was stored when these were made."""
 
     added: int
-    moved: int
+    updated: int
     unchanged: int
     rejected: int
     seconds: float
@@ -130,7 +130,7 @@ def load_hfiles(
     with open_index(store) as index:
         found = _loaded(index, uri, work_folder, command, watcher.note)
     return HFilesReport(
-        found.added, found.moved, found.unchanged, found.rejected, round(monotonic() - start, 3)
+        found.added, found.updated, found.unchanged, found.rejected, round(monotonic() - start, 3)
     )
 
 

@@ -73,7 +73,7 @@ class LoadReport:
     """What a load has done.
 
     documents: how many were read, with those that were rejected. loaded: how many of them the store holds;
-    of these, added are new, moved had another fingerprint before, unchanged are as they were. duplicates:
+    of these, added are new, updated had another fingerprint before, unchanged are as they were. duplicates:
     were not stored, with `unique_only`; outdated: stored documents that were removed, as their new text is
     one. unreadable_sources: files and folders that could not be read, of which nothing is known. sources:
     files, or folders that were given, in input order; of more than 100 those with the most duplicates.
@@ -85,7 +85,7 @@ class LoadReport:
     documents: int
     loaded: int
     added: int
-    moved: int
+    updated: int
     unchanged: int
     duplicates: int
     outdated: int
@@ -194,7 +194,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
             job.inputs.watcher.note(f"{error}; starting over")
             log.begin_anew()
             report = load_noted(job, index, log, wait)
-        if report.added + report.moved >= SETTLED:
+        if report.added + report.updated >= SETTLED:
             with suppress(KeyboardInterrupt):  # everything is stored: this can be left out
                 index.store.compact(job.inputs.watcher.progress)
         for warning in warnings_of(report.sources):
@@ -520,7 +520,7 @@ def _require_fitting_profile(job: Load, profile: Profile) -> None:
 
 def _resuming(log: LoadLog) -> str:
     stopped = datetime.fromtimestamp((log.before or log.state).changed / 1000).astimezone()
-    names = ("added", "moved", "unchanged", "duplicates", "rejected")
+    names = ("added", "updated", "unchanged", "duplicates", "rejected")
     read = sum((log.state.counts or {}).get(name, 0) for name in names)
     return f"resuming after {read:,} documents, where the run of {stopped:%Y-%m-%d %H:%M} was stopped"
 
@@ -553,7 +553,7 @@ class _Tally:
     """What has been acknowledged so far."""
 
     added: int = 0
-    moved: int = 0
+    updated: int = 0
     unchanged: int = 0
     duplicates: int = 0
     outdated: int = 0
@@ -574,11 +574,11 @@ class _Tally:
     @property
     def loaded(self) -> int:
         """How many of the documents the store holds now."""
-        return self.added + self.moved + self.unchanged
+        return self.added + self.updated + self.unchanged
 
     def add(self, done: Loaded, skipped: int = 0) -> None:
         self.added += done.report.added
-        self.moved += done.report.moved
+        self.updated += done.report.updated
         self.unchanged += done.report.unchanged + skipped
         self.duplicates += sum(near is not None for near in done.duplicate_of)
         self.outdated += done.removed
@@ -589,7 +589,7 @@ def _report(tally: _Tally, checkpoints: Checkpoints, start: float) -> LoadReport
         documents=tally.loaded + tally.duplicates + tally.counts.rejected,
         loaded=tally.loaded,
         added=tally.added,
-        moved=tally.moved,
+        updated=tally.updated,
         unchanged=tally.unchanged,
         duplicates=tally.duplicates,
         outdated=tally.outdated,

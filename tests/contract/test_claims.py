@@ -105,7 +105,7 @@ def test_a_replacing_claim_moves_a_document_and_a_duplicate_leaves_it_as_it_was(
     index.add_fingerprints(["a", "b"], values[:2])
     claimed = index.claim_batch(["a", "b"], batch([values[2], values[2]]), replacing=True)
     assert [claim.outcome for claim in claimed.claims] == ["accepted", "duplicate"]
-    assert (claimed.report.added, claimed.report.moved) == (0, 1)
+    assert (claimed.report.added, claimed.report.updated) == (0, 1)
     assert index.fingerprints(["a", "b"]) == [values[2], values[1]]
     assert [lookup.matches == () for lookup in index.find_fingerprints([values[0]])] == [True]
 

@@ -58,7 +58,7 @@ def index(embedded: Backend, clock: Clock, request: pytest.FixtureRequest) -> It
 
 def add(index: Index, document: str, text: str = TEXT) -> tuple[int, int, int]:
     report = index.add([Document(document, text)])
-    return report.added, report.moved, report.unchanged
+    return report.added, report.updated, report.unchanged
 
 
 def found(index: Index) -> list[str]:
@@ -225,7 +225,7 @@ def test_a_clock_that_was_ahead_dates_no_other_document(embedded: Backend) -> No
     day = 86_400_000
     AtomicWriter(store, scheme, clock=lambda: now() + day).add(["ahead"], one)
     both = FingerprintBatch.joined([other, other])
-    assert AtomicWriter(store, scheme).add(["ahead", "new"], both).moved == 1
+    assert AtomicWriter(store, scheme).add(["ahead", "new"], both).updated == 1
     ahead, new = known(store, ["ahead", "new"])
     assert ahead is not None
     assert new is not None

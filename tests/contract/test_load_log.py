@@ -233,3 +233,10 @@ def test_parts_come_in_their_order_however_many_there_are(store, monkeypatch):
 def test_states_of_other_versions_can_be_read(store):
     row = b'{"name": "a", "task": "t", "progress": "finished", "begun": 1, "changed": 2, "owner": {"pid": 1}}'
     assert LoadState.decode(row) == LoadState("a", "t", "finished", 1, 2)
+
+
+def test_a_state_of_an_older_version_is_read_with_the_names_of_this_one():
+    state = LoadState("a", "task", "finished", begun=1, changed=2, counts={"updated": 3}, report={})
+    older = state.encode().replace(b'"updated"', b'"moved"')
+    assert older != state.encode()
+    assert LoadState.decode(older) == state

@@ -113,10 +113,10 @@ def test_what_is_stored_has_its_tags(index, name, text):
 def test_an_add_replaces_tags_even_where_the_text_is_the_same(index, name, text, other):
     index.add([Document(name, text, A)])
     report = index.add([Document(name, text, B)])
-    assert (report.added, report.moved, report.unchanged) == (0, 0, 1)
+    assert (report.added, report.updated, report.unchanged) == (0, 0, 1)
     assert tags(index, name) == [B]
     assert (found(index, text, A), found(index, text, B)) == ([], [""])
-    assert index.add([Document(name, other, B)]).moved == 1
+    assert index.add([Document(name, other, B)]).updated == 1
     assert (found(index, text, B), found(index, other, B)) == ([], [""])
     index.add([Document(name, other)])
     assert tags(index, name) == [{}]

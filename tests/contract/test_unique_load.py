@@ -83,7 +83,7 @@ def test_new_lists_what_was_added_or_changed_and_what_exists_can_be_skipped(url,
     second = documents(tmp_path / "b.jsonl", {"a": 1, "b": 4, "d": 5})
     report = simhbase.load(second, url, unique_only=unique_only, new=new)
     assert [json.loads(line)["id"] for line in new.read_text().splitlines()] == ["b", "d"]
-    assert (report.added, report.moved, report.unchanged) == (1, 1, 1)
+    assert (report.added, report.updated, report.unchanged) == (1, 1, 1)
     third = documents(tmp_path / "c.jsonl", {"a": 6, "e": 7})
     report = simhbase.load(third, url, unique_only=unique_only, new=new, skip_existing=True)
     assert [json.loads(line)["id"] for line in new.read_text().splitlines()] == ["e"]

@@ -48,7 +48,7 @@ def test_what_was_loaded_is_found_by_text_id_and_fingerprint(tmp_path):
     documents(tmp_path / "a.jsonl", [NEWS, *texts(3)])
     report = result("load", "a.jsonl", *STORE, cwd=tmp_path)
     assert report.pop("seconds") >= 0
-    stored = {"loaded": 4, "added": 4, "moved": 0, "unchanged": 0}
+    stored = {"loaded": 4, "added": 4, "updated": 0, "unchanged": 0}
     others = {"duplicates": 0, "outdated": 0, "rejected": 0, "unreadable_sources": 0}
     source = {"source": "a.jsonl", "documents": 4, "duplicates": 0, "removed": 0.0, "rejected": 0}
     assert report == {"documents": 4, **stored, **others, "sources": [source], "largest": []}
@@ -225,7 +225,7 @@ def test_a_stored_id_is_replaced_by_a_later_load(tmp_path):
     load(tmp_path, {"a": 0, "b": 1}, *STORE)
     again = load(tmp_path, {"a": FAR, "b": 1, "c": 0b1111 << 20}, *STORE)
     assert (again["loaded"], again["duplicates"]) == (3, 0)
-    assert (again["added"], again["moved"], again["unchanged"]) == (1, 1, 1)
+    assert (again["added"], again["updated"], again["unchanged"]) == (1, 1, 1)
     assert matches(result("find", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)) == [("b", 1)]
     assert matches(result("find", "--id", "a", *STORE, cwd=tmp_path)) == [("a", 0)]
 

@@ -149,7 +149,7 @@ def test_what_is_new_moved_unchanged_or_deleted_ends_as_by_a_usual_load(url, tmp
         add(index, {"ahead": 10}, clock=lambda: now() + 60_000)
     tags = {"source": "wire", "tenant": "甲"}
     report = load(tmp_path / "after.jsonl", url, via="hfiles", work_folder=tmp_path, tags=tags)
-    assert (report.added, report.moved, report.unchanged) == (2, 3, len(before) - 2)
+    assert (report.added, report.updated, report.unchanged) == (2, 3, len(before) - 2)
     assert rows_later(url) == rows_for(PROFILE, after, tags)
     assert not list(tmp_path.glob("simhbase-load-*"))
 

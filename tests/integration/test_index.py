@@ -34,7 +34,7 @@ def ids(lookup: simhbase.Lookup) -> list[str]:
 
 def test_a_stored_text_is_found_under_its_id(index):
     report = index.add([Document("news/1", NEWS), Document("news/2", OTHER)])
-    assert (report.added, report.moved, report.unchanged, report.rejected) == (2, 0, 0, ())
+    assert (report.added, report.updated, report.unchanged, report.rejected) == (2, 0, 0, ())
     lookup = index.find(NEWS)
     assert lookup.fingerprint == index.fingerprinter.fingerprint(NEWS)
     assert lookup.matches == (simhbase.Match(0, "news/1", lookup.fingerprint),)
@@ -83,7 +83,7 @@ def test_the_same_id_twice_in_one_call_is_rejected_the_second_time(index):
 def test_adding_again_replaces_and_is_unchanged_where_nothing_changed(index):
     index.add([Document("a", NEWS)])
     assert index.add([Document("a", NEWS)]).unchanged == 1
-    assert index.add([Document("a", OTHER)]).moved == 1
+    assert index.add([Document("a", OTHER)]).updated == 1
     assert ids(index.find(NEWS)) == []
     assert ids(index.find(OTHER)) == ["a"]
 

@@ -564,7 +564,7 @@ def test_a_run_says_how_many_documents_another_one_has_done(folders, small_write
     said: list[str] = []
     with patch.object(type(NOBODY), "note", lambda self, text: said.append(text)):
         load_into(folder)
-    done = sum(state.counts[name] for name in ("added", "moved", "unchanged", "duplicates", "rejected"))
+    done = sum(state.counts[name] for name in ("added", "updated", "unchanged", "duplicates", "rejected"))
     assert f"resuming after {done:,} documents, where the run of" in said[0]
     assert done <= 60
 

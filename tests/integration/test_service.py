@@ -118,7 +118,7 @@ def test_an_add_says_what_it_did_and_what_it_rejected(service: Service) -> None:
         {"id": "", "text": one},
     ]
     answer = service.post("/v1/documents", {"documents": given}).json
-    assert (answer["added"], answer["moved"], answer["unchanged"]) == (0, 1, 1)
+    assert (answer["added"], answer["updated"], answer["unchanged"]) == (0, 1, 1)
     assert [each["id"] for each in answer["rejected"]] == ["short", ""]
     assert all(each["reason"] for each in answer["rejected"])
 

@@ -130,10 +130,10 @@ def test_documents_are_moved_and_deleted_with_their_rows_and_sketches(url, profi
     a, b = texts(2)
     with simhbase.open(url, create=profile) as index:
         assert index.add([Document("x", a), Document("y", a)]).added == 2
-        assert index.add([Document("x", b)]).moved == 1
+        assert index.add([Document("x", b)]).updated == 1
         assert (found(index.find(a)), found(index.find(b))) == (["y"], ["x"])
         assert index.add([Document("y", a)]).unchanged == 1
-        assert index.add([Document("x", a)]).moved == 1
+        assert index.add([Document("x", a)]).updated == 1
         assert (found(index.find(a)), found(index.find(b))) == (["x", "y"], [])
         assert not checked(index).problems
         assert index.delete(["x", "y"]) == 2

@@ -107,7 +107,7 @@ def test_rows_of_spark_are_those_that_a_load_makes_in_files_of_one_region(made):
         writer = HintingWriter(index.store, index.profile.index_scheme)
         plan = writer.plan(Batch(list(after), fingerprints), manifest.version)
         (step,) = plan.steps  # Spark has written already what a clock ahead has written before
-        assert counts(manifest) == {**counts(plan.report), "moved": 14, "unchanged": 287}
+        assert counts(manifest) == {**counts(plan.report), "updated": 14, "unchanged": 287}
         expected = {
             "obsolete": step.obsolete_rows(),
             "fingerprints": step.batch.listings(writer.scheme),
@@ -150,7 +150,7 @@ def test_rows_of_spark_end_as_those_of_a_usual_load(hbase, spark, tmp_path):
 
 
 def counts(report) -> dict[str, int]:
-    return {name: getattr(report, name) for name in ("added", "moved", "unchanged")}
+    return {name: getattr(report, name) for name in ("added", "updated", "unchanged")}
 
 
 @pytest.mark.full

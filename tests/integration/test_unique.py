@@ -252,8 +252,8 @@ def test_a_load_of_all_replaces_what_is_stored(stored, documents, size):
         assert content(index) == stored | dict(documents)
 
 
-@pytest.mark.parametrize(("store", "moved"), [(load_all, 2), (load_unique, 1)])
-def test_a_load_tells_what_was_new_moved_or_unchanged(store, moved):
+@pytest.mark.parametrize(("store", "updated"), [(load_all, 2), (load_unique, 1)])
+def test_a_load_tells_what_was_new_updated_or_unchanged(store, updated):
     documents = {
         "same": 0,
         "nearer": 0xFFFFFFFFFFFFFFFE,
@@ -264,7 +264,7 @@ def test_a_load_tells_what_was_new_moved_or_unchanged(store, moved):
         values = np.array(list(documents.values()), dtype=np.uint64)
         loaded = store(index, list(documents), FingerprintBatch.bare(values))
     assert [near is None for near in loaded.duplicate_of] == [True, store is load_all, True, True]
-    assert loaded.report == AddReport(added=1, moved=moved, unchanged=1)
+    assert loaded.report == AddReport(added=1, updated=updated, unchanged=1)
 
 
 def test_a_page_that_is_stored_a_thousand_times_costs_a_short_listing():

@@ -62,7 +62,7 @@ def test_documents_are_counted_by_what_became_of_them(index, metrics):
     assert index.delete(["0", "nobody"]) == 1
     assert metrics.counts == {
         "documents added": 3,
-        "documents moved": 1,
+        "documents updated": 1,
         "documents unchanged": 1,
         "documents rejected": 2,
         "deleted": 1,

@@ -194,7 +194,7 @@ def _written(
         version=version,
         begun=begun,
         added=counts["added"],
-        moved=counts["moved"],
+        updated=counts["updated"],
         unchanged=counts["unchanged"],
         rejected=rejected,
         samples=tuple(random.sample(samples, min(len(samples), SAMPLED))),
@@ -299,7 +299,7 @@ class _Planning:
                 yield self._batch(self.parts.of(table, (key for key, _ in some)), some)
         counts = [
             (name.encode(), getattr(plan.report, name).to_bytes(8))
-            for name in ("added", "moved", "unchanged")
+            for name in ("added", "updated", "unchanged")
         ]
         yield self._batch([self.parts.count - 1] * len(counts), counts)
 
