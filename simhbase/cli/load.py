@@ -39,11 +39,6 @@ Examples:
 @option("--unique-only", "Store only documents without a stored match.", group="Documents")
 @min_similarity_option("With --unique-only: minimum Jaccard similarity of a duplicate.", "Documents")
 @option("--skip-existing", "Leave documents whose id is stored as is.", group="Documents")
-@option(
-    "--ids-are-unique",
-    "Do not check for repeated ids (saves about 30 bytes of memory per id).",
-    group="Documents",
-)
 @tag_option("Tag all documents. Repeatable.", "Documents")
 @option(
     "--tag-field NAME=FIELD",
@@ -86,7 +81,6 @@ def load(
     unique_only: bool,
     min_similarity: float | None,
     skip_existing: bool,
-    ids_are_unique: bool,
     tags: Mapping[str, str],
     tag_fields: Mapping[str, str],
     name: str | None,
@@ -117,7 +111,6 @@ def load(
         unique_only=unique_only,
         min_similarity=min_similarity,
         skip_existing=skip_existing,
-        ids_are_unique=ids_are_unique,
         tags=tags,
         tag_fields=tag_fields,
         unique=unique,

@@ -18,13 +18,13 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import NOTHING, KeptBeginning, OutputFile
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, Raw, Record, Reject
-from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.sources import Sources
 from simhbase.errors import BadInput
 from simhbase.index.claim import Run
 from simhbase.index.load_log import LoadLog
 from simhbase.jobs.kept_out import TopDuplicated
 from simhbase.jobs.pipeline import Batch
+from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import SourceCounts, SourceTally
 from simhbase.model import Match
 
@@ -85,7 +85,7 @@ class Checkpoints:
     def left(self, chunks: Iterator[Chunk], seen: SeenIds | None) -> Iterator[Chunk]:
         """The chunks behind those that were noted. Raises InputsChanged if these are others now.
 
-        seen: takes the ids of those that are passed over; None if ids are not looked at.
+        seen: takes the ids of those that are passed over; None where nothing is read behind them.
         """
         if not self._is_noted:
             yield from chunks

@@ -27,9 +27,9 @@ from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Chunk, Record, Reject
 from simhbase.corpus.rejects import Counts, Rejects
-from simhbase.corpus.seen_ids import FirstSeen, SeenIds
 from simhbase.corpus.sources import STDIN
 from simhbase.errors import BadInput, UsageError
+from simhbase.jobs.seen_ids import FirstSeen, SeenIds
 from simhbase.text.boilerplate import (
     WINDOW,
     Boilerplate,

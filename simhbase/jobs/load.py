@@ -29,7 +29,6 @@ from simhbase.corpus.outputs import (
 )
 from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Counts, Rejects
-from simhbase.corpus.seen_ids import SeenIds
 from simhbase.corpus.trim import unique_trim, without_content
 from simhbase.corpus.unique_output import unique_file, unique_is_finished
 from simhbase.corpus.watcher import Watcher
@@ -45,6 +44,7 @@ from simhbase.jobs.kept_out import TopDuplicated, kept_out_by
 from simhbase.jobs.kinds import NOTHING
 from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
+from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
 from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, store_kept
 from simhbase.model import AddReport, Match
@@ -117,7 +117,6 @@ def load(
     unique_only: bool = False,
     min_similarity: float | None = None,
     skip_existing: bool = False,
-    ids_are_unique: bool = False,
     tags: Mapping[str, str] | None = None,
     tag_fields: Mapping[str, str] | None = None,
     unique: str | Path | None = None,
@@ -136,13 +135,12 @@ def load(
     must agree with it, or with those parameters that are given by name. unique_only: store a document only
     if nothing that is stored by then matches it; a stored document whose new text is a duplicate is removed.
     min_similarity: what is less similar is no duplicate. skip_existing: leave documents whose id is stored
-    as they are, and list them nowhere. ids_are_unique: do not look for ids that come twice, which takes 23
-    to 34 bytes an id. tags: of all documents, names and values; tag_fields: names of further tags, and the
-    fields or columns that hold their values. A document that is stored already gets these in place of its
-    own; a record without one of the fields is rejected. unique, duplicates: files to list what was stored
-    with `unique_only` (JSON lines; rows in .csv, .tsv and .parquet), and what was not, as JSON lines;
-    evidence: one for why it was not. new: a file for the documents that this load added or changed, in the
-    forms of `unique`; those that were stored with the same fingerprint are not in it.
+    as they are, and list them nowhere. tags: of all documents, names and values; tag_fields: names of further
+    tags, and the fields or columns that hold their values. A document that is stored already gets these in
+    place of its own; a record without one of the fields is rejected. unique, duplicates: files to list what
+    was stored with `unique_only` (JSON lines; rows in .csv, .tsv and .parquet), and what was not, as JSON
+    lines; evidence: one for why it was not. new: a file for the documents that this load added or changed, in
+    the forms of `unique`; those that were stored with the same fingerprint are not in it.
 
     A load that was stopped, also by a crash, is resumed where it was when it is run again with the same
     inputs and options, and ends with the same rows and files as if it had not been stopped (in HBase with
@@ -226,7 +224,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
         watcher.note(_resuming(log))
     tally = _Tally.of(log.state.counts or {})
     kinds = NOTHING
-    seen = None if job.ids_are_unique else SeenIds()
+    seen = SeenIds()
     with ExitStack() as stack:
         hfiles = stack.enter_context(_hfiles(job, index, log))
         unique = stack.enter_context(_unique(job, index, log, checkpoints, hfiles))
@@ -235,7 +233,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
         batches = stack.enter_context(closing(_batches(job, index, checkpoints, seen)))
         stack.enter_context(_saying_what_is_kept(tally, watcher))
         for read in joined(batches, _chunks_at_once(job)):
-            batch = read.without_repeats(SeenIds() if seen is None else seen)  # a write takes an id once
+            batch = read.without_repeats(seen)
             rejects.note(batch)
             tally.counts = rejects.counts
             kinds += read.kinds
@@ -406,7 +404,7 @@ def _chunks_at_once(job: Load) -> int:
 
 
 def _batches(
-    job: Load, index: Index, checkpoints: Checkpoints, seen: SeenIds | None
+    job: Load, index: Index, checkpoints: Checkpoints, seen: SeenIds
 ) -> Generator[Batch, None, None]:
     options = job.inputs.options
     trim = unique_trim(options) if job.unique or job.new else without_content

@@ -39,7 +39,6 @@ class Load:
     unique_only: bool = False
     min_similarity: float | None = None
     skip_existing: bool = False
-    ids_are_unique: bool = False
     tags: Mapping[str, str] | None = None
     tag_fields: Mapping[str, str] | None = None
     unique: str | Path | None = None
@@ -79,7 +78,7 @@ class Load:
             "paths": list(map(public_name, self.inputs.paths)),  # signatures are others each day
             "read": asdict(self.inputs.options),
             "files": {name: path and str(path) for name, path in self.files.items()},
-            "options": [self.unique_only, self.min_similarity, self.ids_are_unique, self.skip_existing],
+            "options": [self.unique_only, self.min_similarity, self.skip_existing],
         }
         # In ASCII, as names of files may be no UTF-8.
         return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()

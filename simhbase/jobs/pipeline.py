@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, InputOptions, Record, Reject, WithoutFingerprint
-from simhbase.corpus.seen_ids import SeenIds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.tags import Tags
 from simhbase.jobs.kinds import NOTHING, Kinds
+from simhbase.jobs.seen_ids import SeenIds
 from simhbase.profile import Profile
 
 JOINED_BYTES = 8 << 20

@@ -37,7 +37,6 @@ def measure(scale: float = 1.0) -> list[Table]:
         for count in FINGERPRINTS:
             file = fingerprints(Path(folder), round(count * scale))
             rows.append(["fingerprints", *alone(file, 1)])
-            rows.append(["the same, --ids-are-unique", *alone(file, 1, "--ids-are-unique")])
     return [
         Table(
             "Loads into the embedded store",
@@ -57,7 +56,7 @@ def measure(scale: float = 1.0) -> list[Table]:
                 "Each load is a process of its own. Busy: the CPU time of the worker processes as a share of "
                 "the time that there are any; reading and storing: shares of the load's time in the main "
                 "process, beside them. Where one process does it all there are no workers. Memory grows "
-                "until RocksDB's caches are full, and where repeated ids are told by 23 to 57 bytes an id."
+                "until RocksDB's caches are full."
             ],
         )
     ]
@@ -115,7 +114,7 @@ class Stage:
         return timed_iteration
 
 
-def _load(file: Path, processes: int, *, ids_are_unique: bool) -> list[Cell]:
+def _load(file: Path, processes: int) -> list[Cell]:
     reading, storing = Stage(), Stage()
     Checkpoints.left = reading.timed_steps(Checkpoints.left)  # type: ignore[method-assign]
     load_job._stored = storing.timed(load_job._stored)  # type: ignore[assignment]
@@ -123,7 +122,7 @@ def _load(file: Path, processes: int, *, ids_are_unique: bool) -> list[Cell]:
     inputs = Inputs([str(file)], InputOptions(fingerprint_field=field), processes=processes)
     start = perf_counter()
     with TemporaryDirectory(prefix="simhbase-bench-") as folder:
-        report = load_job.load(inputs, f"rocksdb:{folder}/s", ids_are_unique=ids_are_unique)
+        report = load_job.load(inputs, f"rocksdb:{folder}/s")
     seconds = perf_counter() - start
     workers, here = (resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF))
     busy: Cell = ""
@@ -143,5 +142,5 @@ def _load(file: Path, processes: int, *, ids_are_unique: bool) -> list[Cell]:
 
 
 if __name__ == "__main__":
-    found = _load(Path(sys.argv[1]), int(sys.argv[2]), ids_are_unique="--ids-are-unique" in sys.argv)
+    found = _load(Path(sys.argv[1]), int(sys.argv[2]))
     print(json.dumps(found))

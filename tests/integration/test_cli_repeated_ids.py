@@ -2,9 +2,7 @@
 
 import pytest
 
-from simhbase.corpus import seen_ids as seen
-from simhbase.corpus.sources import CHUNK_RECORDS
-from simhbase.jobs.load import CHUNKS_AT_ONCE
+from simhbase.jobs import seen_ids as seen
 from tests.command_line import result, texts, write_lines
 
 COUNT = 6000
@@ -26,20 +24,3 @@ def test_ids_that_come_twice_are_rejected_in_memory_and_on_disk(tmp_path, docume
     loaded = result("load", documents, "--rejects", rejects, cwd=tmp_path, exit_code=3)
     assert (loaded["added"], loaded["rejected"]) == (COUNT - 50, 50)
     assert rejects.read_text().count("the same id came before, in line 1 of") == 1
-
-
-def test_without_the_check_the_last_document_of_an_id_counts(tmp_path, documents):
-    """But for those that are written at once: none is left out of the count."""
-    assert CHUNKS_AT_ONCE * CHUNK_RECORDS < COUNT - 50
-    loaded = result("load", documents, "--ids-are-unique", cwd=tmp_path)
-    assert (loaded["loaded"], loaded["added"], loaded["rejected"]) == (COUNT, COUNT - 50, 0)
-    last = texts(COUNT, words=8)[-1]
-    (found,) = result("find", "--text", last, cwd=tmp_path)["matches"]
-    assert (found["id"], found["distance"]) == ("a49", 0)
-
-
-def test_without_the_check_ids_that_come_twice_at_once_are_rejected(tmp_path):
-    lines = [{"id": "a", "text": text} for text in texts(3, words=8)]
-    documents = write_lines(tmp_path / "documents.jsonl", lines)
-    loaded = result("load", documents, "--ids-are-unique", cwd=tmp_path, exit_code=3)
-    assert (loaded["documents"], loaded["loaded"], loaded["rejected"]) == (3, 1, 2)

@@ -1,9 +1,7 @@
 """What holds for rocksdb:PATH beyond the contract: who may open it, what readers see, what failures say."""
 
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +23,7 @@ from simhbase.errors import ReadOnly, StoreBusy, StoreFailed, TablesMissing, Usa
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import Access, Changes, RecordTable, Store
 from simhbase.stores.rocksdb import follower
+from tests.limits import files_up_to
 
 LAYOUT = layout("5x2")
 FINGERPRINTS = np.random.default_rng(1).integers(0, 2**64, 500, dtype=np.uint64)
@@ -595,16 +594,3 @@ def test_a_refused_write_costs_nothing_that_was_acknowledged(url: str) -> None:
             store.records("documents").put([(b"more", bytes(8 << 20))])
         store.close()
     assert_everything_acknowledged_is_there(url, batches)
-
-
-@contextmanager
-def files_up_to(size: int) -> Iterator[None]:
-    """A stand-in for a full disk where none can be mounted: no file of this process can grow larger."""
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Format, InputOptions, Record, Reject
-from simhbase.corpus.seen_ids import FirstSeen, SeenIds
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text
+from simhbase.jobs.seen_ids import FirstSeen, SeenIds
 from simhbase.packing import SIGNATURE_BYTES, Rereadable, Unreadable
 
 some_lines = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), max_size=12)

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
-import errno
 import os
+import subprocess
+import sys
 import tempfile
 import tracemalloc
-from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simhbase.corpus.record import Record, Reject
-from simhbase.corpus.seen_ids import FirstSeen, SeenIds
 from simhbase.errors import SimhbaseError
+from simhbase.jobs.seen_ids import FirstSeen, SeenIds
+from simhbase.stores.rocksdb import scratch
+from simhbase.stores.rocksdb.scratch import Scratch
+from tests.limits import files_up_to
 
 
 def places(source: str, lines: range) -> list[FirstSeen]:
@@ -81,52 +85,55 @@ def growing(seen: SeenIds, count: int = 20_000) -> None:
         assert not any(seen.note([str(line) for line in lines], places("x", lines)))
 
 
-def test_many_ids_leave_memory_and_no_file(tmp_path, monkeypatch):
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_many_ids_leave_memory_and_no_file(folder):
     tracemalloc.start()
     seen = SeenIds(in_memory=1000)
     growing(seen, 50_000)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert held < 100_000
-    assert list(tmp_path.iterdir()) == []
+    assert held < 1_000_000
+    assert len(list(folder.iterdir())) == 1
     assert seen.note(["7", "7,000"], places("y", range(2))) == [FirstSeen("x", 7), None]
+    del seen
+    assert list(folder.iterdir()) == []
 
 
-def test_files_of_tables_that_were_too_small_are_closed(tmp_path):
+def test_what_a_killed_process_left_is_removed_by_the_next_and_what_another_one_uses_is_not(folder):
+    code = (
+        "import os; from simhbase.stores.rocksdb.scratch import Scratch; it = Scratch(); "
+        "it.put({b'a': b'1'}); print(flush=True); os.read(0, 1); os.kill(os.getpid(), 9)"
+    )
+    command, environment = [sys.executable, "-c", code], {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, env=environment) as other:
+        other.stdout.readline()
+        (of_other,) = folder.iterdir()
+        first = Scratch()
+        assert of_other.exists()
+        other.stdin.write(b"1")
+        other.stdin.flush()
+        other.wait(60)
+        second = Scratch()
+        assert not of_other.exists()
+        first.put({b"a": b"2"})
+        second.put({b"a": b"3"})
+        assert (first.get([b"a", b"b"]), second.get([b"a"])) == ([b"2", None], [b"3"])
+        del first, second
+    assert list(folder.iterdir()) == []
+
+
+def test_a_full_disk_is_told_with_what_helps(folder, monkeypatch):
+    monkeypatch.setattr(scratch, "_WRITE_BUFFER", 64 << 10)
     seen = SeenIds(in_memory=1000)
-    descriptors = Path("/proc/self/fd")
-    before = len(list(descriptors.iterdir()))
-    growing(seen, 100_000)
-    assert len(list(descriptors.iterdir())) <= before + 1
-
-
-def test_a_full_disk_is_told_with_what_helps(monkeypatch, tmp_path):
-    def full(file: int, start: int, size: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(SimhbaseError, match=f"{tmp_path} has no room .*TMPDIR.*ids are unique"):
-        growing(SeenIds(in_memory=1000))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_where_disks_reserve_nothing_a_file_is_filled(monkeypatch):
-    monkeypatch.delattr(os, "posix_fallocate")
-    growing(SeenIds(in_memory=1000))
-
-
-def test_memory_is_a_few_bytes_an_id_whatever_its_length():
-    tracemalloc.start()
-    seen = SeenIds()
-    for start in range(0, 200_000, 1000):
-        lines = range(start, start + 1000)
-        seen.note([f"{line:0200}" for line in lines], places("x", lines))
-    held, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert held < 36 * 200_000
-    assert peak < 64 * 200_000
+    with files_up_to(32 << 10), pytest.raises(SimhbaseError, match=f"ids in {folder}.*TMPDIR"):
+        growing(seen, 200_000)
+    del seen
+    assert list(folder.iterdir()) == []
 
 
 def test_a_record_with_a_repeated_id_is_rejected_and_names_the_first():

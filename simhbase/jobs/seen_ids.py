@@ -1,0 +1,90 @@
+"""Ids that came up before in one run, in memory that does not grow with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+from struct import Struct
+from typing import NamedTuple
+
+from simhbase.corpus.record import Record, Reject
+from simhbase.stores.rocksdb.scratch import Scratch
+
+IN_MEMORY = 100_000  # ids, in 20 MB
+_PLACE = Struct(">IQ")  # the number of a source, a line
+
+
+class FirstSeen(NamedTuple):
+    source: str
+    line: int
+
+
+class SeenIds:
+    """The ids of one run, and where each was first seen: the newest in memory, the others in a Scratch."""
+
+    def __init__(self, in_memory: int = IN_MEMORY) -> None:
+        self._in_memory = in_memory
+        self._newest: dict[bytes, bytes] = {}
+        self._older: Scratch | None = None
+        self._sources: list[str] = []
+        self._number_of: dict[str, int] = {}
+
+    def note(self, ids: Sequence[str], places: Sequence[FirstSeen]) -> list[FirstSeen | None]:
+        """For each id the place where it was seen before, also earlier in `ids`; None if it is new,
+        and is noted now. Raises SimhbaseError for a disk that is full."""
+        keys = [each.encode() for each in ids]
+        older = self._among_older(keys)
+        found: list[FirstSeen | None] = []
+        for key, place in zip(keys, places, strict=True):
+            first = self._newest.get(key) or older.get(key)
+            found.append(None if first is None else self._place(first))
+            if first is None:
+                self._newest[key] = _PLACE.pack(self._number(place.source), place.line)
+        if len(self._newest) > self._in_memory:
+            self._older = self._older or Scratch()
+            self._older.put(self._newest)
+            self._newest.clear()
+        return found
+
+    def reject_repeats(self, items: Iterable[Record | Reject]) -> list[Record | Reject]:
+        """The same items, with a reject in place of a record whose id was seen before."""
+        items = list(items)
+        records = [item for item in items if isinstance(item, Record)]
+        seen = self.note(
+            [each.id for each in records], [FirstSeen(each.source, each.line) for each in records]
+        )
+        repeats = {
+            id(record): Reject(record.source, record.line, record.id, repeat_reason(record, place))
+            for record, place in zip(records, seen, strict=True)
+            if place is not None
+        }
+        return [repeats.get(id(item), item) for item in items]
+
+    def _among_older(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        if self._older is None:
+            return {}
+        asked = [key for key in keys if key not in self._newest]
+        found = zip(asked, self._older.get(asked), strict=True)
+        return {key: place for key, place in found if place is not None}
+
+    def _number(self, source: str) -> int:
+        number = self._number_of.setdefault(source, len(self._sources))
+        if number == len(self._sources):
+            self._sources.append(source)
+        return number
+
+    def _place(self, packed: bytes) -> FirstSeen:
+        number, line = _PLACE.unpack(packed)
+        return FirstSeen(self._sources[number], line)
+
+
+def repeat_reason(record: Record, first: FirstSeen) -> str:
+    """Why a record is rejected whose id was first seen at a place."""
+    hint = ": ids from path tell files of one name apart" if _is_named_alike(record, first.source) else ""
+    return f"the same id came before, in line {first.line} of {first.source}{hint}"
+
+
+def _is_named_alike(record: Record, other: str) -> bool:
+    """Whether a record's id is made of the name of its file, and another source is a file of that name."""
+    name = PurePath(record.source).name
+    return record.source != other and PurePath(other).name == name and name in record.id
