@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from simhbase.drawers.rowkeys import PREFIX_BYTES
 from simhbase.drawers.scheme import Scheme
-from simhbase.index.reader import DRAWER_LIMIT, expired_before
+from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
 from simhbase.index.rows import parse_listing
 from simhbase.index.writer import batch_of, known_in
 from simhbase.model import DrawerStats, Size, Stats
-from simhbase.stores.base import Row, Store
+from simhbase.stores.base import Store
 
 _COUNTS = ("documents", "fingerprints", "index_rows")
 _SIZES = ("bytes", "bytes_per_document")
@@ -64,16 +64,10 @@ def _counted(store: Store, time: int) -> tuple[int, int, int]:
                 fingerprints += 1
     earliest = expired_before(store, time)
     return (
-        sum(_stored(batch, earliest) for batch in store.records("documents").iterate()),
+        sum(len(live_entries(known_in(batch), earliest)) for batch in store.records("documents").iterate()),
         fingerprints,
         sum(len(rows.keys) for rows in store.drawers.iterate()),
     )
-
-
-def _stored(batch: Sequence[Row], earliest: int) -> int:
-    """How many rows of the documents table are documents from that version on, and not what is left of
-    deleted ones."""
-    return sum(each.stored and each.version >= earliest for each in known_in(batch).values())
 
 
 def _drawers(store: Store, scheme: Scheme) -> DrawerStats:

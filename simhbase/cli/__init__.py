@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {
     "load": "Fingerprint documents and store them.",
     "load-hfiles": "Load HFiles that Spark has written into HBase.",
     "find": "Find stored near-duplicates of texts, documents or fingerprints.",
+    "list": "List the documents of a store.",
     "match": "Find near-duplicates of documents among those of other files, without a store.",
     "dedup": "Find near-duplicates within one corpus, without a store.",
     "fingerprint": "Print the fingerprint of each document, in input order.",

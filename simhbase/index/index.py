@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from itertools import starmap
 from operator import index
 from time import monotonic
 from types import TracebackType
@@ -35,7 +36,7 @@ from simhbase.index.claim import (
     whole,
 )
 from simhbase.index.explain import explain
-from simhbase.index.moment import at, milliseconds_to_come
+from simhbase.index.moment import at, milliseconds, milliseconds_to_come
 from simhbase.index.mute import Hidden, MuteList, Name, require_ids, require_note
 from simhbase.index.reader import (
     DRAWER_LIMIT,
@@ -44,11 +45,12 @@ from simhbase.index.reader import (
     Reader,
     expired_before,
     listed_sketches,
+    live_entries,
 )
 from simhbase.index.rows import Entry
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
-from simhbase.index.tags import Tags, tags_of
-from simhbase.index.writer import Writer, batch_of, known, writer_for
+from simhbase.index.tags import Tags, required_tags, tags_of
+from simhbase.index.writer import Writer, batch_of, known, known_in, writer_for
 from simhbase.metrics import Metrics, count_by_outcome, timed
 from simhbase.model import (
     AddReport,
@@ -641,23 +643,55 @@ class Index:
         ids = _several(ids, "ids")
         self.store.refresh()
         with self.same_tables():
-            stored = self._documents_of(ids)
-        return [
-            StoredDocument(document, Fingerprint(stored[document].fingerprint), dict(stored[document].tags))
-            if document in stored
-            else None
-            for document in ids
-        ]
+            found = self._documents_of(ids)
+        return [_document(each, found[each]) if each in found else None for each in ids]
+
+    def stored(
+        self, since: Moment | None = None, tags: Mapping[str, str] | None = None
+    ) -> Iterator[StoredDocument]:
+        """Iterate over the stored documents, in no particular order; reads all of them, a batch at a time.
+
+        since, tags: only those that Query would let through. Documents that are written meanwhile may be
+        missing. Raises UsageError for a moment that is still to come.
+        """
+        earliest = expired_before(self.store, self.clock())
+        if since is not None:
+            earliest = max(earliest, milliseconds(since, self.clock()))
+        return self._stored_from(earliest, required_tags(tags))
+
+    def _stored_from(self, earliest: int, tags: Tags) -> Iterator[StoredDocument]:
+        self.store.refresh()
+        with self.same_tables():
+            for batch in self.store.records("documents").iterate():
+                yield from starmap(_document, live_entries(known_in(batch), earliest, tags).items())
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the ids of the stored documents, in no particular order."""
+        return (document.id for document in self.stored())
+
+    def __len__(self) -> int:
+        """The number of stored documents. Reads all of them; `Administrator.stats` has an estimate."""
+        return sum(1 for _ in self.stored())
+
+    def __bool__(self) -> bool:
+        return True  # also where it is empty, and without counting
+
+    def __contains__(self, document_id: object) -> bool:
+        return isinstance(document_id, str) and self.documents([document_id]) != [None]
+
+    def __getitem__(self, document_id: str) -> StoredDocument:
+        """What is stored under an id. Raises KeyError."""
+        (found,) = self.documents([document_id])
+        if found is None:
+            raise KeyError(document_id)
+        return found
 
     def _documents_of(self, ids: Sequence[str]) -> dict[str, Entry]:
         """The documents that are stored among ids."""
         storable = list(dict.fromkeys(document for document in ids if rows.id_problem(document) is None))
-        found, earliest = known(self.store, storable), expired_before(self.store, self.clock())
-        return {
-            document: each.entry
-            for document, each in zip(storable, found, strict=True)
-            if each and each.stored and each.version >= earliest
-        }
+        found = zip(storable, known(self.store, storable), strict=True)
+        earliest = expired_before(self.store, self.clock())
+        return live_entries({document: each for document, each in found if each}, earliest)
 
     def _documents_with_sketches(self, ids: Sequence[str]) -> tuple[dict[str, Entry], dict[str, bytes]]:
         """The documents that are stored among ids, and the sketches of those that have any."""
@@ -666,6 +700,10 @@ class Index:
             fingerprints = {document: entry.fingerprint for document, entry in stored.items()}
             return stored, listed_sketches(self.store, fingerprints)
         return stored, {document: entry.sketch for document, entry in stored.items()}
+
+
+def _document(document_id: str, entry: Entry) -> StoredDocument:
+    return StoredDocument(document_id, Fingerprint(entry.fingerprint), dict(entry.tags))
 
 
 def _decided(claim: Claim) -> Claim:

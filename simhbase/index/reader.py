@@ -151,7 +151,7 @@ class Reader:
             return Near([[] for _ in range(len(fingerprints))], leads.truncated, leads.cut)
         earliest = max(since or 0, expired_before(self.store, self.clock()))
         asks_documents = self._asks_documents or earliest or tags
-        now = _stored(self._known(leads.led), earliest, tags) if asks_documents else None
+        now = live_entries(self._known(leads.led), earliest, tags) if asks_documents else None
         return Near(self.matches(fingerprints, leads.led, now, bounds), leads.truncated, leads.cut)
 
     def leads(
@@ -442,8 +442,8 @@ def led_to(candidates: Candidates, listed: Listed) -> Iterator[Led]:
                 yield query, document, fingerprint, bits, held
 
 
-def _stored(found: dict[str, Known], since: int, tags: Tags) -> Now:
-    """What documents are now; what is deleted, older, or tagged otherwise is not among them."""
+def live_entries(found: dict[str, Known], since: int, tags: Tags = ()) -> Now:
+    """The entries of stored documents of the version `since` or higher that have all tags."""
     wanted = set(tags)
     return {
         document: each.entry

@@ -1,0 +1,44 @@
+"""`simhbase list`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from simhbase.cli.options import command, converted, option, past, store_option, tag_option
+from simhbase.cli.output import Output, results_option
+from simhbase.model import StoredDocument
+
+
+@command(
+    epilog="""\b
+Examples:
+  simhbase list --since 1d
+  simhbase list --tag source=wire --json > stored.jsonl
+""",
+)
+@store_option
+@option(
+    "--since TIME",
+    "Only documents written since then, e.g. 7d, 12h or 2026-01-31.",
+    group="Documents",
+    callback=converted(past),
+)
+@tag_option("Only documents with this tag; of several, with all.", "Documents")
+@results_option
+def list(  # noqa: A001  # the command's name
+    url: str, since: datetime | None, tags: Mapping[str, str], output: Output
+) -> None:
+    """List the documents of a store: fingerprint, tags and id.
+
+    Reads all documents. They come in no particular order.
+    """
+    from simhbase.index import open_index
+
+    with open_index(url, access="read") as index:
+        output.records(index.stored(since, tags), _lines)
+
+
+def _lines(document: StoredDocument) -> Iterator[str]:
+    tags = "".join(f"{name}={value}  " for name, value in document.tags.items())
+    yield f"{document.fingerprint}  {tags}{document.id}"
