@@ -33,7 +33,7 @@ from simhbase.fingerprint.pipeline import (
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.features import BY_IDF, Extractor, FeatureOptions
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
-from simhbase.text.normalise import SEEN, NormalForm, normalise
+from simhbase.text.normalise import LATEST, NormalForm, normalise
 from simhbase.text.userfile import NamedContent
 from simhbase.text.variants import CharacterTable, character_table
 
@@ -113,11 +113,11 @@ class Profile:
     such reach, and then the threshold may be None for any similarity; threshold: the similarity that they ask
     for unless told otherwise, with minhash also one that rises with the number of features, as "0.54-0.7" or
     AUTO; min_features: a text with fewer distinct features has no fingerprint; normalisation: the form that
-    texts are compared in, by its name; fold: "hant" where Traditional and Simplified Han are the same, of
-    which the profile has the table; boilerplate: is left out of texts; idf: a user's table, or None for
-    jieba's where the weights need one; tokenizer: what cuts text into words, with its version.
-    That is a note about this machine or the store's creator: profiles that differ in nothing else are
-    the same, and the fixed texts tell whether two versions cut alike.
+    texts are compared in, by its name; fold: "hant" where Traditional and Simplified Han are the same,
+    "arabic" where spellings of Arabic are, of which the profile has the table; boilerplate: is left out of
+    texts; idf: a user's table, or None for jieba's where the weights need one; tokenizer: what cuts text into
+    words, with its version. That is a note about this machine or the store's creator: profiles that differ in
+    nothing else are the same, and the fixed texts tell whether two versions cut alike.
     """
 
     scheme: str = "simhash"
@@ -138,7 +138,7 @@ class Profile:
     reach: int = _ITS_SCHEMES
     bands: str = _ITS_SCHEMES
     threshold: float | str = _ITS_SCHEMES
-    normalisation: str = SEEN
+    normalisation: str = LATEST
     fold: CharacterTable | str | None = None
     tokenizer: str | None = field(default=None, compare=False)
 

@@ -21,7 +21,6 @@ from simhbase.profile import PRESETS, Profile, preset_parameters
 from simhbase.text.boilerplate import read_boilerplate
 from simhbase.text.encoding import decode
 from simhbase.text.idf import JIEBA, read_table
-from simhbase.text.normalise import normalise
 from simhbase.text.userfile import NamedContent, read_utf8
 
 NAMES = tuple(each.name for each in fields(Profile) if each.compare)
@@ -47,8 +46,7 @@ def _setting(text: str) -> tuple[str, object]:
     if name in _FILES:
         return name, _FILES[name](Path(value))
     if name == "stop_words":
-        words = normalise(decode(read_utf8(Path(value), "file of stop words"))).split()
-        return name, frozenset(words)
+        return name, frozenset(decode(read_utf8(Path(value), "file of stop words")).split())
     with suppress(ValueError):
         return name, int(value)
     with suppress(ValueError):

@@ -30,14 +30,38 @@ def is_word(character: str) -> bool:
 
 
 def normalise(text: str) -> str:
+    text = "".join(plain(character) for character in text)
     lowered = unicodedata.normalize("NFKC", text).lower()
     seen = unicodedata.normalize("NFKC", what_is_seen(unicodedata.normalize("NFKC", lowered)))
     spaced = " ".join(seen.split())
     return "".join(
         character
         for place, character in enumerate(spaced)
-        if character != " "
-        or not (is_written_as_han(spaced[place - 1]) and is_written_as_han(spaced[place + 1]))
+        if character != " " or not says_nothing(spaced[place - 1], spaced[place + 1])
+    )
+
+
+def plain(character: str) -> str:
+    """Digits as those of ASCII, and nothing for control characters and those for private use."""
+    if regex.match(r"\p{Nd}", character) and unicodedata.normalize("NFKC", character) == character:
+        first = ord(character)
+        while regex.match(r"\p{Nd}", chr(first - 1)):  # some scripts have theirs one behind the other
+            first -= 1
+        return str((ord(character) - first) % 10)
+    hidden = unicodedata.category(character) in ("Cc", "Co") and not character.isspace()
+    return "" if hidden else character
+
+
+def says_nothing(before: str, behind: str) -> bool:
+    """Of a space between two characters."""
+    if is_kana(before) or is_kana(behind):
+        return is_kana(behind) or behind not in "\u3099\u309a"
+    return is_written_as_han(before) and is_written_as_han(behind)
+
+
+def is_kana(character: str) -> bool:
+    return bool(
+        regex.match(r"[\p{L}&&[\p{Hiragana}\p{Katakana}ー]]|[\U0001aff0-\U0001b16f]", character, regex.V1)
     )
 
 

@@ -27,7 +27,7 @@ MEANINGS: Mapping[str, str] = {
     "bands": "BxR: B bands of R slots, one of which matches share; auto: by threshold",
     "threshold": "minimum Jaccard similarity of a match; 0.54-0.7: for short and long texts; auto",
     "normalisation": "version of the normal form of texts",
-    "fold": "hant: treat Traditional and Simplified Chinese as the same",
+    "fold": "hant: Traditional and Simplified Chinese are the same; arabic: spellings of Arabic",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -14,21 +15,23 @@ from simhbase.profile import Profile
 SHORT = 140  # characters
 FRAME = 30  # characters at the beginning, or at the end, that many texts have in common
 LEAST = 100  # texts: fewer tell nothing
-FRAMED, UNSPACED = 0.2, 0.5  # of all texts
+FRAMED, UNSPACED, ESCAPED = 0.2, 0.5, 0.05  # of all texts
 # Scripts without spaces that jieba does not cut: a sentence is one word.
 _UNSPACED = regex.compile(r"[\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{4}")
+_ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _LOOKED_AT = 300  # characters of a text
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """How many texts there are, and how many of them are short, begin or end as many others do, or are
-    in a script without spaces."""
+    """How many texts there are, and how many of them are short, begin or end as many others do, are in a
+    script without spaces, or hold entities of HTML."""
 
     texts: int = 0
     short: int = 0
     framed: int = 0
     unspaced: int = 0
+    escaped: int = 0
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Self:
@@ -43,6 +46,7 @@ class Kinds:
                 for text in texts
             ),
             sum(_UNSPACED.search(text, endpos=_LOOKED_AT) is not None for text in texts),
+            sum("&" in text and _ENTITY.search(text) is not None for text in texts),
         )
 
     def __add__(self, other: Kinds) -> Kinds:
@@ -67,6 +71,11 @@ class Kinds:
             hints.append(
                 f"{self.unspaced:,} of {self.texts:,} texts are in a script that is not cut into words: "
                 "create a store with the profile complete, which compares characters"
+            )
+        if self.escaped > ESCAPED * self.texts:
+            hints.append(
+                f"{self.escaped:,} of {self.texts:,} texts hold entities of HTML such as &nbsp;, which count "
+                "as words: load them with --html"
             )
         return hints
 

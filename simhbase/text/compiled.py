@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import mmh3
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 
 from simhbase.text import loops
 from simhbase.text.dictionary import LONGEST_EXPANSION, Characters, load
-from simhbase.text.normalise import CURRENT, EVERY, NormalForm, normalise
-from simhbase.text.variants import CharacterTable
+from simhbase.text.normalise import CURRENT, EVERY, LATEST, SEEN, NormalForm, normalise, plain_points
+from simhbase.text.variants import GONE, CharacterTable
 
 _AT_ONCE = 1 << 16  # characters: what is known of them stays in the cache
 _UTF32 = "utf-32-le"
 
+_CLOSED = {LATEST: loops.BESIDE_KANA, SEEN: loops.IN_HAN, EVERY: loops.NOWHERE}
 _PROBE = "中文和 English，1-2"
 
 Points = tuple[NDArray[np.int32], NDArray[np.int64]]  # of texts, one behind the other, and where each ends
@@ -31,16 +33,13 @@ class Normaliser:
 
     def __init__(self, form: NormalForm) -> None:
         self._form = form
-        self._is_closed = form.name != EVERY
-        _, characters = load()
-        self._characters = characters if form.fold is None else _folded(characters, form.fold)
+        self._closed = _CLOSED[form.name]
+        self._characters = _characters_of(form)
 
     def __call__(self, texts: Sequence[str], *, bare: bool = False) -> Points:
         """The normal forms of texts, without white space where `bare`."""
         points, ends = _points(texts)
-        found, found_ends, awkward = loops.normal_forms(
-            points, ends, *self._characters, self._is_closed, bare
-        )
+        found, found_ends, awkward = loops.normal_forms(points, ends, *self._characters, self._closed, bare)
         if not awkward.any():
             return found, found_ends
         parts = np.split(found, found_ends[:-1])
@@ -56,15 +55,28 @@ def _points(texts: Sequence[str]) -> Points:
     return np.frombuffer(joined, dtype="<i4"), ends
 
 
+@lru_cache(maxsize=4)
+def _characters_of(form: NormalForm) -> Characters:
+    _, characters = load()
+    if form.name != LATEST:  # what this one changes before anything else stays
+        changed = np.flatnonzero(plain_points() != np.arange(len(characters.becomes)))
+        becomes = characters.becomes.copy()
+        becomes[changed] = changed
+        characters = characters._replace(becomes=becomes)
+    return characters if form.fold is None else _folded(characters, form.fold)
+
+
 def _folded(characters: Characters, table: CharacterTable) -> Characters:
-    single = characters.becomes >= 0
-    becomes = characters.becomes.copy()
-    becomes[single] = _points([table.convert(becomes[single].tobytes().decode(_UTF32, "surrogatepass"))])[0]
-    several = characters.several
-    expanded = several > LONGEST_EXPANSION  # code points, not lengths
-    if expanded.any():
-        several = several.copy()
-        several[expanded] = _points([table.convert(several[expanded].tobytes().decode(_UTF32))])[0]
+    becomes, several = characters.becomes.copy(), characters.several.copy()
+    to = np.where(table.points == GONE, loops.GONE, table.points.astype(np.int64))
+    single = np.flatnonzero((becomes >= 0) & (becomes < len(to)))
+    becomes[single] = to[becomes[single]]
+    expanded = np.flatnonzero((several > LONGEST_EXPANSION) & (several < len(to)))  # code points, not lengths
+    several[expanded] = to[several[expanded]]
+    for point in np.flatnonzero(becomes <= loops.SEVERAL) if (several < 0).any() else ():
+        place = loops.SEVERAL - becomes[point]
+        if (several[place + 1 : place + 1 + several[place]] < 0).any():
+            becomes[point] = loops.AWKWARD
     return Characters(becomes, several)
 
 

@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 
 from simhbase.errors import BadInput
 from simhbase.text import loops
-from simhbase.text.normalise import unseen_points
+from simhbase.text.normalise import plain_points, unseen_points
+from simhbase.text.variants import GONE
 
-_LAYOUT = 3  # of the arrays: another one is another file
+_LAYOUT = 4  # of the arrays: another one is another file
 _FIRST_HAN, _END_HAN = 0x4E00, 0x9FD6  # jieba's own range
 _RARE_HAN = ((0x3400, 0x4DC0), (0x9FD6, 0xA000))
 _JOINERS = (0x200C, 0x200D)
@@ -67,8 +68,8 @@ class Dictionary(NamedTuple):
 class Characters(NamedTuple):
     """The normal form of characters that neither change their neighbours nor are changed by them.
 
-    becomes: int32 by code point: its normal form, loops.SPACE, loops.AWKWARD, or loops.SEVERAL - a place in
-        `several`.
+    becomes: int32 by code point: its normal form, loops.SPACE, loops.GONE, loops.AWKWARD, or
+        loops.SEVERAL - a place in `several`.
     several: int32: where a character becomes several, their number and then they.
     """
 
@@ -245,6 +246,9 @@ def _characters() -> Characters:
         elif normal != character:
             becomes[point] = ord(normal)
     becomes[unseen] = loops.AWKWARD
+    plain = plain_points()
+    changed = np.flatnonzero(plain != np.arange(len(plain)))
+    becomes[changed] = np.where(plain[changed] == GONE, loops.GONE, plain[changed].astype(np.int64))
     return Characters(becomes, np.array(several, dtype=np.int32))
 
 

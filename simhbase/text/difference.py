@@ -120,7 +120,8 @@ def _segments(
     """The stretches of two texts, given the places of words that they have in common, ascending. What is
     between the words belongs to those that are the same."""
     left, right = texts
-    at = (0, 0)  # characters that have been given
+    at = (0, 0)  # characters that have been seen
+    different: Segment | None = None
     for before, behind in pairwise([(-1, -1), *common, (len(left), len(right))]):
         if behind == (before[0] + 1, before[1] + 1):
             continue
@@ -129,10 +130,16 @@ def _segments(
             _span(right, before[1] + 1, behind[1], at[1]),
         )
         starts = spans[0][0], spans[1][0]
+        if different and starts == at:  # a character between them, as ½, is of several words
+            spans = (different.left[0], spans[0][1]), (different.right[0], spans[1][1])
+        elif different:
+            yield different
         if starts != at:
             yield Segment((at[0], starts[0]), (at[1], starts[1]), same=True)
-        yield Segment(*spans, same=False)
+        different = Segment(*spans, same=False)
         at = spans[0][1], spans[1][1]
+    if different:
+        yield different
     if at != lengths:
         yield Segment((at[0], lengths[0]), (at[1], lengths[1]), same=True)
 

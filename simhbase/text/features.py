@@ -26,7 +26,16 @@ from simhbase.errors import UsageError
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.hashing import GOLDEN, fmix64
 from simhbase.text.idf import SCALE, IdfTable
-from simhbase.text.normalise import CURRENT, EVERY, SEEN, SPACES_IN_HAN, NormalForm, normalise, pieces
+from simhbase.text.normalise import (
+    CURRENT,
+    EVERY,
+    LATEST,
+    SEEN,
+    SPACES,
+    NormalForm,
+    normalise,
+    pieces,
+)
 from simhbase.text.saturation import saturated
 
 WEIGHTS = ("saturated", "count", "tfidf", "levels")
@@ -39,8 +48,10 @@ LONGEST_COMPILED = 1 << 20  # characters of a text: loops take a hundred bytes f
 # rows of the basic block) alone; handed such runs whole, rjieba would keep them whole.
 _HAN = re.compile("([\u4e00-\u9fd5]+|[\u3400-\u4dbf\u9fd6-\u9fff])")
 # A joiner that the normal form has left is within a word (UAX #29, rule WB4).
+_WORD = regex.compile(r"[\p{L}\p{M}\p{Nd}\u200c\u200d--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1)
 _WORDS = {
-    SEEN: regex.compile(r"[\p{L}\p{M}\p{Nd}\u200c\u200d--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1),
+    LATEST: _WORD,
+    SEEN: _WORD,
     EVERY: regex.compile(r"[\p{L}\p{M}\p{Nd}--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1),
 }
 _BREAK = "\n"  # no token, and jieba never joins across it
@@ -175,7 +186,7 @@ def tokens(text: str, form: NormalForm = CURRENT) -> list[str]:
 def token_spans(folded: str, form: NormalForm = CURRENT) -> Iterator[tuple[int, int]]:
     """Where the tokens of a folded text are, from-to: those that `tokens` has of its normal form, with white
     space where it says nothing."""
-    gaps = [] if form.name == EVERY else [space.span() for space in SPACES_IN_HAN.finditer(folded)]
+    gaps = [] if form.name == EVERY else [space.span() for space in SPACES[form.name].finditer(folded)]
     if not gaps:
         yield from _spans(folded, form)
         return
@@ -187,7 +198,7 @@ def token_spans(folded: str, form: NormalForm = CURRENT) -> Iterator[tuple[int, 
 
 
 def _spans(folded: str, form: NormalForm) -> Iterator[tuple[int, int]]:
-    """The same of a text without white space between Han."""
+    """The same of a text without white space that says nothing."""
     at = 0
     for position, run in enumerate(_HAN.split(folded)):
         if position % 2:

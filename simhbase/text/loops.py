@@ -18,7 +18,9 @@ from simhbase.text.saturation import LARGEST_COUNT, SATURATED_FROM, SATURATION, 
 # Kinds of characters in words, and from HAN on jieba's Han by their code.
 BREAK, WORD, ALONE, HAN = 0, 1, 2, 3
 # What characters become that are not one other; from SEVERAL down by their place in a list.
-AWKWARD, SPACE, SEVERAL = -1, -2, -3
+AWKWARD, SPACE, GONE, SEVERAL = -1, -2, -3, -4
+# Between which characters white space says nothing.
+NOWHERE, IN_HAN, BESIDE_KANA = 0, 1, 2
 # What words weigh.
 IN_ORDER, COUNTS, SATURATED, BY_TABLE = 0, 1, 2, 3
 
@@ -111,13 +113,12 @@ def normal_forms(
     ends: NDArray[np.int64],
     becomes: NDArray[np.int32],
     several: NDArray[np.int32],
-    is_closed: bool,
+    closed: int,
     is_bare: bool,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
     """Normal forms: code points, ends, and which texts hold an awkward character (these are empty here).
 
-    becomes, several: `dictionary.Characters`; is_closed: leave out white space between Han; is_bare: leave
-    out all white space.
+    becomes, several: `dictionary.Characters`; closed: where to leave out white space; is_bare: everywhere.
     """
     found = np.empty(LONGEST_EXPANSION * len(points), np.int32)
     found_ends = np.empty(len(ends), np.int64)
@@ -130,7 +131,7 @@ def normal_forms(
             point = becomes[points[position]]
             if point >= 0:
                 if is_spaced:
-                    at = _space(found, first, at, point, is_closed, is_bare)
+                    at = _space(found, first, at, point, closed, is_bare)
                     is_spaced = False
                 found[at] = point
                 at += 1
@@ -140,10 +141,10 @@ def normal_forms(
                 awkward[text] = True
                 at = first
                 break
-            else:
+            elif point != GONE:
                 place = SEVERAL - point
                 if is_spaced:
-                    at = _space(found, first, at, several[place + 1], is_closed, is_bare)
+                    at = _space(found, first, at, several[place + 1], closed, is_bare)
                     is_spaced = False
                 for other in range(place + 1, place + 1 + several[place]):
                     found[at] = several[other]
@@ -154,9 +155,11 @@ def normal_forms(
 
 
 @njit(inline="always")
-def _space(found: NDArray[np.int32], first: int, at: int, behind: int, is_closed: bool, is_bare: bool) -> int:
+def _space(found: NDArray[np.int32], first: int, at: int, behind: int, closed: int, is_bare: bool) -> int:
     """Write the space before a character, where there is one, and return the next place."""
-    if at == first or is_bare or (is_closed and _is_han(found[at - 1]) and _is_han(behind)):
+    if at == first or is_bare or (closed and _is_han(found[at - 1]) and _is_han(behind)):
+        return at
+    if closed == BESIDE_KANA and (_is_kana(found[at - 1]) or _is_kana(behind)):
         return at
     found[at] = 32
     return at + 1
@@ -171,6 +174,19 @@ def _is_han(point: int) -> bool:
         or 0x20000 <= point <= 0x3FFFF
         or point == 0x3005
         or point == 0x3007
+    )
+
+
+@njit(inline="always")
+def _is_kana(point: int) -> bool:
+    """As `normalise.KANA`. (Marks of voice are awkward.)"""
+    return point >= 0x3041 and (
+        point <= 0x3096
+        or 0x309D <= point <= 0x309F
+        or 0x30A1 <= point <= 0x30FA
+        or 0x30FC <= point <= 0x30FF
+        or 0x31F0 <= point <= 0x31FF
+        or 0x1AFF0 <= point <= 0x1B16F
     )
 
 

@@ -12,7 +12,9 @@ needs them:
 - U+200B between letters of UNSPACED is where a word ends in scripts that put no space there (section 23.2,
   too): it becomes a space.
 
-White space between two Han characters says nothing either: lines are broken there, and names are spread.
+White space between two Han characters or beside kana says nothing either: lines are broken there, and names
+are spread. Nor do control characters and those for private use, which fonts have icons for. Digits of all
+scripts are the same.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ import regex
 from numpy.typing import NDArray
 
 from simhbase.errors import UsageError
-from simhbase.text.variants import CharacterTable
+from simhbase.text.variants import GONE, CharacterTable, replaced
 
 # Any part of a text may be replaced by its own NFKC beforehand without changing the NFKC of the
 # whole: both decompose to the same sequence (UAX #15). So the few characters that make nearly every
@@ -37,8 +39,8 @@ from simhbase.text.variants import CharacterTable
 _COMMON = tuple((character, normalize("NFKC", character)) for character in "，：；？！（）％\u3000\xa0…℃")
 _NEITHER_ASCII_NOR_HAN = re.compile("[^\x00-\x7f\u4e00-\u9fff、。《》“”·—]+")
 
-SEEN, EVERY = "nfkc-lower-seen", "nfkc-lower-space"
-NORMALISATIONS = (SEEN, EVERY)  # the second: of stores of format 2, which keep it
+LATEST, SEEN, EVERY = "nfkc-lower-v3", "nfkc-lower-seen", "nfkc-lower-space"
+NORMALISATIONS = (LATEST, SEEN, EVERY)  # the others: of stores that were made with them, which keep them
 JOINED = (
     *("Arabic", "Syriac", "Mandaic", "Mongolian", "Nko", "Phags_Pa", "Adlam", "Hanifi_Rohingya"),
     *("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam"),
@@ -52,11 +54,30 @@ _UNSEEN = (
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff"
 )
+_CONTROL = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # but for white space
+_PRIVATE = "\ue000-\uf8ff\U000f0000-\U0010ffff"
+_ZEROS = (  # of each script, its other digits follow
+    "\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6\u0c66\u0ce6\u0d66\u0de6\u0e50\u0ed0\u0f20\u1040"
+    "\u1090\u17e0\u1810\u1946\u19d0\u1a80\u1a90\u1b50\u1bb0\u1c40\u1c50\ua620\ua8d0\ua900\ua9d0\ua9f0\uaa50"
+    "\uabf0\U000104a0\U00010d30\U00010d40\U00011066\U000110f0\U00011136\U000111d0\U000112f0\U00011450"
+    "\U000114d0\U00011650\U000116c0\U000116d0\U000116da\U00011730\U000118e0\U00011950\U00011bf0\U00011c50"
+    "\U00011d50\U00011da0\U00011de0\U00011f50\U00016130\U00016a60\U00016ac0\U00016b50\U00016d70"
+    "\U0001e140\U0001e2f0\U0001e4f0\U0001e5f1\U0001e950"
+)
 _UNSEEN_RUN = re.compile(f"[{_UNSEEN}]+")
 _RANGE = re.compile("(.)(?:-(.))?", re.DOTALL)  # in such a list
 HAN = "々〇\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
-_SPACE_IN_HAN = re.compile(f" (?<=[{HAN}] )(?=[{HAN}])")
-SPACES_IN_HAN = re.compile(rf"(?<=[{HAN}])\s+(?=[{HAN}])")
+KANA = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\U0001aff0-\U0001b16f"
+VOICED = "\u3099\u309a"  # marks that compose with kana
+# White space that says nothing.
+_SPACE = {
+    SEEN: re.compile(f" (?<=[{HAN}] )(?=[{HAN}])"),
+    LATEST: re.compile(f" (?:(?<=[{HAN}] )(?=[{HAN}])|(?<=[{KANA}] )(?![{VOICED}])|(?=[{KANA}]))"),
+}
+SPACES = {
+    SEEN: re.compile(rf"(?<=[{HAN}])\s+(?=[{HAN}])"),
+    LATEST: re.compile(rf"(?<=[{HAN}])\s+(?=[{HAN}])|(?<=[{KANA}])\s+(?![\s{VOICED}])|\s+(?=[{KANA}])"),
+}
 
 
 def _letters_of(scripts: tuple[str, ...]) -> regex.Pattern[str]:
@@ -68,15 +89,16 @@ def _letters_of(scripts: tuple[str, ...]) -> regex.Pattern[str]:
 _LETTER_JOINED, _LETTER_UNSPACED = _letters_of(JOINED), _letters_of(UNSPACED)
 _LETTER_EITHER = _letters_of(JOINED + UNSPACED).pattern
 # Characters that a reader takes for one, and those whose form depends on what is not seen between them.
+_NOT_SEEN = rf"(?:[{_UNSEEN}{_CONTROL}{_PRIVATE}]++\p{{M}}*+)*+"
 CLUSTER = regex.compile(
-    rf"\X[{_UNSEEN}]*+(?:(?<={_LETTER_EITHER}[{_UNSEEN}]+)(?={_LETTER_EITHER})\X[{_UNSEEN}]*+)*", regex.V1
+    rf"\X{_NOT_SEEN}(?:(?<={_LETTER_EITHER}[{_UNSEEN}]+)(?={_LETTER_EITHER})\X{_NOT_SEEN})*", regex.V1
 )
 
 # No token holds one of these, and what stands before and behind one never changes its neighbour:
 # NFKC composes none of them with anything before it, and the lower case of a final sigma is the same
 # before one as at the end (which is not so before a colon, a full stop or an apostrophe). White space
 # between Han is none, nor where it may come to stand there.
-_NO_NEIGHBOUR = rf"\s{_UNSEEN}\u2e80-\uabff\ud7b0-\U0010ffff"
+_NO_NEIGHBOUR = rf"\s{_CONTROL}{_UNSEEN}\u2e80-\uabff\ud7b0-\U0010ffff"
 _SEPARATOR = re.compile(rf"[,;!?，；！？、。]|(?<=[^{_NO_NEIGHBOUR}])\s+(?=[^{_NO_NEIGHBOUR}])")
 PIECE = 1 << 16  # characters
 
@@ -85,17 +107,18 @@ PIECE = 1 << 16  # characters
 class NormalForm:
     """What of a text counts.
 
-    name: SEEN, or EVERY for the form in which every character counts; fold: characters that stand for one.
+    name: LATEST; SEEN, in which control characters, those for private use, white space beside kana and the
+    script of digits count; or EVERY, in which every character does; fold: characters that stand for one.
     Raises UsageError for another name.
     """
 
-    name: str = SEEN
+    name: str = LATEST
     fold: CharacterTable | None = None
 
     def __post_init__(self) -> None:
         if self.name not in NORMALISATIONS:
             raise UsageError(
-                f"must be {' or '.join(NORMALISATIONS)}, not {self.name!r}", parameter="normalisation"
+                f"must be one of {', '.join(NORMALISATIONS)}, not {self.name!r}", parameter="normalisation"
             )
 
 
@@ -103,37 +126,63 @@ CURRENT = NormalForm()
 
 
 def normalise(text: str, form: NormalForm = CURRENT) -> str:
-    """NFKC, lower case, what is seen of it, every run of white space one space, none at the ends or between
-    Han. Idempotent, unless marks of different scripts stand on one letter with a joiner between them."""
+    """NFKC, lower case, what is seen of it, every run of white space one space, none at the ends, between Han
+    or beside kana. Idempotent, unless marks of different scripts stand on one letter with a joiner between
+    them."""
     spaced = " ".join(fold(text, form).split())
     if form.name == EVERY or spaced.isascii():
         return spaced
-    return _SPACE_IN_HAN.sub("", spaced)
+    return _SPACE[form.name].sub("", spaced)
 
 
 def fold(text: str, form: NormalForm = CURRENT) -> str:
+    if form.name == LATEST and _holds(text, _is_changed()):
+        text = replaced(text, plain_points())
     composed = _nfkc(text)
     lower = composed.lower()
     if lower != composed:
         lower = _nfkc(lower)  # a capital and its accent may compose in lower case only: ẗ, ǰ
-    if form.name == SEEN and _holds_unseen(lower):
+    if form.name != EVERY and not lower.isascii() and _holds(lower, unseen_points()):
         lower = _nfkc(_UNSEEN_RUN.sub(_what_is_seen, lower))
-    return lower if form.fold is None else form.fold.convert(lower)
+    if form.fold is None:
+        return lower
+    folded = form.fold.convert(lower)
+    return folded if len(folded) == len(lower) else _nfkc(folded)
 
 
-def _holds_unseen(text: str) -> bool:
-    """Whether a text holds what is not seen: by a table, which takes a quarter of what a search does."""
+def _holds(text: str, table: NDArray[np.bool_]) -> bool:
+    """Whether a text holds any character of a table, which takes a quarter of what a search does."""
     if text.isascii():
-        return False
+        return bool(table[np.frombuffer(text.encode(), dtype=np.uint8)].any())
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    return bool(unseen_points()[points].any())
+    return bool(table[points].any())
 
 
 @cache
 def unseen_points() -> NDArray[np.bool_]:
     """By code point whether it is not seen."""
+    return _listed(_UNSEEN)
+
+
+@cache
+def plain_points() -> NDArray[np.uint32]:
+    """What characters become before anything else: digits those of ASCII, and GONE the control characters and
+    those for private use."""
+    table = np.arange(sys.maxunicode + 1, dtype="<u4")
+    table[_listed(_CONTROL + _PRIVATE)] = GONE
+    for zero in map(ord, _ZEROS):
+        table[zero : zero + 10] = range(ord("0"), ord("0") + 10)
+    return table
+
+
+@cache
+def _is_changed() -> NDArray[np.bool_]:
+    return np.not_equal(plain_points(), np.arange(sys.maxunicode + 1))
+
+
+def _listed(ranges: str) -> NDArray[np.bool_]:
     table = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
-    for first, last in _RANGE.findall(_UNSEEN):
+    for first, last in _RANGE.findall(ranges):
         table[ord(first) : ord(last or first) + 1] = True
     return table
 

@@ -9,14 +9,15 @@ from simhbase.fingerprint.minhash import signatures
 from simhbase.fingerprint.simhash import simhash
 from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
 from simhbase.text.idf import IdfTable
-from simhbase.text.normalise import EVERY, NormalForm
-from simhbase.text.variants import CharacterTable
+from simhbase.text.normalise import EVERY, SEEN, NormalForm
+from simhbase.text.variants import CharacterTable, character_table
 from tests.property.test_pieces import anything, in_one_order, mixed
 from tests.property.test_text import awkward
 from tests.roads import road
 
 TABLE = IdfTable("mine", "北京 1.5\n大学 0.25\nhello 2\n研究 0\n".encode())
 FOLD = CharacterTable("hant", "學\t学\n龍\t龙\n㈱\t株\n".encode())
+GOING = CharacterTable("hant", "學\t\n式\t\n龍\t龙\n".encode())
 OPTIONS = [
     FeatureOptions(),
     FeatureOptions(weights="saturated"),
@@ -27,6 +28,11 @@ OPTIONS = [
     FeatureOptions(weights="levels", idf=TABLE, top=3, form=NormalForm(fold=FOLD)),
     FeatureOptions(form=NormalForm(EVERY)),
     FeatureOptions(kind="words:2", form=NormalForm(EVERY)),
+    FeatureOptions(form=NormalForm(SEEN), min_length=1),
+    FeatureOptions(kind="chars:2", form=NormalForm(SEEN, FOLD)),
+    FeatureOptions(form=NormalForm(fold=GOING), min_length=1),
+    FeatureOptions(kind="chars:2", form=NormalForm(fold=GOING)),
+    FeatureOptions(form=NormalForm(fold=character_table("arabic"))),
     FeatureOptions(kind="chars:3", form=NormalForm(EVERY, FOLD)),
     *(FeatureOptions(kind=kind) for kind in ("words:1", "words:3", "chars:2", "chars:auto", "chars:1-3")),
 ]
@@ -43,7 +49,9 @@ han = st.lists(
     )
     | st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF)
     | st.characters(min_codepoint=0x3400, max_codepoint=0x4DBF)
-    | st.sampled_from("㐀龦鿿𠀀豈々〇，a1 \n學龍㈱㍿…℃Ⅷ"),
+    | st.sampled_from("㐀龦鿿𠀀豈々〇，a1 \n學龍㈱㍿…℃Ⅷ")
+    | st.sampled_from("かなカナーｶ\uff9e\u3099゛𛀁 \x00\x1f\x7f\ue000\U0010fffd١७๒ـأَ")
+    | st.sampled_from(["Python を", "メモリ 16", "日本\nの", "٣ か"]),
     max_size=60,
 ).map("".join)
 texts = st.lists(han | mixed | awkward | anything, max_size=4)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simhbase.text import difference as module
@@ -34,6 +34,12 @@ PIECES = [
     "\u200c",
     "م",
     "ไ",
+    "か",
+    "カナ",
+    "\x00",
+    "\ue000",
+    "٣",
+    "\u0301",
 ]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=30)
 
@@ -54,6 +60,7 @@ def assert_sound(left: str, right: str) -> None:
     assert all(before != behind for before, behind in pairwise(kinds))
 
 
+@example("a½", "½新桥")
 @given(TEXTS, TEXTS)
 def test_segments_rebuild_both_texts_and_alternate(left, right):
     assert_sound(left, right)

@@ -26,7 +26,22 @@ OPTIONS = [
 
 # Words that jieba joins and parts, separators, and characters that change with their neighbours.
 mixed = st.lists(
-    st.sampled_from(["\u200b", "\u200c", "\ufe0f", "می\u200cروم", "ภาษา\u200bไทย", "㈱", "々"])
+    st.sampled_from(
+        [
+            "か",
+            "カナ",
+            "\x00",
+            "\ue000",
+            "٣",
+            "\u200b",
+            "\u200c",
+            "\ufe0f",
+            "می\u200cروم",
+            "ภาษา\u200bไทย",
+            "㈱",
+            "々",
+        ]
+    )
     | st.sampled_from(
         ["北京", "大学", "北京大学", "研究", "生命", "起源", "hello", "ΑΣ", "ß", "が", "İ", "12"]
     )

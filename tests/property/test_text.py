@@ -24,6 +24,7 @@ awkward = st.text(
     | st.sampled_from(JAMO)
     | st.sampled_from(FULL_WIDTH)
     | st.sampled_from("aAzZ09ΣσςİIıßẞ 。，中文\n\t\x1c\x85\u2028가각")
+    | st.sampled_from("かがカーゝ゛ \u3099\x00\x9f\ue000\U000f0000١७๒")
 )
 anything = st.text(st.characters(exclude_categories=()))
 

@@ -12,7 +12,7 @@ import pytest
 from simhbase.index.stored_profile import probe_answers, probes
 from simhbase.profile import Profile, make_profile
 from simhbase.text.features import tokens
-from simhbase.text.normalise import EVERY
+from simhbase.text.normalise import EVERY, SEEN
 from tests import reference
 from tests.roads import ROADS, road
 
@@ -20,6 +20,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "fingerprints.json"
 PROFILES = {
     "default": Profile(),
     "default of profile format 2": Profile(weights="count", normalisation=EVERY),
+    "default of profile format 3": Profile(normalisation=SEEN),
+    "chars:3 of profile format 3": Profile(features="chars:3", normalisation=SEEN),
     "default, 128 bits": Profile(bits=128),
     "classic": make_profile({}, "classic"),
     "tfidf, all words, 128 bits": Profile(weights="tfidf", bits=128),

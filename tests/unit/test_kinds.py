@@ -29,6 +29,7 @@ def test_texts_that_a_profile_serves_well_have_no_hints():
         ([text[:60] for text in LONG], "profile short"),
         (["An opening line that all of these have in common. " + text for text in LONG], "idf --boilerplate"),
         ([f"{text} And a footer that all of these have in common." for text in LONG], "idf --boilerplate"),
+        ([text.replace(" ", "&nbsp;") for text in LONG], "--html"),
         ([f"{number:<40}{THAI}{number:>40}" for number in range(120)], "profile complete"),
     ],
 )
@@ -44,7 +45,7 @@ def test_few_texts_tell_nothing():
 
 def test_chunks_add_up():
     halves = [Kinds.of(LONG[:50]), Kinds.of([text[:60] for text in LONG[50:]])]
-    assert sum(halves, Kinds()) == Kinds(120, 70, 0, 0)
+    assert sum(halves, Kinds()) == Kinds(120, 70, 0, 0, 0)
 
 
 def test_a_load_tells_what_the_store_will_miss_and_what_would_do_better(tmp_path):

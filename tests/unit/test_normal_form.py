@@ -1,7 +1,8 @@
 """Known answers: what of a text counts, character by character, in its normal form and as tokens.
 
 A change of one of them is a new normalisation, with a name of its own: stores keep the one that they have. To
-add texts: python -m tests.unit.test_normal_form > tests/golden/normal_forms.json
+add texts: python -m tests.unit.test_normal_form > tests/golden/normal_forms.json; normal_forms_seen.json has
+those of an earlier form.
 """
 
 import sys
@@ -18,10 +19,20 @@ from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.difference import difference
 from simhbase.text.features import Extractor, FeatureOptions, tokens
 from simhbase.text.idf import SCALE, IdfTable
-from simhbase.text.normalise import _UNSEEN_RUN, CLUSTER, EVERY, NormalForm, normalise, unseen_points
+from simhbase.text.normalise import (
+    _UNSEEN_RUN,
+    CLUSTER,
+    CURRENT,
+    EVERY,
+    SEEN,
+    NormalForm,
+    normalise,
+    plain_points,
+    unseen_points,
+)
 from simhbase.text.variants import character_table
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "normal_forms.json"
+GOLDEN = Path(__file__).parents[1] / "golden"
 TEXTS = {
     "zero-width characters": "今天\u200b天气\u2060很好\ufeff\u200b\u200b\u200b",
     "a zero-width space in a word": "near\u200bdup\u200blicate",
@@ -55,18 +66,30 @@ TEXTS = {
     "annotations": "\ufff9漢字\ufffaかんじ\ufffb",
     "signs that are seen": "\u0600١٢ \u06dd٣",
     "Traditional and Simplified": "臺灣的國家圖書館 台湾的国家图书馆",
+    "digits of many scripts": "١٢٣ ۴۵۶ ७८९ ৪২ ๒๕๖๗ ᠑᠒ 𞥐𞥑 第１２章",
+    "line breaks in Japanese": "日本語の文章は\nどこでも改行\nできる。 カタ\u3000カナ",
+    "kana beside other scripts": "Python を使う Pythonを使う メモリ 16 GB 한국 の",
+    "voiced marks behind a space": "か \u3099 か\u309b ハ\uff9e",
+    "long vowels and iteration": "らーめん ラーメン ちゝ バナヽ",
+    "control characters in words": "near\x00dup\x07li\x9fcate a\x1fb\x85c \x7f",
+    "icons for private use": "\ue001shop\uf8ff 中\ue000国 a\U000f0001b\U0010fffdc",
+    "an accent behind a control character": "e\x01\u0301 E\ue000\u0301",
+    "vowel signs and spellings of Arabic": "مُحَمَّدٌ أَحْمَد إسلام آية مســلم ؤ ئ على مدرسة",
 }
 
 
-def answers() -> dict[str, object]:
+def answers(form: NormalForm = CURRENT) -> dict[str, object]:
     return {
-        name: {"text": text, "normal form": normalise(text), "tokens": tokens(text)}
+        name: {"text": text, "normal form": normalise(text, form), "tokens": tokens(text, form)}
         for name, text in TEXTS.items()
     }
 
 
-def test_normal_forms_and_tokens_are_the_known_ones():
-    assert answers() == orjson.loads(GOLDEN.read_bytes())
+@pytest.mark.parametrize(
+    ("form", "file"), [(CURRENT, "normal_forms.json"), (NormalForm(SEEN), "normal_forms_seen.json")]
+)
+def test_normal_forms_and_tokens_are_the_known_ones(form, file):
+    assert answers(form) == orjson.loads((GOLDEN / file).read_bytes())
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -96,7 +119,8 @@ def test_the_earlier_normal_form_has_every_character():
 
 def test_no_other_normal_form_is_known():
     with pytest.raises(
-        UsageError, match="normalisation: must be nfkc-lower-seen or nfkc-lower-space, not 'nfd'"
+        UsageError,
+        match="normalisation: must be one of nfkc-lower-v3, nfkc-lower-seen, nfkc-lower-space, not 'nfd'",
     ):
         Profile(normalisation="nfd")
 
@@ -119,9 +143,37 @@ def test_folding_changes_no_other_text_and_folding_twice_nothing_more():
     changed = [(a, b) for a, b in zip(every, once, strict=True) if a != b]
     assert ("國", "国") in changed
     assert all(unicodedata.name(b).startswith("CJK") for _, b in changed)
+    variants = "著着 衞衛卫 甚什 瞭了 妳你 牠祂它他"
+    assert [len(set(table.convert(each))) for each in variants.split()] == [1] * 6
     form = NormalForm(fold=table)
     assert normalise(normalise(every, form), form) == normalise(every, form)
     assert table.convert("Ωmega ascii") == "Ωmega ascii"
+
+
+def test_spellings_of_arabic_are_the_same_where_asked():
+    spellings = "مُحَمَّدٌ أَحْمَد إسلام آية مســلم سؤال قائمة على مدرسة e\u0640\u0301"
+    plain = "محمد احمد اسلام ايه مسلم سوال قايمه علي مدرسه é"
+    form = NormalForm(fold=character_table("arabic"))
+    assert normalise(spellings, form) == plain == normalise(plain, form)
+    assert tokens(spellings, form) == plain.split()
+    assert normalise(spellings) != normalise(plain)
+    every = " ".join(chr(code) for code in range(sys.maxunicode + 1))
+    assert normalise(normalise(every, form), form) == normalise(every, form)
+
+
+def test_digits_of_all_scripts_are_the_same():
+    """Those that regex takes for digits, and so for parts of words."""
+    table = plain_points()
+    for zero in range(0x80, sys.maxunicode - 9):
+        digits = [chr(zero + value) for value in range(10)]
+        if regex.fullmatch(r"\p{Nd}+", "".join(digits)) and unicodedata.decimal(digits[0], None) == 0:
+            assert normalise("".join(digits)) == "0123456789", hex(zero)
+    unmapped = [chr(point) for point in range(0x80, len(table)) if table[point] == point]
+    left = regex.findall(r"\p{Nd}", "".join(unmapped))
+    assert all(
+        unicodedata.normalize("NFKC", digit).isascii() or "\U0001ccf0" <= digit <= "\U0001ccf9"
+        for digit in left
+    )
 
 
 def test_folds_hold_for_stop_words_and_boilerplate():
@@ -152,7 +204,7 @@ def test_the_table_of_what_is_not_seen_is_what_is_searched_for():
 
 
 def test_a_fold_that_is_none_is_refused():
-    with pytest.raises(UsageError, match="fold: must be one of hant, not 'kyujitai'"):
+    with pytest.raises(UsageError, match="fold: must be one of hant, arabic, not 'kyujitai'"):
         Profile(fold="kyujitai")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from simhbase.errors import BadInput, OutputFailed, UsageError
 from simhbase.profile import PRESETS, Profile, make_profile
-from simhbase.profile_file import read_parameters, write_profile_file
+from simhbase.profile_file import chosen_parameters, read_parameters, write_profile_file
 from simhbase.text.boilerplate import Boilerplate, BoilerplateItem, render
 from simhbase.text.idf import IdfTable
 
@@ -29,6 +29,12 @@ BOILERPLATE = Boilerplate("own", render([BoilerplateItem("line", 12, "版权所�
 def test_what_is_written_is_read_again(tmp_path: Path, profile: Profile) -> None:
     write_profile_file(tmp_path / "p.toml", profile)
     assert make_profile(read_parameters(str(tmp_path / "p.toml"))) == profile
+
+
+def test_stop_words_of_a_file_are_one_a_line_in_any_script(tmp_path):
+    (tmp_path / "stop.txt").write_text("的\n了\nかな カナ\nThe\n", "utf-8")
+    given = chosen_parameters(None, [f"stop_words={tmp_path / 'stop.txt'}"])
+    assert Profile(**given).stop_words == {"的", "了", "かな", "カナ", "the"}
 
 
 def test_a_users_files_lie_beside_it(tmp_path: Path) -> None:
