@@ -19,8 +19,9 @@ import numpy as np
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import claim, rows
-from simhbase.index.claim import BatchClaimer, Claimed, ClaimRequest, Kind, Recent, Waiting
+from simhbase.index import claim, claim_batch, rows
+from simhbase.index.claim import TIMEOUT, Claimed, ClaimRequest, claim_all
+from simhbase.index.claim_batch import ClaimBatch, ClaimContext, Kind, Recent, Waiting
 from simhbase.index.writer import HintingWriter
 from simhbase.model import Claim
 from tests.simulated import (
@@ -43,26 +44,26 @@ SCHEME = SimHashScheme(layout("2x1"), 1)
 A = 0x0123456789ABCDEF
 B, C = A ^ 1, A ^ 1 << 63  # both near A, and not near each other; A shares a drawer with each
 FAR = ~A & (1 << 64) - 1
+KIND = Kind(SCHEME.bounds(None, None))
 LEASE = 10.0
 NEVER = 1e9
 WAIT = Call("meta", "wait", ())
 WRITES = ("put", "delete", "compare_and_set", "increment")
 # Variables that are the same for all, or decide nothing.
-UNSEEN = ("self", "claimer", "store", "writer", "pause", "request", "requests", "reader", "read_own", "own")
-# What changes of a batch, and of joined claims.
+UNSEEN = ("self", "context", "store", "writer", "pause", "request", "requests", "reader", "read_own", "own")
+# What changes of a batch.
 OF_BATCH = (
-    "numbers",
+    "ids",
     "is_over",
     "_token",
     "_row",
     "_changed",
-    "_seen",
+    "_rows",
     "_led",
     "_waits",
     "_versions",
     "_ticket",
 )
-OF_JOINED = ("answers", "reports")
 VERSIONED = ("documents", NAMED)  # tables in which versions decide
 
 
@@ -149,13 +150,13 @@ class Quiet(Waiting):
 class _Arriving:
     """The requests of a worker, those of each moment together."""
 
-    def __init__(self, waiting: Waiting, *moments: list[ClaimRequest[None]]) -> None:
+    def __init__(self, waiting: Waiting, *moments: list[ClaimRequest]) -> None:
         self._waiting, self._left = waiting, [requests for requests in moments if requests]
 
     def __repr__(self) -> str:
         return f"{len(self._left)} to come"
 
-    def __call__(self, seconds: float | None) -> list[ClaimRequest[None]]:
+    def __call__(self, seconds: float | None) -> list[ClaimRequest]:
         if self._left:
             return self._left.pop(0)
         if seconds:
@@ -304,7 +305,7 @@ class Exploration:
     def _deciding(self, store: int) -> tuple[Table, ...]:
         """What decides for who waits: hints and tickets make no difference to what it has found."""
         documents, cells, meta = (table_of(self._stores[store], name) for name in (*VERSIONED, "meta"))
-        return documents, cells, tuple(each for each in meta if each.key != claim.TICKETS)
+        return documents, cells, tuple(each for each in meta if each.key != claim_batch.TICKETS)
 
     def _carried_out(self, store: int, call: Call) -> tuple[int, Answer]:
         state, answer = carried_out(self._stores[store], call)
@@ -424,9 +425,9 @@ def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool, gi
     tokens = iter(range(1000))
     recent = Recent()
     if not work.looks_first:
-        for _ in range(claim.RECENT):
+        for _ in range(claim_batch.RECENT):
             recent.note("accepted")
-    claimer = BatchClaimer(
+    context = ClaimContext(
         store,
         SCHEME,
         clock=lambda: work.clock,
@@ -437,22 +438,34 @@ def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool, gi
         recent=recent,
     )
     if work.own_first:
-        claimer = replace(claimer, beside=lambda read: partial(_same, read()))
+        context = replace(context, beside=lambda read: partial(_same, read()))
 
-    def answered(claimed: Claimed) -> None:
-        given.extend(claimed.claims)
-
-    def requests(*several: Documents) -> list[ClaimRequest[None]]:
-        kind = Kind(SCHEME.bounds(None, None), work.replacing)
-        return [
-            ClaimRequest.of(*_columns(claims), None, kind, work.timeout, answered, claimer.time())
-            for claims in several
+    def requests(*several: Documents) -> list[ClaimRequest]:
+        kind, time = KIND._replace(replacing=work.replacing), context.waiting.time()
+        found = [
+            replace(ClaimRequest.of(*_columns(claims), kind, work.timeout), asked=time) for claims in several
         ]
+        for request in found:
+            request.future.add_done_callback(lambda done: given.extend(done.result().claims))
+        return found
 
     now, later = requests(work.claims, *work.joined), requests(*work.later)
-    claimer.run(_Arriving(claimer.waiting, now, later))
+    claim_all(context, _Arriving(context.waiting, now, later))
     for request in (*now, *later):
         request.future.result()
+
+
+def claims_of(
+    context: ClaimContext,
+    ids: Sequence[str],
+    fingerprints: FingerprintBatch,
+    kind: Kind = KIND,
+    timeout: float = TIMEOUT,
+) -> Claimed:
+    """Claims documents in this thread, in batches of their own."""
+    request = replace(ClaimRequest.of(ids, fingerprints, kind, timeout), asked=context.waiting.time())
+    claim_all(context, _Arriving(context.waiting, [request]))
+    return request.result()
 
 
 def _same(value: object) -> object:
@@ -473,13 +486,13 @@ def _local_state(
         return None
     known = [repr(call), repr(set_so_far), repr(given)]
     while frame is not None:
-        if frame.f_code.co_filename == claim.__file__:
+        if frame.f_code.co_filename in (claim.__file__, claim_batch.__file__):
             values = {name: value for name, value in frame.f_locals.items() if name not in UNSEEN}
             known.append(f"{frame.f_code.co_qualname} {frame.f_lasti} {_known(values)!r}")
             at_work = frame.f_locals.get("self")
-            if isinstance(at_work, (claim._Batch, claim._Joined)):
+            if isinstance(at_work, (ClaimBatch, claim._Group)):
                 known.append(repr(_known(at_work)))
-            if frame.f_code is BatchClaimer.run.__code__:
+            if frame.f_code is claim_all.__code__:
                 break
         frame = frame.f_back
     local = "\n".join(known)
@@ -489,12 +502,11 @@ def _local_state(
 
 def _known(value: object) -> object:
     """What a worker knows, in a form that can be shown."""
-    if isinstance(value, claim._Joined):
-        own = [vars(value)[name] for name in OF_JOINED]
-        claimer = value.claimer
-        batches = [_known(batch) for batch in value._open]
-        return [value.batch.ids, *own, claimer.standing, claimer.time(), batches]
-    if isinstance(value, claim._Batch):
+    if isinstance(value, claim._Group):
+        context, batches = value.context, [_known(batch) for batch in value._open]
+        reports = list(value.reports.values())
+        return [value.batch.ids, value.answers, reports, context.watched, context.waiting.time(), batches]
+    if isinstance(value, ClaimBatch):
         return [vars(value).get(name) for name in OF_BATCH]
     if isinstance(value, dict):
         return {name: _known(each) for name, each in value.items()}

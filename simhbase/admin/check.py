@@ -24,7 +24,7 @@ from simhbase.drawers.rowkeys import decode
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
-from simhbase.index.claim import take_back
+from simhbase.index.claim_batch import take_back
 from simhbase.index.index import open_index
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.rows import Entry, PendingCell
@@ -276,13 +276,13 @@ class Checker:
         for key, cell in batch:
             parsed = rows.parse_document(key, cell.value)
             if parsed and parsed[1].claim and cell.version < self._before:
-                abandoned.append((key, cell.value, parsed[1]))
+                abandoned.append((key, parsed[1]))
             if parsed is None or (parsed[1].sketch and not sketched):
                 unreadable.append((key, cell.version))
             elif parsed[1].stored and not self._expires(cell.version):
                 stored[parsed[0]] = Known(parsed[1], cell.version)
         self._remove_unreadable("documents", unreadable, report)
-        self._note(report, ABANDONED, [rows.document_id(key) for key, _, _ in abandoned])
+        self._note(report, ABANDONED, [rows.document_id(key) for key, _ in abandoned])
         if self.repair and abandoned:
             take_back(self.store, HintingWriter(self.store, self.scheme, self.clock), abandoned)
         wrong = self._damaged(stored)

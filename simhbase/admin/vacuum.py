@@ -6,10 +6,10 @@ is touched, which is far longer than any call or lookup takes and than clocks di
 way when it became obsolete has ended. Everything is removed up to the version, or the time, that was seen,
 so that what is put later survives. `simhbase/index/writer.py` says what is a hint.
 
-Batches of claims (`simhbase/index/claim.py`) leave their rows where somebody has broken them or they died.
-These go by their age, whatever they say: what they have accepted and nobody has committed by now was answered
-to nobody. Pending cells go with the listings that lead to them; and the row that says that a document is
-deleted after all pending cells of it, one of which would count again."""
+Batches of claims (`simhbase/index/claim_batch.py`) leave their rows where somebody has broken them or they
+died. These go by their age, whatever they say: what they have accepted and nobody has committed by now was
+answered to nobody. Pending cells go with the listings that lead to them; and the row that says that a
+document is deleted after all pending cells of it, one of which would count again."""
 
 from __future__ import annotations
 

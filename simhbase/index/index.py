@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -24,17 +23,8 @@ from simhbase.errors import Conflict, PermanentError, ReadOnly, Undecided, Usage
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinted, Fingerprinter
 from simhbase.index import rows
-from simhbase.index.claim import (
-    NO_LOAD,
-    TIMEOUT,
-    Claimed,
-    Claimer,
-    ClaimRequest,
-    Kind,
-    Run,
-    claimer_for,
-    whole,
-)
+from simhbase.index.claim import TIMEOUT, Claimed, Claimer, ClaimRequest, claimer_for
+from simhbase.index.claim_batch import NO_LOAD, Kind, Run
 from simhbase.index.explain import explain
 from simhbase.index.moment import at, milliseconds, milliseconds_to_come
 from simhbase.index.mute import Hidden, MuteList, Name, require_ids, require_note
@@ -70,7 +60,6 @@ from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
 
-T = TypeVar("T")
 Value = TypeVar("Value")
 
 MOST_SHOWN = 80  # characters of a value in a message
@@ -265,12 +254,11 @@ class Index:
         an older format."""
         _ = self.writer
         self._stored.require_claims(self.store)
+        return claimer_for(self.store, self.profile.index_scheme, self.clock, self._count, self.hidden)
 
-        def count(what: str) -> None:
-            if self.metrics is not None:
-                self.metrics.count(what)
-
-        return claimer_for(self.store, self.profile.index_scheme, self.clock, count, self.hidden)
+    def _count(self, name: str, by: int = 1, **labels: str) -> None:
+        if self.metrics is not None:
+            self.metrics.count(name, by, **labels)
 
     def claim(
         self,
@@ -293,8 +281,7 @@ class Index:
 
     def claim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:
         """Claim n documents, as if they came one after the other; return an answer to each, in order."""
-        ids, fingerprints, tags, merged = self._to_claim(documents)
-        return merged(self.claim_batch(ids, fingerprints, timeout, tags=tags))
+        return self._claimed(self._claim_request(documents, timeout)).claims
 
     async def aclaim(
         self,
@@ -310,35 +297,22 @@ class Index:
         """`claim_many` for asyncio. A task that is cancelled harms no other; what it has claimed is claimed,
         unless that has not begun."""
         begun = await asyncio.to_thread(self.begin_claims, documents, timeout)
-        return await asyncio.wrap_future(begun)
+        return (await asyncio.wrap_future(begun)).claims
 
-    def begin_claims(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> Future[list[Claim]]:
+    def begin_claims(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> Future[Claimed]:
         """Begins what `claim_many` does, without waiting for others: the answers come in a future."""
-        ids, fingerprints, tags, merged = self._to_claim(documents)
-        kind = self._kind_of_claims()
+        request = self._claim_request(documents, timeout)
         with self.same_tables():
-            return self._begin_claims(ids, fingerprints, tags, kind, timeout, merged).future
+            self.claimer.begin(request)
+        return request.future
 
-    def _to_claim(
-        self, documents: Iterable[Document]
-    ) -> tuple[list[str], FingerprintBatch, list[Tags] | None, Callable[[Claimed], list[Claim]]]:
-        """Ids, fingerprints and tags of what can be claimed of documents, and what adds the others to the
-        answers."""
-        batch = _documents(documents)
-        tags = _tags(document.tags for document in batch)
-        found = self._fingerprinted([document.text for document in batch])
-        accepted = found.accepted
-        ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
-        count_by_outcome(self.metrics, "claims", rejected=len(batch) - len(ids))
-
-        def merged(claimed: Claimed) -> list[Claim]:
-            claims = iter(claimed.claims)
-            return [
-                next(claims) if reason is None else Claim(document.id, "rejected", reason=reason)
-                for document, reason in zip(batch, found.reasons, strict=True)
-            ]
-
-        return ids, found.fingerprints[accepted], _chosen(tags, accepted), merged
+    def _claim_request(self, documents: Iterable[Document], timeout: float) -> ClaimRequest:
+        several = _documents(documents)
+        tags = _tags(document.tags for document in several)
+        found = self._fingerprinted([document.text for document in several])
+        kind = Kind(self.profile.index_scheme.bounds(None, None))
+        ids = [document.id for document in several]
+        return ClaimRequest.of(ids, found.fingerprints, kind, timeout, tags, found.reasons)
 
     def claim_batch(
         self,
@@ -354,37 +328,13 @@ class Index:
         """Claim what a fingerprinter of this profile made of n texts. replacing: a document that is
         stored with another text is replaced if nothing is near the new one, and its tags, too. tags: as of
         `add_batch`. run: which run of a load claims."""
-        kind = self._kind_of_claims(min_similarity, replacing, run)
-        with self._operation("claim", len(ids)):
-            return self._begin_claims(ids, fingerprints, tags, kind, timeout, whole).result()
+        kind = Kind(self.profile.index_scheme.bounds(None, min_similarity), replacing, run)
+        return self._claimed(ClaimRequest.of(ids, fingerprints, kind, timeout, tags))
 
-    def _kind_of_claims(
-        self, min_similarity: float | None = None, replacing: bool = False, run: Run = NO_LOAD
-    ) -> Kind:
-        return Kind(self.profile.index_scheme.bounds(None, min_similarity), replacing, run)
-
-    def _begin_claims(
-        self,
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
-        tags: Sequence[Tags] | None,
-        kind: Kind,
-        timeout: float,
-        then: Callable[[Claimed], T],
-    ) -> ClaimRequest[T]:
-        """Begins claims; the answer is what `then` makes of what became of them."""
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
-            raise UsageError(f"must be a number of seconds, not {timeout!r}", parameter="timeout")
-
-        def answer(claimed: Claimed) -> T:
-            outcomes = Counter[str](claim.outcome for claim in claimed.claims)
-            count_by_outcome(self.metrics, "claims", **outcomes)
-            return then(claimed)
-
-        claimer = self.claimer
-        request = ClaimRequest.of(ids, fingerprints, tags, kind, timeout, answer, claimer.time())
-        claimer.begin(request)
-        return request
+    def _claimed(self, request: ClaimRequest) -> Claimed:
+        with self._operation("claim", len(request.records)):
+            self.claimer.begin(request)
+            return request.result()
 
     def delete(self, ids: Iterable[str]) -> int:
         """Removes documents; returns how many of the ids were stored."""

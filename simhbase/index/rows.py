@@ -1,25 +1,13 @@
-"""Byte formats of the tables of records. Examples: schema/format.md.
+"""Byte formats of the tables of records; schema/format.md describes them, with examples.
 
-documents:     mmh3.hash(id, seed 0) (4 bytes, unsigned) + id -> fingerprint (8), state (1), the claim where
-               one is pending in the form of formats before 4, the tags where it has any, and the sketch where
-               one is kept that the fingerprint does not name (`Scheme.listed_sketching`) state: a bit more
-               where the document has tags, and another where the claim has a claim: token (16), ticket (8, 0:
-               none yet), lease (4), beat (4), fingerprint (8), size of the sketch (2), sketch, the tags where
-               it has any tags: size (2), and of each the name and the value, both with their size (1) before
-               them beside it a cell for each batch of claims that has one for this id, named by its token:
-               number of the claim in the batch (2), fingerprint (8), lease (4), size of the sketch (2),
-               sketch, the tags where it has any fingerprints:  fingerprint (8) + id -> the sketch that the
-               fingerprint is a hash of, else empty obsolete:      salt (1) + time (8) + fingerprint (8) + id
-               -> empty meta:          "claims/" + token -> form (1), flags (1; 1: frozen), ticket (8), beat
-               (4), number of claims (2), and two bits of each: 0 open, 1 accepted, 2 declined Integers are
-               big-endian, times milliseconds since 1970. The versions of the cells are the store's to keep.
+Integers are big-endian, times milliseconds since 1970. The versions of the cells are the store's to keep.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 
@@ -88,6 +76,12 @@ class Entry:
     def stored(self) -> bool:
         """Whether it is a document, and not what is left of one or what may become one."""
         return self.state in (State.STORED, State.REPLACING)
+
+    def without_claim(self) -> Entry:
+        """What is left when its claim ends without being accepted."""
+        if self.stored:
+            return replace(self, state=State.STORED, claim=None)
+        return Entry(self.fingerprint, State.DELETED)
 
     def encode(self) -> bytes:
         tagged = _TAGGED if self.tags else 0

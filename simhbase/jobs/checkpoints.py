@@ -20,7 +20,7 @@ from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, Raw, Record, Reject
 from simhbase.corpus.sources import Sources
 from simhbase.errors import BadInput
-from simhbase.index.claim import Run
+from simhbase.index.claim_batch import Run
 from simhbase.index.load_log import LoadLog
 from simhbase.jobs.kept_out import TopDuplicated
 from simhbase.jobs.pipeline import Batch

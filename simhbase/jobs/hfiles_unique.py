@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from simhbase.errors import UsageError
 from simhbase.index import Index, open_index
 from simhbase.index import rows as formats
-from simhbase.index.claim import Run
+from simhbase.index.claim_batch import Run
 from simhbase.index.reader import IDS_LIMIT, Now, Reader
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.selection import duplicates_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from simhbase.errors import Undecided
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
-from simhbase.index.claim import Run
+from simhbase.index.claim_batch import Run
 from simhbase.index.selection import duplicates_of as selected
 from simhbase.index.tags import Tags
 from simhbase.index.writer import known

@@ -77,8 +77,7 @@ class Service:
         timeout = min(given.timeout, SHARE_OF_CLAIM * self._limits.seconds)
         with self._claiming():
             begun = await self._claims.run(self._index.begin_claims, documents, timeout)
-            claims = await within(self._limits.seconds, begun)
-            return answers.Claims(claims)
+            return answers.Claims((await within(self._limits.seconds, begun)).claims)
 
     async def add(self, given: asked.DocumentsRequest) -> AddReport:
         """Stores documents, replacing those with the same id; durable when it answers. JSON, or a document a

@@ -7,11 +7,13 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import cast
 
 import numpy as np
 
@@ -19,18 +21,20 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import InputOptions
 from simhbase.errors import TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.claim import BatchClaimer, Claimer, ClaimRequest, JoinedClaimer, Kind, whole
+from simhbase.index.claim import BatchClaimer, Claimed, Claimer, ClaimRequest
+from simhbase.index.claim_batch import ClaimContext, Kind
 from simhbase.index.reader import Reader
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import writer_for
 from simhbase.jobs.load import load
 from simhbase.profile import Profile
 from simhbase.stores import drop_store, open_store
-from simhbase.stores.base import Store
+from simhbase.stores.base import SharedStore, Store
 from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import Options
 from tests.bench.hfiles import REGIONS, cluster, fingerprints, processor_time
 from tests.bench.report import Cell, Table
+from tests.claiming import claims_of
 from tests.cluster import Cluster
 
 PREFIX = "bench-claims"
@@ -93,14 +97,14 @@ def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, 
     """New documents, one at a time and all at once."""
     writer, reader = writer_for(store, SCHEME), Reader(store, SCHEME)
     n, alone = round(TOGETHER * scale), round(ALONE * scale)
-    with closing(JoinedClaimer(BatchClaimer(store, SCHEME))) as claimer:  # type: ignore[arg-type]  # HBase
+    with closing(BatchClaimer(ClaimContext(cast(SharedStore, store), SCHEME))) as claimer:
 
         def look_up_and_add(ids: Sequence[str], batch: FingerprintBatch) -> None:
             reader.find(batch)
             writer.add(ids, batch)
 
         def claim(ids: Sequence[str], batch: FingerprintBatch) -> None:
-            assert all(each.accepted for each in claimer.claim(ids, batch, KIND).claims)
+            assert all(each.accepted for each in claimed(claimer, ids, batch).claims)
 
         ways: dict[str, Step] = {"lookup, then add": look_up_and_add, "claim": claim}
         rates: dict[str, list[float]] = {name: [] for name in ways}
@@ -153,17 +157,21 @@ def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, 
 
 def by_many(running: Cluster, store: Store, documents: Iterator[tuple[str, int]], scale: float) -> Table:
     """One new document after the other by each of many callers."""
-    single = BatchClaimer(store, SCHEME)  # type: ignore[arg-type]  # HBase
+    context = ClaimContext(cast(SharedStore, store), SCHEME)
     lock = threading.Lock()
 
     def take() -> tuple[list[str], FingerprintBatch]:
         with lock:
             return taken(documents, 1)
 
-    with closing(JoinedClaimer(single)) as joined:
+    with closing(BatchClaimer(context)) as joined:
         ways: dict[str, Callable[[], list[float]]] = {
-            f"{CALLERS} threads, a batch each": lambda: by_threads(single, take, SECONDS * scale),
-            f"{CALLERS} threads, common batches": lambda: by_threads(joined, take, SECONDS * scale),
+            f"{CALLERS} threads, a batch each": lambda: by_threads(
+                partial(claims_of, context), take, SECONDS * scale
+            ),
+            f"{CALLERS} threads, common batches": lambda: by_threads(
+                partial(claimed, joined), take, SECONDS * scale
+            ),
             f"{CALLERS} tasks of asyncio, common batches": lambda: asyncio.run(
                 by_tasks(joined, take, SECONDS * scale)
             ),
@@ -190,14 +198,22 @@ def by_many(running: Cluster, store: Store, documents: Iterator[tuple[str, int]]
     )
 
 
+def claimed(claimer: Claimer, ids: Sequence[str], batch: FingerprintBatch) -> Claimed:
+    request = ClaimRequest.of(ids, batch, KIND)
+    claimer.begin(request)
+    return request.result()
+
+
 def by_threads(
-    claimer: Claimer, take: Callable[[], tuple[list[str], FingerprintBatch]], seconds: float
+    claim: Callable[[Sequence[str], FingerprintBatch], Claimed],
+    take: Callable[[], tuple[list[str], FingerprintBatch]],
+    seconds: float,
 ) -> list[float]:
     end, latencies = perf_counter() + seconds, list[float]()
 
     def work() -> None:
         while (start := perf_counter()) < end:
-            assert claimer.claim(*take(), KIND).claims[0].accepted
+            assert claim(*take()).claims[0].accepted
             latencies.append(perf_counter() - start)
 
     threads = [threading.Thread(target=work) for _ in range(CALLERS)]
@@ -215,7 +231,7 @@ async def by_tasks(
 
     async def work() -> None:
         while (start := perf_counter()) < end:
-            request = ClaimRequest.of(*take(), None, KIND, 30.0, whole, claimer.time())
+            request = ClaimRequest.of(*take(), KIND)
             claimer.begin(request)
             assert (await asyncio.wrap_future(request.future)).claims[0].accepted
             latencies.append(perf_counter() - start)

@@ -12,7 +12,6 @@ from simhbase import Document, Index, Profile
 from simhbase.admin.tables import UpgradedTables
 from simhbase.errors import Conflict, ProfileMismatch, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.claim import Kind
 from simhbase.index.rows import Entry, PendingClaim, State, document_key
 from simhbase.stores.base import CompareAndSet
 from tests.contract.conftest import Backend
@@ -146,10 +145,9 @@ def test_tasks_of_asyncio_claim_as_threads_do(index):
         asyncio.run(index.aclaim("c", BRIDGE))
 
 
-def test_a_claim_whose_worker_died_is_ended_by_who_waits_for_it(shared: Backend):
+def test_a_claim_of_an_older_format_is_ended_by_who_meets_it(shared: Backend):
     index = simhbase.open(shared.url(0), create=Profile())
-    claimer = index.claimer
-    value, lease = 0x0123456789ABCDEF, 100
+    value, lease = 0x0123456789ABCDEF, 1 << 31
     dead = Entry(value, State.PENDING, claim=PendingClaim(bytes(16), value, b"", lease))
     key = document_key("dead")
     assert index.store.records("documents").compare_and_set_many(
@@ -159,11 +157,7 @@ def test_a_claim_whose_worker_died_is_ended_by_who_waits_for_it(shared: Backend)
     index.delete(["other"])
     table = index.store.records("fingerprints")
     table.put([(value.to_bytes(8) + b"dead", b"")], milliseconds())
-    assert (
-        claimer.claim(["b"], batch([value ^ 1]), Kind(index.profile.index_scheme.bounds(None, None)))
-        .claims[0]
-        .accepted
-    )
+    assert index.claim_batch(["b"], batch([value ^ 1])).claims[0].accepted
     assert index.fingerprints(["dead", "b"]) == [None, value ^ 1]
 
 

@@ -21,7 +21,7 @@ from simhbase.admin import vacuum
 from simhbase.admin.vacuum import Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
-from simhbase.index.claim import LEASE
+from simhbase.index.claim_batch import LEASE
 from simhbase.index.stored_profile import write_profile
 from simhbase.jobs.load import load
 from simhbase.model import Claim

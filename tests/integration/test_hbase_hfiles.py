@@ -31,7 +31,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.index.claim import TOKEN_BYTES
+from simhbase.index.claim_batch import TOKEN_BYTES
 from simhbase.index.load_log import LoadState
 from simhbase.index.rows import PendingCell, document_key
 from simhbase.index.stored_profile import write_profile

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from simhbase.index import claim, rows
-from simhbase.index.claim import BatchClaimer, Kind, _Batch, _Pending
+from simhbase.index import claim_batch, rows
+from simhbase.index.claim_batch import ClaimBatch, ClaimContext, Pending
 from simhbase.index.rows import BatchRow, Decision
 from tests.claiming import (
     FAR,
@@ -30,6 +30,7 @@ from tests.claiming import (
     Quiet,
     Work,
     add,
+    claims_of,
     delete,
     explore,
     fingerprints_of,
@@ -154,9 +155,9 @@ def before_that(name: str, other: str) -> Callable[[pytest.MonkeyPatch], None]:
     """Takes a step before the one that it has to follow."""
 
     def change(patch: pytest.MonkeyPatch) -> None:
-        first, second = getattr(_Batch, name), getattr(_Batch, other)
-        patch.setattr(_Batch, name, lambda self: second(self))
-        patch.setattr(_Batch, other, lambda self: first(self))
+        first, second = getattr(ClaimBatch, name), getattr(ClaimBatch, other)
+        patch.setattr(ClaimBatch, name, lambda self: second(self))
+        patch.setattr(ClaimBatch, other, lambda self: first(self))
 
     return change
 
@@ -166,153 +167,153 @@ def ticket_before_the_hints(patch: pytest.MonkeyPatch) -> None:
 
 
 def look_before_the_ticket(patch: pytest.MonkeyPatch) -> None:
-    look = _Batch._look
+    look = ClaimBatch._look
 
-    def early(self: _Batch) -> None:
+    def early(self: ClaimBatch) -> None:
         self._ticket = 1 << 40
         look(self)
 
     before_that("_take_ticket", "_look")(patch)
-    patch.setattr(_Batch, "_take_ticket", early)
+    patch.setattr(ClaimBatch, "_take_ticket", early)
 
 
 def smaller_tokens_go_first(patch: pytest.MonkeyPatch) -> None:
-    def earlier(self: _Batch, document: str) -> list[_Pending]:
-        return [each for each in self._seen[document].pending if each.is_open and each.token < self._token]
+    def earlier(self: ClaimBatch, document: str) -> list[Pending]:
+        return [each for each in self._rows[document].pending if each.is_open and each.token < self._token]
 
-    patch.setattr(_Batch, "_earlier", earlier)
+    patch.setattr(ClaimBatch, "_earlier", earlier)
 
 
 def all_wait_for_all(patch: pytest.MonkeyPatch) -> None:
-    def earlier(self: _Batch, document: str) -> list[_Pending]:
-        return [each for each in self._seen[document].pending if each.is_open]
+    def earlier(self: ClaimBatch, document: str) -> list[Pending]:
+        return [each for each in self._rows[document].pending if each.is_open]
 
-    patch.setattr(_Batch, "_earlier", earlier)
+    patch.setattr(ClaimBatch, "_earlier", earlier)
 
 
 def wait_for_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_Batch, "_earlier", lambda self, document: [])
+    patch.setattr(ClaimBatch, "_earlier", lambda self, document: [])
 
 
 def pending_ones_of_the_same_id_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    earlier = _Batch._earlier
+    earlier = ClaimBatch._earlier
 
-    def others(self: _Batch, document: str) -> list[_Pending]:
-        return [] if document in self._batch.ids else earlier(self, document)
+    def others(self: ClaimBatch, document: str) -> list[Pending]:
+        return [] if document in self.ids else earlier(self, document)
 
-    patch.setattr(_Batch, "_earlier", others)
+    patch.setattr(ClaimBatch, "_earlier", others)
 
 
 def an_absent_row_is_void(patch: pytest.MonkeyPatch) -> None:
-    is_open = _Pending.is_open.fget
-    patch.setattr(_Pending, "is_open", property(lambda self: self.row is not None and is_open(self)))
+    is_open = Pending.is_open.fget
+    patch.setattr(Pending, "is_open", property(lambda self: self.row is not None and is_open(self)))
 
 
 def an_absent_row_accepts(patch: pytest.MonkeyPatch) -> None:
-    decision = _Pending.decision.fget
+    decision = Pending.decision.fget
     patch.setattr(
-        _Pending, "decision", property(lambda self: decision(self) if self.row else Decision.ACCEPTED)
+        Pending, "decision", property(lambda self: decision(self) if self.row else Decision.ACCEPTED)
     )
 
 
 def the_row_comes_first(patch: pytest.MonkeyPatch) -> None:
     an_absent_row_is_void(patch)
-    put = _Batch._put
+    put = ClaimBatch._put
 
-    def first(self: _Batch) -> None:
+    def first(self: ClaimBatch) -> None:
         self._ticket = 0
-        row = BatchRow(0, (Decision.OPEN,) * len(self.numbers))
+        row = BatchRow(0, (Decision.OPEN,) * len(self.ids))
         assert self._compare_and_set(row)
         self._row = row
         put(self)
 
-    patch.setattr(_Batch, "_put", first)
+    patch.setattr(ClaimBatch, "_put", first)
 
 
 def deciding_by_a_plain_put(patch: pytest.MonkeyPatch) -> None:
-    def put(self: _Batch, row: BatchRow) -> bool:
+    def put(self: ClaimBatch, row: BatchRow) -> bool:
         self._meta.put([(self._key, row.encode())])
         return True
 
-    patch.setattr(_Batch, "_compare_and_set", put)
+    patch.setattr(ClaimBatch, "_compare_and_set", put)
 
 
 def breaking_by_a_plain_put(patch: pytest.MonkeyPatch) -> None:
-    def put(self: _Batch, rival: _Pending) -> None:
+    def put(self: ClaimBatch, rival: Pending) -> None:
         frozen = replace(rival.row, frozen=True) if rival.row else BatchRow(0, frozen=True)
         self._meta.put([(rival.key, frozen.encode())])
 
-    patch.setattr(_Batch, "_freeze", put)
+    patch.setattr(ClaimBatch, "_freeze", put)
 
 
 def breaking_forgets_decisions(patch: pytest.MonkeyPatch) -> None:
-    def forget(self: _Batch, rival: _Pending) -> None:
+    def forget(self: ClaimBatch, rival: Pending) -> None:
         frozen = BatchRow(rival.row.ticket if rival.row else 0, frozen=True)
         self._meta.compare_and_set(rival.key, rival.value, frozen.encode())
 
-    patch.setattr(_Batch, "_freeze", forget)
+    patch.setattr(ClaimBatch, "_freeze", forget)
 
 
 def what_is_frozen_is_void_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(claim, "_is_same_row", lambda now, before: True)
+    patch.setattr(claim_batch, "is_same_row", lambda now, before: True)
 
 
 def who_was_broken_drops_the_row(patch: pytest.MonkeyPatch) -> None:
-    clean = _Batch._clean
+    clean = ClaimBatch._clean
 
-    def drop(self: _Batch) -> None:
+    def drop(self: ClaimBatch) -> None:
         clean(self)
-        self._meta.delete([self._key], [self._claimer.clock() + claim.FAR_AHEAD])
+        self._meta.delete([self._key], [self._context.clock() + claim_batch.FAR_AHEAD])
 
-    patch.setattr(_Batch, "_clean", drop)
+    patch.setattr(ClaimBatch, "_clean", drop)
 
 
 def the_row_goes_before_the_commits(patch: pytest.MonkeyPatch) -> None:
-    commit = _Batch._commit
+    commit = ClaimBatch._commit
 
-    def drop(self: _Batch, places: Sequence[int]) -> None:
+    def drop(self: ClaimBatch, places: Sequence[int]) -> None:
         if Decision.OPEN not in self._decisions:
-            self._meta.delete([self._key], [self._claimer.clock() + claim.FAR_AHEAD])
+            self._meta.delete([self._key], [self._context.clock() + claim_batch.FAR_AHEAD])
         commit(self, places)
 
-    patch.setattr(_Batch, "_commit", drop)
+    patch.setattr(ClaimBatch, "_commit", drop)
 
 
 def commits_before_the_decision(patch: pytest.MonkeyPatch) -> None:
-    set_ = _Batch._set
+    set_ = ClaimBatch._set
 
-    def early(self: _Batch, row: BatchRow, outcomes: Any) -> None:
+    def early(self: ClaimBatch, row: BatchRow, outcomes: Any) -> None:
         self._commit([place for place in outcomes if row.decision(place) is Decision.ACCEPTED])
         set_(self, row, outcomes)
 
-    patch.setattr(_Batch, "_set", early)
+    patch.setattr(ClaimBatch, "_set", early)
 
 
 def answers_before_the_commits(patch: pytest.MonkeyPatch) -> None:
-    commit, clean = _Batch._commit, _Batch._clean
-    due: dict[_Batch, Sequence[int]] = {}
+    commit, clean = ClaimBatch._commit, ClaimBatch._clean
+    due: dict[ClaimBatch, Sequence[int]] = {}
 
-    def late(self: _Batch) -> None:
+    def late(self: ClaimBatch) -> None:
         commit(self, due.pop(self))
         clean(self)
 
-    patch.setattr(_Batch, "_commit", lambda self, places: due.update({self: places}))
-    patch.setattr(_Batch, "_clean", late)
+    patch.setattr(ClaimBatch, "_commit", lambda self, places: due.update({self: places}))
+    patch.setattr(ClaimBatch, "_clean", late)
 
 
 def the_pending_cell_goes_before_the_commit(patch: pytest.MonkeyPatch) -> None:
-    commit = _Batch._commit
+    commit = ClaimBatch._commit
 
-    def bare(self: _Batch, places: Sequence[int]) -> None:
-        keys = [self._document_key(place) for place in places]
+    def bare(self: ClaimBatch, places: Sequence[int]) -> None:
+        keys = [self._keys[place] for place in places]
         self._cells.delete(self._token, keys, [self._versions[place] for place in places])
         commit(self, places)
 
-    patch.setattr(_Batch, "_commit", bare)
+    patch.setattr(ClaimBatch, "_commit", bare)
 
 
 def who_sees_an_accepted_one_leaves_its_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_Batch, "_commit_for_others", lambda self, accepted: None)
+    patch.setattr(ClaimBatch, "_commit_for_others", lambda self, accepted: None)
 
 
 SHORTCUTS = {
@@ -403,9 +404,9 @@ def after_a_decision_that_came_too_late_was_carried_out_once_more() -> list[str]
 
 
 def claim_by(ask: Callable[[Call], Answer], *documents: tuple[str, int]) -> None:
-    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=Hasty())
+    context = ClaimContext(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=Hasty())
     values = fingerprints_of([value for _, value in documents])
-    claimer.claim([document for document, _ in documents], values, Kind(SCHEME.bounds(None, None)), 2 * LEASE)
+    claims_of(context, [document for document, _ in documents], values, timeout=2 * LEASE)
 
 
 class Hasty(Quiet):

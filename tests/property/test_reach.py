@@ -14,13 +14,14 @@ from simhbase.drawers.memory_index import MemoryIndex
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
-from simhbase.index.claim import BatchClaimer, Kind
+from simhbase.index.claim_batch import ClaimContext, Kind
 from simhbase.index.reader import Reader
 from simhbase.index.selection import duplicates_of
 from simhbase.index.writer import HintingWriter
 from simhbase.jobs.groups import Compared, stars
 from simhbase.model import Query
 from simhbase.profile import Profile
+from tests.claiming import claims_of
 from tests.simulated import Server, SimulatedStore
 
 SLOTS = 8
@@ -142,7 +143,7 @@ def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, content
     bounds = scheme.bounds(None, None)
     starts = range(0, len(contents), size)
     server = Server()
-    shared = BatchClaimer(SimulatedStore(server.ask), scheme)
+    shared = ClaimContext(SimulatedStore(server.ask), scheme)
     with (
         open_index("memory:", create=profile) as claiming,
         open_index("memory:", create=profile) as loading,
@@ -152,7 +153,7 @@ def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, content
             part, of_part = names[start : start + size], batch(contents[start : start + size])
             answers = claiming.claim_batch(part, of_part).claims
             outcomes[0] |= {each.id for each in answers if each.outcome == "accepted"}
-            claims = shared.claim(part, of_part, Kind(bounds), 1.0).claims
+            claims = claims_of(shared, part, of_part, Kind(bounds), 1.0).claims
             outcomes[1] |= {each.id for each in claims if each.outcome == "accepted"}
             found = duplicates_of(loading.store, scheme, lambda: 1, part, of_part, bounds)
             new = [number for number, each in enumerate(found) if each is None]

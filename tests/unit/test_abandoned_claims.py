@@ -8,10 +8,10 @@ import pytest
 from simhbase.admin.check import ABANDONED, STRAY_LISTING, Checker
 from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.claim import BatchClaimer, Kind
+from simhbase.index.claim_batch import ClaimContext, Kind
 from simhbase.index.writer import HintingWriter
 from simhbase.interrupt import interrupt_put_off
-from tests.claiming import FAR, SCHEME, A, Quiet, accepted_in, stored_in
+from tests.claiming import FAR, SCHEME, A, Quiet, accepted_in, claims_of, stored_in
 from tests.simulated import Call, Server, SimulatedStore
 
 NOW = 10 * DAY * 1000  # milliseconds
@@ -43,10 +43,9 @@ def left_by_a_dead_worker(lease: float, is_new: bool = True) -> Server:
             raise Died
         return server.ask(call)
 
+    context = ClaimContext(SimulatedStore(ask), SCHEME, lambda: NOW, lease=lease, waiting=Quiet())
     with pytest.raises(Died):
-        BatchClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, lease=lease, waiting=Quiet()).claim(
-            ["a"], batch(A), Kind(SCHEME.bounds(None, None), replacing=True)
-        )
+        claims_of(context, ["a"], batch(A), Kind(SCHEME.bounds(None, None), replacing=True))
     return server
 
 
@@ -76,8 +75,8 @@ def test_a_vacuum_removes_what_an_ended_claim_has_left(server):
 
 def test_a_vacuum_leaves_the_hints_of_a_claim_that_is_pending(server):
     Vacuum(SimulatedStore(server.ask), SCHEME, DAY, lambda: NOW + 1000).run()
-    claimer = BatchClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, lease=0.01)
-    (claim,) = claimer.claim(["b"], batch(A ^ 1), Kind(SCHEME.bounds(None, None))).claims
+    context = ClaimContext(SimulatedStore(server.ask), SCHEME, lambda: NOW, lease=0.01)
+    (claim,) = claims_of(context, ["b"], batch(A ^ 1)).claims
     assert claim.accepted
     assert STRAY_LISTING not in checked(server, NOW + 2000)
 
@@ -122,8 +121,8 @@ def left_by_an_accepted_claim() -> Server:
             raise Died
         return server.ask(call)
 
-    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lambda: NOW, waiting=Quiet())
-    assert claimer.claim(["a"], batch(A), Kind(SCHEME.bounds(None, None))).claims[0].accepted
+    context = ClaimContext(SimulatedStore(ask), SCHEME, lambda: NOW, waiting=Quiet())
+    assert claims_of(context, ["a"], batch(A)).claims[0].accepted
     assert accepted_in(server.state) == {"a": A}
     return server
 
@@ -148,9 +147,9 @@ def test_ctrl_c_that_is_put_off_ends_a_claim_that_waits_for_others():
             signal.raise_signal(signal.SIGINT)
 
     server = left_by_a_dead_worker(lease=1000)
-    claimer = BatchClaimer(SimulatedStore(server.ask), SCHEME, lambda: NOW, waiting=Interrupted())
+    context = ClaimContext(SimulatedStore(server.ask), SCHEME, lambda: NOW, waiting=Interrupted())
     with pytest.raises(KeyboardInterrupt), interrupt_put_off():
-        claimed = claimer.claim(["b", "c"], batch(A ^ 1, FAR), Kind(SCHEME.bounds(None, None)), timeout=600)
+        claimed = claims_of(context, ["b", "c"], batch(A ^ 1, FAR), timeout=600)
     waits, far = claimed.claims
     assert far.accepted
     assert waits.outcome == "undecided"

@@ -3,23 +3,21 @@
 from collections.abc import Sequence
 from itertools import islice, pairwise
 
-import numpy as np
 import pytest
 
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import claim
-from simhbase.index.claim import BatchClaimer, Kind, Run
-from simhbase.index.rows import BATCH_ROWS, Entry, PendingClaim, State, document_key
+from simhbase.index.claim_batch import ClaimContext, Kind, Run
+from simhbase.index.rows import BATCH_ROWS, document_key
 from simhbase.index.writer import HintingWriter
 from simhbase.model import Claim
 from simhbase.profile import Profile
-from tests.claiming import FAR, SCHEME, A, Quiet, fingerprints_of, stored_in
+from tests.claiming import FAR, SCHEME, A, Quiet, claims_of, fingerprints_of, stored_in
 from tests.near import versions
 from tests.simulated import Answer, Ask, Call, Server, SimulatedStore
 
 LEASE = 10.0
 NEAR = A ^ 1
-DEAD = document_key("dead")
 REPLACING = Kind(SCHEME.bounds(None, None), replacing=True)
 
 
@@ -40,22 +38,20 @@ class Steps(Quiet):
         self.now += 1.0
 
 
-def claimed(claimer: BatchClaimer, given: dict[str, int], timeout: float = 1e9) -> Sequence[Claim]:
-    values = fingerprints_of(list(given.values()))
-    return claimer.claim(list(given), values, REPLACING, timeout).claims
+def claimed(context: ClaimContext, given: dict[str, int], timeout: float = 1e9) -> Sequence[Claim]:
+    return claims_of(context, list(given), fingerprints_of(list(given.values())), REPLACING, timeout).claims
 
 
-def leave_a_dead_claim(server: Server, ticket: int) -> None:
-    """Of a worker of an older version, which died before the texts near A are claimed."""
-    store = SimulatedStore(server.ask)
-    pending = PendingClaim(bytes(16), A, b"", int(LEASE * 1000), ticket)
-    store.records("documents").compare_and_set(DEAD, None, Entry(A, State.PENDING, claim=pending).encode())
-    HintingWriter(store, SCHEME, lambda: 1).put_hints(_batch("dead", A), 1)
-    store.records("meta").increment(claim.TICKETS, ticket)
+def leave_a_dead_claim(server: Server) -> None:
+    """Of a worker that died when the texts near A were about to be claimed."""
 
+    def ask(call: Call) -> Answer:
+        if call.method == "compare_and_set":
+            raise Died
+        return server.ask(call)
 
-def _batch(document: str, value: int) -> claim.Batch:
-    return claim.Batch([document], FingerprintBatch.bare(np.array([value], dtype=np.uint64)))
+    with pytest.raises(Died):
+        claimed(ClaimContext(SimulatedStore(ask), SCHEME, lease=LEASE), {"dead": A})
 
 
 @pytest.mark.parametrize("ids", [["moved", "new"], ["new", "moved"]])
@@ -65,7 +61,7 @@ def test_a_text_near_one_that_the_same_call_has_replaced_is_no_duplicate(ids):
     HintingWriter(store, SCHEME, lambda: 1).add(["moved"], fingerprints_of([A]))
     wanted = {"moved": FAR, "new": NEAR}
     answers = claimed(
-        BatchClaimer(store, SCHEME, lambda: 1), {document: wanted[document] for document in ids}
+        ClaimContext(store, SCHEME, lambda: 1), {document: wanted[document] for document in ids}
     )
     # As if they came one after the other: who comes first meets the text that is replaced later.
     assert [answer.accepted for answer in answers] == [
@@ -76,17 +72,17 @@ def test_a_text_near_one_that_the_same_call_has_replaced_is_no_duplicate(ids):
 
 def test_calls_that_wait_for_less_than_a_lease_end_a_dead_claim_together():
     server, steps = Server(), Steps()
-    leave_a_dead_claim(server, ticket=1)
-    claimer = BatchClaimer(SimulatedStore(server.ask), SCHEME, lease=LEASE, waiting=steps)
-    outcomes = [claimed(claimer, {"b": NEAR}, timeout=LEASE / 2 - 1)[0].outcome for _ in range(4)]
+    leave_a_dead_claim(server)
+    context = ClaimContext(SimulatedStore(server.ask), SCHEME, lease=LEASE, waiting=steps)
+    outcomes = [claimed(context, {"b": NEAR}, timeout=LEASE / 2 - 1)[0].outcome for _ in range(4)]
     assert outcomes == ["undecided"] * 2 + ["accepted"] * 2
     assert stored_in(server.state) == {"b": NEAR}
 
 
 def test_what_waits_is_renewed_while_other_claims_of_its_call_go_on(monkeypatch):
-    monkeypatch.setattr(claim, "CLAIMED_AT_ONCE", 1)
+    monkeypatch.setattr(claim, "LARGEST_BATCH", 1)
     server, steps = Server(), Steps()
-    leave_a_dead_claim(server, ticket=1)
+    leave_a_dead_claim(server)
     beats: dict[bytes, list[float]] = {}
 
     def ask(call: Call) -> Answer:
@@ -95,9 +91,9 @@ def test_what_waits_is_renewed_while_other_claims_of_its_call_go_on(monkeypatch)
             beats.setdefault(call.keys[0], []).append(steps.now)
         return server.ask(call)
 
-    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=steps)
+    context = ClaimContext(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=steps)
     others = {f"far {number}": FAR ^ 0xFF << 8 * number for number in range(6)}
-    assert all(answer.accepted for answer in claimed(claimer, {"b": NEAR, **others}))
+    assert all(answer.accepted for answer in claimed(context, {"b": NEAR, **others}))
     times, *_ = beats.values()
     assert len(times) > 3
     assert all(after - before < LEASE for before, after in pairwise(times))
@@ -112,9 +108,9 @@ def test_a_load_that_is_resumed_waits_for_no_claim_of_the_run_before():
         return server.ask(call)
 
     def claim_by(ask: Ask, document: str, run: Run) -> str:
-        claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=steps)
+        context = ClaimContext(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=steps)
         kind = REPLACING._replace(run=run)
-        return claimer.claim([document], fingerprints_of([A]), kind, LEASE / 2).claims[0].outcome
+        return claims_of(context, [document], fingerprints_of([A]), kind, LEASE / 2).claims[0].outcome
 
     first, second = b"12345678", b"abcdefgh"
     with pytest.raises(Died):
@@ -131,11 +127,11 @@ class Expiring(SimulatedStore):
 def test_a_claim_of_what_is_stored_writes_it_anew_before_it_expires():
     server = Server()
     time = [1_000_000]
-    claimer = BatchClaimer(Expiring(server.ask), SCHEME, lambda: time[0], chance=lambda most: 0)
+    context = ClaimContext(Expiring(server.ask), SCHEME, lambda: time[0], chance=lambda most: 0)
 
     def version() -> int:
         server.least_time = time[0]
-        claimed(claimer, {"a": A})
+        claimed(context, {"a": A})
         ((cell,),) = [SimulatedStore(server.ask).records("documents").get([document_key("a")])]
         return cell.version
 
@@ -164,9 +160,9 @@ def test_pending_claims_are_compared_by_their_sketches(name, before):
         return server.ask(call)
 
     def claim_one(ask: Ask, document: str, number: int, timeout: float) -> str:
-        claimer = BatchClaimer(SimulatedStore(ask), scheme, lease=LEASE, waiting=steps)
+        context = ClaimContext(SimulatedStore(ask), scheme, lease=LEASE, waiting=steps)
         kind = Kind(scheme.bounds(None, None), replacing=True)
-        (answer,) = claimer.claim([document], prints[[number]], kind, timeout).claims
+        (answer,) = claims_of(context, [document], prints[[number]], kind, timeout).claims
         return answer.outcome
 
     with pytest.raises(Died):

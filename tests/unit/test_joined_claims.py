@@ -9,10 +9,11 @@ from contextlib import contextmanager
 import pytest
 
 from simhbase.errors import StoreFailed, StoreUnreachable
-from simhbase.index.claim import BatchClaimer, ClaimRequest, JoinedClaimer, Kind
+from simhbase.index.claim import BatchClaimer, Claimed, ClaimRequest
+from simhbase.index.claim_batch import ClaimContext, Kind
 from simhbase.index.rows import BATCH_ROWS
 from simhbase.model import Claim
-from tests.claiming import FAR, SCHEME, A, fingerprints_of, stored_in
+from tests.claiming import FAR, SCHEME, A, claims_of, fingerprints_of, stored_in
 from tests.simulated import NAMED, Answer, Call, Server, SimulatedStore, table_of, visible
 
 LONG = 60.0  # seconds, which only a hang takes
@@ -51,30 +52,27 @@ class Gate:
 class Claims:
     """Claims of many callers."""
 
-    def __init__(self, gate: Gate, lease: float, count: Callable[[str], None]) -> None:
-        claimer = BatchClaimer(SimulatedStore(gate.ask), SCHEME, lease=lease, count=count)
-        self.claimer = JoinedClaimer(claimer)
+    def __init__(self, gate: Gate, lease: float, count: Callable[..., None]) -> None:
+        context = ClaimContext(SimulatedStore(gate.ask), SCHEME, lease=lease, count=count)
+        self.claimer = BatchClaimer(context)
 
-    def begin(self, document: str, value: int, timeout: float = LONG) -> Future[Claim]:
-        request = ClaimRequest.of(
-            [document],
-            fingerprints_of([value]),
-            None,
-            KIND,
-            timeout,
-            lambda claimed: claimed.claims[0],
-            self.claimer.time(),
-        )
+    def begin(self, document: str, value: int, timeout: float = LONG) -> Future[Claimed]:
+        request = ClaimRequest.of([document], fingerprints_of([value]), KIND, timeout)
         self.claimer.begin(request)
         return request.future
 
     def claim(self, document: str, value: int) -> Claim:
-        return self.begin(document, value).result(LONG)
+        return answer(self.begin(document, value))
+
+
+def answer(begun: Future[Claimed]) -> Claim:
+    (claim,) = begun.result(LONG).claims
+    return claim
 
 
 @contextmanager
 def claims(
-    gate: Gate, lease: float = LONG, count: Callable[[str], None] = lambda what: None
+    gate: Gate, lease: float = LONG, count: Callable[..., None] = lambda name, by=1, **labels: None
 ) -> Iterator[Claims]:
     claiming = Claims(gate, lease, count)
     try:
@@ -99,7 +97,7 @@ def two_on_their_way(gate: Gate) -> Iterator[Claims]:
             first.append(claiming.begin(f"first {number}", far(number)))
             gate.wait_for(1)
         yield claiming
-        assert all(each.result(LONG).accepted for each in first)
+        assert all(answer(each).accepted for each in first)
 
 
 def test_who_claims_while_two_batches_are_on_their_way_shares_the_next():
@@ -107,7 +105,7 @@ def test_who_claims_while_two_batches_are_on_their_way_shares_the_next():
     with two_on_their_way(gate) as claiming:
         more = [claiming.begin(f"more {number}", far(number)) for number in range(2, 22)]
         gate.open.set()
-        assert all(each.result(LONG).accepted for each in more)
+        assert all(answer(each).accepted for each in more)
     assert gate.tickets == 3
     assert len(stored_in(gate.server.state)) == 22
 
@@ -118,7 +116,7 @@ def test_of_near_ones_in_a_batch_the_first_is_accepted_and_one_id_is_claimed_onc
         given = [("a", A), ("b", NEAR), ("c", A), ("a", A), ("a", FAR)]
         begun = [claiming.begin(*each) for each in given]
         gate.open.set()
-        found = [each.result(LONG) for each in begun]
+        found = [answer(each) for each in begun]
         assert [each.outcome for each in found] == [
             "accepted",
             "duplicate",
@@ -159,9 +157,9 @@ def leave_a_dead_claim(gate: Gate, value: int, lease: float) -> None:
             raise Died
         return gate.ask(call)
 
-    claimer = BatchClaimer(SimulatedStore(ask), SCHEME, lease=lease)
+    context = ClaimContext(SimulatedStore(ask), SCHEME, lease=lease)
     with pytest.raises(Died):
-        claimer.claim(["dead"], fingerprints_of([value]), KIND)
+        claims_of(context, ["dead"], fingerprints_of([value]))
 
 
 def test_claims_that_wait_for_others_keep_nobody_from_claiming_and_end_at_their_own_time():
@@ -172,10 +170,10 @@ def test_claims_that_wait_for_others_keep_nobody_from_claiming_and_end_at_their_
         patient = claiming.begin("patient", A ^ 1 << 7, timeout=LONG)
         assert all(claiming.claim(f"far {number}", far(number)).accepted for number in range(5))
         assert not patient.done()
-        assert {each.result(LONG).outcome for each in waiting} == {"undecided"}
+        assert {answer(each).outcome for each in waiting} == {"undecided"}
         assert not patient.done()
         end_the_dead_claim(gate)
-        assert patient.result(LONG).accepted
+        assert answer(patient).accepted
 
 
 def end_the_dead_claim(gate: Gate) -> None:
@@ -198,8 +196,10 @@ def test_ctrl_c_gives_up_a_claim_that_waits_for_others_so_that_nobody_waits_to_c
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             return False
 
+        request = ClaimRequest.of(["near"], fingerprints_of([NEAR]), KIND, 10 * LONG)
+        claiming.claimer.begin(request)
         with pytest.raises(KeyboardInterrupt):
-            claiming.claimer.claim(["near"], fingerprints_of([NEAR]), KIND, 10 * LONG)
+            request.result()
         pool.submit(claiming.claimer.close).result(LONG / 2)
     assert stored_in(gate.server.state) == {}
 
@@ -214,9 +214,9 @@ def test_what_one_of_them_meets_the_others_do_not():
         near = claiming.begin("near", NEAR)
         others += [claiming.begin(f"far {number}", far(number)) for number in range(6, 9)]
         gate.open.set()
-        assert all(each.result(LONG).accepted for each in others)
+        assert all(answer(each).accepted for each in others)
         with pytest.raises(StoreFailed, match="cannot be read"):
-            near.result(LONG)
+            answer(near)
 
 
 def test_a_store_that_is_away_is_everybodys_error():
@@ -238,8 +238,9 @@ def test_who_counts_and_fails_harms_its_own_claims_alone():
     gate = Gate()
     leave_a_dead_claim(gate, A, lease=LONG)
 
-    def count(what: str) -> None:
-        raise RuntimeError(f"{what} cannot be counted")
+    def count(name: str, by: int = 1, **labels: str) -> None:
+        if name == "claim_waits":
+            raise RuntimeError(f"{name} cannot be counted")
 
     with claims(gate, count=count) as claiming:
         with pytest.raises(RuntimeError, match="claim_waits cannot be counted"):
@@ -253,6 +254,6 @@ def test_what_is_cancelled_before_it_begins_is_not_claimed():
         begun = [claiming.begin(f"more {number}", far(number)) for number in range(2, 5)]
         assert begun[1].cancel()
         gate.open.set()
-        assert begun[0].result(LONG).accepted
-        assert begun[2].result(LONG).accepted
+        assert answer(begun[0]).accepted
+        assert answer(begun[2]).accepted
     assert "more 3" not in stored_in(gate.server.state)
