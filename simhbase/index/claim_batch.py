@@ -598,9 +598,9 @@ class ClaimBatch:
         void = [each for id_ in self.ids for each in self._rows[id_].pending if each.is_void]
         for each in void:
             self._cells.delete(each.token, [rows.document_key(each.id)], [each.version])
-        left = [(each.id, Entry(each.cell.fingerprint)) for each in void]
-        claims = zip(self.ids, self._batch.values, self._decisions, strict=True)
-        left += [(id_, Entry(value)) for id_, value, made in claims if made is not Decision.ACCEPTED]
+        declined = [place for place, made in enumerate(self._decisions) if made is not Decision.ACCEPTED]
+        left = [(self.ids[place], Entry(self._batch.values[place])) for place in declined]
+        left += [(each.id, Entry(each.cell.fingerprint)) for each in void]
         self._writer.note_obsolete(self._writer.version(), left)
         if not self._row.frozen:
             self._meta.delete([self._key], [self._context.clock() + FAR_AHEAD])
