@@ -344,8 +344,11 @@ class _Group:
         read = context.beside(lambda: context.read_rows(ids))
         near = self._stored_near(numbers, read)
         found: dict[str, DocumentRow] = read()
+        hidden = context.hidden()
         for number, document in zip(numbers, ids, strict=True):
-            matches = [*self._accepted_near(number), *near.get(number, ())]
+            accepted = self._others.kept_near(number)
+            matches = [each for each in accepted if not hidden.hides(each.id, each.fingerprint)]
+            matches += near.get(number, ())
             final = [match for match in matches if not self._may_be_replaced(number, match.id)]
             known = found[document].committed
             if settled := context.settled(self.kind, self.batch, number, known, final):
@@ -370,12 +373,6 @@ class _Group:
             number: [match for match in matches if match.id != ids[number]]
             for number, matches in zip(numbers, near.matches, strict=True)
         }
-
-    def _accepted_near(self, number: int) -> list[Match]:
-        """Earlier claims near one that were accepted, and are not muted."""
-        hidden = self.context.hidden()
-        near = self._others.kept_near(number)
-        return [each for each in near if not hidden.hides(each.id, each.fingerprint)]
 
     def _may_be_replaced(self, number: int, document: str) -> bool:
         """True if an earlier claim of a stored document has no answer yet."""

@@ -32,7 +32,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from secrets import randbelow, token_bytes
 from typing import Any, NamedTuple
 
@@ -166,19 +166,17 @@ class ClaimContext:
     ) -> Settled | None:
         """What a claim is answered because of what is stored under its id and near it; None if it has to be
         written."""
-        if known and known.stored and not kind.replacing:
-            return stored_outcome(batch, number, known.entry, self.scheme), None
+        if known is None or not known.stored:
+            return ("duplicate", min(near)) if near else None
+        outcome = stored_outcome(batch, number, known.entry, self.scheme)
+        if not kind.replacing:
+            return outcome, None
         if near:
             return "duplicate", min(near)
         fresh_since = refreshed_before(self.store, self.clock()) or 0  # as `add`: renew what would expire
-        is_unchanged = (
-            known
-            and known.stored
-            and known.version >= fresh_since
-            and known.entry.tags == batch.tags_at(number)
-            and stored_outcome(batch, number, known.entry, self.scheme) == "accepted"
-        )
-        return ("accepted", None) if is_unchanged else None
+        has_tags = known.entry.tags == batch.tags_at(number)
+        is_unchanged = outcome == "accepted" and has_tags and known.version >= fresh_since
+        return (outcome, None) if is_unchanged else None
 
     def read_rows(self, ids: Sequence[str], token: bytes = b"") -> dict[str, DocumentRow]:
         """Documents rows, then the rows of the batches that have pending claims there. token: of claims to
@@ -193,9 +191,11 @@ class ClaimContext:
             read = self._read_documents(left, token)
             keys = list(dict.fromkeys(each.key for row in read.values() for each in row.pending))
             cells = dict(zip(keys, self.store.records("meta").get(keys), strict=True)) if keys else {}
+            found |= read
             for document, row in read.items():
-                pending = [each.in_batch(cells[each.key]) for each in row.pending]
-                found[document] = replace(row, pending=pending)
+                if row.pending:
+                    pending = [each.in_batch(cells[each.key]) for each in row.pending]
+                    found[document] = replace(row, pending=pending)
             unsure = [document for document in left if any(each.is_void for each in found[document].pending)]
             again = self._read_documents(unsure, token)
             left = [document for document in unsure if not is_same_row(again[document], found[document])]
@@ -260,6 +260,8 @@ class DocumentRow:
 
     @classmethod
     def of(cls, document: str, cells: Mapping[bytes, Cell], token: bytes) -> DocumentRow:
+        if not cells:
+            return NO_ROW
         own = cells.get(b"")
         pending = [
             Pending(document, name, decoded, cell.version)
@@ -267,16 +269,16 @@ class DocumentRow:
             if name not in (b"", token) and cell.version > (own.version if own else 0)
             if (decoded := PendingCell.decode(cell.value))
         ]
-        latest = max((cell.version for cell in cells.values()), default=0)
+        latest = max(cell.version for cell in cells.values())
         return cls(Known(rows.entry(own.value), own.version) if own else None, pending, latest)
 
-    @property
+    @cached_property
     def accepted(self) -> Pending | None:
         """The claim that was accepted last and is not committed yet."""
         accepted = (each for each in self.pending if each.decision is Decision.ACCEPTED)
-        return max(accepted, key=lambda each: each.version, default=None)
+        return max(accepted, key=lambda each: each.version, default=None) if self.pending else None
 
-    @property
+    @cached_property
     def current(self) -> Known | None:
         return Known(self.accepted.cell.entry, self.accepted.version) if self.accepted else self.committed
 
@@ -284,6 +286,9 @@ class DocumentRow:
     def document(self) -> Entry | None:
         """The document that is stored, or accepted."""
         return self.current.entry if self.current and self.current.stored else None
+
+
+NO_ROW = DocumentRow(None, [], 0)
 
 
 def is_same_row(now: DocumentRow, before: DocumentRow) -> bool:
