@@ -300,7 +300,8 @@ class Index:
         return (await asyncio.wrap_future(begun)).claims
 
     def begin_claims(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> Future[Claimed]:
-        """Begins what `claim_many` does, without waiting for others: the answers come in a future."""
+        """Begins what `claim_many` does, without waiting for others. Returns a future, whose result has the
+        answers as `claims`."""
         request = self._claim_request(documents, timeout)
         with self.same_tables():
             self.claimer.begin(request)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
-from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -27,6 +27,8 @@ from simhbase.index.reader import Reader
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import writer_for
 from simhbase.jobs.load import load
+from simhbase.model import Claim
+from simhbase.online.client import Client
 from simhbase.profile import Profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import SharedStore, Store
@@ -34,14 +36,17 @@ from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import Options
 from tests.bench.hfiles import REGIONS, cluster, fingerprints, processor_time
 from tests.bench.report import Cell, Table
+from tests.bench.serve import processor_seconds
 from tests.claiming import claims_of
 from tests.cluster import Cluster
+from tests.service import serving
 
 PREFIX = "bench-claims"
 TOGETHER = 2_000  # documents of a batch of claims
 ALONE = 200  # documents claimed one at a time, by each way
 LOADED = 10_000
 CALLERS = 32
+WORDS = 40  # of a text
 SECONDS = 4.0  # of each way in each run
 RUNS = 3
 PROFILE = Profile()
@@ -82,15 +87,24 @@ def taken(documents: Iterator[tuple[str, int]], n: int) -> tuple[list[str], Fing
     return [document for document, _ in pairs], FingerprintBatch.bare(values)
 
 
-class Spent:
-    """Seconds, and of those of a processor: this process's and the servers'."""
+def new_texts() -> Iterator[tuple[str, str]]:
+    chance = random.Random(90_000)
+    for number in count():
+        yield f"texts/{number}", " ".join(f"{chance.getrandbits(40):x}" for _ in range(WORDS))
 
-    def __init__(self, running: Cluster) -> None:
-        self._running, self._before, self._start = running, processor_time(running), perf_counter()
+
+class Spent:
+    """Seconds, and of those of a processor: this process's, the servers' and some others'."""
+
+    def __init__(self, running: Cluster, *others: int) -> None:
+        self._running, self._others, self._start = running, others, perf_counter()
+        self._before = self._processor_time()
+
+    def _processor_time(self) -> float:
+        return sum(processor_time(self._running)) + sum(map(processor_seconds, self._others))
 
     def until_now(self) -> tuple[float, float]:
-        after = processor_time(self._running)
-        return perf_counter() - self._start, sum(after) - sum(self._before)
+        return perf_counter() - self._start, self._processor_time() - self._before
 
 
 def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, int]], scale: float) -> Table:
@@ -164,27 +178,42 @@ def by_many(running: Cluster, store: Store, documents: Iterator[tuple[str, int]]
         with lock:
             return taken(documents, 1)
 
-    with closing(BatchClaimer(context)) as joined:
+    texts = new_texts()
+
+    def take_text() -> tuple[str, str]:
+        with lock:
+            return next(texts)
+
+    with (
+        closing(BatchClaimer(context)) as shared,
+        TemporaryDirectory() as folder,
+        serving(store.url, Path(folder), "--log-level", "warning") as service,
+        Client(service.url) as client,
+    ):
+        seconds = SECONDS * scale
         ways: dict[str, Callable[[], list[float]]] = {
             f"{CALLERS} threads, a batch each": lambda: by_threads(
-                partial(claims_of, context), take, SECONDS * scale
+                lambda: claims_of(context, *take()).claims[0], seconds
             ),
             f"{CALLERS} threads, common batches": lambda: by_threads(
-                partial(claimed, joined), take, SECONDS * scale
+                lambda: claimed(shared, *take()).claims[0], seconds
             ),
             f"{CALLERS} tasks of asyncio, common batches": lambda: asyncio.run(
-                by_tasks(joined, take, SECONDS * scale)
+                by_tasks(shared, take, seconds)
+            ),
+            f"{CALLERS} clients of the service, texts": lambda: by_threads(
+                lambda: client.claim(*take_text()), seconds
             ),
         }
         found: dict[str, list[tuple[float, ...]]] = {name: [] for name in ways}
         for run in range(RUNS + 1):
             for name, way in ways.items():
-                before = Spent(running)
+                before = Spent(running, service.process.pid)
                 latencies = way()
-                seconds, used = before.until_now()
+                spent, used = before.until_now()
                 if run:  # the first one warms up
                     figures = np.percentile(latencies, (50, 99)).tolist()
-                    found[name].append((len(latencies) / seconds, 1000 * used / len(latencies), *figures))
+                    found[name].append((len(latencies) / spent, 1000 * used / len(latencies), *figures))
     medians = {name: [median(column) for column in zip(*each, strict=True)] for name, each in found.items()}
     first = medians[next(iter(ways))]
     return Table(
@@ -194,7 +223,11 @@ def by_many(running: Cluster, store: Store, documents: Iterator[tuple[str, int]]
             [name, rate, rate / first[0], used, used / first[1], 1000 * p50, 1000 * p99]
             for name, (rate, used, p50, p99) in medians.items()
         ],
-        [f"A new document each, again and again; medians of {RUNS} runs by turns."],
+        [
+            f"A new document each, again and again; medians of {RUNS} runs by turns. Clients are threads of "
+            f"this process, and claim texts of {WORDS} words. Processor time is of this process, the service "
+            "and HBase."
+        ],
     )
 
 
@@ -204,16 +237,12 @@ def claimed(claimer: Claimer, ids: Sequence[str], batch: FingerprintBatch) -> Cl
     return request.result()
 
 
-def by_threads(
-    claim: Callable[[Sequence[str], FingerprintBatch], Claimed],
-    take: Callable[[], tuple[list[str], FingerprintBatch]],
-    seconds: float,
-) -> list[float]:
+def by_threads(claim: Callable[[], Claim], seconds: float) -> list[float]:
     end, latencies = perf_counter() + seconds, list[float]()
 
     def work() -> None:
         while (start := perf_counter()) < end:
-            assert claim(*take()).claims[0].accepted
+            assert claim().accepted
             latencies.append(perf_counter() - start)
 
     threads = [threading.Thread(target=work) for _ in range(CALLERS)]

@@ -199,14 +199,14 @@ def _service(folder: Path, bodies: Sequence[bytes], clients: int) -> Spent:
         asking = multiprocessing.Process(target=_clients, args=(service, requests, clients, barrier))
         asking.start()
         barrier.wait()
-        start, processor = perf_counter(), _processor_seconds(service.process.pid)
+        start, processor = perf_counter(), processor_seconds(service.process.pid)
         barrier.wait()
-        spent = Spent(perf_counter() - start, _processor_seconds(service.process.pid) - processor)
+        spent = Spent(perf_counter() - start, processor_seconds(service.process.pid) - processor)
         asking.join()
         return spent
 
 
-def _processor_seconds(process: int) -> float:
+def processor_seconds(process: int) -> float:
     """What a process has spent so far, as Linux counts it."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
