@@ -16,7 +16,7 @@ import simhbase
 from simhbase.drawers.join import distinct, pairs_within
 from simhbase.errors import BadInput, SimhbaseError, UsageError
 from simhbase.jobs import spark as jobs
-from simhbase.jobs.spark import components, drawers
+from simhbase.jobs.spark import drawers
 from simhbase.profile import Profile, make_profile
 from tests import reference
 from tests.bench.dedup import planted
@@ -299,7 +299,7 @@ def test_a_column_to_keep_by_that_is_empty_is_refused_and_no_documents_are_an_an
 
 
 def test_more_matches_than_the_driver_can_join_are_refused(spark, monkeypatch):
-    monkeypatch.setattr(components, "MOST_EDGES", 2)
+    monkeypatch.setattr(drawers, "MOST_EDGES", 2)
     contents = [each for text in texts(3) for each in (text, text + " more")]
     frame = spark.createDataFrame(list(enumerate(contents)), "id long, text string")
     with pytest.raises(SimhbaseError, match="more than 2 fingerprints have a match"):

@@ -1,41 +1,75 @@
 """The near-duplicates within a DataFrame, as `simhbase.dedup` finds them within files.
 
 Spark does what takes long for all documents: fingerprints, the join by drawers. That connects fingerprints to
-components (`components`), whose documents come together, with their texts, in one task, where the code of
-`simhbase.dedup` decides (`grouping`): so the answer is its answer. Copies of one text are one document on the
-way there.
+components, whose documents come together, with their texts, in one task, where the code of `simhbase.dedup`
+decides: so the answer is its answer. Copies of one text are one document on the way there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import gettempdir
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import (
+    AtomicType,
+    BinaryType,
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from simhbase.jobs.comparison import Comparison
-from simhbase.jobs.representative import preference
-from simhbase.jobs.spark.columns import Columns
-from simhbase.jobs.spark.components import COMPONENT, verified_by, with_components
-from simhbase.jobs.spark.documents import PLACE, order_of, without_repeats
+from simhbase.errors import BadInput, UsageError
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.jobs.comparison import ComparedTexts, Comparison
+from simhbase.jobs.groups import Compared, Groups, groups, stars
+from simhbase.jobs.representative import Preference, as_moment, as_number, preference
+from simhbase.jobs.spark.drawers import COMPONENT, verified_by, with_components
 from simhbase.jobs.spark.fingerprints import (
     ID,
     IDENTITY,
     REASON,
     TEXT,
+    Columns,
+    at_borders,
+    decoded,
     fingerprinted,
     id_of,
     text_of,
+    type_of,
 )
-from simhbase.jobs.spark.grouping import DISTANCE, GROUPED, KEY, REPRESENTATIVE, SIMILARITY, Grouping
-from simhbase.jobs.spark.preferred import MOMENT, NUMBER, WORDS, most_preferred_first, values_of, with_numbers
+from simhbase.logs import logger
 from simhbase.profile import Profile
 
-DIGEST, GROUP = "place.digest", "group"
-_OWN_PLACE = "__simhbase_place"  # among the columns of somebody else
+NUMBER, MOMENT, WORDS = "number", "moment", "words"
+PLACE, ORDER, DIGEST = "place", "order", "place.digest"
+KEY, REPRESENTATIVE, DISTANCE, SIMILARITY, GROUP = "key", "representative", "distance", "similarity", "group"
+REPEATED = "the same id came before"
+DOCUMENTS_AT_ONCE = 1 << 12  # of several components, unless one has more
+_OWN_PLACE = "__simhbase_place"  # among the columns of the user's DataFrame
 _NUMBER = "__number"
 _DIGEST_BYTES = 16
+
+log = logger(__name__)
+
+GROUPED = StructType(
+    [
+        StructField(KEY, BinaryType()),
+        StructField(REPRESENTATIVE, StringType()),
+        StructField(DISTANCE, IntegerType()),
+        StructField(SIMILARITY, DoubleType()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -189,3 +223,158 @@ def _answers(accepted: DataFrame, grouped: DataFrame, *, led_by_first: bool) -> 
         return found.withColumn(GROUP, F.col(REPRESENTATIVE))
     names = found.groupBy(REPRESENTATIVE).agg(F.min_by(ID, PLACE).alias(GROUP))
     return found.join(names, REPRESENTATIVE).select(ID, PLACE, REPRESENTATIVE, DISTANCE, SIMILARITY, GROUP)
+
+
+def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list[Column]:
+    """What documents are preferred by: a number, or words that may all be numbers. Raises UsageError for a
+    column that is neither."""
+    if preferred is None:
+        return []
+    if preferred.field is None:
+        return [F.length(text).cast("double").alias(NUMBER)]
+    kind = type_of(df, preferred.field, "keep")
+    column = F.col(preferred.field)
+    if isinstance(kind, NumericType):
+        return [column.cast("double").alias(NUMBER)]
+    if isinstance(kind, AtomicType) and not isinstance(kind, BooleanType | BinaryType):
+        return [F.nullif(column.cast("string"), F.lit("")).alias(WORDS)]
+    raise UsageError(
+        f"column {preferred.field!r} is {kind.simpleString()}: only texts and numbers can be compared",
+        parameter="keep",
+    )
+
+
+def with_numbers(documents: DataFrame) -> DataFrame:
+    """The same with the numbers and the dates that words are, null for other words."""
+    if WORDS not in documents.columns:
+        return documents
+    added = [StructField(name, DoubleType()) for name in (NUMBER, MOMENT)]
+    schema = StructType([*documents.schema.fields, *added])
+    return documents.mapInArrow(_numbered, schema)
+
+
+def most_preferred_first(accepted: DataFrame, preferred: Preference | None) -> list[Column]:
+    """By what to sort documents, before their order in the input. Raises BadInput where none has a value."""
+    if preferred is None:
+        return []
+    has_words = WORDS in accepted.columns
+    numbers, moments, words = map(F.col, (NUMBER, MOMENT, WORDS) if has_words else (NUMBER,) * 3)
+    counted = accepted.agg(F.count("*"), F.count(numbers), F.count(moments), F.count(words)).head()
+    documents, as_numbers, as_moments, values = counted or (0, 0, 0, 0)
+    if documents and not values:
+        raise BadInput(f"no document has anything in a column {preferred.field!r}", parameter="keep")
+    if max(as_numbers, as_moments) < values:
+        by = words
+        if kind := "numbers" if as_numbers else "dates of ISO 8601" if as_moments else None:
+            log.warning("%r is compared as text: some are %s, others are not", preferred.field, kind)
+    else:
+        found = numbers if as_numbers == values else moments
+        by = F.nanvl(found, F.lit(None).cast("double")) + F.lit(0.0)
+    return [by.desc_nulls_last() if preferred.sign > 0 else by.asc_nulls_last()]
+
+
+def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        words = batch.column(WORDS).to_pylist()
+        added = [
+            pa.array((_measured(measured, each) for each in words), pa.float64())
+            for measured in (as_number, as_moment)
+        ]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *added], [*batch.schema.names, NUMBER, MOMENT])
+
+
+def _measured(measured: Callable[[str | None], float], words: str | None) -> float | None:
+    try:
+        return None if words is None else measured(words)
+    except ValueError:
+        return None
+
+
+def order_of(df: DataFrame, name: str | None) -> list[Column]:
+    """The column of the input's order. Raises UsageError for one that has none."""
+    if name is None:
+        return []
+    kind = type_of(df, name, "order_column")
+    if not isinstance(kind, AtomicType):
+        raise UsageError(f"{name!r} is {kind.simpleString()}, which has no order", parameter="order_column")
+    return [F.col(name).alias(ORDER)]
+
+
+def without_repeats(found: DataFrame) -> DataFrame:
+    """The same with a reason to reject all documents of one id but the first, by their places, that has a
+    fingerprint."""
+    number = F.row_number().over(Window.partitionBy(ID, REASON).orderBy(PLACE))
+    repeated = F.col(REASON).isNull() & (number > 1)
+    return found.withColumn(REASON, F.when(repeated, F.lit(REPEATED)).otherwise(F.col(REASON)))
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Batches of documents, by component and then from the most preferred to the least -> a row for each with
+    its representative.
+
+    least: the similarity of texts from which they are near, 0 where none are compared.
+    """
+
+    comparison: Comparison
+    least: float
+    chains: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with ExitStack() as stack:
+            some = _Documents(self, stack)
+            for rows, begins in at_borders(batches, [COMPONENT]):
+                if begins and some.count >= DOCUMENTS_AT_ONCE:
+                    yield from some.grouped()
+                    stack.close()
+                    some = _Documents(self, stack)
+                some.put_aside(rows)
+            if some.count:
+                yield from some.grouped()
+
+    @property
+    def tells_similarity(self) -> bool:
+        """Whether it is known how similar two documents are."""
+        return bool(self.least) or self.comparison.chosen.sketching is not None
+
+    def texts(self) -> ComparedTexts | None:
+        """Where texts are put aside, if they are compared: on disk, whatever one component has."""
+        return ComparedTexts(self.comparison.profile, self.least, Path(gettempdir())) if self.least else None
+
+
+class _Documents:
+    """Whole components, put aside until they are grouped."""
+
+    def __init__(self, grouping: Grouping, stack: ExitStack) -> None:
+        self._grouping = grouping
+        texts = grouping.texts()
+        self._texts = stack.enter_context(texts) if texts else None
+        self._columns = Columns.of(grouping.comparison.profile)
+        self._rows: list[pa.RecordBatch] = []
+        self.count = 0
+
+    def put_aside(self, rows: pa.RecordBatch) -> None:
+        if self._texts:
+            self._texts.put_texts_aside(decoded(rows.column(TEXT), TEXT)[0])
+        self._rows.append(rows.select([KEY, ID, *self._columns.names]))
+        self.count += len(rows)
+
+    def grouped(self) -> list[pa.RecordBatch]:
+        rows = pa.Table.from_batches(self._rows)
+        found = self._groups(self._columns.read(rows))
+        similarity = found.similarity
+        arrays = [
+            rows.column(KEY),
+            rows.column(ID).take(pa.array(found.representative)),
+            pa.array(found.distance.astype(np.int32)),
+            pa.nulls(len(rows), pa.float64()) if similarity is None else pa.array(similarity),
+        ]
+        batches: list[pa.RecordBatch] = pa.Table.from_arrays(arrays, GROUPED.names).to_batches()
+        return batches
+
+    def _groups(self, fingerprints: FingerprintBatch) -> Groups:
+        comparison = self._grouping.comparison
+        exact = self._texts.exact() if self._texts else None
+        scheme = comparison.scheme(len(fingerprints))
+        compared = Compared(fingerprints, scheme, comparison.bounds, exact)
+        return groups(compared) if self._grouping.chains else stars(compared)

@@ -35,13 +35,15 @@ from simhbase.index.rows import document_id, id_problem
 from simhbase.index.writer import Batch, HintingWriter
 from simhbase.jobs.hfile_input import COUNTED, MANIFEST, HFileInput, TableFiles, uri_of
 from simhbase.jobs.hfiles import SAMPLED, TABLES, holds_documents, rows_of
-from simhbase.jobs.spark.columns import FINGERPRINT, SKETCH, Columns
-from simhbase.jobs.spark.documents import PLACE, order_of, without_repeats
+from simhbase.jobs.spark.dedup import PLACE, order_of, without_repeats
 from simhbase.jobs.spark.fingerprints import (
+    FINGERPRINT,
     ID,
     IDENTITY,
     REASON,
+    SKETCH,
     TEXT,
+    Columns,
     decoded,
     fingerprinted,
     id_of,
