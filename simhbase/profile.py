@@ -54,7 +54,7 @@ REACH = 7  # bits
 PRESETS: Mapping[str, Mapping[str, object]] = {
     # Sketches make counts precise, which without them take texts that repeat one word for near
     # (docs/choosing.md). Of pairs that differ in 8 bits and more few share a drawer of 5x2.
-    "default": {"weights": "count", "verify": True, "threshold": 0.7, "reach": REACH},
+    "default": {"weights": "capped", "verify": True, "threshold": 0.7, "reach": REACH},
     # 20 bands find 99.7 % of the pairs of 0.8 (1 - (1 - 0.8^6)^20), and estimates hardly take any away.
     "complete": {"scheme": "minhash", "threshold": 0.7},
     "classic": {"weights": "tfidf", "top": 64, "verify": False},
@@ -374,6 +374,8 @@ def make_profile(given: Mapping[str, object], preset: str = "default") -> Profil
             start = {}
         elif isinstance(k := given.get("k"), int):
             start["reach"] = max(REACH, k)
+        if given.get("features", "words") != "words":
+            start.pop("weights", None)
     return Profile(**{**start, **given})  # type: ignore[arg-type]  # checked in __post_init__
 
 

@@ -13,7 +13,7 @@ MEANINGS: Mapping[str, str] = {
     "layout": "NxM cuts fingerprints into N blocks, any M of which name a drawer: 5x2, 4x1, 6x3",
     "k": "maximum Hamming distance of a match, in bits",
     "features": "words, words:N or chars:N (N-grams), chars:1-3, chars:auto",
-    "weights": "weight of a word: count, saturated (count up to 6), tfidf, levels (TF-IDF in five steps)",
+    "weights": "of words: count, capped (in short texts), saturated (in long), tfidf, levels (five steps)",
     "top": "use only the N heaviest words",
     "min_length": "ignore words of fewer characters",
     "min_features": "reject texts with fewer distinct features",

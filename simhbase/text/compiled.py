@@ -100,7 +100,11 @@ class Words:
         bits: int,
     ) -> None:
         self._normalised = Normaliser(form)
-        weighting = {"count": loops.COUNTS if top else loops.IN_ORDER, "saturated": loops.SATURATED}
+        weighting = {
+            "count": loops.COUNTS if top else loops.IN_ORDER,
+            "capped": loops.CAPPED,
+            "saturated": loops.SATURATED,
+        }
         idf = known or {}
         self._options: tuple[Any, ...] = (
             load()[0],

@@ -36,9 +36,9 @@ from simhbase.text.normalise import (
     normalise,
     pieces,
 )
-from simhbase.text.saturation import saturated
+from simhbase.text.saturation import capped, saturated
 
-WEIGHTS = ("saturated", "count", "tfidf", "levels")
+WEIGHTS = ("saturated", "capped", "count", "tfidf", "levels")
 BY_IDF = ("tfidf", "levels")
 LEVELS = 5
 CACHED_TOKENS = 1 << 18
@@ -120,11 +120,11 @@ class FeatureOptions:
     kind: "words", "words:N" (N-grams of words), "chars:N" (N-grams of characters, white space
     left out), "chars:1-3" (pairs and triples of characters, of short texts single ones, too) or
     "chars:auto" (pairs of short texts, triples of long ones, which parts texts of unequal length: for the
-    stores that have it); weights: "count" (occurrences), "saturated" (the same, less for what is repeated in
-    long texts, see `saturated`), "tfidf" (count x IDF) or "levels" (TF-IDF as five integers, 5 for the
-    heaviest fifth of the scale); top: only the N heaviest, ties by the token's bytes; min_length: shorter
-    words (in characters) do not count; stop_words: neither do these; boilerplate: is left out before
-    anything else; form: what of a text counts.
+    stores that have it); weights: "count" (occurrences), "capped" and "saturated" (the same, less for what is
+    repeated in short texts, or in long ones, see `saturation.py`), "tfidf" (count x IDF) or "levels" (TF-IDF
+    as five integers, 5 for the heaviest fifth of the scale); top: only the N heaviest, ties by the token's
+    bytes; min_length: shorter words (in characters) do not count; stop_words: neither do these; boilerplate:
+    is left out before anything else; form: what of a text counts.
     """
 
     kind: str = "words"
@@ -283,6 +283,9 @@ class Extractor:
         if self.options.weights == "saturated":
             every = np.fromiter(counts.values(), dtype=np.int64)
             return [half * SCALE // 2 for half in saturated(every, every.sum()).tolist()]
+        if self.options.weights == "capped":
+            every = np.fromiter(counts.values(), dtype=np.int64)
+            return [SCALE * weight for weight in capped(every, len(every)).tolist()]
         if self.options.idf is None:
             return [count * SCALE for count in counts.values()]
         known, median = self._idf, self.options.idf.median
@@ -307,8 +310,8 @@ class Extractor:
             return self._compiled_words(compiled, texts)
         if self.options.weights in BY_IDF or self.options.top is not None:
             return self._weighted_words(texts)
-        if self.options.weights == "saturated":
-            return self._saturated_words(texts)
+        if self.options.weights in ("capped", "saturated"):
+            return self._counted_words(texts)
         return self._batch([self._digested(text, _bag) for text in texts])
 
     def _compiled_words(self, compiled: Any, texts: Sequence[str]) -> FeatureBatch:
@@ -327,10 +330,13 @@ class Extractor:
             )
         return FeatureBatch(*self._words(texts))
 
-    def _saturated_words(self, texts: Sequence[str]) -> FeatureBatch:
+    def _counted_words(self, texts: Sequence[str]) -> FeatureBatch:
         batch = self._batch([self._digested(text, _bag) for text in texts])
         features, owners, counts = _counted_features(batch)
-        weights = saturated(counts, batch.counts[owners])
+        if self.options.weights == "capped":
+            weights = capped(counts, np.bincount(owners)[owners])
+        else:
+            weights = saturated(counts, batch.counts[owners])
         # Repeated, as sums of bits are quicker than products.
         total = np.bincount(owners, weights, len(batch.counts)).astype(np.int64)
         return FeatureBatch(np.repeat(features, weights).view(np.uint8).reshape(-1, self._bytes), total)

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from simhbase.text.saturation import LARGEST_COUNT, SATURATED_FROM, SATURATION, STEEPNESS
+from simhbase.text.saturation import CAPPED_BY, LARGEST_COUNT, SATURATED_FROM, SATURATION, STEEPNESS
 
 # Kinds of characters in words, and from HAN on jieba's Han by their code.
 BREAK, WORD, ALONE, HAN = 0, 1, 2, 3
@@ -22,7 +22,7 @@ AWKWARD, SPACE, GONE, SEVERAL = -1, -2, -3, -4
 # Between which characters white space says nothing.
 NOWHERE, IN_HAN, BESIDE_KANA = 0, 1, 2
 # What words weigh.
-IN_ORDER, COUNTS, SATURATED, BY_TABLE = 0, 1, 2, 3
+IN_ORDER, COUNTS, CAPPED, SATURATED, BY_TABLE = 0, 1, 2, 3, 4
 
 LONGEST_EXPANSION = 4
 _B, _E, _M, _S = 0, 1, 2, 3  # states of jieba's model: a word begins, ends, goes on, or is one character
@@ -256,7 +256,9 @@ def words(
             while len(slots) < 2 * kept:
                 slots = np.zeros(2 * len(slots), np.int32)
             filled = first + _count(digests[first:filled], weights[first:filled], tokens, slots)
-            if weighting == SATURATED:
+            if weighting == CAPPED:
+                _cap(weights[first:filled])
+            elif weighting == SATURATED:
                 _saturate(weights[first:filled], kept)
             elif weighting == BY_TABLE:
                 filled = first + _weigh(digests[first:filled], weights[first:filled], tokens, known, unknown)
@@ -578,8 +580,16 @@ def _count(
 
 
 @njit
+def _cap(weights: NDArray[np.int64]) -> None:
+    """As `saturation.capped`."""
+    most = 1 + len(weights) // CAPPED_BY
+    for feature in range(len(weights)):
+        weights[feature] = min(weights[feature], most)
+
+
+@njit
 def _saturate(weights: NDArray[np.int64], words: int) -> None:
-    """As `features.saturated`."""
+    """As `saturation.saturated`."""
     power = min(words, SATURATED_FROM) ** STEEPNESS
     bound = SATURATION * SATURATED_FROM**STEEPNESS
     for feature in range(len(weights)):

@@ -1,4 +1,4 @@
-"""Words that are repeated in long texts weigh less than their count."""
+"""Words that are repeated weigh less than their count: in long texts, or in short ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 SATURATION = 6
 SATURATED_FROM = 1024  # words
 STEEPNESS = 4
+# Three codes of emoticons in a post of three words would decide every bit. In longer texts hardly any word
+# weighs less by this, and near-duplicates are found as by counts.
+CAPPED_BY = 4
 LARGEST_COUNT = 1 << 15  # keeps products within 64 bits
+
+
+def capped(counts: NDArray[np.int64], distinct: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    """The weights of words that are counted so often in texts of so many different words: int64 (m,)."""
+    weights: NDArray[np.int64] = np.minimum(counts, 1 + distinct // CAPPED_BY)
+    return weights
 
 
 def saturated(counts: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -21,6 +21,8 @@ GOING = CharacterTable("hant", "學\t\n式\t\n龍\t龙\n".encode())
 OPTIONS = [
     FeatureOptions(),
     FeatureOptions(weights="saturated"),
+    FeatureOptions(weights="capped"),
+    FeatureOptions(weights="capped", top=2, min_length=1),
     FeatureOptions(min_length=1, stop_words=frozenset(["北京", "of"])),
     FeatureOptions(top=2),
     FeatureOptions(weights="saturated", top=3, min_length=1),

@@ -95,6 +95,14 @@ def test_saturated_words_of_a_batch_have_their_weights(bits, name):
         assert sorted(repeated.values()) == sorted(halves)
 
 
+def test_no_word_of_a_short_text_outweighs_the_others():
+    post = "[蜡烛][蜡烛][蜡烛] 一路走好"
+    assert words(post, weights="capped") == [("一路", SCALE), ("蜡烛", SCALE)]
+    assert dict(words(post, weights="count"))["蜡烛"] == 3 * SCALE
+    others = " ".join(f"word{number}" for number in range(39))
+    assert words("heating " * 12 + others, weights="capped")[0] == ("heating", 11 * SCALE)
+
+
 def test_tfidf_takes_jiebas_table_and_its_median_for_unknown_words():
     table = jieba_table()
     weights = dict(words("北京 北京 zzzz", weights="tfidf", idf=table))

@@ -22,6 +22,8 @@ PROFILES = {
     "default of profile format 2": Profile(weights="count", normalisation=EVERY),
     "default of profile format 3": Profile(normalisation=SEEN),
     "chars:3 of profile format 3": Profile(features="chars:3", normalisation=SEEN),
+    "capped": Profile(weights="capped"),
+    "capped, top 8": Profile(weights="capped", top=8),
     "default, 128 bits": Profile(bits=128),
     "classic": make_profile({}, "classic"),
     "tfidf, all words, 128 bits": Profile(weights="tfidf", bits=128),

@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+import simhbase
 from simhbase.drawers.scheme import MinHashScheme, RisingThreshold
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.profile import make_profile
@@ -59,6 +60,15 @@ def test_sentences_that_differ_in_two_characters_are_found_and_no_others():
 
 TITLE = "习近平举行仪式欢迎{}总统访华"
 COUNTRIES = ["几内亚比绍", "土库曼斯坦", "印度尼西亚", "白俄罗斯", "吉尔吉斯斯坦", "马达加斯加", "塞内加尔"]
+
+
+@pytest.mark.parametrize("preset", ["default", "short"])
+def test_posts_that_have_one_repeated_emoticon_in_common_are_not_near(preset):
+    posts = ["一路走好", "为雅安祈福", "停电了", "节日快乐呀", "悼念", "今年的生日蛋糕特别大"]
+    with simhbase.open("memory:", create=preset) as index:
+        claims = [index.claim(post, post + "[蜡烛]" * 3) for post in posts]
+    assert all(claim.accepted for claim in claims)
+    assert len({claim.fingerprint for claim in claims}) == len(posts)
 
 
 def test_titles_of_one_template_are_rarely_near_for_what_estimates_stray():
