@@ -65,7 +65,13 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
 }
 
 
-VERIFICATION: Mapping[str, object] = {"slots": 256, "sketch_bits": 2, "threshold": None, "reach": None}
+VERIFICATION: Mapping[str, object] = {
+    "slots": 256,
+    "sketch_bits": 2,
+    "threshold": None,
+    "reach": None,
+    "same_numbers": False,
+}
 VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
@@ -79,7 +85,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(
         ("bits", "k", "top", "min_length", "min_features", "slots", "sketch_bits", "reach"), (int,)
     ),
-    "verify": (bool,),
+    **dict.fromkeys(("verify", "same_numbers"), (bool,)),
     "threshold": (Real, str),
     "idf": (IdfTable,),
     "boilerplate": (Boilerplate,),
@@ -96,7 +102,7 @@ _REFILED = ("layout", "k", "reach", "bands", "threshold")  # fingerprints and sk
 _SCHEMES_OWN = frozenset(  # parameters that have a default of the scheme's, or do not apply to it
     [
         *("bits", "layout", "k", "reach", "features", "weights", "verify"),
-        *("slots", "sketch_bits", "bands", "threshold"),
+        *("slots", "sketch_bits", "bands", "threshold", "same_numbers"),
     ]
 )
 _NAMES: Mapping[type, str] = {Real: "float"}
@@ -112,12 +118,13 @@ class Profile:
     distance a text that shares a drawer matches, too, if its sketch is similar enough; k where there is no
     such reach, and then the threshold may be None for any similarity; threshold: the similarity that they ask
     for unless told otherwise, with minhash also one that rises with the number of features, as "0.54-0.7" or
-    AUTO; min_features: a text with fewer distinct features has no fingerprint; normalisation: the form that
-    texts are compared in, by its name; fold: "hant" where Traditional and Simplified Han are the same,
-    "arabic" where spellings of Arabic are, of which the profile has the table; boilerplate: is left out of
-    texts; idf: a user's table, or None for jieba's where the weights need one; tokenizer: what cuts text into
-    words, with its version. That is a note about this machine or the store's creator: profiles that differ in
-    nothing else are the same, and the fixed texts tell whether two versions cut alike.
+    AUTO; same_numbers: texts with different numbers do not match; min_features: a text with fewer distinct
+    features has no fingerprint; normalisation: the form that texts are compared in, by its name; fold: "hant"
+    where Traditional and Simplified Han are the same, "arabic" where spellings of Arabic are, of which the
+    profile has the table; boilerplate: is left out of texts; idf: a user's table, or None for jieba's where
+    the weights need one; tokenizer: what cuts text into words, with its version. That is a note about this
+    machine or the store's creator: profiles that differ in nothing else are the same, and the fixed texts
+    tell whether two versions cut alike.
     """
 
     scheme: str = "simhash"
@@ -138,6 +145,7 @@ class Profile:
     reach: int = _ITS_SCHEMES
     bands: str = _ITS_SCHEMES
     threshold: float | str = _ITS_SCHEMES
+    same_numbers: bool = _ITS_SCHEMES
     normalisation: str = LATEST
     fold: CharacterTable | str | None = None
     tokenizer: str | None = field(default=None, compare=False)
@@ -285,6 +293,8 @@ class Profile:
         left_out = {"tokenizer"} if self.fold else {"tokenizer", "fold"}
         if self.reach == self.k:
             left_out.add("reach")
+        if not self.same_numbers:
+            left_out.add("same_numbers")
         described = {name: value for name, value in self.describe().items() if name not in left_out}
         content = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
@@ -381,8 +391,10 @@ def make_profile(given: Mapping[str, object], preset: str = "default") -> Profil
 
 def unverified(given: Mapping[str, object]) -> Mapping[str, object]:
     """The parameters given, and for SimHash no sketches unless they are asked for: where fingerprints were
-    made elsewhere, or texts are compared anyway."""
-    return given if given.get("scheme", "simhash") != "simhash" else {"verify": False, **given}
+    made elsewhere, or texts are compared anyway. (Sketches tell numbers, too.)"""
+    if given.get("scheme", "simhash") != "simhash":
+        return given
+    return {"verify": given.get("same_numbers", False), **given}
 
 
 def for_corpora(given: Mapping[str, object]) -> Mapping[str, object]:
@@ -535,6 +547,7 @@ class MinHashDefinition:
         "sketch_bits": 8,
         "bands": "20x6",
         "threshold": 0.8,
+        "same_numbers": False,
     }
 
     def complete(self, profile: Profile) -> None:
@@ -567,7 +580,7 @@ class MinHashDefinition:
         return MinHashScheme(bands(profile.bands), _sketching(profile), threshold)
 
     def hashing(self, profile: Profile) -> Hashing:
-        return MinHash(_sketching(profile))
+        return MinHash(_sketching(profile), profile.feature_options)
 
     def shingles(self, profile: Profile) -> FeatureOptions:
         return profile.feature_options
@@ -577,7 +590,12 @@ SCHEMES: Mapping[str, SchemeDefinition] = {"simhash": SimHashDefinition(), "minh
 
 
 def _sketching(profile: Profile) -> SketchParameters:
-    return SketchParameters(profile.slots, profile.sketch_bits, sized=isinstance(profile.threshold, str))
+    return SketchParameters(
+        profile.slots,
+        profile.sketch_bits,
+        sized=isinstance(profile.threshold, str),
+        numbered=profile.same_numbers,
+    )
 
 
 def _complete_reach(profile: Profile) -> None:

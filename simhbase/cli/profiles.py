@@ -26,6 +26,7 @@ MEANINGS: Mapping[str, str] = {
     "sketch_bits": "bits per slot of a sketch",
     "bands": "BxR: B bands of R slots, one of which matches share; auto: by threshold",
     "threshold": "minimum Jaccard similarity of a match; 0.54-0.7: for short and long texts; auto",
+    "same_numbers": "true: texts with different numbers do not match, whatever their similarity",
     "normalisation": "version of the normal form of texts",
     "fold": "hant: Traditional and Simplified Chinese are the same; arabic: spellings of Arabic",
 }

@@ -183,7 +183,7 @@ class SimHashScheme:
             require_within_guarantee(k, self.layout)
         min_similarity = self.threshold if min_similarity is None else min_similarity
         if min_similarity is None:
-            return Bounds(k)
+            return self._any_similarity(k)
         if self.sketching is None:
             raise UsageError(
                 "the store keeps no sketches to estimate similarities by: create one with verify=true or "
@@ -193,9 +193,13 @@ class SimHashScheme:
         return Bounds(k, self.sketching.most_mismatches(_similarity(min_similarity)))
 
     def loose_bounds(self, similarity: float) -> Bounds:
-        """The bits alone."""
+        """The bits alone, and the numbers where they count."""
         _ = _similarity(similarity)
-        return Bounds(self._farthest)
+        return self._any_similarity(self._farthest)
+
+    def _any_similarity(self, bits: int) -> Bounds:
+        numbered = self.sketching is not None and self.sketching.numbered
+        return Bounds(bits, self.sketching.slots if self.sketching and numbered else None)
 
     @property
     def _farthest(self) -> int:
@@ -204,7 +208,8 @@ class SimHashScheme:
     def rule(self, min_similarity: float | None) -> str:
         """The bits, and the similarity where matches are verified."""
         least = self.threshold if min_similarity is None else min_similarity
-        return self.within if least is None else f"{self.within}, similarity >= {least:g}"
+        words = self.within if least is None else f"{self.within}, similarity >= {least:g}"
+        return words + same_numbers(self.sketching)
 
     @property
     def within(self) -> str:
@@ -315,8 +320,10 @@ class MinHashScheme:
         """The similarity."""
         wanted = self.threshold if min_similarity is None else min_similarity
         if isinstance(wanted, RisingThreshold):
-            return f"similarity >= {wanted.least:g} to {wanted.most:g} by the number of features"
-        return f"similarity >= {wanted:g}"
+            words = f"similarity >= {wanted.least:g} to {wanted.most:g} by the number of features"
+        else:
+            words = f"similarity >= {wanted:g}"
+        return words + same_numbers(self.sketching)
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         """The drawers of n fingerprints: uint8 (n, tables, 5)."""
@@ -384,6 +391,11 @@ def _most_mismatches_by_features(
     sketching: SketchParameters, threshold: RisingThreshold
 ) -> NDArray[np.int64]:
     return np.array([sketching.most_mismatches(threshold.of(features)) for features in range(COUNTED + 1)])
+
+
+def same_numbers(sketching: SketchParameters | None) -> str:
+    """What a rule says of numbers."""
+    return ", same numbers" if sketching is not None and sketching.numbered else ""
 
 
 def _similarity(value: float) -> float:

@@ -38,6 +38,7 @@ BITS = (1, 2, 4, 8, 16, 32)
 COUNTED = 128  # features from which on it makes no difference how many there are
 
 _MOST_SLOTS = 4096
+_NUMBERS = 4  # bytes
 _LEAST_BITS = 64  # of a sketch: all zero, which stands for no text, is then no text's by chance
 _CACHED = 1 << 14  # shingles hashed at once: 64 KiB, which stay in the cache
 _SLOTS_A_CHARACTER = 64  # of a shingle, are as much work here as a character of a text is before
@@ -46,8 +47,9 @@ _COMPARED = 1 << 14  # sketches compared at once
 
 @dataclass(frozen=True, slots=True)
 class SketchParameters:
-    """How a text's shingles become its sketch: `slots` values of `bits` bits each; `sized`: a last byte
-    tells how many different features the text has, COUNTED for more.
+    """How a text's shingles become its sketch: `slots` values of `bits` bits each; `sized`: a byte more tells
+    how many different features the text has, COUNTED for more; `numbered`: four more are a hash of its
+    numbers, and texts of different ones differ in more than all slots.
 
     Raises UsageError for bits other than 1, 2, 4, 8, 16 and 32, for slots that do not fill bytes, and for
     sketches of fewer than 64 bits.
@@ -57,6 +59,7 @@ class SketchParameters:
     bits: int = 8
     seed: int = 0
     sized: bool = False
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         if self.bits not in BITS:
@@ -77,19 +80,22 @@ class SketchParameters:
 
     @property
     def bytes(self) -> int:
-        return self.signature_bytes + self.sized
+        return self.signature_bytes + self.sized + _NUMBERS * self.numbered
 
     @property
     def signature_bytes(self) -> int:
         return self.slots * self.bits // 8
 
-    def sketches(self, batch: FeatureBatch) -> NDArray[np.uint8]:
-        """The sketches of n texts: uint8 (n, bytes). A text without features has no meaningful one."""
-        packed = pack(signatures(batch, self.slots, self.seed), self.bits)
-        if not self.sized:
-            return packed
-        counts = np.minimum(batch.distinct(COUNTED), COUNTED).astype(np.uint8)
-        return np.column_stack([packed, counts])
+    def sketches(self, batch: FeatureBatch, numbers: NDArray[np.uint32] | None = None) -> NDArray[np.uint8]:
+        """The sketches of n texts: uint8 (n, bytes), all zero for a text without features. numbers: uint32
+        (n,), hashes of theirs, if numbered."""
+        parts = [pack(signatures(batch, self.slots, self.seed), self.bits)]
+        if self.sized:
+            parts.append(np.minimum(batch.distinct(COUNTED), COUNTED).astype(np.uint8)[:, np.newaxis])
+        if numbers is not None:
+            of_texts = np.where(batch.counts > 0, numbers, 0).astype(">u4")
+            parts.append(of_texts.view(np.uint8).reshape(-1, _NUMBERS))
+        return np.concatenate(parts, axis=1)
 
     def slots_of(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """The packed slots of sketches: uint8 (n, bytes) -> uint8 (n, signature_bytes)."""
@@ -97,7 +103,8 @@ class SketchParameters:
 
     def features(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """How many features texts have, of sketches that tell it: uint8 (n, bytes) -> uint8 (n,)."""
-        return np.minimum(sketches[:, -1], np.uint8(COUNTED))  # no damaged byte tells of more
+        told = sketches[:, self.signature_bytes]
+        return np.minimum(told, np.uint8(COUNTED))  # no damaged byte tells of more
 
     def mismatches(self, a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int64]:
         """How many slots differ, sketch by sketch: two times uint8 (n, bytes) -> int64 (n,)."""
@@ -111,14 +118,17 @@ class SketchParameters:
         b: NDArray[np.uint8],
         right: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """How many slots differ in chosen pairs: of the sketches a at left (m,) and b at right (m,) -> int64
-        (m,)."""
+        """How many slots differ in chosen pairs, one more than there are if numbers do: of the sketches a at
+        left (m,) and b at right (m,) -> int64 (m,)."""
         counts = np.empty(len(left), dtype=np.int64)
+        numbers = [each[:, self.bytes - _NUMBERS :] for each in (a, b)] if self.numbered else None
         a, b = self.slots_of(a), self.slots_of(b)
         for start in range(0, len(left), _COMPARED):
             part = slice(start, start + _COMPARED)
             differ = unpack(a[left[part]], self.bits) != unpack(b[right[part]], self.bits)
             counts[part] = np.count_nonzero(differ, axis=1)
+            if numbers:
+                counts[part][(numbers[0][left[part]] != numbers[1][right[part]]).any(axis=1)] = self.slots + 1
         return counts
 
     @property

@@ -14,6 +14,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.simhash import simhash
 from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions
+from simhbase.text.numbers import hashes_of_numbers
 
 _TEXTS = 256
 
@@ -33,7 +34,10 @@ class SimHashVerified:
 
     def __call__(self, texts: Sequence[str], batch: FeatureBatch) -> FingerprintBatch:
         """Sketches are all zero where a text has no shingle."""
-        return FingerprintBatch(simhash(batch), self.sketching.sketches(self.shingles.extract(texts)))
+        numbers = hashes_of_numbers(texts, self.shingles.options) if self.sketching.numbered else None
+        return FingerprintBatch(
+            simhash(batch), self.sketching.sketches(self.shingles.extract(texts), numbers)
+        )
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,12 @@ class MinHash:
     """A sketch of the features, and its hash."""
 
     sketching: SketchParameters
+    options: FeatureOptions
 
     def __call__(self, texts: Sequence[str], batch: FeatureBatch) -> FingerprintBatch:
         """Sketches are all zero where a text has no features."""
-        sketches = self.sketching.sketches(batch)
+        numbers = hashes_of_numbers(texts, self.options) if self.sketching.numbered else None
+        sketches = self.sketching.sketches(batch, numbers)
         return FingerprintBatch(minhash.fingerprints(sketches), sketches)
 
 

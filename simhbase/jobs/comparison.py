@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.spool import Spool
 from simhbase.drawers.join import default_layout
-from simhbase.drawers.scheme import Bounds, Scheme, SimHashScheme
+from simhbase.drawers.scheme import Bounds, Scheme, SimHashScheme, same_numbers
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Exact
@@ -90,7 +90,8 @@ class Comparison:
         found = [self.chosen.rule(None)] if by_features else []
         if isinstance(self.chosen, SimHashScheme):
             found = [self.chosen.within]
-        return Rule(", ".join([*found, f"Jaccard >= {least:g}"]), chains=chains, compares_texts=True)
+        exact = f"Jaccard >= {least:g}{'' if by_features else same_numbers(self.chosen.sketching)}"
+        return Rule(", ".join([*found, exact]), chains=chains, compares_texts=True)
 
     @property
     def nothing(self) -> FingerprintBatch:

@@ -1,0 +1,24 @@
+"""The numbers in texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import mmh3
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.text.features import FeatureOptions
+from simhbase.text.normalise import normalise
+
+_DIGITS = re.compile("[0-9]+")
+
+
+def hashes_of_numbers(texts: Sequence[str], options: FeatureOptions) -> NDArray[np.uint32]:
+    """A hash of the set of each text's runs of digits: uint32 (n,)."""
+    if options.boilerplate is not None:
+        texts = options.boilerplate.strip(texts, options.form)
+    found = (sorted(set(_DIGITS.findall(normalise(text, options.form)))) for text in texts)
+    hashes = [mmh3.hash(" ".join(numbers), signed=False) for numbers in found]
+    return np.array(hashes, dtype=np.uint32)
