@@ -2,7 +2,7 @@
 
     import simhbase
 
-    with simhbase.open("rocksdb:news.db", create=simhbase.Profile()) as index:
+    with simhbase.open("rocksdb:news.db", create="default") as index:
         index.add([simhbase.Document("a", "The council has decided to build a new bridge across the river.")])
         for match in index.find("THE COUNCIL HAS DECIDED to build a new bridge across the river").matches:
             print(match.id, match.distance)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from numbers import Real
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
 
 import orjson
 
-from simhbase.drawers.bands import Bands, bands, bands_for
-from simhbase.drawers.layout import Layout, layout, require_within_guarantee
+from simhbase.drawers.bands import bands, bands_for
+from simhbase.drawers.layout import layout, require_within_guarantee
 from simhbase.drawers.scheme import (
     AUTO,
     MinHashScheme,
@@ -43,6 +43,7 @@ TOKENIZER = "rjieba"
 # What rising thresholds are made for: 32 bands of 4 slots find what they keep of short texts
 # (docs/quality.md).
 ALL_LENGTHS: Mapping[str, object] = {"features": "chars:1-3", "bands": "32x4"}
+_FIXED: Mapping[str, object] = {"features": "chars:3", "bands": "20x6"}
 # What threshold auto is, which stores have by that name, by the features, of which a sentence of 17
 # characters has 48 or 16. Texts of one template and more than 140 characters are not parted from
 # near-duplicates below 0.7.
@@ -50,11 +51,9 @@ RISING: Mapping[str, RisingThreshold] = {
     "chars:1-3": RisingThreshold(least=0.52, most=0.7, least_to=48),
     "chars:auto": RisingThreshold(least=0.5, most=0.7, least_to=16),
 }
-REACH = 7  # bits
+REACH = 7  # bits: of pairs that differ in 8 and more few share a drawer of 5x2
 PRESETS: Mapping[str, Mapping[str, object]] = {
-    # Sketches make counts precise, which without them take texts that repeat one word for near
-    # (docs/choosing.md). Of pairs that differ in 8 bits and more few share a drawer of 5x2.
-    "default": {"weights": "capped", "verify": True, "threshold": 0.7, "reach": REACH},
+    "default": {},
     # 20 bands find 99.7 % of the pairs of 0.8 (1 - (1 - 0.8^6)^20), and estimates hardly take any away.
     "complete": {"scheme": "minhash", "threshold": 0.7},
     "classic": {"weights": "tfidf", "top": 64, "verify": False},
@@ -64,175 +63,124 @@ PRESETS: Mapping[str, Mapping[str, object]] = {
     "short": {"scheme": "minhash", "threshold": "0.54-0.7", "slots": 256, **ALL_LENGTHS},
 }
 
-
-VERIFICATION: Mapping[str, object] = {
-    "slots": 256,
-    "sketch_bits": 2,
-    "threshold": None,
-    "reach": None,
-    "same_numbers": False,
-}
 VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
 _DIGEST_DIGITS = 16
 _RISES = re.compile(r"(0?\.[0-9]+)-(0?\.[0-9]+|1(?:\.0+)?)")
 _BAND_BITS = 16  # fewer name too few drawers to tell texts apart
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(
-        ("scheme", "layout", "features", "weights", "bands", "tokenizer", "normalisation"), (str,)
-    ),
-    **dict.fromkeys(
-        ("bits", "k", "top", "min_length", "min_features", "slots", "sketch_bits", "reach"), (int,)
-    ),
-    **dict.fromkeys(("verify", "same_numbers"), (bool,)),
-    "threshold": (Real, str),
-    "idf": (IdfTable,),
-    "boilerplate": (Boilerplate,),
-    "fold": (CharacterTable, str),
-}
-_OPTIONAL = frozenset(["top", "boilerplate", "idf", "fold", "tokenizer"])
-_COMMON = frozenset(
-    [
-        *("scheme", "normalisation", "fold", "features", "min_length", "min_features", "stop_words"),
-        *("boilerplate", "tokenizer"),
-    ]
-)
 _REFILED = ("layout", "k", "reach", "bands", "threshold")  # fingerprints and sketches do not depend on them
-_SCHEMES_OWN = frozenset(  # parameters that have a default of the scheme's, or do not apply to it
-    [
-        *("bits", "layout", "k", "reach", "features", "weights", "verify"),
-        *("slots", "sketch_bits", "bands", "threshold", "same_numbers"),
-    ]
-)
-_NAMES: Mapping[type, str] = {Real: "float"}
-_ITS_SCHEMES: Any = None  # the default is the scheme's; None stays where the parameter does not apply
+_BY_OTHERS: Any = None  # the default depends on other parameters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, init=False)
 class Profile:
-    """Parameters of an index; see FeatureOptions for those of the features. What is left out is as SimHash
-    was published; a new store that is given none of these has the preset `default`.
+    """Parameters of an index: by the scheme and `verify` one of the classes below, which have those of their
+    own. `Profile()` is the default of a new store.
 
-    k: the distance that lookups use unless told otherwise, at most the layout's guarantee; reach: within this
-    distance a text that shares a drawer matches, too, if its sketch is similar enough; k where there is no
-    such reach, and then the threshold may be None for any similarity; threshold: the similarity that they ask
-    for unless told otherwise, with minhash also one that rises with the number of features, as "0.54-0.7" or
-    AUTO; same_numbers: texts with different numbers do not match; min_features: a text with fewer distinct
-    features has no fingerprint; normalisation: the form that texts are compared in, by its name; fold: "hant"
-    where Traditional and Simplified Han are the same, "arabic" where spellings of Arabic are, of which the
-    profile has the table; boilerplate: is left out of texts; idf: a user's table, or None for jieba's where
-    the weights need one; tokenizer: what cuts text into words, with its version. That is a note about this
-    machine or the store's creator: profiles that differ in nothing else are the same, and the fixed texts
-    tell whether two versions cut alike.
+    All: min_length: ignore shorter words; min_features: a text with fewer distinct features has no
+    fingerprint; stop_words, boilerplate: are left out; normalisation: the form that texts are compared in, by
+    its name; fold: "hant" where Traditional and Simplified Han are the same, "arabic" where spellings of
+    Arabic are, of which the profile has the table; tokenizer: what cuts text into words, with its version.
+    That is a note about this machine or the store's creator: profiles that differ in nothing else are the
+    same, and the fixed texts tell whether two versions cut alike.
+
+    SimHash: bits, layout, features, weights, top: see FeatureOptions; k: the distance that lookups use unless
+    told otherwise, at most the layout's guarantee; idf: a user's table, or None for jieba's where the weights
+    need one; verify: whether sketches of the texts verify matches. With these: slots and sketch_bits of a
+    sketch; threshold: the similarity that lookups ask for unless told otherwise, None for any; reach: within
+    this distance a text that shares a drawer matches, too, if its sketch is similar enough; same_numbers:
+    texts with different numbers do not match.
+
+    scheme="minhash": features, slots, sketch_bits, same_numbers; bands of slots that name drawers; threshold:
+    the similarity, or one that rises with the number of features, as "0.54-0.7" or AUTO.
     """
 
+    kind: ClassVar[str]  # the class, in words
+
     scheme: str = "simhash"
-    bits: int = _ITS_SCHEMES
-    layout: str = _ITS_SCHEMES
-    k: int = _ITS_SCHEMES
-    features: str = _ITS_SCHEMES
-    weights: str = _ITS_SCHEMES
-    top: int | None = None
+    features: str = "words"
     min_length: int = 2
     min_features: int = 2
     stop_words: frozenset[str] = frozenset()
     boilerplate: Boilerplate | None = None
-    idf: IdfTable | None = None
-    verify: bool = _ITS_SCHEMES
-    slots: int = _ITS_SCHEMES
-    sketch_bits: int = _ITS_SCHEMES
-    reach: int = _ITS_SCHEMES
-    bands: str = _ITS_SCHEMES
-    threshold: float | str = _ITS_SCHEMES
-    same_numbers: bool = _ITS_SCHEMES
     normalisation: str = LATEST
     fold: CharacterTable | str | None = None
     tokenizer: str | None = field(default=None, compare=False)
 
+    def __new__(cls, **parameters: Any) -> Self:
+        """Raises UsageError for parameters that are unknown or do not apply."""
+        if cls is not Profile:
+            return object.__new__(cls)
+        chosen = _class_of(parameters)
+        for name in parameters.keys() - _types(chosen).keys():
+            if name not in NAMES:
+                raise UsageError(f"a profile has no parameter {name!r}")
+            raise UsageError(f"does not apply to {chosen.kind}", parameter=name)
+        return cast(Self, object.__new__(chosen))
+
     def __post_init__(self) -> None:
-        """Raises UsageError for parameters that are unknown, of another type or do not go together."""
+        """Raises UsageError for parameters of another type, or that do not go together."""
         self._require_types()
-        object.__setattr__(self, "threshold", _spelled(self.threshold))
-        if self.scheme not in SCHEMES:
-            raise UsageError(f"must be one of {', '.join(SCHEMES)}, not {self.scheme!r}", parameter="scheme")
-        scheme = SCHEMES[self.scheme]
-        if isinstance(self.threshold, str) and self.scheme == "minhash":
-            self._fill(ALL_LENGTHS)
-        self._fill(scheme.defaults)
-        if self.verify:
-            self._fill(VERIFICATION)
-        self._refuse_others()
         if self.min_features < 1:
             raise UsageError(f"must be at least 1, not {self.min_features}", parameter="min_features")
         if isinstance(self.fold, str):
-            object.__setattr__(self, "fold", character_table(self.fold))
+            self._set(fold=character_table(self.fold))
         words = (normalise(word, self.normal_form) for word in _several_words(self.stop_words))
-        object.__setattr__(self, "stop_words", frozenset(words))
-        scheme.complete(self)
+        self._set(stop_words=frozenset(words))
+        self._complete()
         if self.tokenizer is None and self.features.startswith("words"):
-            object.__setattr__(self, "tokenizer", f"{TOKENIZER} {version(TOKENIZER)}")
+            self._set(tokenizer=f"{TOKENIZER} {version(TOKENIZER)}")
         _ = self.feature_options
 
     def _require_types(self) -> None:
-        for name, types in _TYPES.items():
+        defaults = {each.name: each.default for each in fields(self)}
+        for name, types in _types(type(self)).items():
             value = getattr(self, name)
-            if value is None and (name in _OPTIONAL or name in _SCHEMES_OWN):
+            if name == "stop_words" or (value is None and defaults[name] is None):
                 continue
             if not isinstance(value, types) or isinstance(value, bool) != (bool in types):
-                wanted = " or ".join(_NAMES.get(each, each.__name__) for each in types)
+                wanted = " or ".join(
+                    "float" if each is Real else each.__name__ for each in types if each is not type(None)
+                )
                 raise UsageError(f"must be {wanted}, not {value!r}", parameter=name)
 
-    def _fill(self, defaults: Mapping[str, object]) -> None:
-        for name, value in defaults.items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, value)
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
-    def _refuse_others(self) -> None:
-        for each in fields(self):
-            if each.name not in self._applicable and getattr(self, each.name) is not None:
-                raise UsageError(f"does not apply to {self._kind}", parameter=each.name)
-
-    @property
-    def _applicable(self) -> frozenset[str]:
-        """The names of the parameters that mean something here."""
-        verification = VERIFICATION if self.verify else {}
-        return _COMMON | SCHEMES[self.scheme].defaults.keys() | verification.keys()
-
-    @property
-    def _kind(self) -> str:
-        return f"scheme {self.scheme}" + (" without verification" if self.verify is False else "")
-
-    @property
-    def drawers(self) -> Layout:
-        """The layout itself, of the scheme simhash."""
-        return layout(self.layout, self.bits)
-
-    @property
-    def fingerprint_bits(self) -> int:
-        """Length of a fingerprint."""
-        return self.bits or TABLE_BITS
-
-    @property
-    def sketching(self) -> SketchParameters | None:
-        """What is kept of a text beside its fingerprint."""
-        return _sketching(self) if self.slots else None
-
-    @property
-    def rising_threshold(self) -> RisingThreshold | None:
-        """The threshold where it rises with the number of features, None where it is one number or none."""
-        if not isinstance(self.threshold, str):
-            return None
-        of_features = RISING[self.features]
-        if self.threshold == AUTO:
-            return of_features
-        least, most = map(float, self.threshold.split("-"))
-        return replace(of_features, least=least, most=most)
+    def _complete(self) -> None:
+        """Fills in what follows from other parameters. Raises UsageError where they do not go together."""
+        raise NotImplementedError
 
     @property
     def index_scheme(self) -> Scheme:
         """How fingerprints are indexed and compared."""
-        return SCHEMES[self.scheme].scheme(self)
+        raise NotImplementedError
+
+    @property
+    def _hashing(self) -> Hashing:
+        raise NotImplementedError
+
+    @property
+    def shingles(self) -> FeatureOptions:
+        """The features whose sets tell how similar texts are."""
+        return self.feature_options
+
+    @property
+    def fingerprint_bits(self) -> int:
+        """Length of a fingerprint."""
+        return TABLE_BITS
+
+    @property
+    def sketching(self) -> SketchParameters | None:
+        """What is kept of a text beside its fingerprint."""
+        return None
+
+    @property
+    def misses(self) -> str | None:
+        """What lookups by this profile do not find, in words; None where that is hardly anything."""
+        return None
 
     @property
     def normal_form(self) -> NormalForm:
@@ -244,37 +192,19 @@ class Profile:
         """The part that the features depend on."""
         return FeatureOptions(
             kind=self.features,
-            weights=self.weights or "count",
-            top=self.top,
             min_length=self.min_length,
             stop_words=self.stop_words,
-            idf=self.idf,
             boilerplate=self.boilerplate,
             form=self.normal_form,
         )
 
     def fingerprinter(self) -> Fingerprinter:
         """A new fingerprinter with these parameters."""
-        hashing = SCHEMES[self.scheme].hashing(self)
-        return Fingerprinter(self.feature_options, self.fingerprint_bits, self.min_features, hashing)
-
-    @property
-    def misses(self) -> str | None:
-        """What lookups by this profile do not find, in words; None where that is hardly anything."""
-        if self.scheme != "simhash":
-            return None
-        return (
-            "this profile misses some near-duplicates, of short texts most; the profile complete finds "
-            "nearly all that share 0.8 of their characters' triples, with twice the rows"
-        )
+        return Fingerprinter(self.feature_options, self.fingerprint_bits, self.min_features, self._hashing)
 
     def parameters(self) -> dict[str, object]:
-        """Every parameter that applies to the scheme, by its name."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.compare and field.name in self._applicable
-        }
+        """Every parameter by its name."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
 
     def describe(self) -> dict[str, object]:
         """Every parameter by name, as JSON values; the IDF table by source and digest."""
@@ -289,26 +219,25 @@ class Profile:
     def digest(self) -> str:
         """16 hexadecimal digits, the same for the same profiles: of what `describe` says, without the version
         of the tokenizer."""
-        # Without a fold that there is none, as profiles had none before there was any.
+        # What profiles did not have when there was no such parameter is left out where it changes nothing.
+        described = self.describe()
         left_out = {"tokenizer"} if self.fold else {"tokenizer", "fold"}
-        if self.reach == self.k:
+        if described.get("reach") == described.get("k"):
             left_out.add("reach")
-        if not self.same_numbers:
+        if not described.get("same_numbers"):
             left_out.add("same_numbers")
-        described = {name: value for name, value in self.describe().items() if name not in left_out}
-        content = orjson.dumps(described, option=orjson.OPT_SORT_KEYS)
+        content = orjson.dumps(
+            {name: value for name, value in described.items() if name not in left_out},
+            option=orjson.OPT_SORT_KEYS,
+        )
         return hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
-
-    @property
-    def shingles(self) -> FeatureOptions:
-        """The features whose sets tell how similar texts are."""
-        return SCHEMES[self.scheme].shingles(self)
 
     def require_fits_tables(self) -> None:
         """Raises UsageError for fingerprints that tables cannot hold."""
         if self.fingerprint_bits != TABLE_BITS:
             raise UsageError(
-                f"stores hold fingerprints of {TABLE_BITS} bits, not {self.bits}: use dedup or fingerprint",
+                f"stores hold fingerprints of {TABLE_BITS} bits, not {self.fingerprint_bits}: use dedup or "
+                "fingerprint",
                 parameter="bits",
             )
 
@@ -328,14 +257,14 @@ class Profile:
         differences = self._differences({name: each for name, each in given.items() if name not in _REFILED})
         if not differences:
             chosen = {**self.parameters(), "tokenizer": self.tokenizer, **given}
-            if self.verify and self.reach == self.k and "reach" not in given:
+            if "reach" not in given and "reach" in chosen and chosen["reach"] == self.parameters()["k"]:
                 chosen["reach"] = chosen["k"]
             profile = make_profile(chosen)
             if profile.sketching == self.sketching:
                 return profile
             differences = [
-                f"threshold is {self.threshold}, not {profile.threshold}, and sketches say how many features "
-                "there are only where it rises with them"
+                f"threshold is {self.parameters()['threshold']}, not {chosen['threshold']}, and sketches say "
+                "how many features there are only where it rises with them"
             ]
         raise ProfileMismatch(
             f"different fingerprints or sketches take the texts again: {'; '.join(differences)}. Load the "
@@ -345,24 +274,216 @@ class Profile:
     def _differences(self, given: Mapping[str, object]) -> list[str]:
         """What differs from parameters that were given, in words."""
         stored = self.parameters()
-        wanted = {**given, "bands": self._named_bands(given["bands"])} if "bands" in given else dict(given)
-        if "threshold" in wanted:
-            wanted["threshold"] = _spelled(wanted["threshold"])
+        wanted = self._spelled(given)
         if isinstance(self.fold, CharacterTable) and wanted.get("fold") == self.fold.name:
             wanted["fold"] = self.fold  # by its name, whatever version of the table is installed here
         return [
             f"{name} is {_in_words(stored[name])}, not {_in_words(value)}"
             if name in stored
-            else f"{name} does not apply to {self._kind}"
+            else f"{name} does not apply to {self.kind}"
             for name, value in wanted.items()
             if name not in stored or _described(stored[name]) != _described(value)
         ]
 
-    def _named_bands(self, name: object) -> object:
-        """The bands that `auto` stands for here, or the name itself."""
-        if name != AUTO or self.threshold is None:
-            return name
-        return _bands_for(self).name
+    def _spelled(self, given: Mapping[str, object]) -> dict[str, object]:
+        """Parameters in the spelling of this profile's."""
+        return dict(given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimHashProfile(Profile):
+    kind: ClassVar[str] = "scheme simhash without verification"
+
+    bits: int = TABLE_BITS
+    layout: str = "5x2"
+    k: int = 3
+    weights: str = _BY_OTHERS
+    top: int | None = None
+    idf: IdfTable | None = None
+    verify: bool = False
+
+    def _complete(self) -> None:
+        if self.bits not in BITS:
+            raise UsageError(f"must be 64 or 128, not {self.bits}", parameter="bits")
+        require_within_guarantee(self.k, layout(self.layout, self.bits))
+        if self.top is not None and self.top < self.min_features:
+            raise UsageError(
+                f"{self.top} with min_features={self.min_features} would reject every text", parameter="top"
+            )
+        if self.weights is None:
+            # Sketches make counts precise, which without them take texts that repeat one word for near
+            # (docs/choosing.md).
+            of_words = "capped" if self.verify else "saturated"
+            self._set(weights=of_words if self.features == "words" else "count")
+        if self.weights in BY_IDF and self.idf is None:
+            self._set(idf=jieba_table())
+
+    @property
+    def index_scheme(self) -> Scheme:
+        return SimHashScheme(layout(self.layout, self.bits), self.k)
+
+    @property
+    def _hashing(self) -> Hashing:
+        return simhash_alone
+
+    @property
+    def shingles(self) -> FeatureOptions:
+        """The same for all: words tell too little of short texts."""
+        return FeatureOptions(kind=VERIFIED_BY, boilerplate=self.boilerplate, form=self.normal_form)
+
+    @property
+    def fingerprint_bits(self) -> int:
+        return self.bits
+
+    @property
+    def misses(self) -> str:
+        return (
+            "this profile misses some near-duplicates, of short texts most; the profile complete finds "
+            "nearly all that share 0.8 of their characters' triples, with twice the rows"
+        )
+
+    @property
+    def feature_options(self) -> FeatureOptions:
+        return replace(super().feature_options, weights=self.weights, top=self.top, idf=self.idf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifiedProfile(SimHashProfile):
+    kind: ClassVar[str] = "scheme simhash"
+
+    verify: bool = True
+    slots: int = 256
+    sketch_bits: int = 2
+    threshold: float | str | None = 0.7
+    reach: int = _BY_OTHERS
+    same_numbers: bool = False
+
+    def _complete(self) -> None:
+        super()._complete()
+        if self.reach is None:
+            self._set(reach=max(REACH, self.k))
+        if not self.k <= self.reach < self.bits // 2:
+            raise UsageError(
+                f"must be {self.k} (k) to {self.bits // 2 - 1} bits, not {self.reach}", parameter="reach"
+            )
+        if self.threshold is not None:
+            _require_similarity(self.threshold)
+        elif self.reach > self.k:
+            raise UsageError(
+                "beyond k only similarity tells texts apart: set a threshold, such as 0.7", parameter="reach"
+            )
+        _ = self.sketching
+
+    @property
+    def index_scheme(self) -> Scheme:
+        threshold = cast("float | None", self.threshold)
+        return SimHashScheme(layout(self.layout, self.bits), self.k, self.sketching, threshold, self.reach)
+
+    @property
+    def sketching(self) -> SketchParameters:
+        return SketchParameters(self.slots, self.sketch_bits, numbered=self.same_numbers)
+
+    @property
+    def _hashing(self) -> Hashing:
+        return SimHashVerified(self.sketching, Extractor(self.shingles, TABLE_BITS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinHashProfile(Profile):
+    kind: ClassVar[str] = "scheme minhash"
+
+    scheme: str = "minhash"
+    features: str = _BY_OTHERS
+    slots: int = 128
+    sketch_bits: int = 8
+    bands: str = _BY_OTHERS
+    threshold: float | str = 0.8
+    same_numbers: bool = False
+
+    def _complete(self) -> None:
+        self._set(threshold=_spelled(self.threshold))
+        defaults = ALL_LENGTHS if isinstance(self.threshold, str) else _FIXED
+        self._set(**{name: getattr(self, name) or value for name, value in defaults.items()})
+        if not rises(self.threshold):
+            _require_similarity(self.threshold)
+        elif self.features not in RISING:
+            raise UsageError(
+                f"{self.threshold} goes with features {' or '.join(RISING)}, not {self.features}: it "
+                "depends on how many of those a text has",
+                parameter="threshold",
+            )
+        if self.bands == AUTO:
+            self._set(bands=self._bands_by_threshold)
+        chosen = bands(self.bands)
+        if chosen.slots > self.slots:
+            raise UsageError(
+                f"{chosen.name} takes {chosen.slots} slots, and there are {self.slots}", parameter="bands"
+            )
+        if chosen.rows * self.sketching.bits < _BAND_BITS:
+            raise UsageError(
+                f"{chosen.name} of slots of {self.sketch_bits} bits tell too little apart: use longer "
+                "bands, or more sketch_bits",
+                parameter="bands",
+            )
+
+    @property
+    def _bands_by_threshold(self) -> str:
+        """Those that find what is near by the threshold, by its least value where there are several."""
+        threshold = self._threshold
+        least = threshold.least if isinstance(threshold, RisingThreshold) else threshold
+        return bands_for(least, self.slots).name
+
+    @property
+    def _threshold(self) -> float | RisingThreshold:
+        if not isinstance(self.threshold, str):
+            return self.threshold
+        of_features = RISING[self.features]
+        if self.threshold == AUTO:
+            return of_features
+        least, most = map(float, self.threshold.split("-"))
+        return replace(of_features, least=least, most=most)
+
+    @property
+    def index_scheme(self) -> Scheme:
+        return MinHashScheme(bands(self.bands), self.sketching, self._threshold)
+
+    @property
+    def sketching(self) -> SketchParameters:
+        sized = isinstance(self.threshold, str)
+        return SketchParameters(self.slots, self.sketch_bits, sized=sized, numbered=self.same_numbers)
+
+    @property
+    def _hashing(self) -> Hashing:
+        return MinHash(self.sketching, self.feature_options)
+
+    def _spelled(self, given: Mapping[str, object]) -> dict[str, object]:
+        """With the bands that `auto` stands for."""
+        named = {"threshold": _spelled(given.get("threshold")), "bands": given.get("bands")}
+        if named["bands"] == AUTO:
+            named["bands"] = self._bands_by_threshold
+        return {name: named.get(name, value) for name, value in given.items()}
+
+
+def _class_of(parameters: Mapping[str, object]) -> type[Profile]:
+    match parameters.get("scheme", "simhash"):
+        case "simhash":
+            return SimHashProfile if parameters.get("verify") is False else VerifiedProfile
+        case "minhash":
+            return MinHashProfile
+        case other:
+            raise UsageError(f"must be one of simhash, minhash, not {other!r}", parameter="scheme")
+
+
+def _types(of: type[Profile]) -> Mapping[str, tuple[type, ...]]:
+    """Of each parameter, by its name."""
+    hints = get_type_hints(of)
+    members = {each.name: get_args(hints[each.name]) or (hints[each.name],) for each in fields(of)}
+    return {name: tuple(Real if each is float else each for each in types) for name, types in members.items()}
+
+
+# Parameters of any profile; the tokenizer is a note.
+_FIELDS = (*fields(VerifiedProfile), *fields(MinHashProfile))
+NAMES = tuple(dict.fromkeys(each.name for each in _FIELDS if each.compare))
 
 
 def _several_words(value: Iterable[str]) -> list[str]:
@@ -373,20 +494,13 @@ def _several_words(value: Iterable[str]) -> list[str]:
 
 
 def make_profile(given: Mapping[str, object], preset: str = "default") -> Profile:
-    """A profile of the parameters given, the preset's for the others (those of `default` are for SimHash that
-    is verified). Raises UsageError."""
+    """A profile of the parameters given, the preset's for the others. None leaves one out, but for a
+    threshold. Raises UsageError."""
     _require_preset(preset)
-    if unknown := given.keys() - {each.name for each in fields(Profile)}:
-        raise UsageError(f"a profile has no parameter {min(unknown)!r}")
-    start = dict(PRESETS[preset])
-    if preset == "default":
-        if given.get("scheme", "simhash") != "simhash" or given.get("verify") is False:
-            start = {}
-        elif isinstance(k := given.get("k"), int):
-            start["reach"] = max(REACH, k)
-        if given.get("features", "words") != "words":
-            start.pop("weights", None)
-    return Profile(**{**start, **given})  # type: ignore[arg-type]  # checked in __post_init__
+    chosen = {**PRESETS[preset], **given}
+    return Profile(
+        **{name: value for name, value in chosen.items() if value is not None or name == "threshold"}
+    )
 
 
 def unverified(given: Mapping[str, object]) -> Mapping[str, object]:
@@ -400,7 +514,7 @@ def unverified(given: Mapping[str, object]) -> Mapping[str, object]:
 def for_corpora(given: Mapping[str, object]) -> Mapping[str, object]:
     """The parameters given, and for others those that find most, where texts are compared exactly and nothing
     is stored: of the preset `complete`, or SimHash's where one of these is given."""
-    if given.keys() & (SCHEMES["simhash"].defaults.keys() - {"features"}):
+    if given.keys() & (_types(SimHashProfile).keys() - _types(MinHashProfile).keys()):
         return unverified(given)
     return {**(PRESETS["complete"] if "scheme" not in given else {}), **given}
 
@@ -411,9 +525,9 @@ def _require_preset(preset: object) -> None:
 
 
 def preset_parameters(preset: str) -> dict[str, object]:
-    """What a preset says about every parameter that any preset sets and its scheme has."""
+    """What a preset says about every parameter of its scheme that any preset decides."""
     parameters = make_profile({}, preset).parameters()
-    names = {name for each in PRESETS.values() for name in each}
+    names = {"reach", *(name for each in PRESETS.values() for name in each)}
     return {name: parameters[name] for name in parameters if name in names}
 
 
@@ -474,148 +588,6 @@ def _counted(count: int, what: str) -> str:
 
 def _digest(file: NamedContent) -> str:
     return f"SHA-256 {file.digest[:_DIGEST_SHOWN]}..."
-
-
-class SchemeDefinition(Protocol):
-    """What differs between schemes.
-
-    defaults: of the parameters that apply to it alone, or whose default is its own.
-    """
-
-    defaults: Mapping[str, object]
-
-    def complete(self, profile: Profile) -> None:
-        """Fills in what follows from other parameters. Raises UsageError where they do not go together."""
-
-    def scheme(self, profile: Profile) -> Scheme:
-        """Which drawers fingerprints are in, and which match."""
-
-    def hashing(self, profile: Profile) -> Hashing: ...
-
-    def shingles(self, profile: Profile) -> FeatureOptions: ...
-
-
-class SimHashDefinition:
-    defaults: Mapping[str, object] = {
-        "bits": 64,
-        "layout": "5x2",
-        "k": 3,
-        "features": "words",
-        "weights": None,
-        "top": None,
-        "idf": None,
-        "verify": False,
-    }
-
-    def complete(self, profile: Profile) -> None:
-        if profile.bits not in BITS:
-            raise UsageError(f"must be 64 or 128, not {profile.bits}", parameter="bits")
-        require_within_guarantee(profile.k, profile.drawers)
-        if profile.top is not None and profile.top < profile.min_features:
-            raise UsageError(
-                f"{profile.top} with min_features={profile.min_features} would reject every text",
-                parameter="top",
-            )
-        if profile.weights is None:
-            object.__setattr__(profile, "weights", "saturated" if profile.features == "words" else "count")
-        if profile.weights in BY_IDF and profile.idf is None:
-            object.__setattr__(profile, "idf", jieba_table())
-        if profile.verify:
-            _ = _sketching(profile)
-            _complete_reach(profile)
-        if profile.threshold is not None:
-            _require_similarity(profile.threshold)
-
-    def scheme(self, profile: Profile) -> Scheme:
-        threshold = cast("float | None", profile.threshold)
-        return SimHashScheme(profile.drawers, profile.k, profile.sketching, threshold, profile.reach or 0)
-
-    def hashing(self, profile: Profile) -> Hashing:
-        if profile.sketching is None:
-            return simhash_alone
-        return SimHashVerified(profile.sketching, Extractor(profile.shingles, TABLE_BITS))
-
-    def shingles(self, profile: Profile) -> FeatureOptions:
-        """The same for all: words tell too little of short texts."""
-        return FeatureOptions(kind=VERIFIED_BY, boilerplate=profile.boilerplate, form=profile.normal_form)
-
-
-class MinHashDefinition:
-    defaults: Mapping[str, object] = {
-        "features": "chars:3",
-        "slots": 128,
-        "sketch_bits": 8,
-        "bands": "20x6",
-        "threshold": 0.8,
-        "same_numbers": False,
-    }
-
-    def complete(self, profile: Profile) -> None:
-        sketching = _sketching(profile)
-        if not rises(profile.threshold):
-            _require_similarity(profile.threshold)
-        elif profile.features not in RISING:
-            raise UsageError(
-                f"{profile.threshold} goes with features {' or '.join(RISING)}, not {profile.features}: it "
-                "depends on how many of those a text has",
-                parameter="threshold",
-            )
-        if profile.bands == AUTO:
-            object.__setattr__(profile, "bands", _bands_for(profile).name)
-        chosen = bands(profile.bands)
-        if chosen.slots > sketching.slots:
-            raise UsageError(
-                f"{chosen.name} takes {chosen.slots} slots, and there are {sketching.slots}",
-                parameter="bands",
-            )
-        if chosen.rows * sketching.bits < _BAND_BITS:
-            raise UsageError(
-                f"{chosen.name} of slots of {sketching.bits} bits tell too little apart: use longer "
-                "bands, or more sketch_bits",
-                parameter="bands",
-            )
-
-    def scheme(self, profile: Profile) -> Scheme:
-        threshold = profile.rising_threshold or cast(float, profile.threshold)
-        return MinHashScheme(bands(profile.bands), _sketching(profile), threshold)
-
-    def hashing(self, profile: Profile) -> Hashing:
-        return MinHash(_sketching(profile), profile.feature_options)
-
-    def shingles(self, profile: Profile) -> FeatureOptions:
-        return profile.feature_options
-
-
-SCHEMES: Mapping[str, SchemeDefinition] = {"simhash": SimHashDefinition(), "minhash": MinHashDefinition()}
-
-
-def _sketching(profile: Profile) -> SketchParameters:
-    return SketchParameters(
-        profile.slots,
-        profile.sketch_bits,
-        sized=isinstance(profile.threshold, str),
-        numbered=profile.same_numbers,
-    )
-
-
-def _complete_reach(profile: Profile) -> None:
-    if profile.reach is None:
-        object.__setattr__(profile, "reach", profile.k)
-    if not profile.k <= profile.reach < profile.bits // 2:
-        raise UsageError(
-            f"must be {profile.k} (k, the default) to {profile.bits // 2 - 1} bits, not {profile.reach}",
-            parameter="reach",
-        )
-    if profile.reach > profile.k and profile.threshold is None:
-        raise UsageError(
-            "beyond k only similarity tells texts apart: set a threshold, such as 0.7", parameter="reach"
-        )
-
-
-def _bands_for(profile: Profile) -> Bands:
-    """The bands that find what is near by the threshold, by its least value where there are several."""
-    rising = profile.rising_threshold
-    return bands_for(rising.least if rising else cast(float, profile.threshold), profile.slots)
 
 
 def rises(threshold: float | str) -> bool:

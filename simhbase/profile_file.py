@@ -13,17 +13,15 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
 
 from simhbase.errors import BadInput, OutputFailed, UsageError
-from simhbase.profile import PRESETS, Profile, preset_parameters
+from simhbase.profile import NAMES, PRESETS, Profile, preset_parameters
 from simhbase.text.boilerplate import read_boilerplate
 from simhbase.text.encoding import decode
 from simhbase.text.idf import JIEBA, read_table
 from simhbase.text.userfile import NamedContent, read_utf8
 
-NAMES = tuple(each.name for each in fields(Profile) if each.compare)
 _FILES = {"idf": read_table, "boilerplate": read_boilerplate}
 _HEAD = "# A profile of simhbase: the parameters that stored fingerprints depend on.\n"
 

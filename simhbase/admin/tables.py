@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from simhbase.admin.snapshots import Snapshot, restore, snapshot
+from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing, UsageError
 from simhbase.index import stored_profile
 from simhbase.index.index import Index, open_index
@@ -323,9 +324,10 @@ class _Wanted:
     def drawer_warnings(self, profile: Profile) -> list[str]:
         """What is wrong with drawers of a profile that hold the documents which are expected."""
         documents = self.given.get("documents")
-        if not isinstance(documents, int) or profile.layout is None:  # bands of minhash are hashes of 32 bits
-            return []
-        warning = oversized_drawers(documents, profile.drawers, DRAWER_LIMIT)
+        scheme = profile.index_scheme
+        if not isinstance(documents, int) or not isinstance(scheme, SimHashScheme):
+            return []  # bands of minhash are hashes of 32 bits
+        warning = oversized_drawers(documents, scheme.layout, DRAWER_LIMIT)
         return [] if warning is None else [warning]
 
     def refuse(self, reason: str, but: str = "") -> None:

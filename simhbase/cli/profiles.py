@@ -40,14 +40,17 @@ def profiles(output: Output) -> None:
     A profile says how texts become fingerprints, and which match. Choose a preset or file with --profile,
     and change single parameters with --set, e.g. --profile classic --set k=2.
     """
-    from simhbase.profile import PRESETS, make_profile
-    from simhbase.profile_file import NAMES
+    from simhbase.profile import NAMES, PRESETS, make_profile
 
     simhash, minhash = (make_profile({"scheme": scheme}).describe() for scheme in ("simhash", "minhash"))
     output.summary(
         {
             "presets": [
-                {"name": name, "sets": " ".join(f"{each}={value}" for each, value in preset.items())}
+                {
+                    "name": name,
+                    "sets": " ".join(f"{each}={value}" for each, value in preset.items())
+                    or "the defaults below",
+                }
                 for name, preset in PRESETS.items()
             ],
             "parameters": [

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from simhbase.drawers import rowkeys
 from simhbase.drawers.bands import Bands
 from simhbase.drawers.join import WORD_BITS, Pairs, gathered, mates, pair_batches, segments, sharing_batches
-from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run, require_within_guarantee
+from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run, layout, require_within_guarantee
 from simhbase.errors import UsageError
 from simhbase.fingerprint import hamming, minhash
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -95,6 +95,10 @@ class Scheme(Protocol):
     @property
     def sketching(self) -> SketchParameters | None:
         """What is kept of a text beside its fingerprint, None where nothing is."""
+
+    @property
+    def threshold(self) -> float | RisingThreshold | None:
+        """The similarity that lookups ask for unless told otherwise."""
 
     @property
     def listed_sketching(self) -> SketchParameters | None:
@@ -231,7 +235,7 @@ class SimHashScheme:
 
     def shared_drawers(self, a: int, b: int) -> tuple[int, ...]:
         """The flags of the drawers that two fingerprints share: those of whose bits none differ."""
-        return _agreeing(self.layout, a ^ b)
+        return _agreeing(self.layout.name, self.layout.bits, a ^ b)
 
     def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
         """The flags of the drawers that they share, elementwise of two times n."""
@@ -405,7 +409,8 @@ def _similarity(value: float) -> float:
 
 
 @lru_cache(1 << 16)
-def _agreeing(layout: Layout, differing: int) -> tuple[int, ...]:
-    """The flags of the drawers that two fingerprints share which differ in these bits."""
-    masks = rowkeys.segment_masks(layout)
+def _agreeing(name: str, bits: int, differing: int) -> tuple[int, ...]:
+    """The flags of the drawers of a layout that two fingerprints share which differ in these bits."""
+    # By the layout's name: to hash its runs takes longer than all else here.
+    masks = rowkeys.segment_masks(layout(name, bits))
     return tuple(flag for flag, mask in enumerate(masks, 1) if not differing & mask)

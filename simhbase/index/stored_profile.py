@@ -11,7 +11,7 @@ import hashlib
 import secrets
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -23,7 +23,7 @@ from simhbase.fingerprint.pipeline import (
     Fingerprinter,
     to_int,
 )
-from simhbase.profile import TOKENIZER, Profile
+from simhbase.profile import NAMES, TOKENIZER, Profile
 from simhbase.stores.base import TTL_ROW, Store, multi_writer
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
@@ -44,13 +44,7 @@ _NOTES = frozenset(["format", "hash", "permutations", "shingles", "probes", "sof
 _TOKEN_BYTES = 8
 
 
-_IDF_KEY = b"idf/"
-
-
-_BOILERPLATE_KEY = b"boilerplate/"
-
-
-_FOLD_KEY = b"fold/"
+_KEYS: Mapping[type, bytes] = {IdfTable: b"idf/", Boilerplate: b"boilerplate/", CharacterTable: b"fold/"}
 
 
 _PIECE = 1 << 20  # HBase refuses cells over 10 MiB
@@ -93,12 +87,9 @@ def write_profile(
     if not multi_writer(store):
         meta.delete([TTL_ROW])  # of a creation that was interrupted
         meta.put([] if ttl is None else [(TTL_ROW, str(ttl).encode())])
-    if profile.idf is not None and profile.idf.source != JIEBA:
-        meta.put(_pieces(_IDF_KEY, profile.idf))
-    if profile.boilerplate is not None:
-        meta.put(_pieces(_BOILERPLATE_KEY, profile.boilerplate))
-    if isinstance(profile.fold, CharacterTable):
-        meta.put(_pieces(_FOLD_KEY, profile.fold))
+    for each in profile.parameters().values():
+        if isinstance(each, NamedContent) and getattr(each, "source", None) != JIEBA:
+            meta.put(_pieces(_KEYS[type(each)], each))
     record = {
         "format": FORMAT,
         **profile.describe(),
@@ -192,19 +183,21 @@ def read_profile(store: Store) -> StoredProfile:
         )
     record = orjson.loads(found.value)
     _require_format(store, record["format"])
-    known = {field.name for field in fields(Profile)}
+    known = {*NAMES, "tokenizer"}
     if unknown := sorted(record.keys() - known - _NOTES):
         raise ProfileMismatch(
             f"the profile of {store.url} has parameters that this version of simhbase does not know "
             f"({', '.join(unknown)}): install a newer simhbase"
         )
     parameters = {name: value for name, value in record.items() if name in known}
-    if record.get("verify"):
-        parameters.setdefault("reach", record["k"])  # older profiles have none
+    if record["scheme"] == "simhash":  # older profiles have none of these
+        parameters.setdefault("verify", False)
+    if parameters.get("verify"):
+        parameters.setdefault("reach", record["k"])
     parameters["stop_words"] = frozenset(record["stop_words"])
-    parameters["idf"] = _read_idf(store, record.get("idf"))
-    parameters["boilerplate"] = _read_boilerplate(store, record.get("boilerplate"))
-    parameters["fold"] = _read_fold(store, record.get("fold"))
+    for name, read in (("idf", _read_idf), ("boilerplate", _read_boilerplate), ("fold", _read_fold)):
+        if record.get(name) is not None:
+            parameters[name] = read(store, record[name])
     return StoredProfile(
         Profile(**parameters), record["probes"], record["software"], found.value, record["format"]
     )
@@ -246,13 +239,11 @@ def _require_format(store: Store, stored: int) -> None:
         )
 
 
-def _read_idf(store: Store, stored: Mapping[str, str] | None) -> IdfTable | None:
-    if stored is None:
-        return None
+def _read_idf(store: Store, stored: Mapping[str, str]) -> IdfTable:
     if stored["source"] == JIEBA:
         table = jieba_table()
     else:
-        table = IdfTable("the store's IDF table", _read_pieces(store, _IDF_KEY, stored["digest"]))
+        table = IdfTable("the store's IDF table", _read_pieces(store, _KEYS[IdfTable], stored["digest"]))
     if table.digest != stored["digest"]:
         raise ProfileMismatch(
             f"the store was made with an IDF table of SHA-256 {stored['digest'][:16]}..., and {table.name} "
@@ -261,16 +252,12 @@ def _read_idf(store: Store, stored: Mapping[str, str] | None) -> IdfTable | None
     return table
 
 
-def _read_boilerplate(store: Store, stored: Mapping[str, str] | None) -> Boilerplate | None:
-    if stored is None:
-        return None
-    return Boilerplate("the store's boilerplate", _read_pieces(store, _BOILERPLATE_KEY, stored["digest"]))
+def _read_boilerplate(store: Store, stored: Mapping[str, str]) -> Boilerplate:
+    return Boilerplate("the store's boilerplate", _read_pieces(store, _KEYS[Boilerplate], stored["digest"]))
 
 
-def _read_fold(store: Store, stored: Mapping[str, str] | None) -> CharacterTable | None:
-    if stored is None:
-        return None
-    return CharacterTable(stored["name"], _read_pieces(store, _FOLD_KEY, stored["digest"]))
+def _read_fold(store: Store, stored: Mapping[str, str]) -> CharacterTable:
+    return CharacterTable(stored["name"], _read_pieces(store, _KEYS[CharacterTable], stored["digest"]))
 
 
 def _versions(software: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.spool import Spool
 from simhbase.drawers.join import default_layout
-from simhbase.drawers.scheme import Bounds, Scheme, SimHashScheme, same_numbers
+from simhbase.drawers.scheme import Bounds, RisingThreshold, Scheme, SimHashScheme, same_numbers
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Exact
@@ -46,14 +46,14 @@ class Comparison:
         """Of a profile, or of those of its parameters that are given by name. Raises UsageError for bounds
         that cannot be kept, before anything is read."""
         given = dict(given_parameters(profile))
-        any_layout = given.get("scheme", Profile.scheme) == "simhash" and "layout" not in given
+        any_layout = given.get("scheme", "simhash") == "simhash" and "layout" not in given
         if any_layout and "k" in given:
             k, bits = cast(int, given["k"]), cast(int, given.get("bits", TABLE_BITS))
             given["layout"] = default_layout(k, 0, bits).name
         chosen = make_profile(given)
-        if chosen.reach and chosen.reach > chosen.k:  # what shares a drawer is the layout's
-            any_layout = False
         scheme = chosen.index_scheme
+        # With a reach the layout decides what shares a drawer.
+        any_layout &= isinstance(scheme, SimHashScheme) and scheme.reach <= scheme.k
         bounds = scheme.bounds(None, None) if min_similarity is None else scheme.loose_bounds(min_similarity)
         return cls(chosen, scheme, bounds, any_layout)
 
@@ -66,18 +66,20 @@ class Comparison:
         UsageError."""
         profile = for_corpora(given_parameters(profile))
         by_fingerprints = cls.of(profile, None)
-        rising = by_fingerprints.profile.rising_threshold
-        if min_similarity is None and rising:  # sketches decide, as they tell the features
-            return by_fingerprints, rising.least
-        default = cast("float | None", by_fingerprints.profile.threshold) or DEFAULT_SIMILARITY
-        least = default if min_similarity is None else min_similarity
+        least = min_similarity
+        if least is None:
+            threshold = by_fingerprints.chosen.threshold
+            if isinstance(threshold, RisingThreshold):  # sketches decide, as they tell the features
+                return by_fingerprints, threshold.least
+            least = threshold or DEFAULT_SIMILARITY
         return cls.of(profile, least) if least else by_fingerprints, least
 
     def scheme(self, n: int) -> Scheme:
         if not self.any_layout:
             return self.chosen
-        k, bits = self.profile.k, self.profile.bits
-        return SimHashScheme(default_layout(k, n, bits), k, self.profile.sketching)
+        assert isinstance(self.chosen, SimHashScheme)
+        k, bits = self.chosen.k, self.chosen.layout.bits
+        return replace(self.chosen, layout=default_layout(k, n, bits))
 
     def rule(self, least: float, *, chains: bool) -> Rule:
         """The same in words. least: similarity as it is counted exactly, 0 where nobody counts; chains:

@@ -10,6 +10,7 @@ from typing import Self
 
 import regex
 
+from simhbase.drawers.scheme import RisingThreshold
 from simhbase.profile import Profile
 
 SHORT = 140  # characters
@@ -57,7 +58,7 @@ class Kinds:
         if self.texts < LEAST:
             return []
         hints = []
-        if 2 * self.short > self.texts and profile.rising_threshold is None:
+        if 2 * self.short > self.texts and not isinstance(profile.index_scheme.threshold, RisingThreshold):
             hints.append(
                 f"{self.short:,} of {self.texts:,} texts have {SHORT} characters or fewer, of which this "
                 "profile misses most near-duplicates: create a store with the profile short"

@@ -19,6 +19,7 @@ from simhbase.corpus.rejects import Rejects
 from simhbase.corpus.spool import Spool
 from simhbase.corpus.trim import text_alone, without_content
 from simhbase.drawers.memory_index import Hits, MemoryIndex
+from simhbase.drawers.scheme import RisingThreshold
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
@@ -70,10 +71,10 @@ class Corpus(AbstractContextManager["Corpus"]):
         profile = (for_corpora if of_texts else unverified)(given_parameters(profile))
         comparison = Comparison.of(profile, min_similarity)
         if min_similarity is None and comparison.profile.sketching is not None:
-            threshold = comparison.profile.threshold or 0.0
-            if isinstance(threshold, str):  # it rises: the sketches decide, as they tell the features
+            threshold = comparison.chosen.threshold or 0.0
+            if isinstance(threshold, RisingThreshold):  # the sketches decide, as they tell the features
                 return cls(comparison, 0.0, ids_limit)
-            min_similarity = float(threshold)
+            min_similarity = threshold
             comparison = Comparison.of(profile, min_similarity)
         return cls(comparison, min_similarity, ids_limit)
 

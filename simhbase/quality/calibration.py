@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
-from math import ceil, floor
+from itertools import pairwise
+from math import ceil, floor, inf
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from simhbase.drawers.components import united
 from simhbase.errors import BadInput, UsageError
 from simhbase.profile import Profile, make_profile
 from simhbase.quality.exact_join import SimilarPairs, similar_pairs
-from simhbase.quality.intervals import Estimate
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import (
@@ -33,9 +33,8 @@ from simhbase.quality.schemes import (
     fingerprint_texts,
     minhash_settings,
     simhash_settings,
-    verified_settings,
 )
-from simhbase.quality.truth import BINS, Truth
+from simhbase.quality.truth import BINS, Quality, Truth
 from simhbase.text.jaccard import ShingleSets, shingle_sets
 
 LEAST_TEXTS = 100
@@ -43,6 +42,9 @@ LEAST_GROUPS = 20  # pairs of one group are found all or none
 SAMPLE = 20_000  # texts to measure on at most
 WIDER = range(4, MOST_BITS + 1)
 _OF_SHORT_TEXTS = 0.6  # pairs to be found there: of two sentences of 17 characters two differ
+# A drawer that a lookup asks for takes 3 to 6 times the processor time of a row that it finds there (in
+# RocksDB), and is a row that is written and kept.
+CANDIDATES_PER_ROW = 10
 _RIGHT_SHARE = 5 / 6  # of the similarity to be found: what is a little less alike is no error
 
 
@@ -77,21 +79,30 @@ class Goal:
         return replace(self, documents=documents)
 
 
-@dataclass(frozen=True)
-class Figures:
-    """One setting with a layout, measured.
+@dataclass(frozen=True, kw_only=True)
+class Figures(Quality):
+    """One setting with a layout, measured; what is to be found and what is right are the goal's.
 
-    candidates: rows a lookup reads at the goal's number of documents, largest: of the largest drawer
-    then; by_bin: recall in each of BINS; recall, precision: as in Goal. None: there were no pairs.
+    candidates: rows a lookup reads at the goal's number of documents; largest: of the largest drawer then.
     """
 
     setting: Setting
     cost: Cost
     candidates: float
     largest: float
-    by_bin: tuple[Estimate | None, ...]
-    recall: Estimate | None
-    precision: Estimate | None
+
+    def by_name(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "scheme": self.setting.scheme,
+            "features": self.setting.features,
+            "near": self.setting.decision,
+            "layout": self.cost.layout,
+            "rows": self.cost.rows,
+            "candidates": round(self.candidates, 1),
+            "largest_drawer": round(self.largest),
+            **super().by_name(),
+        }
 
 
 @dataclass(frozen=True)
@@ -110,11 +121,7 @@ class Calibration:
     @property
     def surely_reached(self) -> bool:
         """Whether the lower ends of the intervals of recall and precision reach the goal, too."""
-        measured = (
-            (self.recommended.recall, self.goal.recall),
-            (self.recommended.precision, self.goal.precision),
-        )
-        return self.reached and all(share is not None and share.low >= least for share, least in measured)
+        return _surely_reaches(self.recommended, self.goal)
 
     @property
     def groups(self) -> int:
@@ -125,7 +132,7 @@ class Calibration:
     @property
     def ranked(self) -> list[Figures]:
         """All settings, what comes nearest to the goal first."""
-        return sorted(self.figures, key=lambda each: _rank(each, self.goal))
+        return sorted(self.figures, key=lambda each: rank(each, self.goal))
 
     @property
     def profile(self) -> Profile:
@@ -220,8 +227,8 @@ def _require_whole(sample: Sample, labels: Labels) -> None:
 def recommend(
     sample: Sample, goal: Goal, processes: int, labels: Labels | None = None, watcher: Watcher = NOBODY
 ) -> Calibration:
-    """Measures every scheme on a sample and recommends the one that reaches the goal with the fewest
-    rows a document (of several the one that reads, then errs, least), or comes nearest to it.
+    """Measures every scheme on a sample and recommends the cheapest that surely reaches the goal, else the
+    cheapest that does as measured, or what comes nearest. The price: rows a document, and rows read a lookup.
 
     labels: the pairs to find; without them all pairs that are similar enough. Raises BadInput where the
     sample is too small, has no near-duplicates or too few to tell, and for labels of unknown ids.
@@ -236,7 +243,7 @@ def recommend(
         for between in refined(figures, truth, goal):
             figures.append(between)
             advance(1, len(figures))
-    recommended = min(figures, key=lambda each: _rank(each, goal))
+    recommended = min(figures, key=lambda each: rank(each, goal))
     return Calibration(sample, goal, truth, figures, recommended, _reaches(recommended, goal))
 
 
@@ -295,17 +302,15 @@ def _too_few_groups(truth: Truth, goal: Goal) -> str:
 
 def settings(truth: Truth, processes: int) -> list[Setting]:
     """All schemes that are compared, on the texts of the truth's sample."""
-    profiles = [
-        Profile(**parameters, verify=parameters in VERIFIED_FEATURES)  # type: ignore[arg-type]  # it checks
-        for parameters in SIMHASH_FEATURES
+    simhash = (*SIMHASH_FEATURES, *VERIFIED_FEATURES)
+    profiles = [*map(make_profile, simhash), MINHASH]
+    *of_simhash, of_minhash = fingerprint_texts(truth.sample.texts, profiles, processes)
+    compared = [
+        setting
+        for fingerprinted, parameters in zip(of_simhash, simhash, strict=True)
+        for setting in simhash_settings(fingerprinted, parameters, truth.pairs)
     ]
-    *of_simhash, of_minhash = fingerprint_texts(truth.sample.texts, [*profiles, MINHASH], processes)
-    plain = [
-        list(simhash_settings(fingerprinted, parameters, truth.pairs))
-        for fingerprinted, parameters in zip(of_simhash, SIMHASH_FEATURES, strict=True)
-    ]
-    verified = map(verified_settings, of_simhash, plain[: len(VERIFIED_FEATURES)])
-    compared = [*chain.from_iterable([*plain, *verified]), *minhash_settings(of_minhash, truth.pairs)]
+    compared += minhash_settings(of_minhash, truth.pairs)
     if truth.sample.is_short:
         (fingerprinted,) = fingerprint_texts(truth.sample.texts, [BY_LENGTH], processes)
         compared += minhash_settings(
@@ -319,11 +324,11 @@ def refined(figures: Sequence[Figures], truth: Truth, goal: Goal) -> list[Figure
     finds enough and the next is right often enough: what comes nearest to the goal between the two."""
     by_threshold: dict[tuple[object, ...], list[Figures]] = {}
     for each in figures:
-        if each.setting.threshold is not None:
-            others = {**each.setting.parameters, "threshold": None, "drawers": each.cost.layout}
+        if isinstance(each.setting.threshold, float):
+            others = {**each.setting.fixed, "drawers": each.cost.layout}
             by_threshold.setdefault(tuple(others.items()), []).append(each)
     return [
-        min(between, key=lambda each: _rank(each, goal))
+        min(between, key=lambda each: rank(each, goal))
         for grid in by_threshold.values()
         if not any(_reaches(each, goal) for each in grid)
         for lower, upper in pairwise(grid)
@@ -334,11 +339,9 @@ def refined(figures: Sequence[Figures], truth: Truth, goal: Goal) -> list[Figure
 
 def _steps(lower: Setting, upper: Setting) -> Iterator[Setting]:
     """The settings with the hundredths between two thresholds."""
-    assert lower.threshold is not None
-    assert upper.threshold is not None
-    assert lower.at is not None
-    for hundredths in range(floor(100 * lower.threshold) + 1, ceil(100 * upper.threshold)):
-        yield lower.at(hundredths / 100)
+    first, last = cast(float, lower.threshold), cast(float, upper.threshold)
+    for hundredths in range(floor(100 * first) + 1, ceil(100 * last)):
+        yield replace(lower, threshold=hundredths / 100)
 
 
 def _finds_enough(figures: Figures, goal: Goal) -> bool:
@@ -350,25 +353,28 @@ def _is_right_enough(figures: Figures, goal: Goal) -> bool:
 
 
 def measured(setting: Setting, truth: Truth, goal: Goal) -> Figures:
-    """A setting's figures, with the layout of the fewest rows whose lookups read no more than allowed;
-    where none does, with the one that reads least."""
-    n = setting.found.n
-    read = {name: candidates_at(setting.cost(name), n, goal.documents) for name in setting.layouts[:1]}
-    for name in setting.layouts[1:]:
-        if min(read.values()) <= goal.candidates:
-            break
-        read[name] = candidates_at(setting.cost(name), n, goal.documents)
-    name = min(read, key=read.__getitem__)
-    cost, candidates = setting.cost(name), read[name]
+    """A setting's figures, with the cheapest of its layouts whose lookups read no more than allowed; where
+    none does, with the one that reads least."""
+    n = setting.near.n
+    chosen: list[tuple[float, float, Cost]] = []
+    for cost in map(setting.cost, setting.layouts):
+        if chosen and cost.rows >= min(price for price, *_ in chosen):
+            break  # the others have more rows still
+        read = candidates_at(cost, n, goal.documents)
+        chosen.append((_price(cost.rows, read) if read <= goal.candidates else inf, read, cost))
+    _, candidates, cost = min(chosen, key=lambda each: each[:2])
     return Figures(
-        setting,
-        cost,
-        candidates,
-        cost.drawers.largest * goal.documents / n,
-        tuple(truth.recall(setting.found, *bounds) for bounds in BINS),
-        truth.recall(setting.found, goal.jaccard, 1.0),
-        truth.precision(setting.found),
+        **vars(truth.quality(setting.found, goal.jaccard)),
+        setting=setting,
+        cost=cost,
+        candidates=candidates,
+        largest=cost.drawers.largest * goal.documents / n,
     )
+
+
+def _price(rows: int, candidates: float) -> float:
+    """What a document and a lookup cost, in rows."""
+    return rows + candidates / CANDIDATES_PER_ROW
 
 
 def candidates_at(cost: Cost, n: int, documents: int) -> float:
@@ -389,6 +395,16 @@ def _nearness(figures: Figures, goal: Goal) -> float:
     return min(1.0, recall / goal.recall, precision / goal.precision, read)
 
 
-def _rank(figures: Figures, goal: Goal) -> tuple[float, int, float, float]:
+def _surely_reaches(figures: Figures, goal: Goal) -> bool:
+    """Whether the lower ends of the intervals of recall and precision reach the goal, too."""
+    shares = ((figures.recall, goal.recall), (figures.precision, goal.precision))
+    return _reaches(figures, goal) and all(
+        share is not None and share.low >= least for share, least in shares
+    )
+
+
+def rank(figures: Figures, goal: Goal) -> tuple[bool, float, float, float]:
+    """What goes first among settings: the least."""
     shares = (share.value for share in (figures.recall, figures.precision) if share)
-    return -_nearness(figures, goal), figures.cost.rows, figures.candidates, -sum(shares)
+    price = _price(figures.cost.rows, figures.candidates)
+    return not _surely_reaches(figures, goal), -_nearness(figures, goal), price, -sum(shares)

@@ -17,12 +17,11 @@ from simhbase.index import Index, open_index
 from simhbase.model import Query
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.quality.exact_join import SimilarPairs
-from simhbase.quality.intervals import Estimate
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
-from simhbase.quality.report import TRUTHS, bin_name, share
+from simhbase.quality.report import TRUTHS
 from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import fingerprint_texts, near_under
-from simhbase.quality.truth import FoundPairs, Truth
+from simhbase.quality.truth import FoundPairs, Quality, Truth
 from simhbase.text.jaccard import jaccard, shingle_sets
 
 RIGHT = 0.65
@@ -30,22 +29,15 @@ BINS = ((0.0, 0.5), (0.5, 0.6), (0.6, 0.7), (0.7, 0.75), (0.75, 0.8), (0.8, 0.9)
 _AT_ONCE = 1000  # lookups in one read
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Figures against given pairs.
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Quality):
+    """Figures against given pairs, which were to be found; by_bin is empty where their similarity is not
+    known.
 
-    pairs: how many were given, found: how many of any kind were found; by_bin: recall of the given
-    pairs by their Jaccard similarity, empty where that is not known; recall: of all of them; precision:
-    the share of what was found that is right; truncated: lookups that a limit has cut. Of files: copies:
-    documents with the text of another one, whose pairs are left out; truth: which similarity is meant;
-    counts: what could not be read, by kind.
+    truncated: lookups that a limit has cut. Of files: copies: documents with the text of another one, whose
+    pairs are left out; truth: which similarity is meant; counts: what could not be read, by kind.
     """
 
-    pairs: int
-    found: int
-    by_bin: Mapping[str, Estimate]
-    recall: Estimate | None
-    precision: Estimate | None
     truncated: int = 0
     copies: int = 0
     truth: str | None = None
@@ -56,9 +48,7 @@ class Evaluation:
         return {
             "pairs": self.pairs,
             "found": self.found,
-            "recall": {name: share(of_bin) for name, of_bin in self.by_bin.items()}
-            | {"all": share(self.recall)},
-            "precision": share(self.precision),
+            **super().by_name(),
             "truncated": self.truncated,
             **({"truth": self.truth} if self.truth else {}),
         }
@@ -128,7 +118,8 @@ def evaluate_store(
         FoundPairs(found.n, pairs.left, pairs.right, pairs.jaccard).places(found.left, found.right) >= 0
     )
     truth = Truth(pairs, pairs if labels.jaccard is None else pairs.of_at_least(right), sample)
-    return _evaluation(truth, found, verified, labels.jaccard is not None, truncated)
+    bins = BINS if labels.jaccard is not None else ()
+    return Evaluation(**vars(truth.quality(found, bins=bins, judged=verified)), truncated=truncated)
 
 
 def evaluate_corpus(
@@ -147,22 +138,7 @@ def evaluate_corpus(
     found = near_under(profile, fingerprinted, min_similarity)
     exact = SimilarPairs(found.left, found.right, jaccard(sets, found.left, found.right))
     truth = Truth(labelled_pairs(labels, sample, sets), exact.of_at_least(right), sample)
-    figures = _evaluation(truth, found, found, has_similarity=True)
-    return replace(figures, truth=TRUTHS[sample.shingles])
-
-
-def _evaluation(
-    truth: Truth, found: FoundPairs, verified: FoundPairs, has_similarity: bool, truncated: int = 0
-) -> Evaluation:
-    measured = {bin_name(*bounds): truth.recall(found, *bounds) for bounds in BINS if has_similarity}
-    return Evaluation(
-        len(truth.pairs.left),
-        len(found.left),
-        {name: of_bin for name, of_bin in measured.items() if of_bin is not None},
-        truth.recall(found, 0.0, 1.0),
-        truth.precision(verified),
-        truncated,
-    )
+    return Evaluation(**vars(truth.quality(found, bins=BINS)), truth=TRUTHS[sample.shingles])
 
 
 def _given_pairs(labels: Labels, sample: Sample) -> SimilarPairs:

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from simhbase.quality.calibration import Calibration, Figures, candidates_at, parameters_of
-from simhbase.quality.intervals import Estimate
 from simhbase.quality.schemes import Parameters
-from simhbase.quality.truth import BINS
+from simhbase.quality.truth import BINS, bin_name, share
 from simhbase.text.jaccard import PAIRS, SHINGLES
 
 _PER = 1_000_000
@@ -18,31 +17,6 @@ TRUTHS = {
     SHINGLES: "Jaccard of the triples of characters",
     PAIRS: "Jaccard of the pairs of characters",
 }
-
-
-def share(estimate: Estimate | None) -> dict[str, float] | None:
-    return None if estimate is None else asdict(estimate)
-
-
-def bin_name(low: float, high: float) -> str:
-    return f"{low:g}-{high:g}"
-
-
-def figures_by_name(figures: Figures) -> dict[str, Any]:
-    return {
-        "scheme": figures.setting.scheme,
-        "features": figures.setting.features,
-        "near": figures.setting.decision,
-        "layout": figures.cost.layout,
-        "rows": figures.cost.rows,
-        "candidates": round(figures.candidates, 1),
-        "largest_drawer": round(figures.largest),
-        "recall": {
-            bin_name(*bounds): share(found) for bounds, found in zip(BINS, figures.by_bin, strict=True)
-        }
-        | {"goal": share(figures.recall)},
-        "precision": share(figures.precision),
-    }
 
 
 def layouts_by_name(figures: Figures) -> list[dict[str, Any]]:
@@ -92,7 +66,7 @@ def calibration_by_name(calibration: Calibration, *, everything: bool = True) ->
         "groups": calibration.groups,
         "goal": asdict(goal),
         "recommended": {
-            **figures_by_name(best),
+            **best.by_name(),
             "reaches_goal": calibration.reached,
             "surely_reaches_goal": calibration.surely_reached,
             "command": command(best),
@@ -103,10 +77,10 @@ def calibration_by_name(calibration: Calibration, *, everything: bool = True) ->
 
 def _everything(calibration: Calibration) -> dict[str, Any]:
     return {
-        "settings": [figures_by_name(figures) for figures in calibration.figures],
+        "settings": [figures.by_name() for figures in calibration.figures],
         "layouts": [layout for figures in calibration.wider for layout in layouts_by_name(figures)],
     }
 
 
 def _best(calibration: Calibration) -> dict[str, Any]:
-    return {"best_settings": [figures_by_name(figures) for figures in calibration.ranked[:FEW]]}
+    return {"best_settings": [figures.by_name() for figures in calibration.ranked[:FEW]]}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import islice
 from math import comb
 
 import numpy as np
@@ -14,29 +13,29 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.join import Pairs, pair_batches
 from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, layout
-from simhbase.drawers.rowkeys import segments_of
+from simhbase.drawers.rowkeys import segment_masks, segments_of
 from simhbase.drawers.scheme import Distances, Scheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinted
 from simhbase.parallel import map_in_order
-from simhbase.profile import Profile, make_profile
+from simhbase.profile import REACH, Profile, make_profile
 from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.truth import DrawerSizes, FoundPairs, drawers
+from simhbase.text.features import FeatureOptions
 
 Parameters = Mapping[str, object]
 
-MOST_BITS = 7
+MOST_BITS = REACH
 SIMHASH_FEATURES: tuple[Parameters, ...] = (
-    {},
-    {"min_length": 1},
-    {"weights": "tfidf", "top": 64},
-    {"features": "chars:3"},
-    {"features": "words:2"},
+    {"verify": False},
+    {"verify": False, "min_length": 1},
+    {"verify": False, "weights": "tfidf", "top": 64},
+    {"verify": False, "features": "chars:3"},
+    {"verify": False, "features": "words:2"},
 )
-VERIFIED_FEATURES = SIMHASH_FEATURES[:2]
+VERIFIED_FEATURES: tuple[Parameters, ...] = ({}, {"min_length": 1})
 VERIFIED_THRESHOLDS = (0.65, 0.7, 0.75)
-_VERIFIED = Profile(verify=True)
 VERIFIED_FROM = 3  # bits: what is nearer is right nearly always
 MINHASH_BANDS = ("16x8", "20x6", "25x5", "32x4")
 SKETCH = SketchParameters()
@@ -44,7 +43,7 @@ MINHASH = Profile(scheme="minhash", slots=SKETCH.slots, sketch_bits=SKETCH.bits)
 MINHASH_THRESHOLDS = (0.5, 0.65, 0.7, 0.75, 0.8)
 BY_LENGTH = make_profile({}, "short")
 BY_LENGTH_BANDS = ("25x5", "32x4", "42x3")
-BY_LENGTH_THRESHOLDS = (0.5, 0.6, 0.7, BY_LENGTH.threshold)
+BY_LENGTH_THRESHOLDS = (0.5, 0.6, 0.7, "0.54-0.7")
 _TEXTS = 256  # sent to a worker at once
 
 
@@ -60,23 +59,41 @@ class Cost:
 @dataclass(frozen=True)
 class Setting:
     """One scheme with all its parameters but the layout: `layouts` names those that serve, fewest rows
-    first, and `cost` measures one (and remembers it); where a similarity decides that can be any number,
-    `threshold` is it, and `at` makes the same setting with another one, no lower than any of its grid.
+    first, and `cost` measures one (and remembers it).
 
-    scheme: as in a profile, and verified for simhash with matches verified by their sketches;
-    features and decision say in words what is compared and what counts as near; parameters are those
-    of a profile that differ from its defaults.
+    features: what is compared, in words; fixed: parameters of a profile that differ from its defaults;
+    threshold: the similarity that decides, where one does; near: the pairs that it decides about, by the
+    similarity that is estimated of them, and otherwise what is found.
     """
 
-    scheme: str
     features: str
-    decision: str
-    parameters: Parameters
-    found: FoundPairs
+    fixed: Parameters
+    near: FoundPairs
     layouts: Sequence[str]
     cost: Callable[[str], Cost]
-    threshold: float | None = None
-    at: Callable[[float], Setting] | None = None
+    threshold: float | str | None = None
+
+    @property
+    def scheme(self) -> str:
+        """As in a profile, and verified for simhash with matches verified by their sketches."""
+        return str(self.fixed.get("scheme", "simhash" if self.fixed.get("verify") is False else "verified"))
+
+    @property
+    def parameters(self) -> Parameters:
+        return self.fixed if self.threshold is None else {**self.fixed, "threshold": self.threshold}
+
+    @property
+    def decision(self) -> str:
+        """What counts as near, in words."""
+        said = {"k": "k = {}", "reach": "reach {}", "threshold": "similarity >= {}"}
+        given = self.parameters
+        return ", ".join(text.format(given[name]) for name, text in said.items() if name in given)
+
+    @cached_property
+    def found(self) -> FoundPairs:
+        if not isinstance(self.threshold, float):
+            return self.near
+        return self.near.where(self.near.score >= self.threshold)
 
 
 @dataclass(frozen=True)
@@ -101,6 +118,11 @@ class CorpusFingerprints:
         return sketching.similarity(
             sketching.mismatches_among(self.fingerprints.sketches, left, self.fingerprints.sketches, right)
         )
+
+    def differing(self, found: FoundPairs) -> NDArray[np.uint64]:
+        """The bits in which the fingerprints of pairs of texts that were found differ: uint64 (m,)."""
+        values = self.fingerprints.values
+        return values[self._position[found.left]] ^ values[self._position[found.right]]
 
     def positions(self, near: SimilarPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Pairs of texts as pairs of fingerprints; those of a text without are left out."""
@@ -151,56 +173,29 @@ def simhash_settings(
     fingerprinted: CorpusFingerprints,
     parameters: Parameters,
     near: SimilarPairs,
-    bits: Sequence[int] = range(MOST_BITS + 1),
+    bits: Sequence[int] = (),
 ) -> Iterator[Setting]:
-    """SimHash with these parameters at every k of `bits`; near: the near-duplicates, see DrawerSizes."""
+    """SimHash with these parameters at every k of `bits` (by default all), and where its matches are
+    verified, with a reach of MOST_BITS; near: the near-duplicates, see DrawerSizes."""
+    profile = make_profile(parameters)
+    bits = bits or range(VERIFIED_FROM if profile.sketching else 0, MOST_BITS + 1)
     found = fingerprinted.found(pair_batches(fingerprinted.fingerprints.values, max(bits)), _bits)
     cost = cache(lambda name: _cost(fingerprinted, SimHashScheme(layout(name), 0), name, near))
+    features = features_in_words(profile.feature_options)
     for k in bits:
-        yield Setting(
-            "simhash",
-            features_in_words(parameters),
-            f"k = {k}",
-            {**parameters, "k": k, "verify": False},
-            found.where(found.score <= k),
-            [choice.name for choice in layouts_reaching(k)],
-            cost,
-        )
-
-
-def verified_settings(fingerprinted: CorpusFingerprints, simhash: Sequence[Setting]) -> Iterator[Setting]:
-    """The same settings, one for each k from 0 on, with what they find verified by the sketches."""
-    widest = simhash[-1].found
-    similarity = fingerprinted.similarity(widest, SketchParameters(_VERIFIED.slots, _VERIFIED.sketch_bits))
-    for k, each in islice(enumerate(simhash), VERIFIED_FROM, None):
-        at = partial(_verified, each, widest, widest.score <= k, similarity)
-        for threshold in VERIFIED_THRESHOLDS:
-            yield at(threshold)
-
-
-def _verified(
-    plain: Setting,
-    widest: FoundPairs,
-    within: NDArray[np.bool_],
-    similarity: NDArray[np.float64],
-    threshold: float,
-) -> Setting:
-    """A setting with what it finds, those of `widest` that are `within`, verified from a similarity on."""
-    return replace(
-        plain,
-        scheme="verified",
-        decision=f"{plain.decision}, similarity >= {threshold}",
-        parameters={
-            "weights": "saturated",
-            **plain.parameters,
-            "verify": True,
-            "threshold": threshold,
-            "reach": plain.parameters["k"],
-        },
-        found=widest.where(within & (similarity >= threshold)),
-        threshold=threshold,
-        at=partial(_verified, plain, widest, within, similarity),
-    )
+        fixed = {**parameters, "k": k}
+        layouts = layouts_reaching(k)
+        if profile.sketching is None:
+            names = [each.name for each in layouts]
+            yield Setting(features, fixed, found.where(found.score <= k), names, cost)
+            continue
+        similar = replace(found, score=fingerprinted.similarity(found, profile.sketching))
+        differing = fingerprinted.differing(found)
+        for each in layouts:  # which decides what shares a drawer
+            masks = np.array(segment_masks(each), dtype=np.uint64)
+            meeting = similar.where(np.any([differing & mask == 0 for mask in masks], axis=0))
+            for threshold in VERIFIED_THRESHOLDS:
+                yield Setting(features, {**fixed, "reach": MOST_BITS}, meeting, [each.name], cost, threshold)
 
 
 def minhash_settings(
@@ -212,52 +207,28 @@ def minhash_settings(
 ) -> Iterator[Setting]:
     """MinHash with a profile's features, several bands, and the thresholds that decide about what shares
     one: one that rises only if the profile's does."""
-    of_sketches = {
-        name: getattr(profile, name)
-        for name in ("features", "slots")
-        if getattr(profile, name) != getattr(MINHASH, name)
+    given, defaults = profile.parameters(), MINHASH.parameters()
+    fixed = {
+        "scheme": "minhash",
+        **{name: given[name] for name in ("features", "slots") if given[name] != defaults[name]},
     }
     sketching = profile.sketching
     assert sketching is not None
     least = min(threshold for threshold in thresholds if not isinstance(threshold, str))
     for name in names:
-        banded = replace(profile, bands=name)
+        scheme = make_profile({**given, "bands": name}).index_scheme
         found = fingerprinted.found(
-            banded.index_scheme.pairs(fingerprinted.fingerprints, banded.index_scheme.bounds(None, least)),
+            scheme.pairs(fingerprinted.fingerprints, scheme.bounds(None, least)),
             partial(_similarity, sketching),
         )
-        cost = _cost(fingerprinted, banded.index_scheme, name, near)
-        common = Setting(
-            "minhash",
-            profile.features,
-            "",
-            {"scheme": "minhash", **of_sketches},
-            found,
-            [name],
-            {name: cost}.__getitem__,
-        )
+        cost = {name: _cost(fingerprinted, scheme, name, near)}.__getitem__
         for threshold in thresholds:
             if isinstance(threshold, str):
-                rising = replace(banded, threshold=threshold)
-                yield _decided(common, near_under(rising, fingerprinted, None), threshold)
+                rising = make_profile({**given, "bands": name, "threshold": threshold})
+                found_rising = near_under(rising, fingerprinted, None)
+                yield Setting(profile.features, fixed, found_rising, [name], cost, threshold)
             else:
-                yield _from_similarity(common, threshold)
-
-
-def _decided(setting: Setting, found: FoundPairs, threshold: float | str) -> Setting:
-    """What a setting is with a threshold, by which it finds these pairs."""
-    return replace(
-        setting,
-        decision=f"similarity >= {threshold}",
-        parameters={**setting.parameters, "threshold": threshold},
-        found=found,
-    )
-
-
-def _from_similarity(common: Setting, threshold: float) -> Setting:
-    """The setting that takes of what `common` finds all that is so similar."""
-    decided = _decided(common, common.found.where(common.found.score >= threshold), threshold)
-    return replace(decided, threshold=threshold, at=partial(_from_similarity, common))
+                yield Setting(profile.features, fixed, found, [name], cost, threshold)
 
 
 def near_under(
@@ -299,11 +270,10 @@ def layouts_reaching(k: int) -> list[Layout]:
     return found
 
 
-def features_in_words(parameters: Parameters) -> str:
-    """What a profile's parameters say about features: words, saturated; words, tfidf, top 64; chars:3."""
-    kind = str(parameters.get("features", "words"))
-    if kind != "words":
-        return kind
-    short = ", also of 1 character" if parameters.get("min_length") == 1 else ""
-    top = f", top {parameters['top']}" if "top" in parameters else ""
-    return f"words{short}, {parameters.get('weights', 'saturated')}{top}"
+def features_in_words(options: FeatureOptions) -> str:
+    """words, saturated; words, tfidf, top 64; chars:3."""
+    if options.kind != "words":
+        return options.kind
+    short = ", also of 1 character" if options.min_length == 1 else ""
+    top = f", top {options.top}" if options.top else ""
+    return f"words{short}, {options.weights}{top}"

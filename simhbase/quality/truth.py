@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,35 @@ def drawers(keys: Iterable[NDArray[np.uint64]], left: Numbers, right: Numbers) -
     return DrawerSizes((met - related) / max(n, 1), related / max(n, 1), largest)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """How good what was found is.
+
+    pairs: how many were to be found; found: how many were, of any kind; by_bin: recall of pairs by their
+    similarity, without bins of no pair; recall: of all that were to be found; precision: the share of what
+    was found that is right. None: there were no pairs.
+    """
+
+    pairs: int
+    found: int
+    by_bin: Mapping[str, Estimate]
+    recall: Estimate | None
+    precision: Estimate | None
+
+    def by_name(self) -> dict[str, Any]:
+        """As plain values."""
+        bins = {name: share(of_bin) for name, of_bin in self.by_bin.items()}
+        return {"recall": bins | {"all": share(self.recall)}, "precision": share(self.precision)}
+
+
+def share(estimate: Estimate | None) -> dict[str, float] | None:
+    return None if estimate is None else asdict(estimate)
+
+
+def bin_name(low: float, high: float) -> str:
+    return f"{low:g}-{high:g}"
+
+
 @dataclass(frozen=True)
 class Truth:
     """What ought to be found among the texts of a sample: `pairs`; and what may be: `right` are all pairs
@@ -91,6 +121,24 @@ class Truth:
     pairs: SimilarPairs
     right: SimilarPairs
     sample: Sample
+
+    def quality(
+        self,
+        found: FoundPairs,
+        least: float = 0.0,
+        bins: Iterable[tuple[float, float]] = BINS,
+        judged: FoundPairs | None = None,
+    ) -> Quality:
+        """Of what was found, where pairs of a similarity of `least` were to be found. judged: the part of
+        which is known whether it is right."""
+        by_bin = {bin_name(*bounds): self.recall(found, *bounds) for bounds in bins}
+        return Quality(
+            pairs=int(np.count_nonzero(self.pairs.jaccard >= least)),
+            found=len(found.left),
+            by_bin={name: of_bin for name, of_bin in by_bin.items() if of_bin is not None},
+            recall=self.recall(found, least, 1.0),
+            precision=self.precision(found if judged is None else judged),
+        )
 
     def recall(self, found: FoundPairs, low: float, high: float) -> Estimate | None:
         """Of the pairs from `low` to below `high` (1.0 belongs to the last bin) the share found. Of a

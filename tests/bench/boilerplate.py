@@ -16,9 +16,8 @@ from simhbase.drawers.scheme import Distances
 from simhbase.jobs.learn_boilerplate import ChunkCoverage, Coverage, learn
 from simhbase.profile import Profile
 from simhbase.quality.exact_join import SimilarPairs
-from simhbase.quality.report import bin_name
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts
-from simhbase.quality.truth import BINS, DrawerSizes, FoundPairs, Truth, drawers
+from simhbase.quality.truth import BINS, DrawerSizes, FoundPairs, Truth, bin_name, drawers
 from simhbase.text.boilerplate import Boilerplate
 from tests.bench.report import Cell, Table, shown
 
@@ -134,7 +133,7 @@ def chunks(texts: Sequence[str]) -> Iterator[Chunk]:
 def rows(
     name: str, left_out: Boilerplate | None, news: News, target: int, processes: int
 ) -> Iterator[list[Cell]]:
-    simhash = Profile(boilerplate=left_out)
+    simhash = Profile(verify=False, boilerplate=left_out)
     minhash = Profile(scheme="minhash", threshold=min(THRESHOLDS), boilerplate=left_out)
     by_bits, by_sketch = fingerprint_texts(news.near.sample.texts, [simhash, minhash], processes)
     found = near_by(simhash, by_bits, lambda bits: bits.astype(np.float64))

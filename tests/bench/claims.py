@@ -49,7 +49,7 @@ CALLERS = 32
 WORDS = 40  # of a text
 SECONDS = 4.0  # of each way in each run
 RUNS = 3
-PROFILE = Profile()
+PROFILE = Profile(verify=False)
 SCHEME = PROFILE.index_scheme
 KIND = Kind(SCHEME.bounds(None, None))
 

@@ -87,7 +87,7 @@ def measure(scale: float = 1.0) -> list[Table]:
 def embedded(documents: Sequence[Document]) -> Iterator[Table]:
     with TemporaryDirectory() as folder:
         url = f"rocksdb:{folder}/store"
-        with open_index(url, create=Profile()) as index:
+        with open_index(url, create=Profile(verify=False)) as index:
             index.add(documents[:STORED])
         yield knees("RocksDB, processes that read", "find", documents, partial(processes, url, "find"))
         yield knees("RocksDB, threads of the one writer", "claim", documents, partial(threads, url))
@@ -100,7 +100,7 @@ def in_hbase(documents: Sequence[Document]) -> Iterator[Table]:
             drop_store(url)
         create_tables(url, Options(regions=REGIONS))
         try:
-            with open_index(url, create=Profile()) as index:
+            with open_index(url, create=Profile(verify=False)) as index:
                 index.add(documents[:STORED])
             for operation in ("find", "claim"):
                 yield knees("HBase, processes", operation, documents, partial(processes, url, operation))

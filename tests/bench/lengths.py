@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from simhbase.drawers.scheme import RisingThreshold
 from simhbase.profile import Profile
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.schemes import BY_LENGTH as PRESET
@@ -209,8 +210,8 @@ def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence
     found = near_under(profile, fingerprinted, COMPARED_FROM)
     sets = sets_of(Extractor(profile.feature_options, 64).extract(texts))
     fewer = np.minimum(sets.sizes[found.left], sets.sizes[found.right])
-    threshold = profile.rising_threshold
-    assert threshold is not None
+    threshold = profile.index_scheme.threshold
+    assert isinstance(threshold, RisingThreshold)
     least = np.array([threshold.of(features) for features in fewer.tolist()])
     return found.where(jaccard(sets, found.left, found.right) >= least)
 

@@ -26,7 +26,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     with TemporaryDirectory(prefix="simhbase-bench-") as folder:
         source = f"rocksdb:{folder}/source"
         fingerprints = np.random.default_rng(1).integers(0, 2**64, n, dtype=np.uint64)
-        with open_index(source, create=Profile()) as index:
+        with open_index(source, create=Profile(verify=False)) as index:
             index.add_fingerprints([f"document/{number}" for number in range(n)], fingerprints)
         for layout in LAYOUTS:
             rates = [
@@ -51,7 +51,7 @@ def seconds(source: str, target: Path, layout: str, copied_at_once: int) -> floa
     """What a copy of everything takes."""
     with (
         open_index(source, access="read") as here,
-        open_index(f"rocksdb:{target}", create=Profile(layout=layout)) as there,
+        open_index(f"rocksdb:{target}", create=Profile(verify=False, layout=layout)) as there,
     ):
         start = perf_counter()
         Migration(here, there, copied_at_once=copied_at_once).run()

@@ -62,7 +62,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     queries = {"news": articles[:QUERIES], "short": [text[:SHORT] for text in articles[:QUERIES]]}
     with TemporaryDirectory() as folder:
         url = f"rocksdb:{folder}/store"
-        with simhbase.open(url, create=simhbase.Profile()) as index:
+        with simhbase.open(url, create=simhbase.Profile(verify=False)) as index:
             index.add(documents)
         by_clients = [row for kind in LENGTHS for row in _by_clients(Path(folder), kind, queries[kind])]
         alone = [_alone(Path(folder), kind, queries[kind]) for kind in LENGTHS]

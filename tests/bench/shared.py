@@ -61,7 +61,7 @@ def in_hbase(documents: Sequence[Document]) -> Table:
 
 
 def filled(url: str, documents: Sequence[Document]) -> Index:
-    index = open_index(url, create=Profile())
+    index = open_index(url, create=Profile(verify=False))
     index.add(documents)
     return index
 

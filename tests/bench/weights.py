@@ -19,10 +19,9 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.simhash import simhash
 from simhbase.quality.calibration import Goal, measured
 from simhbase.quality.exact_join import similar_pairs
-from simhbase.quality.report import bin_name
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import CorpusFingerprints, simhash_settings
-from simhbase.quality.truth import BINS, Truth
+from simhbase.quality.truth import BINS, Truth, bin_name
 from simhbase.text.features import Extractor, FeatureBatch, FeatureOptions, _counted_features, saturated
 from simhbase.text.idf import SCALE
 from simhbase.text.jaccard import jaccard, shingle_sets
@@ -121,13 +120,13 @@ def table(title: str, texts: list[str]) -> Table:
         values = np.concatenate([fingerprints(batch, weighing) for batch in batches])
         there = np.flatnonzero(np.concatenate([batch.texts_with_features for batch in batches]))
         fingerprinted = CorpusFingerprints(len(texts), there, FingerprintBatch.bare(values[there]))
-        (setting,) = simhash_settings(fingerprinted, {}, near, [K])
+        (setting,) = simhash_settings(fingerprinted, {"verify": False}, near, [K])
         figures = measured(setting, truth, Goal(TARGET))
         similarity = jaccard(sets, setting.found.left, setting.found.right)
         rows.append(
             [
                 name,
-                *map(shown, figures.by_bin),
+                *(shown(figures.by_bin.get(bin_name(*bounds))) for bounds in BINS),
                 shown(figures.recall),
                 shown(figures.precision),
                 len(similarity),

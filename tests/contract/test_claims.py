@@ -25,7 +25,7 @@ WORKERS = 4
 
 @pytest.fixture
 def index(backend: Backend) -> Index:
-    return simhbase.open(backend.url(0), create=Profile())
+    return simhbase.open(backend.url(0), create=Profile(verify=False))
 
 
 def batch(values: list[int]) -> FingerprintBatch:
@@ -146,7 +146,7 @@ def test_tasks_of_asyncio_claim_as_threads_do(index):
 
 
 def test_a_claim_of_an_older_format_is_ended_by_who_meets_it(shared: Backend):
-    index = simhbase.open(shared.url(0), create=Profile())
+    index = simhbase.open(shared.url(0), create=Profile(verify=False))
     value, lease = 0x0123456789ABCDEF, 1 << 31
     dead = Entry(value, State.PENDING, claim=PendingClaim(bytes(16), value, b"", lease))
     key = document_key("dead")
@@ -163,7 +163,7 @@ def test_a_claim_of_an_older_format_is_ended_by_who_meets_it(shared: Backend):
 
 def test_a_store_of_an_older_format_takes_claims_when_it_is_upgraded(shared: Backend):
     url = shared.url(0)
-    with simhbase.open(url, create=Profile()) as index:
+    with simhbase.open(url, create=Profile(verify=False)) as index:
         meta = index.store.records("meta")
         (new,) = meta.get([b"profile"])
         assert new is not None

@@ -25,8 +25,8 @@ from tests.selection import load_unique
 
 TTL = 1000  # seconds
 PROFILES = [
-    Profile(),
-    Profile(layout="6x3"),
+    Profile(verify=False),
+    Profile(verify=False, layout="6x3"),
     Profile(verify=True),
     Profile(scheme="minhash"),
 ]
@@ -205,22 +205,22 @@ def test_moments_go_by_the_same_clock(index, clock):
 
 def test_stores_have_none_by_default(embedded: Backend) -> None:
     store = embedded.fresh()
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
     assert store.ttl() is None
 
 
 def test_what_an_interrupted_creation_left_does_not_count(embedded: Backend) -> None:
     store = embedded.fresh()
     store.records("meta").put([(b"ttl", b"5")])
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
     assert store.ttl() is None
 
 
 def test_a_clock_that_was_ahead_dates_no_other_document(embedded: Backend) -> None:
     """Those would neither expire nor be deleted by age."""
     store = embedded.fresh()
-    write_profile(store, Profile())
-    scheme = Profile().index_scheme
+    write_profile(store, Profile(verify=False))
+    scheme = Profile(verify=False).index_scheme
     one, other = (FingerprintBatch.bare(np.array([value], dtype=np.uint64)) for value in (5, 6))
     day = 86_400_000
     AtomicWriter(store, scheme, clock=lambda: now() + day).add(["ahead"], one)

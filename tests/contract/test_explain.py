@@ -16,7 +16,11 @@ from tests.contract.conftest import Backend
 
 TEXT, OTHER, THIRD = texts(3)
 NEAR = TEXT + "。了"
-PROFILES = [Profile(), Profile(layout="6x3", verify=True, threshold=0.8, reach=7), Profile(scheme="minhash")]
+PROFILES = [
+    Profile(verify=False),
+    Profile(layout="6x3", verify=True, threshold=0.8, reach=7),
+    Profile(scheme="minhash"),
+]
 
 
 @pytest.fixture(params=PROFILES, ids=["5x2", "verified", "minhash"])

@@ -29,7 +29,7 @@ def documents() -> list[int]:
 
 @pytest.fixture
 def index(backend: Backend, documents: list[int]) -> Iterator[Index]:
-    with simhbase.open(backend.url(0), create=Profile()) as index:
+    with simhbase.open(backend.url(0), create=Profile(verify=False)) as index:
         ids = [f"d{number}" for number in range(len(documents))]
         index.add_batch(ids, FingerprintBatch.bare(np.array(documents, dtype=np.uint64)))
         yield index
@@ -75,13 +75,13 @@ def test_it_says_how_far_it_is(index, documents):
 
 
 def test_an_empty_store_has_none(backend):
-    with simhbase.open(backend.url(0), create=Profile()) as index:
+    with simhbase.open(backend.url(0), create=Profile(verify=False)) as index:
         assert Administrator(index).hot() == type(Administrator(index).hot())((), ())
 
 
 @pytest.mark.parametrize("wrong", [{"most": 0}, {"most": "5"}, {"part": (2, 1)}])
 def test_what_is_no_number_or_part_is_refused(wrong):
-    with simhbase.open("memory:", create=Profile()) as index, pytest.raises(UsageError):
+    with simhbase.open("memory:", create=Profile(verify=False)) as index, pytest.raises(UsageError):
         Administrator(index).hot(**wrong)
 
 

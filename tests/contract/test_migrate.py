@@ -19,7 +19,7 @@ from simhbase.stores.base import Store, multi_writer, now
 from tests.contract.conftest import kind_called
 from tests.simulated import Server, SimulatedStore
 
-PROFILE = Profile()
+PROFILE = Profile(verify=False)
 HOUR = 3_600_000  # milliseconds
 NEAR = 0x0123456789ABCDEF
 
@@ -55,7 +55,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Index
         create_store(kind_called(kind, request).url(tmp_path, number))
         for number, kind in enumerate(request.param)
     )
-    with made(there, PROFILE) as source, made(other, Profile(layout="4x1")) as target:
+    with made(there, PROFILE) as source, made(other, Profile(verify=False, layout="4x1")) as target:
         yield source, target
 
 

@@ -22,7 +22,7 @@ from tests.selection import load_unique
 
 TEXT, OTHER = texts(2)
 PROFILES = {
-    "5x2": Profile(),
+    "5x2": Profile(verify=False),
     "verified": Profile(verify=True),
     "minhash": Profile(scheme="minhash"),
 }
@@ -211,7 +211,7 @@ def test_what_can_be_no_entry_is_refused_and_changes_nothing(index):
 
 def test_the_list_outlives_its_process(lasting: Backend) -> None:
     url = lasting.url(0)
-    with simhbase.open(url, create=Profile()) as index:
+    with simhbase.open(url, create=Profile(verify=False)) as index:
         index.add([Document("a", TEXT)])
         index.mute(["a"], note="kept")
     with simhbase.open(url, access="read") as index:
@@ -224,7 +224,7 @@ def test_the_list_outlives_its_process(lasting: Backend) -> None:
 
 
 def test_a_crowd_of_muted_documents_hides_nothing_else(backend: Backend) -> None:
-    with simhbase.open(backend.url(0), create=Profile(), ids_limit=2) as index:
+    with simhbase.open(backend.url(0), create=Profile(verify=False), ids_limit=2) as index:
         ids = [f"a{number:02}" for number in range(20)]
         values = np.full(20, 5, dtype=np.uint64)
         index.add_batch(ids, FingerprintBatch.bare(values))

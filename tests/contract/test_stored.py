@@ -19,7 +19,7 @@ from tests.contract.conftest import EMBEDDED, kind_called
 @pytest.fixture(params=[*EMBEDDED, pytest.param("hbase", marks=pytest.mark.hbase)])
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Index]:
     with closing(create_store(kind_called(request.param, request).url(tmp_path, 0))) as store:
-        write_profile(store, Profile())
+        write_profile(store, Profile(verify=False))
         yield Index(store, read_profile(store))
 
 

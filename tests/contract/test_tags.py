@@ -22,7 +22,7 @@ from tests.kept import vacuumed
 from tests.selection import load_unique
 
 PROFILES = {
-    "5x2": Profile(),
+    "5x2": Profile(verify=False),
     "verified": Profile(verify=True),
     "minhash": Profile(scheme="minhash"),
 }
@@ -267,7 +267,7 @@ def test_unique_documents_keep_their_tags(index, name, text, other):
 
 
 def test_fingerprints_made_elsewhere_have_tags_too() -> None:
-    with open_index("memory:", create=Profile()) as index:
+    with open_index("memory:", create=Profile(verify=False)) as index:
         index.add_fingerprints(["a", "b"], [7, 7], [A, {}])
         (lookup,) = index.find_fingerprints([7], Query(tags=A))
         assert [match.id for match in lookup.matches] == ["a"]

@@ -454,7 +454,7 @@ def test_a_machine_that_makes_other_fingerprints_is_refused_for_texts_alone(tmp_
         (("--delimiter", "|", "--encoding", "auto"), "--delimiter: the byte of '|'"),
         (("--delimiter", "0", "--encoding", "gb18030"), "--delimiter: the byte of '0'"),
         (("--processes", "0"), "'--processes'"),
-        (("--set", "nearness=3"), "--set: no parameter 'nearness': use scheme, bits, layout, k, "),
+        (("--set", "nearness=3"), "--set: no parameter 'nearness': use scheme, features, "),
         (("--set", "k"), "--set: 'k' is not NAME=VALUE"),
         (("--set", "k=many"), "--set k: must be int, not 'many'"),
     ],

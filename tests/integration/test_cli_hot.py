@@ -13,7 +13,7 @@ from tests.command_line import result, run
 @pytest.fixture
 def store(tmp_path: Path) -> tuple[str, str]:
     url = f"rocksdb:{tmp_path}/store.db"
-    with simhbase.open(url, create=Profile()) as index:
+    with simhbase.open(url, create=Profile(verify=False)) as index:
         values = np.array([5, 5, 5, 1 << 63, 1 << 63, 6], dtype=np.uint64)
         index.add_fingerprints(list("abcdef"), values)
     return "--store", url

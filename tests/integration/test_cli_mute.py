@@ -19,7 +19,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         url = f"rocksdb:{tmp_path / 'store.db'}"
     else:
         url = request.getfixturevalue("hbase").empty_store("muted")
-    with simhbase.open(url, create=Profile()) as index:
+    with simhbase.open(url, create=Profile(verify=False)) as index:
         index.add([Document("a", TEXT), Document("b", TEXT), Document("c", OTHER)])
     return url
 
@@ -85,7 +85,7 @@ def test_what_is_shown_says_when_an_entry_ends_and_why(tmp_path):
 )
 def test_what_cannot_be_muted_is_a_mistake_of_use(tmp_path, command, says):
     store = f"rocksdb:{tmp_path}/store.db"
-    simhbase.open(store, create=Profile()).close()
+    simhbase.open(store, create=Profile(verify=False)).close()
     done = run("mute", *command, "--store", store, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, b"")
     assert says in done.stderr.decode()

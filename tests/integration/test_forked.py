@@ -91,7 +91,7 @@ def forked(url: str, access: str, child: str, parent: str, **variables: str) -> 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     url = f"rocksdb:{tmp_path}/store"
-    with simhbase.open(url, create=simhbase.Profile()) as index:
+    with simhbase.open(url, create=simhbase.Profile(verify=False)) as index:
         index.add([Document("first", text(0))])
     return url
 

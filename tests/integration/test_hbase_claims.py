@@ -50,7 +50,7 @@ SERVER_KILLED_AFTER, WORKER_KILLED_AFTER = 0.3, 0.5  # of the documents that all
 def url(hbase_cluster: Cluster) -> str:
     url = hbase_cluster.empty_store("claims")
     with closing(open_store(url, "write")) as store:
-        write_profile(store, Profile())
+        write_profile(store, Profile(verify=False))
     return url
 
 

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.hbase_cluster
 
 Report = Callable[[str, Stalls], None]
 
-PROFILE = Profile()
+PROFILE = Profile(verify=False)
 STEPS = 2  # that everybody takes before and after a fault
 LOOKUPS_AT_ONCE = 100
 RESTART = 150  # seconds

@@ -56,7 +56,7 @@ from tests.kept import rows_for, rows_of, vacuumed
 
 pytestmark = pytest.mark.hbase
 
-PROFILE = Profile()
+PROFILE = Profile(verify=False)
 SCHEME = PROFILE.index_scheme
 READ = InputOptions(fingerprint_field="f")
 

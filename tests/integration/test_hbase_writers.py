@@ -49,7 +49,7 @@ from tests.stopping import Crash, Stopping
 
 pytestmark = pytest.mark.hbase_cluster
 
-PROFILE = Profile()
+PROFILE = Profile(verify=False)
 SCHEME = PROFILE.index_scheme
 F = 0x0123456789ABCDEF
 HOUR = 3_600_000  # milliseconds

@@ -24,7 +24,7 @@ OTHER = "北京市气象台发布大风蓝色预警信号，预计阵风可达�
 @pytest.fixture(params=["memory", "rocksdb"])
 def index(request, tmp_path) -> Iterator[Index]:
     url = "memory:" if request.param == "memory" else f"rocksdb:{tmp_path}/store"
-    with simhbase.open(url, create=Profile()) as opened:
+    with simhbase.open(url, create=Profile(verify=False)) as opened:
         yield opened
 
 
@@ -104,7 +104,7 @@ def test_copies_of_one_text_are_all_found_and_deleted_one_by_one(index):
 
 
 def test_documents_of_one_fingerprint_are_listed_up_to_the_limit_and_the_answer_says_so(tmp_path):
-    with simhbase.open("memory:", create=Profile(), ids_limit=3) as index:
+    with simhbase.open("memory:", create=Profile(verify=False), ids_limit=3) as index:
         index.add([Document(name, NEWS) for name in "abc"])
         assert not index.find(NEWS).truncated
         index.add([Document("d", NEWS)])
@@ -113,7 +113,7 @@ def test_documents_of_one_fingerprint_are_listed_up_to_the_limit_and_the_answer_
 
 
 def test_a_full_drawer_says_truncated():
-    with simhbase.open("memory:", create=Profile(), drawer_limit=2) as index:
+    with simhbase.open("memory:", create=Profile(verify=False), drawer_limit=2) as index:
         near = np.array([0, 1, 2], dtype=np.uint64)
         index.add_fingerprints(["a", "b"], near[:2])
         assert not index.find_fingerprints(near[:1])[0].truncated
@@ -137,7 +137,7 @@ def test_every_neighbour_within_the_guarantee_is_found_once_nearest_first(name, 
         rng.choice(64, size, replace=False).tolist() for size in range(2, guarantee + 1) for _ in range(60)
     ]
     stored = sorted({fingerprint ^ sum(1 << bit for bit in bits) for bits in flips})
-    with simhbase.open("memory:", create=Profile(layout=name, k=guarantee)) as index:
+    with simhbase.open("memory:", create=Profile(verify=False, layout=name, k=guarantee)) as index:
         index.add_fingerprints([f"{value:016x}" for value in stored], np.array(stored, dtype=np.uint64))
         (lookup,) = index.find_fingerprints(np.array([fingerprint], dtype=np.uint64))
         expected = sorted(((value ^ fingerprint).bit_count(), f"{value:016x}") for value in stored)
@@ -154,7 +154,7 @@ def test_k_above_the_guarantee_is_refused(index):
     assert "k: must be 0 to 3 with layout 5x2, not 4" in str(refused.value)
     assert "6x2 for k = 4" in str(refused.value)
     with pytest.raises(UsageError, match=re.escape(str(refused.value))):
-        Profile(k=4)
+        Profile(verify=False, k=4)
     for k in ("3", 2.5):
         with pytest.raises(UsageError, match="k: must be a whole number"):
             index.find(NEWS, k=k)
@@ -230,7 +230,7 @@ def test_what_is_no_profile_or_no_url_is_refused_with_what_to_write(tmp_path):
         with pytest.raises(UsageError, match="create='default'"):
             simhbase.open(f"rocksdb:{tmp_path}/store", create=create)
     with pytest.raises(UsageError, match=f"'rocksdb:{tmp_path}/store'"):
-        simhbase.open(tmp_path / "store", create=Profile())
+        simhbase.open(tmp_path / "store", create=Profile(verify=False))
     with pytest.raises(UsageError, match=r"did you mean 'rocksdb:news\.db'"):
         simhbase.open("news.db")
     assert not (tmp_path / "store").exists()
@@ -243,14 +243,14 @@ def test_the_version_is_that_of_the_package():
 @pytest.mark.parametrize("limits", [{"drawer_limit": 0}, {"drawer_limit": "all"}, {"ids_limit": 0}])
 def test_limits_that_would_hide_every_match_are_refused(limits):
     with pytest.raises(UsageError, match="a whole number from 1 on"):
-        simhbase.open("memory:", create=Profile(), **limits)
+        simhbase.open("memory:", create=Profile(verify=False), **limits)
 
 
 def test_unknown_access_and_creating_for_reading_are_refused(tmp_path):
     with pytest.raises(UsageError, match="use one of write, read"):
         simhbase.open(f"rocksdb:{tmp_path}/store", access="append")
     with pytest.raises(UsageError, match="leave one of them out"):
-        simhbase.open(f"rocksdb:{tmp_path}/store", access="read", create=Profile())
+        simhbase.open(f"rocksdb:{tmp_path}/store", access="read", create=Profile(verify=False))
     assert not (tmp_path / "store").exists()
 
 
@@ -271,23 +271,26 @@ def test_an_index_that_does_not_exist_is_not_an_empty_answer(tmp_path):
 
 def test_fingerprints_that_tables_cannot_hold_are_refused_before_anything_is_made(tmp_path):
     with pytest.raises(UsageError, match="64 bits, not 128"):
-        simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(bits=128))
+        simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(verify=False, bits=128))
     assert not (tmp_path / "store").exists()
 
 
 def test_another_profile_is_refused(tmp_path):
     url = f"rocksdb:{tmp_path}/store"
-    simhbase.open(url, create=Profile()).close()
-    simhbase.open(url, create=Profile()).close()
+    simhbase.open(url, create=Profile(verify=False)).close()
+    simhbase.open(url, create=Profile(verify=False)).close()
     with pytest.raises(ProfileMismatch, match="weights is saturated, not tfidf"):
-        simhbase.open(url, create=Profile(weights="tfidf"))
+        simhbase.open(url, create=Profile(verify=False, weights="tfidf"))
     with simhbase.open(url) as index:
-        assert index.profile == Profile()
+        assert index.profile == Profile(verify=False)
 
 
 def test_an_index_opened_for_reading_sees_what_the_writer_adds_and_refuses_writes(tmp_path):
     url = f"rocksdb:{tmp_path}/store"
-    with simhbase.open(url, create=Profile()) as writer, simhbase.open(url, access="read") as reader:
+    with (
+        simhbase.open(url, create=Profile(verify=False)) as writer,
+        simhbase.open(url, access="read") as reader,
+    ):
         assert ids(reader.find(NEWS)) == []
         writer.add([Document("a", NEWS)])
         assert ids(reader.find(NEWS)) == ["a"]
@@ -302,7 +305,9 @@ def test_a_users_idf_table_and_stop_words_travel_with_the_store(tmp_path):
     from simhbase.text.idf import IdfTable
 
     table = IdfTable("mine.txt", b"".join(b"word%d %d.5\n" % (number, number) for number in range(200_000)))
-    profile = Profile(weights="tfidf", top=8, idf=table, stop_words=frozenset(["国务院", "stop"]))
+    profile = Profile(
+        verify=False, weights="tfidf", top=8, idf=table, stop_words=frozenset(["国务院", "stop"])
+    )
     url = f"rocksdb:{tmp_path}/store"
     with simhbase.open(url, create=profile) as index:
         expected = index.fingerprinter.fingerprint(NEWS)
@@ -327,7 +332,7 @@ def test_the_reader_finds_the_same_whatever_the_batch():
     rng = np.random.default_rng(3)
     stored = rng.integers(0, 2**64, 2_000, dtype=np.uint64)
     queries = stored ^ (np.uint64(1) << rng.integers(0, 64, 2_000, dtype=np.uint64))
-    with simhbase.open("memory:", create=Profile()) as index:
+    with simhbase.open("memory:", create=Profile(verify=False)) as index:
         index.add_fingerprints([str(number) for number in range(2_000)], stored)
         reader = Reader(index.store, index.profile.index_scheme)
         together = reader.find(FingerprintBatch.bare(queries), Query(k=3))

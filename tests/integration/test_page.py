@@ -62,7 +62,7 @@ def stored(folder: Path, documents: list[Document], profile: Profile) -> str:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("page")
-    with serving(stored(folder, DOCUMENTS, Profile()), folder) as running:
+    with serving(stored(folder, DOCUMENTS, Profile(verify=False)), folder) as running:
         yield running
 
 
@@ -346,7 +346,7 @@ def test_who_gives_no_token_is_told_what_that_means(at: Open, guarded: Service) 
 def test_a_service_that_is_gone_is_told_in_words_and_loses_no_text(
     at: Open, browser: Browser, tmp_path: Path
 ) -> None:
-    with serving(stored(tmp_path, DOCUMENTS[:3], Profile()), tmp_path) as service:
+    with serving(stored(tmp_path, DOCUMENTS[:3], Profile(verify=False)), tmp_path) as service:
         opened = at(service)
         page = opened.open()
         search(page, ENGLISH)

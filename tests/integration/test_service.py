@@ -40,7 +40,7 @@ ODD_IDS = (
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("service")
-    simhbase.open(f"rocksdb:{folder}/store", create=simhbase.Profile()).close()
+    simhbase.open(f"rocksdb:{folder}/store", create=simhbase.Profile(verify=False)).close()
     with serving("rocksdb:store", folder) as running:
         yield running
 
@@ -493,7 +493,7 @@ def test_the_log_has_a_line_of_json_a_request_and_no_text(service: Service) -> N
 
 def test_what_the_service_stored_is_there_when_it_has_stopped(tmp_path: Path) -> None:
     url = f"rocksdb:{tmp_path}/store"
-    simhbase.open(url, create=simhbase.Profile()).close()
+    simhbase.open(url, create=simhbase.Profile(verify=False)).close()
     with serving(url, tmp_path) as service:
         add(service, kept=ONE)
     with simhbase.open(url) as index:

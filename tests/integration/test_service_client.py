@@ -31,7 +31,7 @@ ONE, OTHER, THIRD = texts(3)
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("client")
-    simhbase.open(f"rocksdb:{folder}/store", create=simhbase.Profile()).close()
+    simhbase.open(f"rocksdb:{folder}/store", create=simhbase.Profile(verify=False)).close()
     with serving("rocksdb:store", folder, "--max-batch", 100, "--max-body", 1) as running:
         yield running
 
@@ -256,7 +256,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 
 
 def test_tokens_are_sent_and_missing_ones_are_said(tmp_path: Path) -> None:
-    simhbase.open(f"rocksdb:{tmp_path}/store", create=simhbase.Profile()).close()
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=simhbase.Profile(verify=False)).close()
     (tmp_path / "tokens").write_text(f"read {'r' * 16}\nwrite {'w' * 16}\n")
     with serving("rocksdb:store", tmp_path, "--token-file", "tokens") as service:
         with Client(service.url) as client, pytest.raises(AccessDenied, match="token is needed"):
@@ -276,7 +276,7 @@ def test_tokens_are_sent_and_missing_ones_are_said(tmp_path: Path) -> None:
 
 def test_callers_do_not_notice_that_the_service_is_restarted(tmp_path: Path) -> None:
     url = f"rocksdb:{tmp_path}/store"
-    simhbase.open(url, create=simhbase.Profile()).close()
+    simhbase.open(url, create=simhbase.Profile(verify=False)).close()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     going_on, added = threading.Event(), list[str]()

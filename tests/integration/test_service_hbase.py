@@ -23,7 +23,7 @@ ONE, OTHER = texts(2)
 
 @pytest.fixture
 def relay(hbase: Cluster) -> Iterator[Relay]:
-    simhbase.open(hbase.empty_store(PREFIX), create=simhbase.Profile()).close()
+    simhbase.open(hbase.empty_store(PREFIX), create=simhbase.Profile(verify=False)).close()
     with Relay(hbase.gateway) as relay:
         yield relay
 

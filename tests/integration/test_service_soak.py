@@ -117,7 +117,7 @@ def soaked(
 @pytest.mark.parametrize("seconds", [25, pytest.param(600, marks=pytest.mark.full)])
 def test_over_an_embedded_store_that_is_killed(seconds, tmp_path):
     store = f"rocksdb:{tmp_path / 's.db'}"
-    simhbase.open(store, create=Profile()).close()
+    simhbase.open(store, create=Profile(verify=False)).close()
     soaked(store, tmp_path, seconds, [], lambda: store)
 
 
@@ -125,7 +125,7 @@ def test_over_an_embedded_store_that_is_killed(seconds, tmp_path):
 @pytest.mark.hbase_cluster
 def test_over_hbase_whose_servers_are_killed(hbase_cluster: Cluster, tmp_path):
     store = hbase_cluster.empty_store("soak")
-    simhbase.open(store, create=Profile()).close()
+    simhbase.open(store, create=Profile(verify=False)).close()
 
     def server(name: str) -> None:
         hbase_cluster.run("kill", name)

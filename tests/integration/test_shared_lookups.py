@@ -32,7 +32,7 @@ OTHERS = ["", "word", *versions(4, seed=1)]
 
 
 def in_memory(*documents: Document, profile: Profile | None = None) -> Index:
-    index = simhbase.open("memory:", create=profile or Profile())
+    index = simhbase.open("memory:", create=profile or Profile(verify=False))
     index.add(documents)
     return index
 
@@ -58,7 +58,7 @@ QUESTIONS = st.one_of(
 def index(request, tmp_path_factory) -> Iterator[Index]:
     if request.param.startswith("rocksdb"):
         url = f"rocksdb:{tmp_path_factory.mktemp('shared')}/store"
-        with simhbase.open(url, create=Profile()) as writing:
+        with simhbase.open(url, create=Profile(verify=False)) as writing:
             writing.add(STORED)
             if request.param == "rocksdb":
                 yield writing
@@ -125,7 +125,7 @@ def check_answers(
 @pytest.mark.parametrize("readers", [1, 3])
 def test_answers_are_those_of_the_index_in_hbase(hbase: Cluster, readers: int) -> None:
     url = hbase.empty_store("shared")
-    with simhbase.open(url, create=Profile()) as index:
+    with simhbase.open(url, create=Profile(verify=False)) as index:
         index.add(STORED)
         questions: list[Question] = [
             *(("find", [text], {}) for text in TEXTS[:40]),
@@ -283,7 +283,7 @@ def test_a_task_that_is_cancelled_while_it_is_read_harms_nobody():
 
 
 def test_a_record_that_cannot_be_read_is_its_own_callers_error(tmp_path):
-    with simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()) as index:
+    with simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(verify=False)) as index:
         index.add(STORED)
         damage = Batch(index.store.database)  # type: ignore[attr-defined]  # RocksDB's own
         damage.put("documents", [rows.document_key("damaged")], [b"?"])
@@ -401,7 +401,7 @@ def all_asked(shared):
         thread.join()
     return answers
 
-with simhbase.open(sys.argv[1], create=Profile()) as index:
+with simhbase.open(sys.argv[1], create=Profile(verify=False)) as index:
     index.add([Document(str(number), text) for number, text in enumerate(TEXTS)])
     look_up, opened, arrived = index.find_many, threading.Event(), threading.Event()
     def wait(*arguments):

@@ -29,7 +29,7 @@ from tests import reference
 from tests.selection import load_unique
 from tests.simulated import Server, SimulatedStore
 
-MINHASH, VERIFIED = Profile(scheme="minhash"), Profile(verify=True, k=3)
+MINHASH, VERIFIED = Profile(scheme="minhash"), Profile(threshold=None, reach=3)
 BY_LENGTH = Profile(scheme="minhash", threshold="auto")
 LONG = 4 * 24 * 3600  # seconds
 WORDS = [a + b for a in "abcdefghij" for b in "klmnopqrst"]
@@ -276,7 +276,7 @@ def test_fingerprints_without_sketches_are_not_stored(profile):
 
 def test_a_similarity_cannot_be_asked_of_an_index_without_sketches_nor_bits_of_minhash():
     with (
-        simhbase.open("memory:", create=Profile()) as index,
+        simhbase.open("memory:", create=Profile(verify=False)) as index,
         pytest.raises(UsageError, match="verify=true"),
     ):
         index.find("some text or other", min_similarity=0.5)

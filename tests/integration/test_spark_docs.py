@@ -35,7 +35,7 @@ def test_rows_for_hbase_are_made_and_loaded_as_the_page_shows(hbase, tmp_path):
     reader = Reader(tmp_path)
     url = hbase.empty_store("shown")
     with closing(open_store(url, "write")) as store:
-        write_profile(store, Profile())
+        write_profile(store, Profile(verify=False))
     reader.variables = {"SIMHBASE_STORE": url, VARIABLE: shlex.join(hbase.command("run"))}
     shown = list(blocks(page("docs/spark.md")))
     (articles,) = [block for language, block in shown if language == "sh spark"]

@@ -32,7 +32,7 @@ from tests.kept import rows_of, vacuumed
 
 pytestmark = [pytest.mark.hbase, pytest.mark.spark]
 
-PROFILE = Profile()
+PROFILE = Profile(verify=False)
 COLUMNS = "id string, text string"
 
 

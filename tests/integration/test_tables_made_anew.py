@@ -34,7 +34,7 @@ def clock(monkeypatch) -> Clock:
 @pytest.fixture(params=["memory", "rocksdb"])
 def index(request, tmp_path, clock) -> Iterator[Index]:
     url = "memory:" if request.param == "memory" else f"rocksdb:{tmp_path}/store"
-    with simhbase.open(url, create=Profile()) as opened:
+    with simhbase.open(url, create=Profile(verify=False)) as opened:
         opened.add([Document("a", TEXT)])
         yield opened
 
@@ -47,7 +47,7 @@ def drop(store: Store) -> None:
 def make_anew(store: Store) -> None:
     """With the same profile: the rows of the old tables are gone all the same."""
     drop(store)
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
 
 
 OPERATIONS = {
@@ -161,11 +161,11 @@ def test_require_own_tables_may_be_asked_for_at_any_time(index):
 
 def test_a_reader_of_a_folder_in_which_another_store_was_made_notices_it(tmp_path, clock):
     url = f"rocksdb:{tmp_path}/store"
-    simhbase.open(url, create=Profile()).close()
+    simhbase.open(url, create=Profile(verify=False)).close()
     with simhbase.open(url, access="read") as reader:
         assert reader.find(TEXT).matches == ()
         simhbase.stores.drop_store(url)
-        with simhbase.open(url, create=Profile(layout="6x3")) as index:
+        with simhbase.open(url, create=Profile(verify=False, layout="6x3")) as index:
             index.add([Document("a", TEXT)])
         clock.now += facade.LOOKED_AT + 1
         with pytest.raises(ProfileMismatch, match="created anew"):

@@ -11,7 +11,12 @@ from tests import reference
 from tests.roads import ROADS, road
 
 COMPARED = [("xwlb_chinadata", 300), ("laws", 35), ("versioned_docs_en", 60)]
-PROFILES = [Profile(), make_profile({}, "classic"), Profile(features="words:2"), Profile(scheme="minhash")]
+PROFILES = [
+    Profile(verify=False),
+    make_profile({}, "classic"),
+    Profile(verify=False, features="words:2"),
+    Profile(scheme="minhash"),
+]
 
 
 def assert_same_tokens(corpus: str, every: int) -> int:
@@ -51,13 +56,17 @@ def assert_same_fingerprints(corpus: str, every: int, profile: Profile) -> int:
 
 
 @pytest.mark.parametrize(("corpus", "every"), COMPARED)
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda each: f"{each.features} {each.weights}")
+@pytest.mark.parametrize(
+    "profile", PROFILES, ids=lambda each: f"{each.features} {each.feature_options.weights}"
+)
 def test_compiled_loops_give_the_same_fingerprints(corpus, every, profile):
     assert assert_same_fingerprints(corpus, every, profile) >= 99
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("corpus", reference.CORPORA)
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda each: f"{each.features} {each.weights}")
+@pytest.mark.parametrize(
+    "profile", PROFILES, ids=lambda each: f"{each.features} {each.feature_options.weights}"
+)
 def test_compiled_loops_give_the_same_fingerprints_on_whole_corpora(corpus, profile):
     assert assert_same_fingerprints(corpus, 1, profile) > 3_000

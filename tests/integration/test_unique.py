@@ -74,7 +74,7 @@ def decided(stored: dict[str, int], name: str, fingerprint: int) -> Match | None
 
 @contextmanager
 def index_with(stored: dict[str, int]) -> Iterator[Index]:
-    with simhbase.open("memory:", create=Profile(k=K)) as index:
+    with simhbase.open("memory:", create=Profile(verify=False, k=K)) as index:
         index.add_fingerprints(list(stored), np.array(list(stored.values()), dtype=np.uint64))
         yield index
 
@@ -188,7 +188,7 @@ def test_two_threads_never_both_keep_near_documents(monkeypatch):
 
 
 def test_a_unique_load_takes_any_k_that_the_layout_guarantees():
-    with simhbase.open("memory:", create=Profile(k=35, layout="40x1")) as index:
+    with simhbase.open("memory:", create=Profile(verify=False, k=35, layout="40x1")) as index:
         documents = [("a", 0), ("b", (1 << 35) - 1), ("c", (1 << 64) - 1)]
         assert load(index, documents, 3, load_unique) == [None, near(35, "a"), None]
 

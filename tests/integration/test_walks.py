@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
         for name, text in [("a", TEXT), ("b", TEXT + "。"), ("c", OTHER)]
     ]
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
-    with simhbase.open(f"rocksdb:{tmp_path}/store", create=simhbase.Profile()) as index:
+    with simhbase.open(f"rocksdb:{tmp_path}/store", create=simhbase.Profile(verify=False)) as index:
         index.add([simhbase.Document("a", TEXT)])
     return tmp_path
 

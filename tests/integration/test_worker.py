@@ -131,14 +131,14 @@ def run_fleet(url: str, folder: Path) -> list[dict[str, Any]]:
 
 def test_a_fleet_of_an_embedded_store_fingerprints_for_one_that_claims(tmp_path: Path) -> None:
     url = f"rocksdb:{tmp_path}/store"
-    simhbase.open(url, create=Profile()).close()
+    simhbase.open(url, create=Profile(verify=False)).close()
     answers = run_fleet(url, tmp_path)
     with simhbase.open(url, access="read") as index:
         check(index, answers)
 
 
 def test_a_fleet_asks_a_service(tmp_path: Path) -> None:
-    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()).close()
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(verify=False)).close()
     with serving("rocksdb:store", tmp_path) as service:
         answers = run_fleet(service.url, tmp_path)
     with simhbase.open(f"rocksdb:{tmp_path}/store", access="read") as index:
@@ -148,7 +148,7 @@ def test_a_fleet_asks_a_service(tmp_path: Path) -> None:
 @pytest.mark.hbase
 def test_a_fleet_of_a_store_in_hbase_claims_in_every_process(hbase: Cluster, tmp_path: Path) -> None:
     url = hbase.empty_store("fleet")
-    simhbase.open(url, create=Profile()).close()
+    simhbase.open(url, create=Profile(verify=False)).close()
     answers = run_fleet(url, tmp_path)
     with simhbase.open(url, access="read") as index:
         check(index, answers)
@@ -156,7 +156,7 @@ def test_a_fleet_of_a_store_in_hbase_claims_in_every_process(hbase: Cluster, tmp
 
 def test_documents_are_answered_as_they_come(tmp_path: Path) -> None:
     url = f"rocksdb:{tmp_path}/store"
-    simhbase.open(url, create=Profile()).close()
+    simhbase.open(url, create=Profile(verify=False)).close()
     with Fleet(url, 1, tmp_path) as fleet:
         for number in range(3):
             fleet.give([DOCUMENTS[number]])
@@ -166,7 +166,7 @@ def test_documents_are_answered_as_they_come(tmp_path: Path) -> None:
 
 
 def test_a_fleet_shows_a_service_its_token(tmp_path: Path) -> None:
-    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()).close()
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(verify=False)).close()
     for name, content in (("tokens", f"write {TOKEN}\n"), ("token", f"{TOKEN}\n")):
         (tmp_path / name).write_text(content)
         (tmp_path / name).chmod(0o600)
@@ -233,14 +233,14 @@ def check_mixed(index: simhbase.Index, done: subprocess.CompletedProcess[str]) -
 
 def test_bad_lines_are_rejected_and_tags_kept_in_an_embedded_store(tmp_path: Path) -> None:
     url = f"rocksdb:{tmp_path}/store"
-    simhbase.open(url, create=Profile()).close()
+    simhbase.open(url, create=Profile(verify=False)).close()
     done = run_whole(url, tmp_path, MIXED)
     with simhbase.open(url, access="read") as index:
         check_mixed(index, done)
 
 
 def test_bad_lines_are_rejected_and_tags_kept_by_a_service(tmp_path: Path) -> None:
-    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()).close()
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(verify=False)).close()
     with serving("rocksdb:store", tmp_path) as service:
         done = run_whole(service.url, tmp_path, MIXED)
     with simhbase.open(f"rocksdb:{tmp_path}/store", access="read") as index:
@@ -250,7 +250,7 @@ def test_bad_lines_are_rejected_and_tags_kept_by_a_service(tmp_path: Path) -> No
 @pytest.mark.hbase
 def test_bad_lines_are_rejected_and_tags_kept_in_hbase(hbase: Cluster, tmp_path: Path) -> None:
     url = hbase.empty_store("lines")
-    simhbase.open(url, create=Profile()).close()
+    simhbase.open(url, create=Profile(verify=False)).close()
     done = run_whole(url, tmp_path, MIXED)
     with simhbase.open(url, access="read") as index:
         check_mixed(index, done)
@@ -267,13 +267,13 @@ def check_message(done: subprocess.CompletedProcess[str], *said: str) -> None:
 
 def test_a_fleet_says_why_it_cannot_begin(tmp_path: Path) -> None:
     check_message(run_whole("rocksdb:nothing", tmp_path, []), "rocksdb:nothing")
-    with simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()):
+    with simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(verify=False)):
         check_message(run_whole("rocksdb:store", tmp_path, []), "store")
     check_message(run_whole("rocksdb:store", tmp_path, [], "--token-file", "none"), "none")
 
 
 def test_a_fleet_says_why_its_workers_cannot_go_on(tmp_path: Path) -> None:
-    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile()).close()
+    simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(verify=False)).close()
     tokens = {"tokens": f"write {TOKEN}  the crawlers\n", "unknown": f"{TOKEN}-of-old\n"}
     for name, content in tokens.items():
         (tmp_path / name).write_text(content)

@@ -356,10 +356,10 @@ def _crashing(index: Index, calls: int) -> Iterator[None]:
         index.store.calls = None
 
 
-PLAIN = contents(Profile(), VALUES)
+PLAIN = contents(Profile(verify=False), VALUES)
 CONTENTS = {
     "fingerprints": lambda: PLAIN,
-    "verified": lambda: contents(Profile(verify=True, k=3), TEXTS),
+    "verified": lambda: contents(Profile(threshold=None, reach=3), TEXTS),
     "minhash": lambda: contents(Profile(scheme="minhash"), TEXTS),
 }
 EMBEDDED = {"memory": memory, "rocksdb": rocksdb, "simulated": simulated}

@@ -43,7 +43,7 @@ def drawers(profile: Profile, fingerprint: int) -> list[str]:
     bits = f"{fingerprint:064b}"
     return [
         "".join(bits[run.start : run.start + run.width] for run in table)[:SEGMENT_BITS]
-        for table in profile.drawers.tables
+        for table in profile.index_scheme.layout.tables
     ]
 
 

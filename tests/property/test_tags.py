@@ -36,7 +36,7 @@ def emptied(
         index.delete(IDS)
         return index
 
-    with closing(open_index(url, create=Profile())) as index:
+    with closing(open_index(url, create=Profile(verify=False))) as index:
         yield empty
 
 

@@ -8,8 +8,10 @@ from simhbase.quality.calibration import (
     find_truth,
     least_similarities,
     measured,
+    rank,
     refined,
 )
+from simhbase.quality.intervals import Estimate
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import MINHASH, fingerprint_texts, minhash_settings
 from simhbase.text.jaccard import shingle_sets
@@ -61,3 +63,22 @@ def test_a_threshold_between_two_of_the_grid_is_found_where_neither_reaches_the_
 def test_nothing_is_refined_where_the_grid_reaches_the_goal_or_no_threshold_could():
     assert not figures_between(0.5, 0.7, Goal(400, precision=0.9))[1]
     assert not figures_between(0.85, 0.9, Goal(400))[1]
+
+
+def test_what_reaches_the_goal_surely_goes_first_then_what_costs_least():
+    goal = Goal(400, recall=0.9, precision=0.9)
+    (some, _), _ = figures_between(0.5, 0.7, goal)
+
+    def figures(rows: int, candidates: float, low: float) -> Figures:
+        share = Estimate(0.95, low, 1.0, 400)
+        cost = replace(some.cost, rows=rows)
+        return replace(some, cost=cost, candidates=candidates, recall=share, precision=share)
+
+    doubtful, full, sure, dear = (
+        figures(4, 10, 0.89),
+        figures(10, 500, 0.91),
+        figures(20, 10, 0.91),
+        figures(25, 9, 0.91),
+    )
+    ranked = sorted([dear, full, doubtful, sure], key=lambda each: rank(each, goal))
+    assert ranked == [sure, dear, full, doubtful]

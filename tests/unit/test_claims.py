@@ -179,6 +179,6 @@ def _sketched(profile: Profile) -> FingerprintBatch:
     text, similar = islice(versions(1), 2)
     other, another = islice(versions(2, seed=1), 0, 8, 4)
     found = profile.fingerprinter().fingerprint_many([text, similar, other, another]).fingerprints
-    if profile.verify:
+    if profile.index_scheme.listed_sketching is None:
         found.values[1:3] = found.values[0]
     return found

@@ -14,11 +14,11 @@ NEAR = TEXT.replace("，", "；", 1) + "。了"
 @pytest.mark.parametrize(
     "profile",
     [
-        Profile(),
-        Profile(bits=128),
+        Profile(verify=False),
+        Profile(verify=False, bits=128),
         Profile(verify=True),
         Profile(scheme="minhash"),
-        Profile(layout="6x3"),
+        Profile(verify=False, layout="6x3"),
         REACHING,
     ],
     ids=["5x2", "128 bits", "verified", "minhash", "6x3", "reach"],

@@ -69,7 +69,7 @@ def test_presets_are_profiles_by_name():
     with simhbase.open("memory:", create="default") as index:
         assert (index.profile.reach, index.profile.threshold, index.profile.weights) == (7, 0.7, "capped")
     with simhbase.open("memory:", create={"verify": False}) as index:
-        assert index.profile == Profile()
+        assert index.profile == Profile(verify=False)
     assert make_profile({"scheme": "minhash"}) == Profile(scheme="minhash")
     assert make_profile({"layout": "10x2", "k": 8}).reach == 8
     with pytest.raises(simhbase.UsageError, match="no preset 'defualt'"):

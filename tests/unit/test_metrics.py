@@ -52,7 +52,7 @@ def metrics() -> Recorded:
 
 @pytest.fixture
 def index(metrics: Recorded) -> Iterator[simhbase.Index]:
-    with simhbase.open("memory:", create=Profile(), metrics=metrics) as index:
+    with simhbase.open("memory:", create=Profile(verify=False), metrics=metrics) as index:
         yield index
 
 
@@ -77,7 +77,7 @@ def test_documents_are_counted_by_what_became_of_them(index, metrics):
 
 
 def test_lookups_are_counted_with_what_they_read(metrics):
-    with simhbase.open("memory:", create=Profile(), ids_limit=1, metrics=metrics) as index:
+    with simhbase.open("memory:", create=Profile(verify=False), ids_limit=1, metrics=metrics) as index:
         index.add([Document("a", TEXTS[0]), Document("b", TEXTS[0]), Document("c", TEXTS[4])])
         (one,) = index.find_many([TEXTS[0]])
         assert one.truncated
@@ -92,7 +92,7 @@ def test_lookups_are_counted_with_what_they_read(metrics):
 
 
 def test_the_largest_drawer_of_each_lookup_is_told_as_far_as_it_was_read(metrics):
-    with simhbase.open("memory:", create=Profile(), drawer_limit=2, metrics=metrics) as index:
+    with simhbase.open("memory:", create=Profile(verify=False), drawer_limit=2, metrics=metrics) as index:
         near, far = 0x0123456789ABCDEF, 0xFEDCBA9876543210
         index.add_fingerprints(["a", "b", "c", "d"], [near, near ^ 1, near ^ 2, far])
         index.find_fingerprints([near])
@@ -157,7 +157,7 @@ def test_metrics_that_fail_leave_nobody_waiting():
             raise RuntimeError("no disk for figures")
 
     with (
-        simhbase.open("memory:", create=Profile(), metrics=Broken()) as index,
+        simhbase.open("memory:", create=Profile(verify=False), metrics=Broken()) as index,
         SharedLookups(index) as shared,
     ):
         for _ in range(2):
@@ -176,7 +176,7 @@ def test_what_is_told_is_what_the_table_of_measures_says(index, metrics):
 
 
 def test_metrics_as_they_are_do_nothing():
-    with simhbase.open("memory:", create=Profile(), metrics=Metrics()) as index:
+    with simhbase.open("memory:", create=Profile(verify=False), metrics=Metrics()) as index:
         index.add([Document("a", TEXTS[0])])
         assert [match.id for match in index.find(TEXTS[0]).matches] == ["a"]
 

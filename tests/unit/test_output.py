@@ -152,7 +152,7 @@ def test_messages_go_to_stderr_alone(capfd):
         ("load", ["--delimiter", "ab"], "--delimiter: must be one ASCII character"),  # by the library
         ("load", ["--set", "k=9"], "--set k: must be 0 to 3 with layout 5x2, not 9"),
         ("find", ["-k", "9", "--text", "a text"], "-k: must be 0 to 3 with layout 5x2, not 9"),
-        ("load", ["--set", "near=9"], "--set: no parameter 'near': use scheme, bits, layout, k, "),
+        ("load", ["--set", "near=9"], "--set: no parameter 'near': use scheme, features, "),
         ("load", ["--tag", "a=b", "--tag-field", "a=c"], "--tag: 'a' is also a tag field"),
     ],
 )
@@ -167,7 +167,7 @@ def test_an_error_names_the_option_that_is_at_fault(tmp_path, command, options, 
 
 def test_python_names_the_parameter_that_is_at_fault():
     with pytest.raises(simhbase.UsageError, match=r"^k: must be 0 to 3 with layout 5x2, not 9") as caught:
-        simhbase.Profile(k=9)
+        simhbase.Profile(verify=False, k=9)
     assert caught.value.parameter == "k"
     assert pickle.loads(pickle.dumps(caught.value)).calling_it("-k").startswith("-k: must be 0 to 3")
 

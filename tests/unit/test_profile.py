@@ -31,7 +31,9 @@ def stored_record(store):
 
 
 def test_a_profile_comes_back_as_it_was(store):
-    profile = Profile(layout="6x3", k=2, features="chars:4", min_features=5, stop_words=frozenset("ab"))
+    profile = Profile(
+        verify=False, layout="6x3", k=2, features="chars:4", min_features=5, stop_words=frozenset("ab")
+    )
     write_profile(store, profile)
     assert read_profile(store).profile == profile
 
@@ -39,7 +41,7 @@ def test_a_profile_comes_back_as_it_was(store):
 @pytest.mark.parametrize(
     "profile",
     [
-        Profile(verify=True, slots=128),
+        Profile(weights="saturated", slots=128, threshold=None, reach=3),
         Profile(verify=True, threshold=0.7),
         Profile(verify=True, threshold=0.7, reach=7),
         Profile(scheme="minhash"),
@@ -56,8 +58,13 @@ def test_a_profile_with_sketches_comes_back_as_it_was(store, profile):
     read_profile(store).check_pipeline(profile.fingerprinter())
 
 
+def test_a_new_profile_is_the_default():
+    assert Profile() == make_profile({}) == Profile(verify=True, threshold=0.7, reach=7, weights="capped")
+    assert Profile().digest == "39b86029e125ce5a"
+
+
 def test_a_verified_profile_without_a_reach_is_read_and_has_the_digest_that_it_had(store):
-    profile = Profile(verify=True, threshold=0.7, k=2, reach=2, normalisation=SEEN)
+    profile = Profile(weights="saturated", threshold=0.7, k=2, reach=2, normalisation=SEEN)
     assert profile.digest == "d3522ded6f96a03e"
     assert profile.digest != replace(profile, reach=7).digest
     write_profile(store, profile)
@@ -72,7 +79,7 @@ def test_a_verified_profile_without_a_reach_is_read_and_has_the_digest_that_it_h
     [
         ({"verify": True, "threshold": 0.7, "reach": 2}, r"reach: must be 3 .* to 31 bits, not 2"),
         ({"verify": True, "threshold": 0.7, "reach": 32}, "reach: must be 3 .* to 31 bits, not 32"),
-        ({"verify": True, "reach": 7}, "set a threshold"),
+        ({"threshold": None, "reach": 7}, "set a threshold"),
         ({"verify": False, "reach": 7}, "reach: does not apply to scheme simhash without verification"),
     ],
 )
@@ -93,8 +100,8 @@ def test_the_rule_names_the_reach():
 
 
 def test_a_profile_says_what_applies_to_its_scheme_alone():
-    assert {"k", "layout", "verify"} <= Profile().describe().keys()
-    assert not {"slots", "bands", "threshold"} & Profile().describe().keys()
+    assert {"k", "layout", "verify"} <= Profile(verify=False).describe().keys()
+    assert not {"slots", "bands", "threshold"} & Profile(verify=False).describe().keys()
     described = Profile(scheme="minhash").describe()
     assert not {"k", "layout", "bits", "weights", "top", "idf", "verify"} & described.keys()
     assert (described["features"], described["slots"], described["bands"]) == ("chars:3", 128, "20x6")
@@ -132,12 +139,12 @@ def test_the_threshold_auto_brings_the_features_and_bands_that_it_is_made_for(st
 def test_a_threshold_that_rises_goes_from_the_one_to_the_other():
     rising = Profile(scheme="minhash", threshold="0.54-0.7")
     assert (rising.features, rising.bands) == ("chars:1-3", "32x4")
-    assert rising.rising_threshold == RisingThreshold(least=0.54, most=0.7, least_to=48)
+    assert rising.index_scheme.threshold == RisingThreshold(least=0.54, most=0.7, least_to=48)
     assert rising.index_scheme.rule(None) == "similarity >= 0.54 to 0.7 by the number of features"
-    assert Profile(scheme="minhash", threshold="0.52-0.7").rising_threshold == (
-        Profile(scheme="minhash", threshold="auto").rising_threshold
+    assert Profile(scheme="minhash", threshold="0.52-0.7").index_scheme.threshold == (
+        Profile(scheme="minhash", threshold="auto").index_scheme.threshold
     )
-    assert Profile(scheme="minhash").rising_threshold is None
+    assert Profile(scheme="minhash").index_scheme.threshold == 0.8
 
 
 @pytest.mark.parametrize("spelled", ["0.540-0.70", ".54-.7"])
@@ -163,15 +170,15 @@ def test_bands_are_chosen_for_the_least_threshold_of_auto():
 
 
 def test_a_profile_that_was_stored_before_there_were_sketches_is_read(store):
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
     record = stored_record(store)
     del record["verify"]
     store.records("meta").put([(b"profile", orjson.dumps(record))])
-    assert read_profile(store).profile == Profile()
+    assert read_profile(store).profile == Profile(verify=False)
 
 
 def test_a_profile_with_a_parameter_of_a_newer_version_is_refused_by_its_name(store):
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
     record = stored_record(store)
     store.records("meta").put([(b"profile", orjson.dumps(record | {"folding": "strict"}))])
     with pytest.raises(ProfileMismatch, match=r"\(folding\): install a newer"):
@@ -185,29 +192,29 @@ def test_tables_without_a_profile_count_as_missing(store):
 
 
 def test_writing_the_same_profile_again_changes_nothing(store):
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
     before = store.records("meta").get([b"profile"])
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
     assert store.records("meta").get([b"profile"]) == before
 
 
 def test_of_two_creators_the_first_wins(store):
-    write_profile(store, Profile(k=2))
+    write_profile(store, Profile(verify=False, k=2))
     with pytest.raises(ProfileMismatch, match="k is 2, not 3"):
-        write_profile(store, Profile())
+        write_profile(store, Profile(verify=False))
     assert read_profile(store).profile.k == 2
 
 
 def test_options_that_were_not_given_are_not_compared():
-    Profile(weights="tfidf", top=64).require({"k": 3, "top": 64})
+    Profile(verify=False, weights="tfidf", top=64).require({"k": 3, "top": 64})
     with pytest.raises(ProfileMismatch, match="top is 64, not 10"):
-        Profile(weights="tfidf", top=64).require({"top": 10})
+        Profile(verify=False, weights="tfidf", top=64).require({"top": 10})
     with pytest.raises(ProfileMismatch, match="weights is tfidf, not count"):
-        Profile(weights="tfidf", top=64).require({"weights": "count"})
+        Profile(verify=False, weights="tfidf", top=64).require({"weights": "count"})
 
 
 def test_a_pipeline_that_answers_differently_is_refused_with_both_answers(store):
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
     record = stored_record(store)
     stored = record["probes"][7]
     record["probes"][7] = "00000000deadbeef"
@@ -221,21 +228,21 @@ def test_a_pipeline_that_answers_differently_is_refused_with_both_answers(store)
 
 def test_the_tokenizer_is_that_of_the_creator_and_is_not_compared(store):
     installed = f"rjieba {version('rjieba')}"
-    assert Profile().describe()["tokenizer"] == installed
-    assert Profile(features="chars:3").describe()["tokenizer"] is None
-    write_profile(store, Profile())
+    assert Profile(verify=False).describe()["tokenizer"] == installed
+    assert Profile(verify=False, features="chars:3").describe()["tokenizer"] is None
+    write_profile(store, Profile(verify=False))
     record = stored_record(store)
     assert record["tokenizer"] == installed
     store.records("meta").put([(b"profile", orjson.dumps(record | {"tokenizer": "rjieba 0.0.1"}))])
     found = read_profile(store)
     assert found.profile.describe()["tokenizer"] == "rjieba 0.0.1"
-    assert found.profile == Profile()
+    assert found.profile == Profile(verify=False)
     found.check_pipeline(found.profile.fingerprinter())
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
 
 
 def test_a_store_of_format_2_keeps_its_weights_and_normal_form(store):
-    profile = Profile(weights="count", normalisation=EVERY)
+    profile = Profile(verify=False, weights="count", normalisation=EVERY)
     write_profile(store, profile)
     record = stored_record(store)
     del record["fold"]  # which it did not have
@@ -249,11 +256,11 @@ def test_a_store_of_format_2_keeps_its_weights_and_normal_form(store):
 
 
 def test_the_digest_of_a_profile_of_format_2_is_what_it_was():
-    assert Profile(weights="count", normalisation=EVERY).digest == "706cdd2d30d12831"
+    assert Profile(verify=False, weights="count", normalisation=EVERY).digest == "706cdd2d30d12831"
 
 
 def test_a_fold_is_stored_with_its_table(store, monkeypatch):
-    write_profile(store, Profile(fold="hant"))
+    write_profile(store, Profile(verify=False, fold="hant"))
     monkeypatch.setattr("simhbase.text.variants.find_spec", lambda name: None)
     found = read_profile(store).profile
     found.require({"fold": "hant"})
@@ -262,19 +269,19 @@ def test_a_fold_is_stored_with_its_table(store, monkeypatch):
     with pytest.raises(ProfileMismatch, match=r"fold is hant \(SHA-256 .*\), not none"):
         found.require({"fold": None})
     with pytest.raises(BadInput, match=r"pip install 'simhbase\[hant\]'"):
-        Profile(fold="hant")
+        Profile(verify=False, fold="hant")
 
 
 def test_a_fold_is_another_profile():
-    folded = Profile(fold="hant")
-    assert folded != Profile()
-    assert folded.digest != Profile().digest
+    folded = Profile(verify=False, fold="hant")
+    assert folded != Profile(verify=False)
+    assert folded.digest != Profile(verify=False).digest
     with pytest.raises(ProfileMismatch, match="fold is none, not hant"):
-        Profile().require({"fold": "hant"})
+        Profile(verify=False).require({"fold": "hant"})
 
 
 def test_words_are_counted_with_saturation_and_ngrams_without():
-    weights = {kind: Profile(features=kind).weights for kind in ("words", "words:2", "chars:3")}
+    weights = {kind: Profile(verify=False, features=kind).weights for kind in ("words", "words:2", "chars:3")}
     assert weights == {"words": "saturated", "words:2": "count", "chars:3": "count"}
     assert make_profile({}, "classic").weights == "tfidf"
 
@@ -286,7 +293,7 @@ def test_a_newer_format_is_refused(store):
 
 
 def test_an_older_format_is_refused_with_what_to_do(store):
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
     older = stored_record(store) | {"format": 1}
     del older["token"]
     store.records("meta").put([(b"profile", orjson.dumps(older))])
@@ -296,15 +303,15 @@ def test_an_older_format_is_refused_with_what_to_do(store):
     assert "made by an older simhbase" in str(refused.value)
     assert "Load the documents anew into another store, then drop this one" in str(refused.value)
     with pytest.raises(ProfileMismatch, match="Load the documents anew"):
-        write_profile(store, Profile())
+        write_profile(store, Profile(verify=False))
     assert stored_record(store) == older
 
 
 def test_tables_that_were_made_anew_are_told_from_those_that_were_opened(store):
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
     opened = read_profile(store)
     opened.require_in(store)
-    write_profile(store, Profile())
+    write_profile(store, Profile(verify=False))
     opened.require_in(store)
     with create_anew() as anew, pytest.raises(ProfileMismatch, match="dropped and created anew"):
         opened.require_in(anew)
@@ -317,19 +324,23 @@ def test_tables_that_were_made_anew_are_told_from_those_that_were_opened(store):
 def create_anew():
     """Other tables of the same profile."""
     with closing(create_store("memory:")) as anew:
-        write_profile(anew, Profile())
+        write_profile(anew, Profile(verify=False))
         yield anew
 
 
 def test_there_are_twenty_fixed_texts_and_the_usual_profiles_answer_all_of_them():
     assert len(set(probes())) == 20
-    for profile in (Profile(), make_profile({}, "classic"), Profile(features="chars:3")):
+    for profile in (
+        Profile(verify=False),
+        make_profile({}, "classic"),
+        Profile(verify=False, features="chars:3"),
+    ):
         assert not any(profile.fingerprinter().fingerprint_many(probes()).reasons)
 
 
 def test_a_damaged_piece_of_a_users_idf_table_is_noticed(store):
     table = IdfTable("mine", b"a 1\nb 2\n")
-    write_profile(store, Profile(weights="tfidf", idf=table))
+    write_profile(store, Profile(verify=False, weights="tfidf", idf=table))
     ((key, _),) = store.records("meta").scan([b"idf/"], limit=9)[0]
     assert key == f"idf/{table.digest}/000000".encode()
     store.records("meta").put([(key, zlib.compress(b"a 1\n"))])
@@ -339,7 +350,9 @@ def test_a_damaged_piece_of_a_users_idf_table_is_noticed(store):
 
 @pytest.mark.parametrize("raced", [False, True], ids=["one after the other", "at once"])
 def test_a_creator_that_comes_second_leaves_the_idf_table_of_the_first(store, monkeypatch, raced):
-    first, second = (Profile(weights="tfidf", idf=IdfTable("t", content)) for content in (b"a 1\n", b"b 2\n"))
+    first, second = (
+        Profile(verify=False, weights="tfidf", idf=IdfTable("t", content)) for content in (b"a 1\n", b"b 2\n")
+    )
     write_profile(store, first)
     meta = store.records("meta")
     if raced:  # the second has looked before the first was there
@@ -352,15 +365,15 @@ def test_a_creator_that_comes_second_leaves_the_idf_table_of_the_first(store, mo
 
 def test_given_values_are_compared_one_by_one_even_where_they_do_not_fit_the_others():
     with pytest.raises(ProfileMismatch, match="layout is 5x2, not 3x1"):
-        Profile().require({"layout": "3x1"})
+        Profile(verify=False).require({"layout": "3x1"})
     with pytest.raises(ProfileMismatch, match="features is words, not chars:3"):
-        Profile(weights="tfidf", top=64).require({"features": "chars:3"})
+        Profile(verify=False, weights="tfidf", top=64).require({"features": "chars:3"})
     with pytest.raises(ProfileMismatch, match="idf is none, not a file of 1 word "):
-        Profile().require({"idf": IdfTable("t", b"a 1\n")})
+        Profile(verify=False).require({"idf": IdfTable("t", b"a 1\n")})
 
 
 def test_stop_words_are_normalised_like_the_texts():
-    assert Profile(stop_words=frozenset(["Ｓtop"])).stop_words == {"stop"}
+    assert Profile(verify=False, stop_words=frozenset(["Ｓtop"])).stop_words == {"stop"}
 
 
 def test_an_idf_beyond_all_measure_is_refused():

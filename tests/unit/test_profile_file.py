@@ -18,10 +18,10 @@ BOILERPLATE = Boilerplate("own", render([BoilerplateItem("line", 12, "版权所�
     "profile",
     [
         *(make_profile({}, preset) for preset in PRESETS),
-        Profile(layout="6x3", k=2, stop_words=frozenset(['"quoted"', "的", "a\\b", "\x7f"])),
-        Profile(weights="tfidf", idf=OWN_IDF),
+        Profile(verify=False, layout="6x3", k=2, stop_words=frozenset(['"quoted"', "的", "a\\b", "\x7f"])),
+        Profile(verify=False, weights="tfidf", idf=OWN_IDF),
         Profile(verify=True, threshold=0.7),
-        Profile(boilerplate=BOILERPLATE),
+        Profile(verify=False, boilerplate=BOILERPLATE),
         Profile(scheme="minhash", threshold=0.65, bands="auto"),
     ],
     ids=lambda profile: f"{profile.scheme} {profile.features}",
@@ -38,7 +38,7 @@ def test_stop_words_of_a_file_are_one_a_line_in_any_script(tmp_path):
 
 
 def test_a_users_files_lie_beside_it(tmp_path: Path) -> None:
-    write_profile_file(tmp_path / "p.toml", Profile(weights="tfidf", idf=OWN_IDF))
+    write_profile_file(tmp_path / "p.toml", Profile(verify=False, weights="tfidf", idf=OWN_IDF))
     assert (tmp_path / "p.idf").read_bytes() == OWN_IDF.content
     assert 'idf = "p.idf"' in (tmp_path / "p.toml").read_text()
 
@@ -52,7 +52,7 @@ def test_the_name_of_a_preset_stands_for_its_parameters(preset: str) -> None:
     ("content", "error", "message"),
     [
         ("scheme = minhash", BadInput, "is no TOML"),
-        ('sheme = "minhash"', UsageError, r"unknown parameters \(sheme\): use scheme, bits"),
+        ('sheme = "minhash"', UsageError, r"unknown parameters \(sheme\): use scheme, features"),
         ('stop_words = "的"', UsageError, "stop_words is a list of words"),
         ("idf = 1", UsageError, "idf is the name of a file"),
         ("stop_words = [[1]]", UsageError, "stop_words is a list of words"),
@@ -71,7 +71,7 @@ def test_what_is_neither_a_name_nor_a_file_is_refused() -> None:
 
 
 def test_what_lies_there_and_is_not_ours_stays(tmp_path: Path) -> None:
-    profile = Profile(weights="tfidf", idf=OWN_IDF)
+    profile = Profile(verify=False, weights="tfidf", idf=OWN_IDF)
     (tmp_path / "p.idf").write_bytes(b"somebody's")
     with pytest.raises(UsageError, match=r"p\.idf would lie beside the profile file"):
         write_profile_file(tmp_path / "p.toml", profile)
@@ -79,4 +79,4 @@ def test_what_lies_there_and_is_not_ours_stays(tmp_path: Path) -> None:
         write_profile_file(tmp_path / "p.idf", profile)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"p.idf": b"somebody's"}
     with pytest.raises(OutputFailed, match="cannot write"):
-        write_profile_file(tmp_path / "nowhere" / "p.toml", Profile())
+        write_profile_file(tmp_path / "nowhere" / "p.toml", Profile(verify=False))

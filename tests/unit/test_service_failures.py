@@ -52,7 +52,7 @@ def answered(path: str, failing: str, error: Exception) -> tuple[int, dict[bytes
     """What a GET is answered where a method of the index or of its administrator raises this."""
     owner = Administrator if hasattr(Administrator, failing) else Index
     with (
-        simhbase.open("memory:", create=simhbase.Profile()) as index,
+        simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index,
         patch.object(owner, failing, side_effect=error),
     ):
         app = create_app(index, Settings("memory:"), ServiceMetrics())
@@ -77,7 +77,7 @@ def test_comparing_keeps_no_writer_waiting_and_has_a_queue_of_its_own() -> None:
         statuses = [(await each)[0] for each in compares]
         assert statuses.count(200) == most
 
-    with simhbase.open("memory:", create=simhbase.Profile()) as index:
+    with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
         compare = index.compare
 
         def slowly(left: str, right: str) -> simhbase.Comparison:
