@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import os
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
-from typing import Self
+from typing import Any, BinaryIO, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import SimhbaseError
 
+IN_MEMORY = 16 << 20  # bytes of rows
+_DENSE = 4  # rows of which one in so many is wanted are read with those between them
+
 
 class Spool:
     """Byte strings, numbered from 0 in the order they came in, of which any can be read again.
 
-    They lie in a file without a name, which is gone with the process; each takes 8 bytes of memory.
-    Raises SimhbaseError naming the folder where it cannot be written or read.
+    They lie in a file without a name, which is gone with the process. Raises SimhbaseError naming the folder
+    where it cannot be written or read.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder.resolve()
-        self._ends = array("Q", [0])
-        with self._failing_clearly():
-            self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # closed by __exit__
+        self._folder = folder
+        self._places = SpooledRows(folder, np.empty((0, 2), dtype=np.int64))  # start and size of each
+        self._end = 0
+        self._file = _file(folder)
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._places)
 
     def __enter__(self) -> Self:
         return self
@@ -39,34 +42,104 @@ class Spool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError):  # what a full disk left unwritten is tried again, and wanted by nobody
-            self._file.close()
+        self._places.__exit__(kind, error, trace)
+        _close(self._file)
 
     def put_aside(self, values: Iterable[bytes]) -> None:
         """Puts more behind those that are there."""
         values = list(values)
-        with self._failing_clearly():
+        with _failing_clearly(self._folder):
             self._file.write(b"".join(values))
             self._file.flush()
-        for value in values:
-            self._ends.append(self._ends[-1] + len(value))
+        sizes = np.array(list(map(len, values)), dtype=np.int64)
+        ends = self._end + np.cumsum(sizes)
+        self._places.append(np.column_stack([ends - sizes, sizes]))
+        self._end += int(sizes.sum())
 
     def sizes(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many bytes those of these numbers have: int64 (m,)."""
-        ends = np.frombuffer(self._ends, dtype=np.int64)
-        return ends[numbers + 1] - ends[numbers]
+        return self._places[numbers][:, 1]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
-        with self._failing_clearly():
-            return [self._read(number) for number in numbers]
+        places = self._places[np.array(numbers, dtype=np.int64)].tolist()
+        with _failing_clearly(self._folder):
+            return [os.pread(self._file.fileno(), size, start) for start, size in places]
 
-    def _read(self, number: int) -> bytes:
-        start, end = self._ends[number], self._ends[number + 1]
-        return os.pread(self._file.fileno(), end - start, start)
 
-    @contextmanager
-    def _failing_clearly(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise SimhbaseError(f"cannot put documents aside in {self._folder}: {error.strerror}") from error
+class SpooledRows:
+    """Rows of numbers, of which any can be read again as those of an array: in memory while they are few,
+    then in a file without a name.
+
+    nothing: no rows of their kind. Raises SimhbaseError naming the folder where it cannot be written or read.
+    """
+
+    def __init__(self, folder: Path, nothing: NDArray[Any]) -> None:
+        self._folder = folder
+        self._nothing = nothing
+        self._row_bytes = nothing.itemsize * prod(nothing.shape[1:])
+        self._count = 0
+        self._held = [nothing]
+        self._file: BinaryIO | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file:
+            _close(self._file)
+
+    def append(self, rows: NDArray[Any]) -> None:
+        self._count += len(rows)
+        self._held.append(rows)
+        if self._file or self._count * self._row_bytes > IN_MEMORY:
+            self._file = self._file or _file(self._folder)
+            with _failing_clearly(self._folder):
+                self._file.writelines(each.tobytes() for each in self._held)
+            self._held = [self._nothing]
+
+    def __getitem__(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """The rows of these numbers, (m, ...)."""
+        if not self._file:
+            if self._held[1:]:
+                self._held = [np.concatenate(self._held)]
+            return self._held[0][numbers]
+        if not len(numbers):
+            return self._nothing
+        with _failing_clearly(self._folder):
+            self._file.flush()
+            first, last = int(numbers.min()), int(numbers.max())
+            size = self._row_bytes
+            if last - first < _DENSE * len(numbers):
+                rows = os.pread(self._file.fileno(), (last + 1 - first) * size, first * size)
+                return self._array(rows)[numbers - first]
+            different, places = np.unique(numbers, return_inverse=True)
+            rows = b"".join(
+                os.pread(self._file.fileno(), size, number * size) for number in different.tolist()
+            )
+            return self._array(rows)[places]
+
+    def _array(self, rows: bytes) -> NDArray[Any]:
+        return np.frombuffer(rows, self._nothing.dtype).reshape(-1, *self._nothing.shape[1:])
+
+
+def _file(folder: Path) -> BinaryIO:
+    with _failing_clearly(folder):
+        return cast(BinaryIO, TemporaryFile(dir=folder))
+
+
+def _close(file: BinaryIO) -> None:
+    with suppress(OSError):  # what a full disk left unwritten is tried again, and wanted by nobody
+        file.close()
+
+
+@contextmanager
+def _failing_clearly(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SimhbaseError(f"cannot put documents aside in {folder.resolve()}: {error.strerror}") from error

@@ -40,15 +40,30 @@ class Bands:
 
     def segments(self, sketches: NDArray[np.uint8], bits: int) -> NDArray[np.uint32]:
         """The upper 32 bits of a hash of each band: uint8 (n, bytes) -> uint32 (n, number)."""
-        slots = unpack(sketches, bits)[:, : self.slots].astype(np.uint64)
-        slots = slots.reshape(len(sketches), self.number, self.rows)
-        in_word = 64 // bits
-        words = np.zeros((len(sketches), self.number, -(-self.rows // in_word)), dtype=np.uint64)
-        for row in range(self.rows):
-            word = words[..., row // in_word]
-            word <<= np.uint64(bits % 64)
-            word |= slots[..., row]
-        return (hash_words(words) >> np.uint64(32)).astype(np.uint32)
+        slots = unpack(sketches, bits)[:, : self.slots]
+        return _hashed(slots.reshape(len(sketches), self.number, self.rows), bits)
+
+    def segments_of(self, band: int, sketches: NDArray[np.uint8], bits: int) -> NDArray[np.uint32]:
+        """The same of one band: uint32 (n,)."""
+        return _hashed(unpack(sketches, bits)[:, band * self.rows : (band + 1) * self.rows], bits)
+
+    def agreeing(self, a: NDArray[np.uint8], b: NDArray[np.uint8], bits: int) -> NDArray[np.bool_]:
+        """In which bands all slots agree, sketch by sketch: two times uint8 (n, bytes) -> bool
+        (n, number)."""
+        same = (unpack(a, bits) == unpack(b, bits))[:, : self.slots]
+        agree: NDArray[np.bool_] = same.reshape(len(a), self.number, self.rows).all(axis=2)
+        return agree
+
+
+def _hashed(slots: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.uint32]:
+    """Of bands of slots, (..., rows) -> (...)."""
+    rows, in_word = slots.shape[-1], 64 // bits
+    words = np.zeros((*slots.shape[:-1], -(-rows // in_word)), dtype=np.uint64)
+    for row in range(rows):
+        word = words[..., row // in_word]
+        word <<= np.uint64(bits % 64)
+        word |= slots[..., row]
+    return (hash_words(words) >> np.uint64(32)).astype(np.uint32)
 
 
 @lru_cache

@@ -21,6 +21,8 @@ from simhbase.fingerprint.hamming import popcount
 
 WORD_BITS = 64
 BATCH_PAIRS = 1 << 20
+_SHARING = 1 << 14
+_READ = 1 << 16
 BATCH_CHUNKS = 1 << 13  # a chunk may be one pair, and three arrays take far more memory than it
 
 Words = list[NDArray[np.uint64]]  # a fingerprint's words as columns, the most significant first
@@ -42,11 +44,10 @@ class Pairs:
 class Distinct:
     """An array of fingerprints without its repeats, in the order of first appearance.
 
-    values: like the array, (m,) or (m, 2); first: int64 (m,), where each appears first, ascending;
-    inverse: int64 (n,), so that values[inverse] is the array again.
+    first: int64 (m,), where each value appears first, ascending; inverse: int64 (n,), so that
+    array[first][inverse] is the array again.
     """
 
-    values: NDArray[np.uint64]
     first: NDArray[np.int64]
     inverse: NDArray[np.int64]
 
@@ -56,7 +57,7 @@ def pairs_within(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None
 
     fingerprints: uint64 (n,), or (n, 2) for 128 bits, the most significant word first. A value
     that appears c times has c * (c - 1) / 2 pairs with itself: where copies are common, join
-    `distinct(fingerprints).values`.
+    the `distinct` ones.
 
     Raises UsageError for a layout that guarantees less than k or is made for other fingerprints.
     """
@@ -88,16 +89,14 @@ def pair_batches(
 
 
 def sharing_batches(segments: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Positions left < right that share a segment in some table, each pair once, at most n at a time:
-    uint32 (n, tables)."""
+    """Positions left < right that share a segment, each pair once, some thousands at a time: uint32 (n,)."""
     if len(segments) < 2:
         return
-    position_bits = (len(segments) - 1).bit_length()
-    for number in range(segments.shape[1]):
-        table = segments[:, number].astype(np.uint64)
-        for left, right in _near_mates([table], _shared_drawers(table, position_bits), 0):
-            new = ~np.logical_or.reduce(segments[left, :number] == segments[right, :number], axis=1)
-            yield np.minimum(left, right)[new], np.maximum(left, right)[new]
+    table = segments.astype(np.uint64)
+    for left, right in _near_mates([table], _shared_drawers(table, (len(table) - 1).bit_length()), 0):
+        for start in range(0, len(left), _SHARING):
+            some = left[start : start + _SHARING], right[start : start + _SHARING]
+            yield np.minimum(*some), np.maximum(*some)
 
 
 def mates(fingerprints: NDArray[np.uint64], drawers: NDArray[np.uint32], k: int) -> Iterator[Pairs]:
@@ -144,19 +143,29 @@ def default_layout(k: int, n: int, bits: int = WORD_BITS) -> Layout:
 
 
 def distinct(fingerprints: NDArray[np.uint64]) -> Distinct:
-    """The distinct values of uint64 (n,) or (n, 2) fingerprints."""
-    words = _words(fingerprints)
+    """The distinct values of uint64 (n,) or (n, 2) fingerprints, an array or what can be read like one by
+    positions."""
+    n = len(fingerprints)
+    position_bits = max(n - 1, 0).bit_length()
+    room = np.uint64(position_bits)
+    keys = np.empty(n, dtype=np.uint64)
+    for start in range(0, n, _READ):
+        part = np.arange(start, min(start + _READ, n))
+        keys[part] = _words(fingerprints[part])[0] >> room
+    # Those that share the upper bits with another one: few, where there are few repeats.
+    alike = _shared_drawers(keys, position_bits).positions
+    alike.sort()
+    del keys  # there are millions of them
+    words = _words(fingerprints[alike])
     order = np.lexsort(words[::-1])  # stable: the first of equal ones stays first
     starts = np.ones(len(order), dtype=np.bool_)
     starts[1:] = np.logical_or.reduce([np.diff(word[order]) != 0 for word in words])
-    by_value = order[starts]
-    by_appearance = np.argsort(by_value)
-    rank = np.empty_like(by_appearance)
-    rank[by_appearance] = np.arange(len(rank))
-    inverse = np.empty_like(order)
-    inverse[order] = rank[np.cumsum(starts) - 1]
-    first = by_value[by_appearance]
-    return Distinct(fingerprints[first], first, inverse)
+    first = np.arange(n)
+    first[alike[order]] = alike[order[starts]][np.cumsum(starts) - 1]
+    is_first = first == np.arange(n)
+    rank = np.cumsum(is_first)
+    rank -= 1
+    return Distinct(np.flatnonzero(is_first), rank[first])
 
 
 def distances(

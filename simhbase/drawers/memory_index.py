@@ -53,7 +53,7 @@ class MemoryIndex:
 
     def __init__(self, fingerprints: FingerprintBatch, scheme: Scheme) -> None:
         values = distinct(fingerprints.values)
-        n = len(values.values)
+        n = len(values.first)
         self._scheme = scheme
         self._fingerprints = fingerprints[values.first]
         self._documents = np.argsort(values.inverse, kind="stable")

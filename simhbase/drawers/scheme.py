@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from math import log2
 from numbers import Real
 from typing import Protocol
@@ -25,6 +26,7 @@ from simhbase.fingerprint.pipeline import to_int
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 
 AUTO = "auto"
+_SKETCHES_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Bounds:
             return mismatches, np.ones(len(left), dtype=np.bool_)
         most = self.mismatches
         if isinstance(most, np.ndarray):
-            most = most[np.minimum(sketching.features(a)[left], sketching.features(b)[right])]
+            most = most[np.minimum(sketching.features(a[left]), sketching.features(b[right]))]
         return mismatches, mismatches <= most
 
 
@@ -366,7 +368,8 @@ class MinHashScheme:
     def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
         """All near pairs among n that share a band, each once but in no order, in batches of bounded
         size."""
-        return gathered(self._verified(fingerprints, self._segments(fingerprints), bounds))
+        found = (self._of_band(band, fingerprints, bounds) for band in range(self.bands.number))
+        return gathered(chain.from_iterable(found))
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
         """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
@@ -376,15 +379,25 @@ class MinHashScheme:
         self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
     ) -> Iterator[Pairs]:
         """The near pairs of those that share one drawer, uint32 (n,): each once, at most n at a time."""
-        return self._verified(fingerprints, drawers[:, np.newaxis], bounds)
-
-    def _verified(
-        self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
-    ) -> Iterator[Pairs]:
         for left, right in sharing_batches(drawers):
             sketches = fingerprints.sketches
             mismatches, few = bounds.verified(self.sketching, sketches, left, sketches, right)
             yield Pairs(left, right, mismatches).where(few)
+
+    def _of_band(self, band: int, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
+        """The near pairs of which this is the first band that they share. Sketches, which may be on the disk,
+        are read in parts."""
+        n, bits, slots_of = len(fingerprints), self.sketching.bits, self.sketching.slots_of
+        segments = np.empty(n, dtype=np.uint32)
+        for start in range(0, n, _SKETCHES_AT_ONCE):
+            part = np.arange(start, min(start + _SKETCHES_AT_ONCE, n))
+            segments[part] = self.bands.segments_of(band, slots_of(fingerprints.sketches[part]), bits)
+        for left, right in sharing_batches(segments):
+            a, b, everyone = fingerprints.sketches[left], fingerprints.sketches[right], np.arange(len(left))
+            mismatches, few = bounds.verified(self.sketching, a, everyone, b, everyone)
+            agreeing = self.bands.agreeing(slots_of(a), slots_of(b), bits)
+            new = agreeing[:, band] & ~agreeing[:, :band].any(axis=1)
+            yield Pairs(left, right, mismatches).where(few & new)
 
     def _segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint32]:
         return self.bands.segments(self.sketching.slots_of(fingerprints.sketches), self.sketching.bits)

@@ -121,14 +121,14 @@ class SketchParameters:
         """How many slots differ in chosen pairs, one more than there are if numbers do: of the sketches a at
         left (m,) and b at right (m,) -> int64 (m,)."""
         counts = np.empty(len(left), dtype=np.int64)
-        numbers = [each[:, self.bytes - _NUMBERS :] for each in (a, b)] if self.numbered else None
-        a, b = self.slots_of(a), self.slots_of(b)
         for start in range(0, len(left), _COMPARED):
             part = slice(start, start + _COMPARED)
-            differ = unpack(a[left[part]], self.bits) != unpack(b[right[part]], self.bits)
+            of_a, of_b = a[left[part]], b[right[part]]
+            differ = unpack(self.slots_of(of_a), self.bits) != unpack(self.slots_of(of_b), self.bits)
             counts[part] = np.count_nonzero(differ, axis=1)
-            if numbers:
-                counts[part][(numbers[0][left[part]] != numbers[1][right[part]]).any(axis=1)] = self.slots + 1
+            if self.numbered:
+                numbers = slice(self.bytes - _NUMBERS, None)
+                counts[part][(of_a[:, numbers] != of_b[:, numbers]).any(axis=1)] = self.slots + 1
         return counts
 
     @property

@@ -173,12 +173,12 @@ class OthersOfBatch:
         left = np.concatenate([pairs.left, pairs.right])
         order = np.argsort(left, kind="stable")
         self._value: list[int] = values.inverse.tolist()
-        self._bounds = np.searchsorted(left[order], np.arange(len(values.values) + 1)).tolist()
+        self._bounds = np.searchsorted(left[order], np.arange(len(values.first) + 1)).tolist()
         self._mate = np.concatenate([pairs.right, pairs.left])[order]
         self._distance = np.concatenate([pairs.distance, pairs.distance])[order]
         similarities = _similarities(firsts, scheme, pairs)
         self._similarity = None if similarities is None else np.tile(similarities, 2)[order]
-        self._is_kept = np.zeros(len(values.values), dtype=np.bool_)
+        self._is_kept = np.zeros(len(values.first), dtype=np.bool_)
         self._keeper: dict[int, str] = {}
         self._fingerprint = list(map(Fingerprint, firsts.values.tolist()))
         self._shared_drawers = scheme.shared_drawers

@@ -62,14 +62,21 @@ class Candidates:
                 [keys, keys << _POSITION_BITS | keys >> _POSITION_BITS, _keys(shared, shared)]
             )
         keys.sort()
-        starts = np.searchsorted(keys, np.arange(count + 1, dtype=np.uint64) << _POSITION_BITS)
-        return cls(fingerprint, Adjacency((keys & _POSITION).astype(np.int64), starts), members)
+        wanted = np.arange(count + 1, dtype=np.uint64)
+        wanted <<= _POSITION_BITS
+        starts = np.searchsorted(keys, wanted)
+        keys &= _POSITION
+        return cls(fingerprint, Adjacency(keys.view(np.int64), starts), members)
 
     def batches(self, most: int) -> Iterator[NDArray[np.int64]]:
-        """The m positions in order, in batches that have about so many candidates, or one document's."""
+        """The m positions in order, in batches of about so many documents and candidates, or of one
+        document."""
         before = np.append(0, np.cumsum(self.members.lengths(self.near.values)))
-        amounts = before[self.near.starts[1:]] - before[self.near.starts[:-1]]
-        for part in bounded_slices(amounts[self.fingerprint], most):
+        amounts = np.diff(before[self.near.starts])
+        amounts += 1
+        parts = bounded_slices(amounts[self.fingerprint], most)
+        del before, amounts
+        for part in parts:
             yield np.arange(part.start, part.stop)
 
     def behind(self, documents: NDArray[np.int64]) -> Positions:

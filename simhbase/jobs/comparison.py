@@ -13,7 +13,7 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.corpus.spool import Spool
+from simhbase.corpus.spool import Spool, SpooledRows
 from simhbase.drawers.join import default_layout
 from simhbase.drawers.scheme import Bounds, RisingThreshold, Scheme, SimHashScheme, same_numbers
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -111,7 +111,7 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
     def __init__(self, profile: Profile, least: float, folder: Path) -> None:
         self.least = least
         self._texts = Spool(folder)
-        self._digests: list[bytes] = []
+        self._digests = SpooledRows(folder, np.empty((0, 2), dtype=np.uint64))
         self.form = profile.normal_form
         self._extractor = Extractor(profile.shingles, TABLE_BITS)
 
@@ -119,6 +119,7 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._texts.__exit__(kind, error, trace)
+        self._digests.__exit__(kind, error, trace)
 
     @property
     def count(self) -> int:
@@ -130,12 +131,12 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
     def put_texts_aside(self, texts: Iterable[str]) -> None:
         encoded = [_encoded(text) for text in texts]
         self._texts.put_aside(encoded)
-        self._digests.append(b"".join(map(mmh3.mmh3_x64_128_digest, encoded)))
+        digests = b"".join(map(mmh3.mmh3_x64_128_digest, encoded))
+        self._digests.append(np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2))
 
     def exact(self) -> Exact:
         """What is required of those that were put aside."""
-        digests = np.frombuffer(b"".join(self._digests), dtype=np.uint64).reshape(-1, 2)
-        return Exact(self.least, digests, self.similarity)
+        return Exact(self.least, cast(NDArray[np.uint64], self._digests), self.similarity)
 
     def read(self, numbers: Sequence[int]) -> list[str]:
         return [text.decode(errors="surrogatepass") for text in self._texts.read(numbers)]

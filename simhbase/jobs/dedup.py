@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Value
+from simhbase.corpus.spool import SpooledRows
 from simhbase.corpus.trim import Measured, text_alone, unique_trim, without_content
 from simhbase.corpus.unique_output import require_written
 from simhbase.corpus.watcher import Watcher
@@ -68,9 +70,10 @@ def dedup(
     keep_rejected: texts with too little for a fingerprint (a word or two) are in the list of `unique`, too,
     behind the others; they count as rejected.
 
-    Fingerprints and values are kept in memory; ids, what is written, and the texts where they are compared,
-    on disk until the end, beside the files or else in the folder for temporary ones. Raises UsageError for
-    what does not go together, before anything is read; TooManyRejects; what opening the store does.
+    A document takes about 100 bytes of memory, and those of its value. Ids, sketches, what is written, and
+    the texts where they are compared, are kept on disk until the end, beside the files or else in the folder
+    for temporary ones. Raises UsageError for what does not go together, before anything is read;
+    TooManyRejects; what opening the store does.
     """
     inputs = Inputs.of(inputs)
     if keep_rejected and not unique:
@@ -87,9 +90,10 @@ def dedup(
         values = None if preferred is None else _Values(preferred, inputs.options, inputs.watcher)
         rejects = stack.enter_context(inputs.noting_rejects())
         folder = folder_of(unique, duplicates, evidence)
+        nothing = comparison.nothing
         are_wanted = inputs.options.fingerprint_field is None and (least or evidence)
         texts = stack.enter_context(ComparedTexts(comparison.profile, least, folder)) if are_wanted else None
-        kept = _Kept(comparison, texts, values)
+        kept = _Kept(comparison, texts, values, stack.enter_context(SpooledRows(folder, nothing.sketches)))
         sources = SourcesRead(inputs.paths)
         given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
         asked = {option: Path(path) for option, path in given.items() if path}
@@ -199,20 +203,29 @@ def _work(
 class _Kept:
     """What groups are made of: fingerprints, texts where they are wanted, values where one is preferred."""
 
-    def __init__(self, comparison: Comparison, texts: ComparedTexts | None, values: _Values | None) -> None:
+    def __init__(
+        self,
+        comparison: Comparison,
+        texts: ComparedTexts | None,
+        values: _Values | None,
+        sketches: SpooledRows,
+    ) -> None:
         self._comparison = comparison
         self._texts = texts
         self._values = values
-        self._fingerprints = [comparison.nothing]
+        self._fingerprints = [comparison.nothing.values]
+        self._sketches = sketches
 
     def put_aside(self, batch: Batch) -> None:
-        self._fingerprints.append(batch.fingerprints)
+        self._fingerprints.append(batch.fingerprints.values)
+        self._sketches.append(batch.fingerprints.sketches)
         for each in (self._texts, self._values):
             if each:
                 each.put_aside(batch)
 
     def grouped(self, make: Callable[[Compared, NDArray[np.int64] | None], Groups]) -> Groups:
-        fingerprints = FingerprintBatch.joined(self._fingerprints)
+        self._fingerprints = [np.concatenate(self._fingerprints)]
+        fingerprints = FingerprintBatch(self._fingerprints[0], cast(NDArray[np.uint8], self._sketches))
         compared = Compared(
             fingerprints,
             self._comparison.scheme(len(fingerprints)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.candidates import Candidates, Positions
 
 PAIRS_AT_ONCE = 1 << 16
+SKETCHES_AT_ONCE = 1 << 14
 COMPARED_AT_ONCE = 1 << 12  # fewer: the answers of one batch spare many comparisons of the next
 
 
@@ -66,6 +68,23 @@ class Exact:
 
 
 @dataclass(frozen=True)
+class _Chosen:
+    rows: NDArray[Any]
+    positions: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        return self.rows[self.positions[numbers]]
+
+
+def chosen(rows: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+    """The rows at these positions, read when they are wanted."""
+    return cast(NDArray[Any], _Chosen(rows, positions))
+
+
+@dataclass(frozen=True)
 class Compared:
     """n documents, and what is near among them: what their fingerprints find within the bounds, and is
     similar where that is told exactly."""
@@ -79,7 +98,7 @@ class Compared:
         """Those of m documents that are to be compared: of the same ones the first."""
         # Of one fingerprint there are different texts, which tell more of their similarity.
         if self.exact is not None:
-            return distinct(self.exact.texts[documents])
+            return distinct(chosen(self.exact.texts, documents))
         return self._distinct_fingerprints(documents)
 
     def candidates(self, documents: NDArray[np.int64]) -> Candidates:
@@ -111,31 +130,48 @@ class Compared:
         return 0.0 if self.exact is None else self.exact.least
 
     def _pairs(self, documents: NDArray[np.int64]) -> Iterator[Pairs]:
-        return self.scheme.pairs(self.fingerprints[documents], self.bounds)
+        return self.scheme.pairs(self._chosen(documents), self.bounds)
+
+    def _chosen(self, documents: NDArray[np.int64]) -> FingerprintBatch:
+        values, sketches = self.fingerprints.values[documents], self.fingerprints.sketches
+        return FingerprintBatch(values, chosen(sketches, documents))
 
     def _distinct_fingerprints(self, documents: NDArray[np.int64]) -> Distinct:
-        verified = None if self.bounds.mismatches is None else self.scheme.sketching
-        return distinct(identities(self.fingerprints[documents], verified))
+        named = self._chosen(documents)
+        is_hash_of_sketch = self.scheme.listed_sketching is not None
+        if self.bounds.mismatches is None or is_hash_of_sketch or self.scheme.sketching is None:
+            return distinct(named.values)
+        starts = range(0, len(named) or 1, SKETCHES_AT_ONCE)
+        parts = (np.arange(start, min(start + SKETCHES_AT_ONCE, len(named))) for start in starts)
+        return distinct(np.concatenate([identities(named[part], self.scheme.sketching) for part in parts]))
 
     def grouped(
         self, representative: NDArray[np.int64], similarity: NDArray[np.float64] | None = None
     ) -> Groups:
         """Groups with what is known of each document and its representative. similarity: float64 (n,),
         where that has been counted exactly."""
-        everyone, sketching = np.arange(len(self.fingerprints)), self.scheme.sketching
-        distance: Distances = distances(self.fingerprints.values, everyone, representative)
-        estimated = None
+        sketching = self.scheme.sketching
+        others = np.flatnonzero(representative != np.arange(len(representative)))
+        of_others = representative[others]
+        far: Distances = distances(self.fingerprints.values, others, of_others)
+        alike = None
         if sketching is not None:
             sketches = self.fingerprints.sketches
-            mismatches = sketching.mismatches_among(sketches, everyone, sketches, representative)
-            distance = self.scheme.distances(distance, mismatches)
-            estimated = sketching.similarity(mismatches)
-        if self.exact is None:
-            return Groups(representative, distance, estimated)
-        if similarity is None:
-            similarity = np.ones(len(everyone))
-            others = np.flatnonzero((self.exact.texts != self.exact.texts[representative]).any(axis=1))
-            similarity[others] = self.exact.similarity(others, representative[others])
+            mismatches = sketching.mismatches_among(sketches, others, sketches, of_others)
+            far = self.scheme.distances(far, mismatches)
+            alike = sketching.similarity(mismatches)
+        if self.exact is not None and similarity is not None:
+            alike = similarity[others]
+        elif self.exact is not None:
+            alike = np.ones(len(others))
+            different = (self.exact.texts[others] != self.exact.texts[of_others]).any(axis=1)
+            alike[different] = self.exact.similarity(others[different], of_others[different])
+        distance: Distances = np.zeros(len(representative), dtype=far.dtype)
+        distance[others] = far
+        if alike is None:
+            return Groups(representative, distance)
+        similarity = np.ones(len(representative))
+        similarity[others] = alike
         return Groups(representative, distance, similarity)
 
 
@@ -148,7 +184,7 @@ def groups(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups
     ever merge groups, so that the first of each keeps naming it or yields to an earlier one.
     """
     values = compared.distinct(np.arange(len(compared.fingerprints)))
-    root = np.arange(len(values.values))
+    root = np.arange(len(values.first))
     for left, right in compared.near_pairs(values.first):
         apart = root[left] != root[right]
         left, right = left[apart], right[apart]
@@ -170,9 +206,19 @@ def stars(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
     takes those near it out of their groups. Takes 8 bytes for each near pair of different fingerprints
     (16 where texts are compared), and as many again while they are gathered.
     """
-    order = np.arange(len(compared.fingerprints)) if order is None else order
-    values = compared.distinct(order)
-    documents = order[values.first]
+    values = compared.distinct(np.arange(len(compared.fingerprints)) if order is None else order)
+    documents = values.first if order is None else order[values.first]
+    leader, similarity = _led(compared, documents)
+    representative, similarity = documents[leader][values.inverse], similarity[values.inverse]
+    del values, documents, leader
+    if order is not None:
+        place = np.argsort(order)
+        representative, similarity = representative[place], similarity[place]
+    return compared.grouped(representative, similarity)
+
+
+def _led(compared: Compared, documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The position of each one's leader among m different documents, and the similarity to it."""
     candidates = compared.candidates(documents)
     leader, similarity = np.arange(len(documents)), np.ones(len(documents))
     for batch in candidates.batches(PAIRS_AT_ONCE if compared.exact is None else COMPARED_AT_ONCE):
@@ -185,10 +231,7 @@ def stars(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
         _take(leader, left, right)
         taken = leader[right] == left
         similarity[right[taken]] = found[taken]
-    representative, to_representative = np.empty_like(order), np.empty(len(order))
-    representative[order] = documents[leader[values.inverse]]
-    to_representative[order] = similarity[values.inverse]
-    return compared.grouped(representative, to_representative)
+    return leader, similarity
 
 
 def _least_of(group: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:

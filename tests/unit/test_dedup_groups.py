@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from simhbase.corpus import spool
+from simhbase.corpus.spool import SpooledRows
 from simhbase.drawers.join import default_layout
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.fingerprint.minhash import fingerprints
 from simhbase.jobs.groups import PAIRS_AT_ONCE, Compared, Exact, Groups, groups, stars
+from simhbase.profile import Profile
 
 
 def grouped(values: np.ndarray, k: int) -> Groups:
@@ -141,3 +146,28 @@ def test_texts_that_are_equal_are_not_compared():
     assert compared == [(0, 50)]
     assert found.representative.tolist() == [0] * 50 + [50] * 50
     assert set(found.similarity.tolist()) == {1}
+
+
+def minhashed(n: int, folder: Path) -> tuple[Groups, int]:
+    """Groups of random sketches on disk, one in ten twice, and the most memory that they took."""
+    chance, scheme = np.random.default_rng(n), Profile(scheme="minhash").index_scheme
+    values = np.empty(n, dtype=np.uint64)
+    with SpooledRows(folder, np.empty((0, 128), np.uint8)) as sketches:
+        for start in range(0, n, 1000):
+            part = chance.integers(0, 256, (1000, 128), dtype=np.uint8)
+            part[:50] = part[50:100]
+            part[:50, ::20] += 1
+            sketches.append(part)
+            values[start : start + 1000] = fingerprints(part)
+        tracemalloc.start()
+        found = stars(Compared(FingerprintBatch(values, sketches), scheme, scheme.bounds(None, None)))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return found, peak
+
+
+def test_a_document_takes_less_memory_than_its_sketch(tmp_path, monkeypatch):
+    monkeypatch.setattr(spool, "IN_MEMORY", 0)
+    (few, peak_of_few), (many, peak_of_many) = minhashed(60_000, tmp_path), minhashed(120_000, tmp_path)
+    assert (few.count, many.count) == (3_000, 6_000)
+    assert (peak_of_many - peak_of_few) / 60_000 < 100

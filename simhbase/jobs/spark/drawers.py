@@ -209,12 +209,13 @@ class Joined:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for fingerprints, found in self.drawers.near(batches):
-            values = distinct(identities(fingerprints, self.verified))
-            root = np.arange(len(values.values))
+            named = identities(fingerprints, self.verified)
+            values = distinct(named)
+            root = np.arange(len(values.first))
             for some in found:
                 root = united(root, values.inverse[some.left], values.inverse[some.right])
             hung = np.flatnonzero(root != np.arange(len(root)))
-            edges = np.stack([values.values[hung], values.values[root[hung]]], axis=1)
+            edges = np.stack([named[values.first[hung]], named[values.first[root[hung]]]], axis=1)
             yield pa.RecordBatch.from_arrays([pa.array([edges.tobytes()], pa.binary())], ["edges"])
 
 
@@ -261,10 +262,11 @@ def _edges(
 def _mapping(session: SparkSession, edges: NDArray[np.uint64]) -> DataFrame:
     """The component of each identity that has edges."""
     words = edges.shape[-1]
-    values = distinct(edges.reshape(-1, 2) if words == 2 else edges.reshape(-1))
+    named = edges.reshape(-1, 2) if words == 2 else edges.reshape(-1)
+    values = distinct(named)
     left, right = values.inverse.reshape(-1, 2).T
-    root = united(np.arange(len(values.values)), left, right)
-    both = np.stack([values.values, values.values[root]], axis=1)
+    root = united(np.arange(len(values.first)), left, right)
+    both = np.stack([named[values.first], named[values.first[root]]], axis=1)
     rows = [(both[start : start + _EDGES_A_ROW].tobytes(),) for start in range(0, len(both), _EDGES_A_ROW)]
     packed = session.createDataFrame(rows, "edges binary")
     return packed.mapInArrow(_Unpacked(words), _MAPPING)
