@@ -32,7 +32,15 @@ from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.trim import unique_trim, without_content
 from simhbase.corpus.unique_output import unique_file, unique_is_finished
 from simhbase.corpus.watcher import Watcher
-from simhbase.errors import BadInput, ProfileMismatch, StoreBusy, TableDisabled, TablesMissing, UsageError
+from simhbase.errors import (
+    BadInput,
+    ProfileMismatch,
+    StoreBusy,
+    StoreFailed,
+    TableDisabled,
+    TablesMissing,
+    UsageError,
+)
 from simhbase.index import Index, open_index
 from simhbase.index.load_log import LoadLog, finished_since, forgetting
 from simhbase.index.writer import SETTLED, alive_since, known
@@ -193,8 +201,12 @@ def loading(job: Load) -> Iterator[LoadReport]:
             log.begin_anew()
             report = load_noted(job, index, log, wait)
         if report.added + report.updated >= SETTLED:
-            with suppress(KeyboardInterrupt):  # everything is stored: this can be left out
+            try:
                 index.store.compact(job.inputs.watcher.progress)
+            except KeyboardInterrupt:  # everything is stored: this can be left out
+                pass
+            except StoreFailed as error:
+                job.inputs.watcher.note(f"all documents are stored, but {error}")
         for warning in warnings_of(report.sources):
             job.inputs.watcher.note(warning)
         yield report

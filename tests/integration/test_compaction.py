@@ -1,11 +1,13 @@
 """The files of an embedded store are merged: beside readers, interrupted, killed, without room."""
 
+import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,9 +16,13 @@ import pytest
 
 import simhbase
 from simhbase.admin import Administrator
+from simhbase.corpus.inputs import Inputs
+from simhbase.corpus.record import InputOptions
+from simhbase.corpus.watcher import Nobody
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import encode
 from simhbase.errors import StoreFailed, UsageError
+from simhbase.jobs import load as load_job
 from simhbase.progress import Advance, Total
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Changes
@@ -24,6 +30,7 @@ from simhbase.stores.rocksdb import compaction
 from simhbase.stores.rocksdb.store import RocksStore
 from simhbase.stores.strings import Strings
 from tests.command_line import environment, run
+from tests.limits import files_up_to
 
 COUNT = 60_000
 PARTS = 4
@@ -157,20 +164,91 @@ def test_without_room_it_says_so_and_a_load_only_merges_the_newest_files(url, mo
     store.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_command_that_was_stopped_can_be_run_again(tmp_path, number):
-    documents = tmp_path / "documents.jsonl"
+def test_a_full_disk_meanwhile_is_told_and_harms_nothing(url):
+    store = opened(url)
+    with files_up_to(1 << 20), pytest.raises(StoreFailed, match=r"compacting .* failed.*make room"):
+        store.compact(whole=True)
+    assert_all_there(store)
+    store.records("documents").put([(b"after", b"")])
+    store.compact(whole=True)
+    assert len(files(store)) == 1
+    assert_all_there(store)
+    store.close()
+
+
+class WhileMerging(Nobody):
+    """Does something while the files of a store are merged; keeps notes."""
+
+    def __init__(self, meanwhile: Callable[[], AbstractContextManager[None]]) -> None:
+        self.notes: list[str] = []
+        self._meanwhile = meanwhile
+
+    @contextmanager
+    def progress(self, unit: str, total: Total) -> Iterator[Advance]:
+        with self._meanwhile() if unit == "bytes" else nullcontext():
+            yield lambda counted, done: None
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def load_and_merge(folder: Path, meanwhile: Callable[[], AbstractContextManager[None]]) -> list[str]:
+    """Loads documents, whose files are merged whatever they are like; returns what was noted."""
+    watcher = WhileMerging(meanwhile)
+    load_job.SETTLED, compaction._is_scattered = 1, lambda table: True
+    options = InputOptions(fingerprint_field="fingerprint")
+    simhbase.load(Inputs([write_documents(folder)], options, watcher=watcher), f"rocksdb:{folder / 'store'}")
+    return watcher.notes
+
+
+@contextmanager
+def killed() -> Iterator[None]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield
+
+
+def assert_loaded(url: str) -> None:
+    assert simhbase.check(url).clean
+    with simhbase.open(url, access="read") as index:
+        assert Administrator(index).stats(exact=True).documents == 30_000
+
+
+def test_a_load_whose_merge_meets_a_full_disk_has_stored_all_and_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(load_job, "SETTLED", load_job.SETTLED)
+    monkeypatch.setattr(compaction, "_is_scattered", compaction._is_scattered)
+    (note,) = load_and_merge(tmp_path, lambda: files_up_to(1 << 20))
+    assert re.match(r"all documents are stored, but compacting .* failed.*run simhbase compact", note)
+    simhbase.compact(f"rocksdb:{tmp_path / 'store'}")
+    assert_loaded(f"rocksdb:{tmp_path / 'store'}")
+
+
+def test_a_load_that_was_killed_in_its_merge_has_stored_all_and_ends_when_it_is_run_again(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from tests.integration.test_compaction import *; "
+        "load_and_merge(Path(sys.argv[1]), killed if sys.argv[2] == '1' else nullcontext)"
+    )
+    command = [sys.executable, "-c", code, tmp_path]
+    stopped = subprocess.run([*command, "1"], capture_output=True, check=False, timeout=TIMEOUT)
+    assert stopped.returncode == -signal.SIGKILL, stopped.stderr
+    assert_loaded(f"rocksdb:{tmp_path / 'store'}")
+    subprocess.run([*command, "0"], check=True, timeout=TIMEOUT)
+    assert_loaded(f"rocksdb:{tmp_path / 'store'}")
+
+
+def write_documents(folder: Path) -> str:
+    documents = folder / "documents.jsonl"
     with documents.open("w") as lines:
         lines.writelines(
             f'{{"id": "{i}", "fingerprint": "{i * SPREAD % 2**64:016x}"}}\n' for i in range(30_000)
         )
-    url = f"rocksdb:{tmp_path / 'store'}"
-    assert (
-        run(
-            "load", documents.name, "--fingerprint-field", "fingerprint", "--store", url, cwd=tmp_path
-        ).returncode
-        == 0
-    )
+    return str(documents)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_command_that_was_stopped_can_be_run_again(tmp_path, number):
+    documents, url = write_documents(tmp_path), f"rocksdb:{tmp_path / 'store'}"
+    loading = run("load", documents, "--fingerprint-field", "fingerprint", "--store", url, cwd=tmp_path)
+    assert loading.returncode == 0
     command = [sys.executable, "-m", "simhbase", "compact", "--json", "--store", url]
     stopped = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     time.sleep(0.5)
@@ -178,9 +256,7 @@ def test_a_command_that_was_stopped_can_be_run_again(tmp_path, number):
     stopped.communicate(timeout=TIMEOUT)
     done = subprocess.run(command, env=environment(), capture_output=True, check=True, timeout=TIMEOUT)
     assert b'"bytes_after"' in done.stdout
-    assert simhbase.check(url).clean
-    with simhbase.open(url, access="read") as index:
-        assert Administrator(index).stats(exact=True).documents == 30_000
+    assert_loaded(url)
 
 
 def test_a_store_that_is_none_of_files_has_nothing_to_merge():

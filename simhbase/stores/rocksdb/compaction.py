@@ -31,7 +31,7 @@ _LEVEL = re.compile(r"^ *\d+ +\d+ +(\d+) *$", re.MULTILINE)  # number, files, MB
 
 def compact(database: Database, progress: Progress, whole: bool) -> None:
     """Merges the files of each table into one level; where little is new only its newest files. whole: all of
-    each table in any case. Raises StoreFailed where there is no room for that."""
+    each table in any case. Raises StoreFailed where there is no room for that, or it failed."""
     tables = [table for table in database.families.values() if whole or _is_scattered(table)]
     needed = max(map(_bytes, tables), default=0) + _KEPT_FREE
     free = shutil.disk_usage(database.folder).free
@@ -43,6 +43,12 @@ def compact(database: Database, progress: Progress, whole: bool) -> None:
     if tables and free >= needed:
         _merge(database, tables, whole, progress)
     _merge_newest(database)
+    if database.has_background_errors:
+        database.failed = StoreFailed(
+            f"compacting {database.url} failed, and its LOG says why: on a full disk make room, then run "
+            "simhbase compact. Nothing is lost"
+        )
+        raise database.failed
 
 
 def _is_scattered(table: Rdict) -> bool:
@@ -105,7 +111,7 @@ def _merge_newest(database: Database) -> None:
         for table in tables:
             table.set_options({_MERGED_FILES: "1"})
         try:
-            while any(map(_is_merging, tables)):
+            while any(map(_is_merging, tables)) and not database.has_background_errors:
                 time.sleep(_LOOKED_AT)
         finally:
             for table in tables:
@@ -114,8 +120,7 @@ def _merge_newest(database: Database) -> None:
 
 def _is_merging(table: Rdict) -> bool:
     """Whether files of a table are being merged, or will be. After an error RocksDB merges none."""
-    waiting, running, failed = (
+    return any(
         table.property_int_value(f"rocksdb.{name}")
-        for name in ("compaction-pending", "num-running-compactions", "background-errors")
+        for name in ("compaction-pending", "num-running-compactions")
     )
-    return bool(waiting or running) and not failed

@@ -183,10 +183,15 @@ class Database:
                 "that is there"
             )
 
+    @property
+    def has_background_errors(self) -> bool:
+        # RocksDB counts those of all tables at the one that has no name.
+        return bool(self.rdict.property_int_value("rocksdb.background-errors"))
+
     def require_sound(self) -> None:
         """Raises StoreFailed where the folder is gone, and notes a flush that failed in the background."""
         self.require_folder()
-        if not self.closed and self.families[INDEX].property_int_value("rocksdb.background-errors"):
+        if not self.closed and self.has_background_errors:
             self.failed = StoreFailed(f"writing to {self.url} failed: its LOG says why")
 
     def write(self, batch: WriteBatch) -> None:
