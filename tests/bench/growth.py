@@ -1,8 +1,12 @@
-"""How loads, lookups and checks of the embedded store grow with it: by texts that were never asked, with
-the files in the page cache and read from the disk."""
+"""How loads, lookups, checks and dedup grow with the corpus: by texts that were never asked, with the files
+of the embedded store in the page cache and read from the disk.
+
+python -m tests.bench.growth [--picture FILE] DOCUMENTS ...
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -10,8 +14,9 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
@@ -19,10 +24,10 @@ import numpy as np
 
 import simhbase
 from simhbase.admin import Administrator
-from tests.bench.report import Cell, Table
+from tests.bench.report import Cell, Table, render
 from tests.reference import documents
 
-SIZES = (100_000, 1_000_000)  # 2.2 GB of disk and 0.2 GB of memory for every million
+SIZES = (100_000, 1_000_000)  # 2.2 GB of disk for every million
 ASKED = 2_000  # one by one, and as many in batches
 BATCH = 200
 KEPT = 50_000  # documents that copies are made of
@@ -31,63 +36,71 @@ _SENTENCE = re.compile(r"[^。！？]{10,90}[。！？]?")
 
 
 def measure(scale: float = 1.0) -> list[Table]:
+    return [_table([round(size * scale) for size in SIZES])]
+
+
+def _table(sizes: Sequence[int]) -> Table:
     with TemporaryDirectory(prefix="simhbase-bench-") as folder:
-        rows = [_row(Path(folder), round(size * scale)) for size in SIZES]
-    return [
-        Table(
-            "Growth of the embedded store",
-            [
-                "documents",
-                "load, CPU ms a document",
-                "bytes a document",
-                *(
-                    f"{what}, {figure}"
-                    for what in ("stored texts", "the same from the disk", "other texts")
-                    for figure in ("reads", "p50 ms", "batches of 200, texts/s", "CPU ms")
-                ),
-                "check, CPU s",
-                "of the load's CPU, %",
-            ],
-            rows,
-            [
-                "Documents are made of sentences of real news, one in ten is a near copy. Stored texts were "
-                "never asked before; other texts are not stored. Reads are calls of read(2) for a text that "
-                "is looked up by itself."
-            ],
-        )
-    ]
+        rows = [_row(Path(folder), size) for size in sizes]
+    return Table(
+        "Growth of the embedded store",
+        [
+            "documents",
+            "load, CPU ms a document",
+            "load, peak MB",
+            "bytes a document",
+            *(
+                f"{what}, {figure}"
+                for what in ("stored texts", "the same from the disk", "other texts")
+                for figure in ("reads", "p50 ms", "batches of 200, texts/s", "CPU ms")
+            ),
+            "check, CPU s",
+            "of the load's CPU, %",
+            "dedup, CPU s",
+            "dedup, peak MB",
+        ],
+        rows,
+        [
+            "Documents are made of sentences of real news, one in ten is a near copy. Stored texts were "
+            "never asked before; other texts are not stored. Reads are calls of read(2) for a text that "
+            "is looked up by itself. Peaks are those of the largest process."
+        ],
+    )
 
 
 def _row(folder: Path, count: int) -> list[Cell]:
     corpus, url = folder / "corpus.jsonl", f"rocksdb:{folder / 'store'}"
     texts = _write_corpus(corpus, count)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    _run("load", str(corpus), "--store", url)
-    loading = _cpu_since(before)
+    loading, load_peak = _run("load", str(corpus), "--store", url)
     with simhbase.open(url, access="read") as index:
         size = Administrator(index).stats().bytes
     figures = [_asked(url, *given) for given in ((texts[0], False), (texts[0], True), (texts[1], False))]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    _run("check", "--store", url)
-    checking = _cpu_since(before)
+    checking, _ = _run("check", "--store", url)
     _run("tables", "drop", "--yes", "--store", url)
+    grouping, dedup_peak = _run("dedup", str(corpus), "--duplicates", str(folder / "duplicates.jsonl"))
     return [
         count,
         round(loading / count * 1e3, 3),
+        load_peak,
         round(size / count),
         *(cell for cells in figures for cell in cells),
         round(checking, 1),
         round(checking / loading * 100, 1),
+        round(grouping, 1),
+        dedup_peak,
     ]
 
 
-def _run(*command: str) -> None:
-    subprocess.run([sys.executable, "-m", "simhbase", *command], capture_output=True, check=True)
-
-
-def _cpu_since(before: resource.struct_rusage) -> float:
-    now = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
+def _run(*command: str) -> tuple[float, int]:
+    """Processor time in seconds, and peak memory in MB, of a command."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "simhbase", *command], stdout=DEVNULL, stderr=DEVNULL
+    ) as run:
+        _, status, used = os.wait4(run.pid, 0)
+        run.returncode = os.waitstatus_to_exitcode(status)
+    if run.returncode:
+        raise subprocess.CalledProcessError(run.returncode, command)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss >> 10
 
 
 def _write_corpus(file: Path, count: int) -> tuple[list[str], list[str]]:
@@ -181,3 +194,55 @@ def _prepare(folder: Path, from_disk: bool) -> None:
                 os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         else:
             file.read_bytes()
+
+
+# Panels of the picture: what is on the axis, and the columns that are drawn.
+PANELS = (
+    ("reads of files for one text", ("stored texts, reads", "other texts, reads")),
+    (
+        "ms for one text, median",
+        ("stored texts, p50 ms", "the same from the disk, p50 ms", "other texts, p50 ms"),
+    ),
+    (
+        "texts/s, 200 at once",
+        tuple(
+            f"{what}, batches of 200, texts/s"
+            for what in ("stored texts", "the same from the disk", "other texts")
+        ),
+    ),
+    ("processor time, s", ("check, CPU s", "dedup, CPU s")),
+    ("processor time, ms a document", ("load, CPU ms a document",)),
+    ("peak memory, MB", ("load, peak MB", "dedup, peak MB")),
+)
+
+
+def draw(table: Table, path: Path) -> None:
+    """Draws the columns over the number of documents."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams["svg.hashsalt"] = "growth"
+    columns = dict(zip(table.columns, zip(*table.rows, strict=True), strict=True))
+    figure = Figure(figsize=(11, 6), layout="constrained")
+    for axes, (name, drawn) in zip(figure.subplots(2, 3).flat, PANELS, strict=True):
+        for column in drawn:
+            axes.plot(columns["documents"], columns[column], marker="o", label=column.partition(",")[0])
+        axes.set(xscale="log", yscale="log", xlabel="documents", ylabel=name)
+        axes.legend(fontsize="small")
+        axes.grid(alpha=0.3)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("documents", type=int, nargs="+")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the figures, as SVG or PNG")
+    options = parser.parse_args()
+    table = _table(options.documents)
+    print(render([table]))
+    if options.picture:
+        draw(table, options.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rocksdict import BlockBasedIndexType, BlockBasedOptions, Cache
 
 import simhbase
 from simhbase.admin import Administrator
@@ -27,6 +28,7 @@ from simhbase.progress import Advance, Total
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Changes
 from simhbase.stores.rocksdb import compaction
+from simhbase.stores.rocksdb import options as rocksdb_options
 from simhbase.stores.rocksdb.store import RocksStore
 from simhbase.stores.strings import Strings
 from tests.command_line import environment, run
@@ -41,6 +43,10 @@ KEYS = encode(np.random.default_rng(2).integers(0, 2**64, COUNT, dtype=np.uint64
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
+    return filled(tmp_path)
+
+
+def filled(tmp_path: Path) -> str:
     """A store with several files a table, all in the first level."""
     url = f"rocksdb:{tmp_path / 'store'}"
     store = create_store(url)
@@ -108,6 +114,36 @@ def test_what_was_deleted_takes_no_room_any_more(url):
     store.drawers.remove(KEYS[: COUNT // 2].reshape(-1, 13), np.zeros(COUNT // 2 * 10, np.int64))
     store.compact(whole=True)
     assert store.drawers.approximate_size().bytes < 0.6 * before
+    store.close()
+
+
+def former_blocks(cache: Cache, size: int) -> BlockBasedOptions:
+    """Of stores that held indexes and filters in the cache, in parts, and larger blocks."""
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(cache)
+    blocks.set_block_size(8 << 10)
+    blocks.set_format_version(5)
+    blocks.set_bloom_filter(10, block_based=False)
+    blocks.set_index_type(BlockBasedIndexType.two_level_index_search())
+    blocks.set_partition_filters(True)
+    blocks.set_cache_index_and_filter_blocks(True)
+    return blocks
+
+
+def test_a_store_of_former_settings_is_read_written_and_merged(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(rocksdb_options, "_blocks", former_blocks)
+        url = filled(tmp_path)
+    reader = open_store(url, "read")
+    assert_all_there(reader)
+    store = opened(url)
+    store.records("documents").put([(b"after", b"")])
+    store.compact(whole=True)
+    assert len(files(store)) == 1
+    assert_all_there(store)
+    reader.refresh()
+    assert_all_there(reader)
+    reader.close()
     store.close()
 
 
