@@ -10,37 +10,35 @@
 A store:
   open                 Opens the index at a URL.
   Index                Adds, finds and deletes documents. Use it as a context manager, or close it.
-  Profile              Parameters of an index; see FeatureOptions for those of the features.
+  Profile              Parameters of an index; FeatureOptions has those of features.
   Document, Query, Match, Lookup, Claim, Rejected, AddReport
-                       What an index takes and answers.
-  compare              Compares two texts, and says where they differ.
+                       Arguments and results of an index.
+  compare              Compares two texts, and shows where they differ.
   check                Compares the rows of a store's tables with each other.
-  Muted                An entry of the mute list: what is on it is no match.
-  vacuum               Removes what moved and deleted documents have left behind in a store in HBase, and
-                       documents of an embedded store that have expired.
+  Muted                An entry of the mute list, which hides documents from lookups.
+  vacuum               Removes obsolete rows in HBase, and expired documents in an embedded store.
   compact              Merges the files of an embedded store, so that lookups read few.
-  Administrator        Measures and tidies an open index: sizes, hot drawers, loads, old documents.
+  Administrator        Maintenance of an open index: statistics, hot drawers, loads, deletion by age.
   migrate              Copies the documents of a store to another one, which may have other drawers.
-  SharedLookups        Lookups of many threads, or tasks of asyncio, at once, which share reads of the store.
-  Metrics              Is told what an index does: counts, times, and spans for tracing.
-  Client               Asks a service (simhbase serve) what an index would be asked.
+  SharedLookups        Concurrent lookups of threads or asyncio tasks that share reads of the store.
+  Metrics              Receives measurements of an index: counts, times, and spans for tracing.
+  Client               A client of a service (simhbase serve), with the methods of an index.
   tables               create, check, describe, snapshot, restore and drop a store's tables.
 
 Whole corpora:
   Inputs, InputOptions The documents of a corpus, and how they are read.
-  load                 Fingerprints documents and stores them; one whose id is stored already is replaced.
-  load_hfiles          Loads HFiles that Spark has written into HBase.
-  dedup                Finds the near-duplicates within one corpus.
-  match                Looks each document of one corpus up among those of another, without a store.
-  learn_idf            Writes an IDF file of a corpus.
-  learn_boilerplate    Writes a boilerplate file of a corpus.
+  load                 Fingerprints documents and stores them, replacing those with the same id.
+  load_hfiles          Loads HFiles written by Spark into HBase.
+  dedup                Finds near-duplicates within one corpus.
+  match                Looks up the documents of one corpus among those of another, without a store.
+  learn_idf            Learns an IDF file from a corpus.
+  learn_boilerplate    Learns a boilerplate file from a corpus.
   evaluate             Measures recall and precision against given pairs.
   calibrate            Measures schemes on a corpus, and recommends one.
 
-Jobs return reports (LoadReport and the like; match yields Answers), and raise SimhbaseError: `errors` has
-them all.
+Jobs return reports (e.g. LoadReport; match yields Answers), and raise the exceptions in `errors`.
 
-Each name is imported when it is first used, so that the command line starts quickly.
+Names are imported on first use, so that the command line starts quickly.
 """
 
 from __future__ import annotations

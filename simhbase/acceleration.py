@@ -1,8 +1,7 @@
-"""When to use the loops that Numba compiles (the extra `fast`). Results are the same without them.
+"""Decides when to use loops compiled by Numba (the extra `fast`). Results are the same without them.
 
-Loading them takes about a second, and the first process of a user compiles for half a minute. So a process
-switches to the loops once it has worked about as long without them. A process that answers one text at a
-time, where the switch would delay one answer, calls `prepare` first.
+Loading them takes about a second, and the first compilation half a minute. So a process switches to them
+after it has worked about that long without. A process with latency requirements calls `prepare` first.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ _log = logger(__name__)
 
 
 def text_loops(characters: int) -> ModuleType | None:
-    """`simhbase.text.compiled` for texts of so many characters, or None where they go without it."""
+    """`simhbase.text.compiled` for texts with this many characters, or None if it is not worthwhile."""
     return _loops(_TEXT, characters)
 
 
 def fingerprint_loops(characters: int = 0) -> ModuleType | None:
-    """`simhbase.fingerprint.loops` for what is as much work as texts of so many characters, or None."""
+    """`simhbase.fingerprint.loops` for work equivalent to texts with this many characters, or None."""
     return _loops(_FINGERPRINT, characters)
 
 
 def prepare() -> bool:
-    """Load and compile all loops now. Returns whether they are there."""
+    """Load and compile all loops now. Returns True if they are available."""
     with _loading:
         text, fingerprint = _loaded(_TEXT), _loaded(_FINGERPRINT)
     return text is not None and fingerprint is not None
@@ -43,7 +42,7 @@ def _loops(name: str, characters: int) -> ModuleType | None:
     global _spent
     if name in _modules:
         return _modules[name]
-    _spent += characters  # of two threads one may be lost: it is a guess anyway
+    _spent += characters  # a race between threads only makes it less exact
     # Its last texts are not what made it worth it, and while another thread loads, this one goes without.
     if _spent - characters < _WORTH_LOADING or not _loading.acquire(blocking=False):
         return None

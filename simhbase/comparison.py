@@ -1,4 +1,4 @@
-"""Two texts by one profile, without a store: how near they are, and where they differ."""
+"""Compares two texts under a profile, without a store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST, _SECOND = np.array([0]), np.array([1])
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """How near two fingerprints are; see Comparison."""
+    """Distance and similarity of two fingerprints; see Comparison."""
 
     distance: int
     similarity: float | None
@@ -31,19 +31,20 @@ class Nearness:
 
 
 def compare(left: str, right: str, profile: Profile | Mapping[str, object] | None = None) -> Comparison:
-    """Compares two texts, and says where they differ.
+    """Compare two texts, and show where they differ.
 
-    profile: a Profile, or some of its parameters by name; the defaults for the others. Raises UsageError.
+    profile: a Profile, or some of its parameters by name. Raises UsageError.
     """
     chosen = make_profile(given_parameters(profile))
     return compare_by(chosen, chosen.fingerprinter(), left, right)
 
 
 def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right: str) -> Comparison:
-    """The same with a fingerprinter of the profile. Raises UsageError for what is no text."""
+    """Compare two texts with a fingerprinter of the profile. Raises UsageError for values that are not
+    strings."""
     for text in (left, right):
         if not isinstance(text, str):
-            raise UsageError(f"compare takes two texts, and was given {type(text).__name__}")
+            raise UsageError(f"compare takes two strings, not {type(text).__name__}")
     scheme = profile.index_scheme
     found = fingerprinter.fingerprint_many([left, right])
     both = found.accepted.all()

@@ -1,24 +1,23 @@
-"""One tree of errors: what may be tried again, what may not, and bad input.
+"""The exceptions: retryable errors, permanent errors and bad input.
 
-Every error that a user of the command line can meet carries the exit code it ends with, so that
-the command line needs no table of its own.
+Each class carries the exit code of the command line.
 """
 
 from __future__ import annotations
 
 
 class SimhbaseError(Exception):
-    """Anything simhbase raises on purpose. The message says what to do next."""
+    """Base class. The message says what to do next."""
 
     exit_code = 1
 
 
 class RetryableError(SimhbaseError):
-    """The same call may succeed later, unchanged."""
+    """The same call may succeed later."""
 
 
 class StoreUnreachable(RetryableError):
-    """No answer from the store's server."""
+    """The store's server does not answer."""
 
     exit_code = 11
 
@@ -30,63 +29,63 @@ class StoreBusy(RetryableError):
 
 
 class Undecided(RetryableError):
-    """A claim whose time was up: nothing is stored, and nobody knows yet whether it may be."""
+    """A claim timed out. Nothing is stored; repeat the claim."""
 
 
 class Overloaded(RetryableError):
-    """More is asked for at once than may wait; nothing was done."""
+    """Too many calls are waiting. Nothing was done."""
 
 
 class TimedOut(RetryableError):
-    """No answer within the time that the caller gave."""
+    """No answer within the caller's timeout."""
 
 
 class PermanentError(SimhbaseError):
-    """The same call fails again until somebody changes something."""
+    """The same call will fail again until something is changed."""
 
 
 class TablesMissing(PermanentError):
-    """The store or its profile does not exist (a half-made set of tables counts as missing)."""
+    """The store or its profile does not exist, or its creation was interrupted."""
 
     exit_code = 10
 
 
 class ProfileMismatch(PermanentError):
-    """What was asked for, or what this machine computes, differs from the store's profile."""
+    """The requested profile, or this machine's fingerprints, differ from the store's."""
 
     exit_code = 12
 
 
 class SchemaDiffers(PermanentError):
-    """A table exists with other attributes than it should have."""
+    """A table has other attributes than it should."""
 
     exit_code = 14
 
 
 class StoreFailed(PermanentError):
-    """The store answered with a failure: a full disk, a corrupt file, a refused write."""
+    """The store reported a failure: full disk, corrupt file, refused write."""
 
 
 class TableDisabled(StoreFailed):
-    """A table of HBase is disabled: somebody alters, restores or is about to drop it."""
+    """An HBase table is disabled: it is being altered, restored or dropped."""
 
 
 class OutputFailed(PermanentError):
-    """A file, or standard output, that cannot be written: a full disk, no permission."""
+    """A file or standard output cannot be written: full disk, no permission."""
 
 
 class ReadOnly(PermanentError):
-    """A write through an index that was opened for reading."""
+    """A write to an index that was opened with access="read"."""
 
 
 class AccessDenied(PermanentError):
-    """A service does not let this caller do this: it has no token, or another one is needed."""
+    """The service refused the request: a token is missing, or lacks the permission."""
 
 
 class BadInput(SimhbaseError, ValueError):
-    """The caller's data or options are wrong.
+    """Invalid data or options.
 
-    parameter: the name of the parameter at fault, if it is one; the message begins with it.
+    parameter: name of the invalid parameter, if there is one; the message starts with it.
     """
 
     def __init__(self, problem: str, *, parameter: str | None = None) -> None:
@@ -95,22 +94,22 @@ class BadInput(SimhbaseError, ValueError):
         self._problem = problem
 
     def calling_it(self, name: str) -> str:
-        """The message with another name for the parameter."""
+        """The message with another name for the parameter, such as an option."""
         return f"{name}: {self._problem}"
 
 
 class UsageError(BadInput):
-    """Options that do not go together or lie outside their range."""
+    """Options that are out of range or cannot be combined."""
 
     exit_code = 2
 
 
 class Conflict(BadInput):
-    """A claim of an id that is stored with another text."""
+    """The claimed id is stored with another text."""
 
 
 class NoFingerprint(BadInput):
-    """A text without enough features; `reason` says which and why."""
+    """A text with too few features; `reason` has the details."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at a moment that leaves nothing half done."""
+"""Delays Ctrl-C and SIGTERM during operations that should complete."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_came: list[list[int]] = []  # the signals that came in each `with` block that runs, the innermost last
+_came: list[list[int]] = []  # signals received in each active `with` block, innermost last
 
 
 def interrupt_waits() -> bool:
-    """Whether Ctrl-C or SIGTERM came and is put off: what is about to wait for others had better end."""
+    """True if a signal is pending: an operation about to wait for others should end."""
     return any(_came)
 
 
 @contextmanager
 def interrupt_put_off() -> Iterator[None]:
-    """Lets what runs inside finish; what Ctrl-C or SIGTERM do, if they came meanwhile, they do after it.
+    """Delays Ctrl-C and SIGTERM until the end of the block.
 
-    Every write survives being cut anywhere. But then `check` has something to mend until the
-    command is repeated, and output files lack what the store has.
+    Writes survive interruption at any point, but `check` would find problems until the command is repeated,
+    and output files would lack stored documents.
     """
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+    if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield
         return
     came: list[int] = []
@@ -38,7 +38,7 @@ def interrupt_put_off() -> Iterator[None]:
     finally:
         _came.pop()
         for number, handler in before.items():
-            if handler is not None:  # None: it was not Python that has set it
+            if handler is not None:  # None: not set by Python
                 signal.signal(number, handler)
     for first in came[:1]:
         signal.raise_signal(first)

@@ -1,6 +1,4 @@
-"""Messages about the work, for those who look after it: Python's logging, with a logger for each module under
-the name "simhbase". They go nowhere until the application says where.
-"""
+"""Python loggers, one per module under the name "simhbase". The application configures handlers."""
 
 from __future__ import annotations
 
@@ -16,6 +14,6 @@ def logger(module: str) -> logging.Logger:
 
 
 def warn_on_stderr() -> None:
-    """Has warnings go to standard error, as the command line does; may be called twice."""
+    """Log warnings to standard error, like the command line; may be called twice."""
     if logging.lastResort is not None:
         _LIBRARY.addHandler(logging.lastResort)

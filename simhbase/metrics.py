@@ -1,4 +1,4 @@
-"""What an index measures while it works, for whom it wants to know.
+"""Measurements of an index, for monitoring systems.
 
     class Printed(simhbase.Metrics):
         def observe(self, name, value, **labels):
@@ -6,9 +6,9 @@
 
     index = simhbase.open(url, metrics=Printed())
 
-MEASURES has every name with what it counts, so that an adapter of a monitoring system is a loop over it
-(docs/online.md has those of Prometheus and OpenTelemetry). What the store itself counts, retries and the
-like, is in `Index.counters()`, for who asks now and then. An index without metrics measures nothing.
+MEASURES lists all names with help and labels, so an adapter is a loop over it (docs/online.md has adapters
+for Prometheus and OpenTelemetry). `Index.counters()` has the counts of the store itself, such as retries.
+Without metrics, nothing is measured.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ Kind = Literal["count", "observe"]
 
 
 class Metrics:
-    """Is told what happens. These methods do nothing: a subclass has those that it needs.
+    """Base class that does nothing; override the methods you need.
 
-    They are called by any thread, in the middle of the work: they should be quick, and what they raise ends
-    the operation.
+    They are called from any thread, during the operation: they should be fast, and what they raise aborts the
+    operation.
     """
 
     def count(self, name: str, by: int = 1, **labels: str) -> None:
-        """Something has happened so many times more. name: one of MEASURES."""
+        """Add `by` to a counter. name: one of MEASURES."""
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        """A number that varies, of which the distribution matters. name: one of MEASURES."""
+        """Record a value of a distribution. name: one of MEASURES."""
 
     def span(self, operation: str, records: int) -> AbstractContextManager[object]:
-        """Entered around an operation on so many records, for tracing; left with the error where it fails.
-        operation: a label of the measure `seconds`. Operations may be within each other."""
+        """A context manager around an operation on a number of records, for tracing; exited with the error if
+        it fails. operation: as in the label of the measure `seconds`. Operations may be nested."""
         return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number that metrics are told: by `count` or `observe`, what it says, and the names of its labels."""
+    """A measure, recorded by `count` or `observe`, with its help and label names."""
 
     kind: Kind
     help: str
@@ -53,37 +53,35 @@ class Measure:
 MEASURES: Mapping[str, Measure] = {
     "seconds": Measure(
         "observe",
-        "Seconds that an operation took: fingerprint, find, add, delete, claim, or shared_read, which is all "
-        "that SharedLookups does for those who share a read.",
+        "Duration of an operation: fingerprint, find, add, delete, claim, or shared_read (a read of "
+        "SharedLookups with all its work).",
         ("operation",),
     ),
-    "errors": Measure(
-        "count", "Operations that failed, by the name of the error's class.", ("operation", "error")
-    ),
-    "lookups": Measure("count", "Lookups that were answered; texts without a fingerprint are none."),
-    "truncated_lookups": Measure("count", "Lookups that a limit has cut."),
-    "drawer_rows": Measure("count", "Rows of drawers that lookups have read."),
-    "largest_drawer": Measure("observe", "Rows of the largest drawer that a lookup has read."),
-    "candidates": Measure("observe", "Fingerprints near that of a lookup, whose documents were looked at."),
+    "errors": Measure("count", "Failed operations, by class of the error.", ("operation", "error")),
+    "lookups": Measure("count", "Lookups, without texts that have no fingerprint."),
+    "truncated_lookups": Measure("count", "Truncated lookups."),
+    "drawer_rows": Measure("count", "Drawer rows read by lookups."),
+    "largest_drawer": Measure("observe", "Rows of the largest drawer read by a lookup."),
+    "candidates": Measure("observe", "Fingerprints near a lookup's, whose documents were read."),
     "documents": Measure(
         "count",
-        "Documents that were to be stored: added, updated (new fingerprint), unchanged or rejected.",
+        "Documents to be stored: added, updated (new fingerprint), unchanged or rejected.",
         ("outcome",),
     ),
-    "deleted": Measure("count", "Documents that were deleted."),
+    "deleted": Measure("count", "Deleted documents."),
     "claims": Measure("count", "Claims: accepted, duplicate, rejected, conflict or undecided.", ("outcome",)),
-    "claim_waits": Measure("count", "Waits of claims for others that are near them."),
-    "leases_broken": Measure("count", "Claims of others that were ended, as nobody went on with them."),
-    "shared_lookups": Measure("observe", "Lookups that one read of SharedLookups has served."),
-    "queue_seconds": Measure("observe", "Seconds that a lookup has waited for a read of SharedLookups."),
-    "overloaded": Measure("count", "Calls of SharedLookups that were refused, as too many waited."),
-    "timed_out": Measure("count", "Calls of SharedLookups whose time was up."),
+    "claim_waits": Measure("count", "Times that a claim waited for claims of near texts."),
+    "leases_broken": Measure("count", "Abandoned claims of others that were ended."),
+    "shared_lookups": Measure("observe", "Lookups served by a read of SharedLookups."),
+    "queue_seconds": Measure("observe", "Time that a lookup waited for a read of SharedLookups."),
+    "overloaded": Measure("count", "Calls of SharedLookups refused because too many were waiting."),
+    "timed_out": Measure("count", "Calls of SharedLookups that timed out."),
 }
 
 
 @contextmanager
 def timed(metrics: Metrics | None, operation: str, records: int) -> Iterator[None]:
-    """Measure an operation on so many records, and count the error that it ends with."""
+    """Measure an operation on a number of records, and count its error."""
     if metrics is None:
         yield
         return
@@ -99,7 +97,7 @@ def timed(metrics: Metrics | None, operation: str, records: int) -> Iterator[Non
 
 
 def count_by_outcome(metrics: Metrics | None, name: str, **numbers: int) -> None:
-    """Counts under the label `outcome` what there is of each."""
+    """Count numbers under the label `outcome`."""
     if metrics is not None:
         for outcome, number in numbers.items():
             if number:

@@ -1,5 +1,7 @@
-"""The values that cross module borders, and the wire (wire.py). All frozen, none knows a store; nothing here
-imports NumPy, which a client of the service does without."""
+"""Frozen dataclasses shared by all modules and the wire (wire.py). They know no store.
+
+Nothing here imports NumPy: the client of the service runs without it.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,12 @@ Verdict = Literal[
 ]
 
 
-# A time (without a zone: that of this machine), or so long ago; of a moment to come, so long from now.
+# A datetime (local time if it has no zone), or a timedelta: back from now where a past time is meant.
 Moment = datetime | timedelta
 
 
 class Fingerprint(int):
-    """A fingerprint: an integer that is 16 hexadecimal digits as text, and on every wire."""
+    """A 64-bit fingerprint: an int whose text and JSON form is 16 hexadecimal digits."""
 
     __slots__ = ()
 
@@ -42,10 +44,10 @@ class Fingerprint(int):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text under its id (UTF-8, at most 1 KiB).
+    """A text with its id (at most 1 KiB of UTF-8).
 
-    tags: names and values, by which lookups can be limited: at most 16, of 64 bytes a name and 255 a value in
-    UTF-8, neither empty, and without = in a name.
+    tags: names and values to filter lookups by. At most 16, names up to 64 bytes and values up to 255 bytes
+    of UTF-8, neither empty, no = in a name.
     """
 
     id: str
@@ -55,7 +57,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """What a store has of a document."""
+    """The stored fields of a document. Texts are not stored."""
 
     id: str
     fingerprint: Fingerprint
@@ -66,10 +68,10 @@ class StoredDocument:
 class Query:
     """What counts as a match.
 
-    k: maximum Hamming distance in bits; min_similarity: minimum Jaccard similarity, as sketches estimate it;
-    None: as the profile says. since: only documents last written then or later: a datetime, or a timedelta
-    for so long ago; an add that finds a document unchanged does not write it. tags: only documents that have
-    all of these.
+    k: maximum Hamming distance in bits; None uses the profile's. min_similarity: minimum estimated Jaccard
+    similarity; None uses the profile's. since: only documents written at or after this time: a datetime, or a
+    timedelta back from now. (Adding an unchanged document does not write it.) tags: only documents that have
+    all of these tags.
     """
 
     k: int | None = None
@@ -82,9 +84,8 @@ class Query:
 class Match:
     """A stored document near the query; sorts by distance, then id.
 
-    similarity: estimated Jaccard similarity, None where the store keeps no sketches. drawers: flags of the
-    drawers that it shares with the query, None where fingerprints do not tell (scheme minhash), or no store
-    was read.
+    similarity: estimated Jaccard similarity, None if the store keeps no sketches. drawers: flags of the
+    drawers shared with the query, None if fingerprints cannot tell (scheme minhash) or no store was read.
     """
 
     distance: int
@@ -96,10 +97,10 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """The answer to one query: a sized container of its matches, so false where nothing is near.
+    """The result of one query: a container of its matches, false if there are none.
 
-    `fingerprint` is None where the text had too few features; `reason` then says why. `truncated`
-    is true where a drawer or a fingerprint's documents held more than the limits allowed to read.
+    fingerprint: None if the text has too few features; reason then says why. truncated: a drawer or the list
+    of a fingerprint's documents was longer than the limit.
     """
 
     fingerprint: Fingerprint | None
@@ -119,13 +120,12 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The answer to "accept this text unless a near one is already accepted".
+    """The answer to "store this text unless a near-duplicate is stored". True in a condition if accepted.
 
-    outcome: "accepted", it is stored now, or was before; "duplicate" of the stored document `match`;
-    "rejected", the text has too few features, or the id cannot be stored; "conflict", the id is stored with
-    another text; "undecided", the time was up: nothing is stored, and the same claim may be made again.
-    `reason` says more of the last three. `fingerprint` is None where the text had too few features.
-    True in a condition if accepted.
+    outcome: "accepted", stored now or earlier; "duplicate" of the stored document `match`; "rejected", the
+    text has too few features or the id is invalid; "conflict", the id is stored with another text;
+    "undecided", timed out: nothing is stored, and the claim may be repeated. reason: details of the last
+    three. fingerprint: None if the text has too few features.
     """
 
     id: str
@@ -136,7 +136,7 @@ class Claim:
 
     @property
     def accepted(self) -> bool:
-        """Whether the document is stored."""
+        """True if the document is stored."""
         return self.outcome == "accepted"
 
     def __bool__(self) -> bool:
@@ -153,8 +153,8 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """What an add did. `unchanged` documents were stored already with the same fingerprint; their tags may be
-    others now."""
+    """Counts of an add. updated: documents with a new fingerprint; unchanged: documents whose fingerprint was
+    stored already (their tags may have changed)."""
 
     added: int = 0
     updated: int = 0
@@ -162,7 +162,6 @@ class AddReport:
     rejected: tuple[Rejected, ...] = ()
 
     def __add__(self, other: AddReport) -> AddReport:
-        """The report of both."""
         return AddReport(
             self.added + other.added,
             self.updated + other.updated,
@@ -172,15 +171,15 @@ class AddReport:
 
     @property
     def stored(self) -> int:
-        """How many of the given documents the index holds now."""
+        """Number of the given documents that are in the index now."""
         return self.added + self.updated + self.unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class Muted:
-    """An entry of the mute list: a document by its id, or all documents of a fingerprint.
+    """An entry of the mute list: a document by id, or all documents with a fingerprint.
 
-    since, until: when it was put there and when it ends; until: None for ever.
+    since, until: when it was added and when it ends; until is None if it never ends.
     """
 
     id: str | None
@@ -194,10 +193,10 @@ class Muted:
 class Drawer:
     """A drawer that a lookup reads.
 
-    flag: of its table, from 1 on; bits: the bits of the fingerprint that name it, or the slots of the sketch
-    (scheme minhash), as runs of (start, width); prefix: the first 5 bytes of its row keys in hexadecimal
-    digits; rows: how many were read; candidates: those of them near by their bits (minhash: all); truncated:
-    it has more rows than the limit.
+    flag: number of its table, from 1; bits: the fingerprint bits (scheme simhash) or sketch slots (minhash)
+    that name the drawer, as runs of (start, width); prefix: the first 5 bytes of its row keys in hex; rows:
+    rows read; candidates: rows within the distance in bits (minhash: all); truncated: it has more rows than
+    the limit.
     """
 
     flag: int
@@ -210,18 +209,16 @@ class Drawer:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A document that was found in a drawer, or was asked for.
+    """A document that was found in a drawer, or that the caller asked about.
 
-    id: None for a fingerprint that no document is listed under; fingerprint: the one it has now (where it
-    is stored), or was found under; distance: as that of a match, None where it is not known; similarity: as
-    sketches estimate it; drawers: the flags of those that it was found in.
+    id: None for a fingerprint that lists no document. fingerprint: the current one if the document is stored,
+    else the one it was found under. distance: as in Match, None if unknown. similarity: as estimated from
+    sketches. drawers: flags of the drawers that it was found in.
 
     verdict: "match"; "too far" (by bits or by sketches); "not met" (near, but in no drawer that was read, or
-    beyond a limit);
-    "stale hint" (the row leads to no document, or to one that has moved away since); "pending claim" (it is
-    not decided whether it will be stored); "lost sketch"; "not stored" (it was asked for, and is no document,
-    or has expired); "muted" (it would be a match, but for the mute list); "filtered" (but for `since` or
-    `tags`).
+    beyond a limit); "stale hint" (the row leads to no document, or to one with another fingerprint); "pending
+    claim" (undecided); "lost sketch"; "not stored" (asked about, but missing or expired); "muted" (on the
+    mute list, otherwise a match); "filtered" (excluded by `since` or `tags`, otherwise a match).
     """
 
     id: str | None
@@ -234,11 +231,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a lookup did.
+    """How a lookup found its matches.
 
-    fingerprint: the query's, None where it has none: reason then says why. drawers: by their flags;
-    candidates: the nearest first, at most as many as were asked for; more_candidates: how many fingerprints
-    in the drawers are farther away than all of these; truncated: a drawer was not read to its end.
+    fingerprint: the query's; None if it has none, and reason says why. drawers: in order of their flags.
+    candidates: nearest first, up to the number asked for. more_candidates: number of further fingerprints in
+    the drawers. truncated: a drawer had more rows than the limit.
     """
 
     fingerprint: Fingerprint | None
@@ -251,7 +248,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of both texts; same: it has the same words in both. One of the two may be empty."""
+    """A piece of two compared texts. same: both have the same words here. One side may be empty."""
 
     same: bool
     left: str
@@ -260,7 +257,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class WordCount:
-    """How often a word is in each of two texts, in its normal form."""
+    """How often each of two texts contains a word (normalized)."""
 
     word: str
     left: int
@@ -269,19 +266,17 @@ class WordCount:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How near two texts are by a profile, and where they differ.
+    """How similar two texts are under a profile, and where they differ.
 
-    fingerprints: of the left and the right one, None for a text that has too few features; reasons: why it
-    has none. distance: as that of a match, bits of the fingerprints that differ (scheme simhash) or slots of
-    the sketches (minhash); similarity: as their sketches estimate it, where the profile keeps some. Both are
-    None where a text has no fingerprint. jaccard: the exact Jaccard similarity of the features that sketches
-    are made of (character 3-shingles for simhash), from 0 to 1. drawers: the flags of those that they share,
-    of `tables`. match: one would be found by the other.
+    fingerprints: left and right, None for a text with too few features; reasons says why. distance: differing
+    bits (scheme simhash) or sketch slots (minhash). similarity: estimated from sketches, if the profile keeps
+    them. Both are None if a text has no fingerprint. jaccard: exact Jaccard similarity (0 to 1) of the
+    features behind the sketches (character 3-shingles for simhash). drawers: flags of shared drawers, out of
+    `tables`. match: a lookup of one would find the other.
 
-    segments: both texts from their first character to their last, same and different stretches in turn;
-    words: those that one text has more often than the other, the largest difference first; more_words: how
-    many of them are left out; whole: a stretch was too long to be compared word by word, and is given as
-    different as a whole.
+    segments: both texts in full, as alternating same and different stretches. words: words that one text has
+    more often, largest difference first; more_words: number left out. whole: a stretch was too long to
+    compare word by word, and is reported as different.
     """
 
     fingerprints: tuple[Fingerprint | None, Fingerprint | None]
@@ -300,7 +295,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Roughly how large a table is: rows, and bytes as stored. Estimates, cheap to get."""
+    """Estimated size of a table: rows, and bytes on disk."""
 
     rows: int
     bytes: int
@@ -308,10 +303,11 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class DrawerStats:
-    """Rows in the drawers of some stored fingerprints, spread evenly: what a lookup of a stored document
-    reads. Large drawers come up more often than among all.
+    """Rows in the drawers of a sample of stored fingerprints, that is, what a lookup of a stored document
+    reads. Large drawers are overrepresented compared with all drawers.
 
-    sampled: how many drawers; mean_rows: None of none; over_limit: how many hold more rows than lookups read.
+    sampled: number of drawers; mean_rows: None if there are none; over_limit: drawers with more rows than
+    lookups read.
     """
 
     sampled: int
@@ -322,12 +318,12 @@ class DrawerStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How large an index is.
+    """Size and contents of an index.
 
-    fingerprints: different ones; index_rows: rows of drawers. exact: every row was counted; estimates: the
-    names of those values that are the store's estimates, bytes always among them. Those of embedded stores
-    take a row that was put again for two until RocksDB compacts its files. table_estimates: rows and bytes of
-    each table. operations: what has happened since the index was opened, as `Index.counters`.
+    fingerprints: distinct ones; index_rows: rows in drawers. exact: every row was counted; estimates: names
+    of the values that are the store's estimates, always including bytes. Embedded stores count a rewritten
+    row twice until RocksDB compacts. table_estimates: rows and bytes by table. operations: `Index.counters`,
+    since the index was opened.
     """
 
     documents: int

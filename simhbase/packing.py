@@ -1,4 +1,4 @@
-"""What gzip, zstd, bzip2 and xz have packed, told by its first bytes and unpacked in bounded memory."""
+"""Decompression of gzip, zstd, bzip2 and xz, detected by signature, in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from simhbase.errors import BadInput
 SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
 SIGNATURE_BYTES = 10  # the longest one
 ZSTD_WINDOW = 1 << 31  # what `zstd --long=31` makes, as public dumps of texts are
-XZ_MEMORY = 1 << 30  # `xz -9` takes 65 MiB; larger dictionaries are somebody's own choice
-# A few bytes can unpack to very many. Fed so few bytes at a time, no file, however made, takes more
-# than some megabytes at once; usual files are read nearly as fast as with large steps.
+XZ_MEMORY = 1 << 30  # `xz -9` takes 65 MiB
+# Small steps bound the memory that a decompression bomb can take, and cost ordinary files little.
 GZIP_STEP = 1 << 11  # unpacks to 2 MiB at most
 ZSTD_STEP = 1 << 8  # unpacks to 8 MiB at most
-BOUNDED_STEP = 1 << 14  # of those that bound what they give; what is behind a short stream is copied
+BOUNDED_STEP = 1 << 14  # of decompressors with bounded output; larger steps copy more behind short streams
 BOUND = 1 << 20
 PLAIN_STEP = 1 << 20
 PADDING_STEP = 1 << 12
-HELD_BYTES = 4 << 20  # of a member that is given when its checksum was read; a larger one is unpacked twice
+HELD_BYTES = 4 << 20  # larger members are decompressed twice, as nothing is yielded before the checksum
 
 _SIGNATURES = re.compile(
     rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18)"  # a frame or a skippable one
@@ -39,15 +38,15 @@ _SIGNATURES = re.compile(
 
 
 class Unreadable(BadInput):
-    """A source that cannot be read, or not further."""
+    """A source that cannot be read, or not to its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Packer:
-    """How to unpack a member, stream or frame.
+    """How to decompress a member, stream or frame.
 
-    new: makes a decompressor, which has eof and unused_data. unpack: what it makes of a piece of at most
-    `step` bytes.
+    new: creates a decompressor with eof and unused_data. unpack: decompresses a piece of at most `step`
+    bytes.
     """
 
     new: Callable[[], Any]
@@ -77,30 +76,30 @@ PACKERS = ", ".join(list(_PACKERS)[:-1]) + f" or {list(_PACKERS)[-1]}"  # for me
 
 
 def packer_of(head: bytes) -> str | None:
-    """What has packed data that begins like this, given SIGNATURE_BYTES of it; None if nothing has."""
+    """Name of the compression format that data begins with (SIGNATURE_BYTES are enough), or None."""
     found = _SIGNATURES.match(head)
     return found and found.lastgroup
 
 
 class Rereadable:
-    """A file that is read from its beginning to its end, in which one can go back to the last `mark`.
+    """A file read from start to end that can go back to the last `mark`.
 
-    Of a pipe, what was read since the mark is kept: a little in memory, more in the folder for temporary
-    files. `read` raises Unreadable.
+    For a pipe, what was read since the mark is kept: in memory, then in a temporary file. `read` raises
+    Unreadable.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        # `read` alone waits until a pipe has so much.
+        # read1 returns what a pipe has; read would wait for all of it.
         self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
 
     @staticmethod
     def of(file: BinaryIO) -> Rereadable:
-        """The same file, whether it can be sought in or not."""
+        """Wrap a file, seekable or not."""
         return Rereadable(file) if file.seekable() else _Pipe(file)
 
     def read(self, size: int) -> bytes:
-        """Some of the next bytes, at most `size`; none at the end."""
+        """Up to `size` further bytes; b"" at the end."""
         try:
             return self._read(size)
         except OSError as error:
@@ -110,17 +109,17 @@ class Rereadable:
         return self._file.tell()
 
     def mark(self) -> None:
-        """From here on, bytes can be read again."""
+        """Allow going back to here."""
 
     def unmark(self) -> None:
-        """No byte behind this place will be read again."""
+        """Drop the mark."""
 
     def back_to(self, position: int) -> None:
-        """Reads on from an earlier position, which is not before the mark."""
+        """Continue reading at an earlier position, not before the mark."""
         self._file.seek(position)
 
     def close(self) -> None:
-        """Forgets what is kept. The file stays open."""
+        """Drop what was kept. The file stays open."""
 
 
 class _Pipe(Rereadable):
@@ -149,8 +148,8 @@ class _Pipe(Rereadable):
             self._kept.seek(-len(data), SEEK_CUR)
         except OSError as error:
             raise Unreadable(
-                f"its packed data cannot be put aside in {gettempdir()} until its checksum is read: "
-                f"{error.strerror}. TMPDIR names another folder; or unpack it before"
+                f"its compressed data cannot be buffered in {gettempdir()} until its checksum is read: "
+                f"{error.strerror}. Set TMPDIR to another folder, or decompress it first"
             ) from error
 
     def tell(self) -> int:
@@ -182,7 +181,7 @@ class _Pipe(Rereadable):
 
 
 def peek(file: Rereadable, size: int) -> bytes:
-    """The next `size` bytes, fewer at the end, which are read again."""
+    """The next `size` bytes (fewer at the end), without consuming them."""
     begin, head = file.tell(), b""
     while len(head) < size and (block := file.read(size - len(head))):
         head += block
@@ -191,11 +190,12 @@ def peek(file: Rereadable, size: int) -> bytes:
 
 
 def unpacked(file: Rereadable) -> Iterator[bytes]:
-    """The content of a file, packed or plain as its first bytes say.
+    """The content of a file, decompressed if its signature says so.
 
-    Nothing of a member (gzip), frame (zstd) or stream (bzip2, xz) is given before all of it was unpacked and
-    its checksum was right. Raises Unreadable, after all that came before it, where the data is damaged or
-    ends early. What was packed without a checksum (zstd can, xz with --check=none) is only known to unpack.
+    Nothing of a member (gzip), frame (zstd) or stream (bzip2, xz) is yielded before all of it was
+    decompressed and its checksum verified. Raises Unreadable if data is damaged or ends early, after yielding
+    everything before it. Data compressed without a checksum (possible with zstd and xz) is only known to
+    decompress.
     """
     name = packer_of(peek(file, SIGNATURE_BYTES))
     return _plain(file) if name is None else _unpacked(name, file)
@@ -223,7 +223,7 @@ def _unpacked(name: str, file: Rereadable) -> Iterator[bytes]:
 
 
 def _has_member(file: Rereadable) -> bool:
-    """Whether there is more than padding: zeros, to the size of a tape's block."""
+    """True if more than zero padding follows, as tapes have."""
     while block := file.read(PADDING_STEP):
         if rest := block.lstrip(b"\0"):
             file.back_to(file.tell() - len(rest))

@@ -1,4 +1,4 @@
-"""A map over worker processes that keeps the order, bounds what is under way, and stops cleanly."""
+"""An ordered map over worker processes, with bounded work in progress and clean termination."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from simhbase.errors import SimhbaseError, UsageError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-AHEAD = 3  # items under way for each worker: one in work, one waiting for it, one done
-LOOKED_AT = 1.0  # seconds between looks at whether the workers live, while a result is waited for
-AHEAD_SIZE = 4 << 20  # and their size: work on a large item takes many times its memory
+AHEAD = 3  # items per worker: one being processed, one waiting, one done
+LOOKED_AT = 1.0  # seconds between checks that workers are alive
+AHEAD_SIZE = 4 << 20  # total size of these items per worker: processing one takes many times its size
 
 
 def map_in_order(
@@ -32,19 +32,18 @@ def map_in_order(
     initargs: tuple[Any, ...] = (),
     size: Callable[[Item], int] = lambda item: 0,
 ) -> Generator[Result, None, None]:
-    """function(item) for each item, in the order of the items.
+    """function(item) for each item, in order.
 
-    `initializer(*initargs)` runs once before, in each process. With processes=1 that is this
-    process, and there is no pool. Otherwise function, initializer, items and results must be
-    picklable; items are taken at most AHEAD times `processes` before their results are, and none while
-    those under way have a `size` (in bytes) of AHEAD_SIZE times `processes` together, so that endless
-    items need bounded memory.
+    `initializer(*initargs)` runs once in each process. With processes=1 everything runs in this process.
+    Otherwise function, initializer, items and results must be picklable. At most AHEAD times `processes`
+    items are in progress, with a total `size` (in bytes) of about AHEAD_SIZE times `processes`, so endless
+    inputs need bounded memory.
 
-    Closing the generator ends the workers at once, in the middle of an item; so do Ctrl-C and the
-    death of this process. Where more than the loop can fail, hold it in `contextlib.closing`.
+    Closing the generator, Ctrl-C and the death of this process stop the workers at once, even within an item.
+    If other code may fail while iterating, wrap it in `contextlib.closing`.
 
-    An exception of function or initializer arrives as it is. Raises SimhbaseError where a worker
-    died, UsageError for processes < 1.
+    Exceptions of function and initializer are re-raised. Raises SimhbaseError if a worker died, UsageError
+    for processes < 1.
     """
     if processes < 1:
         raise UsageError(f"must be at least 1, not {processes}", parameter="processes")
@@ -88,7 +87,7 @@ def _map_in_workers(
     except BrokenProcessPool as error:
         raise SimhbaseError(
             f"one of {processes} worker processes died: it crashed, or the system killed it for lack "
-            "of memory. What was finished before is kept; try again, with fewer processes if memory is short"
+            "of memory. Finished work is kept; try again, with fewer processes if memory is short"
         ) from error
     finally:
         held.close()
@@ -98,13 +97,13 @@ def _map_in_workers(
 
 
 def _close_results(executor: ProcessPoolExecutor) -> None:
-    """Gives up this process's hold of the pipe that workers write results to.
+    """Close this process's write end of the results pipe.
 
-    A worker may leave in the middle of a result; the thread that reads it would wait for the rest for ever,
-    as long as somebody could still write.
+    If a worker dies while writing a result, the reading thread would otherwise wait forever, as the pipe
+    remains open.
     """
     if executor._result_queue is not None:
-        executor._result_queue._writer.close()  # type: ignore[attr-defined]  # of which typeshed knows nothing
+        executor._result_queue._writer.close()  # type: ignore[attr-defined]  # unknown to typeshed
 
 
 def _results(
@@ -121,32 +120,31 @@ def _results(
 
 
 def _result(executor: ProcessPoolExecutor, future: Future[Any]) -> Any:
-    """What a worker made. Raises BrokenProcessPool also where one died in the middle of a result: the
-    executor would wait for the rest for ever, as the other workers hold the pipe open."""
+    """The result of a worker. Raises BrokenProcessPool even if a worker died while writing a result: the
+    executor would wait forever, as other workers keep the pipe open."""
     while True:
-        # The processes are looked at first: what one finished before it died is there a moment later.
+        # Check the processes first: a result finished before a death arrives a moment later.
         died = any(process.exitcode is not None for process in (executor._processes or {}).values())
         try:
             return future.result(timeout=LOOKED_AT)
         except TimeoutError:
-            if future.done():  # in this moment, or the function's own error
+            if future.done():  # just now, or the function raised TimeoutError
                 return future.result()
             if died:
                 raise BrokenProcessPool from None
 
 
 def _are_enough(pending: Collection[tuple[Future[Any], int]], processes: int) -> bool:
-    """Whether no item should be added to those under way."""
+    """True if no further item should be started."""
     return len(pending) >= AHEAD * processes or sum(size for _, size in pending) >= AHEAD_SIZE * processes
 
 
 @contextmanager
 def _signals_put_off() -> Iterator[None]:
-    """Processes and threads that start meanwhile never see SIGINT and SIGTERM: they inherit the mask.
+    """Processes and threads started inside never see SIGINT and SIGTERM: they inherit the mask.
 
-    A terminal sends the first to workers too, and each would print a traceback, even before its first
-    line of our code runs; who stops a service or a job sends the second to all of its processes. Only this
-    process decides what they mean.
+    A terminal sends SIGINT to workers, too, which would print tracebacks, and service managers send SIGTERM
+    to all processes of a job. Only this process handles them.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
@@ -156,7 +154,7 @@ def _signals_put_off() -> Iterator[None]:
 
 
 class _Worker:
-    """What a worker process holds between items."""
+    """State of a worker process."""
 
     function: Callable[[Any], Any]
     failure: Exception | None = None
@@ -173,12 +171,12 @@ def _start_worker(
     try:
         if initializer is not None:
             initializer(*initargs)
-    except Exception as error:  # the executor would print it here and tell the parent nothing
+    except Exception as error:  # the executor would print it here instead of reporting it to the parent
         _Worker.failure = error
 
 
 def _leave_with_parent(leash: Connection) -> None:
-    leash.poll(None)  # nothing is ever sent: it ends when the parent closes its side, or dies
+    leash.poll(None)  # nothing is ever sent: returns when the parent closes its end or dies
     os._exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Who is told how far long work is, while it goes on."""
+"""Progress of long operations."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 Total = Callable[[], int | None]
 Advance = Callable[[int, int], None]
-# Work begins. Is given what is counted, in the plural, and what says how much there is to do (None if nobody
-# knows; it takes time to ask). Yields what to call with the number counted since the last call, and how much
-# of the total has been done by now.
+# Called when work begins, with the unit (plural) and a function that returns the amount of work (None if
+# unknown; may be slow). Yields a function to call with the number counted since the last call, and the work
+# done so far.
 Progress = Callable[[str, Total], AbstractContextManager[Advance]]
 
 
@@ -22,8 +22,8 @@ def unseen(counted: int, done: int) -> None: ...
 
 @contextmanager
 def counting(progress: Progress, unit: str, total: Total) -> Iterator[Callable[[int], None]]:
-    """Tells `progress` of work where what is counted is the total, too. Yields a function to call with the
-    number counted since the last call."""
+    """Report progress of work whose total has the same unit. Yields a function to call with the number
+    counted since the last call."""
     done = 0
     with progress(unit, total) as advance:
 

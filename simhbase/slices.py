@@ -1,4 +1,4 @@
-"""Arrays in parts: slices of bounded size, and ranges of positions."""
+"""Slices of bounded size, and ranges of positions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 
 def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers from each start on, as many as each count says, one range behind the other."""
+    """Concatenated ranges, given their starts and lengths."""
     before = np.cumsum(counts) - counts
     numbers: NDArray[np.int64] = np.arange(counts.sum()) + np.repeat(starts - before, counts)
     return numbers
 
 
 def bounded_slices(amounts: NDArray[np.int64], most: int) -> Iterator[slice]:
-    """Slices of adjacent items whose amounts sum to about `most`; at least one item each."""
+    """Slices of adjacent items whose amounts sum to about `most`, with at least one item each."""
     ends = np.cumsum(amounts)
     total = int(ends[-1]) if len(ends) else 0
     cuts = np.searchsorted(ends, np.arange(most, total, most), side="right")

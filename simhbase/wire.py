@@ -1,7 +1,7 @@
-"""Values as JSON, the same for the command line's --json, the service and its client.
+"""JSON of all values, used by --json, the service and its client.
 
-A dataclass is an object with its fields in their order, a Fingerprint is 16 hexadecimal digits, a datetime
-RFC 3339.
+A dataclass is an object with its fields in order, a Fingerprint a string of 16 hexadecimal digits, a datetime
+an RFC 3339 string.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCHEMA_REFERENCE = "#/components/schemas/{name}"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a part of what was read; where: its path, as documents.0.id, "" for all of it."""
+    """An error in decoded data. where: the path, e.g. documents.0.id; "" for the whole value."""
 
     where: str
     problem: str
@@ -37,7 +37,7 @@ class Malformed(BadInput):
 
 
 class Unfitting(BadInput):
-    """JSON of another shape than was expected."""
+    """Valid JSON of the wrong shape."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(f"{problem.where}: {problem.problem}" if problem.where else problem.problem)
@@ -45,15 +45,15 @@ class Unfitting(BadInput):
 
 
 def encode(value: Any, **before: Any) -> bytes:
-    """A value as JSON in one line, without its line break; before: what comes before the fields of an object.
-    Raises TypeError for what is no value of the wire, UnicodeEncodeError for halves of surrogate pairs."""
+    """Encode a value as one line of JSON, without the line break. before: fields to put in front of an
+    object's own. Raises TypeError for unsupported types, UnicodeEncodeError for lone surrogates."""
     content = _ENCODER.encode(value)
     return _ENCODER.encode(before)[:-1] + b"," + content[1:] if before else content
 
 
 def encode_any_text(value: Any, **before: Any) -> bytes:
-    """Encode a value as JSON; a half of a surrogate pair, which UTF-8 cannot hold, is written as its escape:
-    the command line has such ones in place of bytes that are not UTF-8."""
+    """Encode a value as JSON, with lone surrogates escaped. (Command line arguments have them in place of
+    bytes that are not UTF-8.)"""
     try:
         return encode(value, **before)
     except UnicodeEncodeError:
@@ -62,8 +62,8 @@ def encode_any_text(value: Any, **before: Any) -> bytes:
 
 
 def decode(content: bytes, kind: type[T], place: str = "") -> T:
-    """JSON as a value of this type; place: what problems call it. Raises Malformed, and Unfitting with the
-    first problem."""
+    """Decode JSON as a value of a type. place: prefix for the path in errors. Raises Malformed, and Unfitting
+    with the first problem."""
     try:
         return msgspec.json.decode(content, type=kind, dec_hook=_known)
     except msgspec.ValidationError as error:
@@ -73,7 +73,7 @@ def decode(content: bytes, kind: type[T], place: str = "") -> T:
 
 
 def convert(values: Any, kind: type[T], place: str = "") -> T:
-    """Mappings and lists of plain values as a value of this type. Raises Unfitting."""
+    """Convert plain mappings and lists to a type. Raises Unfitting."""
     try:
         return msgspec.convert(values, kind, dec_hook=_known)
     except msgspec.ValidationError as error:
@@ -81,7 +81,7 @@ def convert(values: Any, kind: type[T], place: str = "") -> T:
 
 
 def schemas(kinds: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """JSON schemas of types, and those that they refer to, by name."""
+    """JSON schemas of types, and the components they refer to, by name."""
     found, components = msgspec.json.schema_components(
         kinds, schema_hook=_schema, ref_template=_SCHEMA_REFERENCE
     )
@@ -91,7 +91,7 @@ def schemas(kinds: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]
 def _plain(value: object) -> object:
     if isinstance(value, Fingerprint):
         return str(value)
-    raise TypeError(f"{type(value).__name__} is no value of the wire")
+    raise TypeError(f"{type(value).__name__} cannot be encoded")
 
 
 def _known(kind: type, value: object) -> object:

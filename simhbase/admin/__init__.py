@@ -1,4 +1,4 @@
-"""A store from its creation to its end: tables, sizes, checks, vacuum, migration, copies."""
+"""Administration of stores: tables, statistics, checks, vacuum, migration, snapshots."""
 
 from simhbase.admin.administrator import Administrator
 

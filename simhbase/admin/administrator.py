@@ -1,4 +1,4 @@
-"""Administration of an open index: how large it is, what is hot, its loads, its old documents."""
+"""Administration of an open index: statistics, hot spots, loads, deletion by age."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from simhbase.progress import Progress, counting, no_progress
 
 @dataclass(frozen=True)
 class Administrator:
-    """Measures and tidies an open index."""
+    """Maintenance operations on an open index."""
 
     index: Index
 
     def stats(self, exact: bool = False) -> Stats:
-        """Say how large the index is: by the store's estimates, or exact, which reads every row."""
+        """Measure the index by the store's estimates, or exactly, which reads every row."""
         index = self.index
         index.store.refresh()
         with index.same_tables():
@@ -32,11 +32,10 @@ class Administrator:
     def hot(
         self, most: int = 10, *, part: Part | tuple[int, int] = WHOLE, progress: Progress = no_progress
     ) -> Hot:
-        """Find the fingerprints with the most documents, and the drawers with the most rows; at most so many
-        of each.
+        """Find the `most` fingerprints with the most documents and drawers with the most rows.
 
-        Reads every row of two tables: part (1, 100) reads the first of a hundred equal parts of them, no
-        fingerprint or drawer of which is in another. progress: is told how far it is.
+        Reads every row of two tables; part (1, 100) reads the first of 100 equal parts, which split no
+        fingerprint or drawer. progress: reports the rows read.
         """
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise UsageError(f"must be a whole number from 1 on, not {most!r}", parameter="most")
@@ -46,11 +45,11 @@ class Administrator:
             return hottest(self.index.store, most, chosen, progress)
 
     def delete_older_than(self, moment: Moment, *, progress: Progress = no_progress) -> int:
-        """Remove the documents that were last written before a moment; return how many.
+        """Remove the documents last written before a time; return how many.
 
-        moment: a datetime, or a timedelta for so long ago. An add that found a document unchanged did not
-        write it, but where the store has a time to live. What is written meanwhile stays. progress: is told
-        how far it is. May be stopped, and run again. Raises UsageError for a moment that is still to come.
+        moment: a datetime, or a timedelta back from now. Adding an unchanged document does not write it,
+        except in a store with a time to live. Concurrent writes stay. progress: reports the rows read. May be
+        stopped and repeated. Raises UsageError for a time in the future.
         """
         index = self.index
         before = milliseconds(moment, index.clock())
@@ -62,12 +61,11 @@ class Administrator:
             return remove_older(index.store, index.writer, before, note)
 
     def loads(self) -> list[LoadState]:
-        """List the loads into the store, by name the last run of each: what is running, was stopped, or has
-        finished."""
+        """List the last run of each load into the store: running, stopped or finished."""
         self.index.store.refresh()
         return all_loads(self.index.store)
 
     def forget_load(self, name: str) -> bool:
-        """Remove what is noted of a load, so that it starts over; what it has stored stays. False where there
-        is none of this name. Raises StoreBusy where it is running."""
+        """Remove the log of a load, so that it starts over; stored documents stay. False if there is no such
+        load. Raises StoreBusy if it is running."""
         return forget_load(self.index.store, name)

@@ -1,11 +1,11 @@
-"""Compares the tables of an index with each other, and mends what crashes and lost rows left.
+"""Compares the tables of an index with each other, and repairs what crashes and lost rows left.
 
-All rows are read once, in key order, and compared by sums (`simhbase/index/sums.py`). Rows in doubt are read
-again and looked up: listings in the table documents, documents in the tables that lead to them, index rows
-in the table fingerprints. That is safe beside writers: what seems wrong is read once more before it is
-counted or touched, and hints that are younger than the grace time are left alone. A part of an index, a range
-of keys in each table, can be checked by itself; the rows of one table belong to several parts of another, so
-that all of them are looked up.
+All rows are read once, in key order, and compared by checksums (`simhbase/index/sums.py`). Suspect rows are
+read again and looked up: listings in the documents table, documents in the tables that lead to them, index
+rows in the fingerprints table. This is safe beside writers: an apparent problem is read once more before it
+is counted or repaired, and hints younger than the grace time are left alone. Part of an index (a key range of
+each table) can be checked separately; its rows belong to several parts of the other tables, so all of them
+are looked up.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from simhbase.stores.base import (
     now,
 )
 
-UNLISTED = "documents that their fingerprint does not list"
+UNLISTED = "documents that are not listed under their fingerprint"
 UNINDEXED = "documents that are missing from a drawer"
 UNSKETCHED = "documents whose sketch is lost: load their texts again"
 STRAY_LISTING = "listed documents that are not stored or have another fingerprint"
 STRAY_ROW = "index rows of fingerprints without documents"
-WRONG_ROW = "index rows that are no row of their fingerprint"
-UNREADABLE = "rows that cannot be read"
-ABANDONED = "claims that nobody goes on with"
+WRONG_ROW = "index rows that do not belong to their fingerprint"
+UNREADABLE = "unreadable rows"
+ABANDONED = "abandoned claims"
 GARBAGE = frozenset(
     [STRAY_LISTING, STRAY_ROW, ABANDONED]
-)  # where many processes write: costs room, and nothing else
+)  # in multi-writer stores: takes space, otherwise harmless
 EXAMPLES = 5
-MOST_PASSES = 5  # a repair that needs more is not getting anywhere
-# Milliseconds before the end of its time in which other rows of its document may be gone.
+MOST_PASSES = 5  # of a repair
+# Milliseconds before a row expires in which other rows of its document may have expired.
 EXPIRING = 2 * 3600 * 1000
 
 
 @dataclass
 class Findings:
-    """What a pass read and found: rows a table, and by kind problems and garbage, with a few examples of
-    each. Garbage is what crashes and moves leave where many processes write; lookups pass over it."""
+    """Rows read per table, and problems and garbage by kind, with examples. Garbage is what crashes and
+    updates leave in multi-writer stores; lookups ignore it."""
 
     documents: int = 0
     listings: int = 0
@@ -78,12 +78,11 @@ class Findings:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check has found.
+    """Result of a check.
 
-    documents, listings, index_rows: rows read by the last pass; problems, garbage: how many of each kind the
-    first pass found, with a few examples. Garbage is what crashes and moves leave in HBase: it costs room,
-    and lookups pass over it. passes: more than one where something was repaired. clean: no problem, or none
-    is left.
+    documents, listings, index_rows: rows read by the last pass; problems, garbage: counts by kind in the
+    first pass, with examples. Garbage is what crashes and updates leave in HBase: it takes space, but lookups
+    ignore it. passes: more than one after a repair. clean: no problems, or none left.
     """
 
     documents: int
@@ -99,13 +98,13 @@ class CheckReport:
 def check(
     url: str, repair: bool = False, *, part: Part | tuple[int, int] = WHOLE, progress: Progress = no_progress
 ) -> CheckReport:
-    """Compares the rows of a store's tables with each other.
+    """Compare the rows of a store's tables with each other.
 
-    repair: mends what is found, until a pass finds nothing, and removes garbage that is older than a day.
-    part: (1, 100) is the first of a hundred equal parts of each table; progress: is told how far a pass is.
-    Safe beside writers. Raises UsageError for what is no part, and what `simhbase.open` raises.
+    repair: repair problems until a pass finds none, and remove garbage older than a day. part: (1, 100)
+    checks the first of 100 equal parts of each table. progress: reports the rows read. Safe beside writers.
+    Raises UsageError for an invalid part, and the errors of `simhbase.open`.
 
-    `simhbase.tables.check` says whether the tables are what they should be.
+    `simhbase.tables.check` checks the attributes of the tables.
     """
     part = part_of(part)
     with open_index(url, access="write" if repair else "read") as index:
@@ -134,7 +133,7 @@ def check(
 
 
 def _repeated(check: Callable[[], Findings], most: int) -> Iterator[Findings]:
-    """Passes until one finds nothing, `most` at most."""
+    """Passes until one finds nothing, up to `most`."""
     for _ in range(most):
         found = check()
         yield found
@@ -150,8 +149,8 @@ def _chosen(batch: Sequence[Row], which: NDArray[np.bool_]) -> list[Row]:
 class Checker:
     """Checks one index.
 
-    repair: mends each problem at once, and removes garbage; grace: seconds in which hints are left alone;
-    progress: called with the number of rows read since the last call.
+    repair: repair each problem at once, and remove garbage; grace: seconds in which hints are left alone;
+    progress: called with the number of rows read.
     """
 
     store: Store
@@ -172,7 +171,7 @@ class Checker:
         return report
 
     def _document_rows(self, part: Part, report: Findings) -> Iterator[list[Row]]:
-        """Documents rows; the claims that are beside them are checked on the way."""
+        """Documents rows; checks pending claims on the way."""
         if not multi_writer(self.store):
             yield from self.store.records("documents").iterate(*part.keys())
             return
@@ -181,7 +180,7 @@ class Checker:
             yield [(key, cells[b""]) for key, cells in batch if b"" in cells]
 
     def _pending(self, batch: Sequence[tuple[bytes, NamedCells]], report: Findings) -> None:
-        """Counts, and ends, claims that nobody goes on with."""
+        """Counts and ends abandoned claims."""
         abandoned = [
             (key, token, cell)
             for key, cells in batch
@@ -213,9 +212,9 @@ class Checker:
         return sums
 
     def _check_in_doubt(self, sums: Sums, report: Findings) -> None:
-        """Looks up the rows that the sums leave in doubt."""
-        doubted = np.empty(0, dtype=np.uint64)  # fingerprints of which drawers may lack a row
-        # Where one process writes, what is read again and mended must not change in between.
+        """Looks up the suspect rows."""
+        doubted = np.empty(0, dtype=np.uint64)  # fingerprints that a drawer may lack
+        # In a store with one writing process, rows must not change between reading and repair.
         if sums.listings or sums.rows or sums.odd_listings:
             for batch in self.store.records("fingerprints").iterate():
                 said = sums.listed(batch)
@@ -258,7 +257,7 @@ class Checker:
 
     @property
     def _before(self) -> int:
-        """What is older can be judged: at once where all tables change together."""
+        """Rows with lower versions can be judged: all of them if tables change in one step."""
         return self.clock() - int(self.grace * 1000) if multi_writer(self.store) else 1 << 62
 
     def _note(self, report: Findings, kind: str, what: Sequence[str]) -> None:
@@ -286,7 +285,7 @@ class Checker:
         if self.repair and abandoned:
             take_back(self.store, HintingWriter(self.store, self.scheme, self.clock), abandoned)
         wrong = self._damaged(stored)
-        # Read again: what has moved meanwhile has left its hints to vacuum.
+        # Read again: hints of documents updated since are left to vacuum.
         names = [document for document in stored if any(document in damaged for damaged in wrong.values())]
         same = {
             document
@@ -300,7 +299,7 @@ class Checker:
             self._mend({document: stored[document] for document in mended}, wrong[UNSKETCHED])
 
     def _expires(self, version: int) -> bool:
-        """Whether a document's rows, which do not expire at one moment, may be going."""
+        """True if some of a document's rows may have expired, as they do not expire at the same moment."""
         ttl = self.store.ttl() if multi_writer(self.store) else None
         return ttl is not None and version + ttl * 1000 < self.clock() + EXPIRING
 
@@ -312,7 +311,7 @@ class Checker:
             self.store.records(table).delete([key for key, _ in found], [version for _, version in found])
 
     def _damaged(self, stored: Mapping[str, Known]) -> dict[str, set[str]]:
-        """The documents that something is missing of, by kind."""
+        """Documents with missing rows, by kind of problem."""
         names = list(stored)
         keys = [rows.listing_key(stored[document].entry.fingerprint, document) for document in names]
         cells = self.store.records("fingerprints").get(keys)
@@ -343,15 +342,14 @@ class Checker:
         return {UNLISTED: unlisted, UNSKETCHED: unsketched, UNINDEXED: unindexed}
 
     def _mend(self, stored: Mapping[str, Known], unsketched: set[str]) -> None:
-        """Puts the hints of documents again; not where they need a sketch that is lost, which only the text
-        can bring back."""
+        """Writes the hints of documents again, except those that need a lost sketch: that takes the text."""
         if self.scheme.listed_sketching:
             stored = {name: each for name, each in stored.items() if name not in unsketched}
         keys = {name: rows.listing_key(each.entry.fingerprint, name) for name, each in stored.items()}
         table = self.store.records("fingerprints")
         listed = dict(zip(keys, table.get(list(keys.values())), strict=True))
         missing = [name for name, cell in listed.items() if not cell]
-        # Later than whatever removed them, which would hide them otherwise.
+        # Later than the delete that removed them, which would hide them otherwise.
         version = max([self.clock(), *(stored[name].version + 1 for name in missing)])
         table.put([(keys[name], b"") for name in missing], version)
         sketches = {name: cell.value if cell else b"" for name, cell in listed.items()}
@@ -360,7 +358,7 @@ class Checker:
         self.store.drawers.add(self.scheme.keys(fingerprints))
 
     def _listings(self, batch: Sequence[Row], report: Findings) -> int:
-        """Checks rows of the table fingerprints; returns how many can be read."""
+        """Checks rows of the fingerprints table; returns how many are readable."""
         listed: dict[tuple[int, str], int] = {}
         unreadable = []
         for key, cell in batch:
@@ -377,8 +375,7 @@ class Checker:
         return len(listed)
 
     def _stray_listings(self, listed: Mapping[tuple[int, str], int]) -> list[tuple[int, str]]:
-        """Those of the listings, with their versions, that lead nowhere and are old enough, as are their
-        documents."""
+        """Listings (with their versions) that lead nowhere and are old enough, as are their documents."""
         before = self._before
         ids = list(dict.fromkeys(document for _, document in listed))
         documents = dict(zip(ids, known(self.store, ids), strict=True))
@@ -410,7 +407,7 @@ class Checker:
             list(zip(distinct.tolist(), sketches, strict=True)), self.scheme.listed_sketching
         )
         position = np.cumsum(sketched) - 1
-        # Rows of a fingerprint whose sketch is not known cannot be told from others.
+        # Without its sketch, the rows of a fingerprint cannot be verified.
         told = np.flatnonzero(sketched[place])
         wrong = np.zeros(len(keys), dtype=np.bool_)
         wrong[told] = ~self._expected(flags[told], fingerprints[position[place[told]]], keys[told])
@@ -424,7 +421,7 @@ class Checker:
             self.store.drawers.remove(keys[going], times[going])
 
     def _still_empty(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which of the fingerprints list no documents, asked after their index rows were read."""
+        """Which fingerprints list no documents, read after their index rows."""
         distinct, place = np.unique(fingerprints, return_inverse=True)
         prefixes = list(map(rows.listing_prefix, distinct.tolist()))
         listed = self.store.records("fingerprints").scan(prefixes, limit=1) if prefixes else []
@@ -433,7 +430,7 @@ class Checker:
     def _expected(
         self, flags: NDArray[np.uint8], fingerprints: FingerprintBatch, keys: NDArray[np.uint8]
     ) -> NDArray[np.bool_]:
-        """Which keys are the ones that the scheme makes of their fingerprints."""
+        """Which keys are among those that the scheme gives their fingerprints."""
         is_flag = (flags >= 1) & (flags <= self.scheme.tables)
         made = self.scheme.keys(fingerprints)[np.arange(len(keys)), np.where(is_flag, flags, 1) - 1]
         right: NDArray[np.bool_] = is_flag & np.logical_and.reduce(made == keys, axis=1)

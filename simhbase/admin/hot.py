@@ -1,7 +1,6 @@
-"""The hot fingerprints and drawers: those with the most documents, and with the most rows.
+"""Hot fingerprints (most documents) and hot drawers (most rows).
 
-The tables are in key order, so that what is counted together is together: one pass over each, in which a
-batch of rows becomes runs of equal numbers, and the longest are kept.
+Tables are in key order, so one pass over each finds the longest runs of equal prefixes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _NONE = np.empty(0, dtype=np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class HotFingerprint:
-    """A fingerprint, and how many documents are listed under it."""
+    """A fingerprint and its number of listed documents."""
 
     fingerprint: int
     documents: int
@@ -32,8 +31,8 @@ class HotFingerprint:
 
 @dataclass(frozen=True, slots=True)
 class HotDrawer:
-    """A drawer. prefix: how its row keys begin, 5 bytes; flag: of its table, from 1 on; rows: how many
-    fingerprints it holds."""
+    """A drawer. prefix: the first 5 bytes of its row keys; flag: number of its table, from 1; rows: number of
+    fingerprints."""
 
     prefix: bytes
     flag: int
@@ -42,10 +41,10 @@ class HotDrawer:
 
 @dataclass(frozen=True)
 class Hot:
-    """The fingerprints with the most documents and the drawers with the most rows, the hottest first.
+    """The fingerprints with the most documents and the drawers with the most rows, largest first.
 
-    Counted are the rows of the tables, and so what `vacuum` has not removed yet, too: of documents that have
-    moved or were deleted in HBase, or have expired in an embedded store.
+    Rows that `vacuum` has not removed yet are counted, too: those of updated and deleted documents in HBase,
+    and of expired ones in an embedded store.
     """
 
     fingerprints: tuple[HotFingerprint, ...]
@@ -53,7 +52,7 @@ class Hot:
 
 
 def hottest(store: Store, most: int, part: Part, progress: Progress) -> Hot:
-    """At most so many fingerprints and drawers of a part of an index."""
+    """The `most` largest fingerprints and drawers of a part of an index."""
 
     def rows() -> int:
         of_tables = sizes(store)
@@ -74,16 +73,16 @@ def hottest(store: Store, most: int, part: Part, progress: Progress) -> Hot:
 
 
 class Hottest:
-    """The numbers that come most often in an ascending sequence, which is given batch by batch."""
+    """The most frequent numbers of an ascending sequence, given in batches."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._numbers, self._counts = _NONE, _NONE.astype(np.int64)
-        # The last run may go on in the next batch.
+        # The last run may continue in the next batch.
         self._last, self._last_count = _NONE, _NONE.astype(np.int64)
 
     def add(self, numbers: NDArray[np.uint64]) -> None:
-        """Counts the next of them: uint64 (n,)."""
+        """Add the next numbers: uint64 (n,)."""
         starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])[: len(numbers)]
         runs, counts = numbers[starts], np.diff(starts, append=len(numbers))
         if len(runs) == 0:
@@ -96,14 +95,14 @@ class Hottest:
         self._last, self._last_count = runs[-1:], counts[-1:]
 
     def result(self) -> list[tuple[int, int]]:
-        """Each with how often it came, the most frequent first, of equal ones the smaller number."""
+        """Numbers with their counts, most frequent first, then by number."""
         self._keep(self._last, self._last_count)
         self._last, self._last_count = _NONE, _NONE.astype(np.int64)
         return list(zip(self._numbers.tolist(), self._counts.tolist(), strict=True))
 
     def _keep(self, runs: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
         if len(self._counts) == self._most:
-            # Equal ones came later, and are larger.
+            # At equal counts, the smaller number comes first.
             more = counts > self._counts[-1]
             runs, counts = runs[more], counts[more]
         numbers, counts = np.r_[self._numbers, runs], np.r_[self._counts, counts]
@@ -112,13 +111,13 @@ class Hottest:
 
 
 def _words(starts: Iterable[bytes]) -> NDArray[np.uint64]:
-    """Beginnings of keys, of 8 bytes, as numbers; what is shorter is no row of the table."""
+    """First 8 bytes of keys as numbers; shorter keys are skipped."""
     content = b"".join(start for start in starts if len(start) == _WORD_BYTES)
     return np.frombuffer(content, dtype=">u8").astype(np.uint64)
 
 
 def _padded(prefixes: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Prefixes (n, 5) as numbers in the same order."""
+    """Prefixes (n, 5) as numbers, in the same order."""
     words = np.zeros((len(prefixes), _WORD_BYTES), dtype=np.uint8)
     words[:, :PREFIX_BYTES] = prefixes
     return words.view(">u8")[:, 0].astype(np.uint64)

@@ -1,7 +1,7 @@
-"""Files the documents of one store in another, from its rows: with other drawers, or in another backend.
+"""Copies documents from one store to another that may have other drawers or another backend.
 
-Texts are not needed, as the fingerprints and sketches stay what they are. Each document keeps its version, so
-that a run may be repeated: it copies what has been written since, and leaves what is later in the target.
+Texts are not needed, because fingerprints and sketches are copied. Documents keep their versions, so a
+repeated run copies what was written since, and leaves newer documents in the target.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import Row, multi_writer
 
-COPIED_AT_ONCE = 1 << 16  # documents: so many that an embedded store takes new ones as files
+COPIED_AT_ONCE = 1 << 16  # documents; enough that an embedded store ingests new ones as files
 
 
 @dataclass(frozen=True)
 class MigrationReport:
-    """What a migration has done.
+    """Result of a migration.
 
-    documents: how many the source holds. Of these, added were not in the target; updated were there at an
-    earlier version; unchanged are there at the same one; later are there at a later one, and stay so; expired
-    are older than the target's time to live, and were left out.
-    deleted: documents of the target that the source has deleted or, with `delete_missing`, does not have;
-    too_young: of the latter, those that stay, as their versions are later than the beginning of this run:
-    they were written meanwhile, or by a clock that was ahead, and a run after these times deletes them.
-    lost_sketches: documents that could not be copied without theirs; unreadable_rows: of the source.
+    documents: number in the source. Of these, added were missing in the target; updated had an earlier
+    version there; unchanged have the same; later have a later one, and were left; expired are older than the
+    target's time to live. deleted: documents deleted in the target because the source deleted them or, with
+    `delete_missing`, does not have them; too_young: of the latter, those left because their versions are
+    later than the start of this run (written since, or by a clock that is ahead); a later run deletes them.
+    lost_sketches: documents not copied because their sketch is lost; unreadable_rows: in the source.
     """
 
     documents: int
@@ -60,22 +59,22 @@ def migrate(
     delete_missing: bool = False,
     progress: Progress = no_progress,
 ) -> MigrationReport:
-    """Copies the documents of a store to another one, which may have other drawers, without their texts.
+    """Copy the documents of a store to another one, which may have other drawers. Texts are not needed.
 
-    to: its URL; one that does not exist is created with the profile of the first (in HBase through a Thrift 2
-    gateway, with regions for as many documents and the same time to live). profile: what is to be different
-    there, of layout, k, bands and threshold; a store that exists must agree. delete_missing: also delete what
-    the target has and the source has not, but for what is written while this runs. progress: is told how far
-    it is.
+    to: URL of the target. If it does not exist, it is created with the profile of the source (in HBase
+    through a Thrift 2 gateway, with regions for as many documents and the same time to live). profile:
+    parameters to change in the target: layout, k, bands, threshold; an existing target must agree.
+    delete_missing: also delete documents that the source does not have, except those written during this run.
+    progress: reports the rows read.
 
-    Readers and writers may go on with the source. Run again, it copies what they have changed: a document
-    that is the same in both costs a read. Documents keep their versions; one that the target has at a later
-    version stays as it is. What was deleted in the source since the last run is deleted in the target with
-    `delete_missing`; where the source is in HBase also without, if vacuum has not run there since. It may
-    be stopped at any moment, and run again.
+    Readers and writers of the source may continue. A repeated run copies what they changed: a document that
+    is the same in both costs a read. Documents keep their versions; those with a later version in the target
+    are left. Documents deleted in the source since the last run are deleted in the target with
+    `delete_missing`; from a source in HBase also without it, if vacuum has not run there since. May be
+    stopped and repeated.
 
-    Raises ProfileMismatch for parameters that take the texts again, and for a target with other fingerprints;
-    UsageError for two stores that are one; what `simhbase.open` raises.
+    Raises ProfileMismatch for parameters that need the texts, and for a target with other fingerprints;
+    UsageError if both are the same store; the errors of `simhbase.open`.
     """
     start = monotonic()
     given = given_parameters(profile)
@@ -88,7 +87,7 @@ def migrate(
             with counting(progress, "documents", lambda: documents) as note:
                 done = Migration(source, target, delete_missing, progress=note).run()
             if done.copied.added + done.copied.updated >= SETTLED:
-                # All is done but this, which whoever has no time for may leave out.
+                # Last, because it can be skipped.
                 with suppress(KeyboardInterrupt):
                     target.store.compact(progress)
     copied = done.copied
@@ -109,7 +108,7 @@ def migrate(
 
 
 def _chosen(given: Mapping[str, object], wanted: Profile) -> dict[str, object]:
-    """The parameters that were given, and those that a profile chose where None was."""
+    """The given parameters, and those that a profile derives from them."""
     chosen = wanted.parameters()
     return {
         name: chosen[name] if value is None else value
@@ -121,8 +120,8 @@ def _chosen(given: Mapping[str, object], wanted: Profile) -> dict[str, object]:
 def _require_fitting(
     source: Index, stored: StoredProfile, target: Index, given: Mapping[str, object]
 ) -> None:
-    """Raises UsageError where both are the same store, ProfileMismatch where the target is not what is asked
-    for, or holds fingerprints that others could not be compared with."""
+    """Raises UsageError if both are the same store, ProfileMismatch if the target has another profile or
+    fingerprints that cannot be compared."""
     there = read_profile(target.store)
     if there.row == stored.row:
         raise UsageError(f"{target.store.url} is the store {source.store.url} itself, or a copy of it")
@@ -130,8 +129,8 @@ def _require_fitting(
     stored.profile.refiled(target.profile.parameters())
     if there.probes != stored.probes:
         raise ProfileMismatch(
-            f"{source.store.url} and {target.store.url} were created by machines that make different "
-            "fingerprints of one text (simhbase tables describe shows their software): migrate to a new store"
+            f"{source.store.url} and {target.store.url} were created by machines that compute different "
+            "fingerprints (simhbase tables describe shows their software): migrate to a new store"
         )
 
 
@@ -149,8 +148,8 @@ class Done:
 class Migration:
     """Copies documents from one index to another with the same fingerprints.
 
-    progress: called with the number of rows read since the last call; copied_at_once: rows that are copied
-    in one step where the target changes all its tables in one.
+    progress: called with the number of rows read; copied_at_once: rows per step, for a target that changes
+    all its tables in one step.
     """
 
     source: Index
@@ -160,7 +159,7 @@ class Migration:
     copied_at_once: int = COPIED_AT_ONCE
 
     def run(self) -> Done:
-        """One run over all documents of the source."""
+        """Copy all documents of the source."""
         done, begun = Done(), self.target.clock()
         for batch in self._batches():
             with interrupt_put_off():
@@ -174,8 +173,7 @@ class Migration:
         return done
 
     def _batches(self) -> Iterator[list[Row]]:
-        """All rows of the source, as many at a time as the target takes well: one that leaves hints takes no
-        files."""
+        """All rows of the source, in batches that suit the target."""
         batches = self.source.store.records("documents").iterate()
         return batches if multi_writer(self.target.store) else _joined(batches, self.copied_at_once)
 
@@ -201,15 +199,14 @@ class Migration:
         self._delete({document: each.version for document, each in found.items() if not each.stored}, done)
 
     def _sketches(self, stored: Mapping[str, Known]) -> dict[str, bytes]:
-        """The sketches of documents that have any."""
         if self.source.profile.index_scheme.listed_sketching:
             fingerprints = {document: each.entry.fingerprint for document, each in stored.items()}
             return listed_sketches(self.source.store, fingerprints)
         return {document: each.entry.sketch for document, each in stored.items()}
 
     def _delete(self, deleted: Mapping[str, int], done: Done) -> None:
-        """Deletes what the source has deleted, at the same versions: with later ones, what the source adds
-        again could be older than its own deletion here."""
+        """Deletes what the source deleted, with the same versions: with later ones, a document that the
+        source adds again could be older than its deletion here."""
         cells = self.target.store.records("documents").get(list(map(rows.document_key, deleted)))
         seen = {
             document: cell.version
@@ -219,8 +216,8 @@ class Migration:
         done.deleted += self.target.writer.delete_seen(seen, deleted)
 
     def _delete_missing(self, begun: int, done: Done) -> None:
-        """Deletes what the target has from before a time, and the source has not."""
-        self.source.store.refresh()  # another run may have copied what this one has not seen
+        """Deletes documents of the target from before `begun` that the source does not have."""
+        self.source.store.refresh()  # another run may have copied newer documents
         earliest = alive_since(self.source.store, begun)
         for batch in self.target.store.records("documents").iterate():
             there = {document: each.version for document, each in known_in(batch).items() if each.stored}
@@ -237,7 +234,7 @@ class Migration:
 
 
 def _joined(batches: Iterable[list[Row]], size: int) -> Iterator[list[Row]]:
-    """Join batches of rows to ones of at least so many rows, but for the last."""
+    """Join batches to at least `size` rows, except the last."""
     some: list[Row] = []
     for batch in batches:
         some += batch

@@ -1,4 +1,4 @@
-"""Copies of whole stores as they are: before a drop, a migration, or a change that may go wrong."""
+"""Snapshots: copies of whole stores, before a drop, a migration or another risky change."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _EMBEDDED = "rocksdb:"
 class Snapshot:
     """A copy of a store.
 
-    name: its folder, or how the names of its snapshots in HBase begin; script: what the hbase shell has to
-    run for that, None where it is done.
+    name: its folder, or the prefix of its HBase snapshots; script: commands to run in the hbase shell, None
+    if the copy is complete.
     """
 
     store: str
@@ -26,14 +26,14 @@ class Snapshot:
 
 
 def snapshot(url: str, name: str | Path) -> Snapshot:
-    """Makes a copy of a store as it is now.
+    """Copy a store as it is now.
 
-    name: of an embedded store a folder that does not exist yet. It is then a store itself, rocksdb:NAME; its
-    files are hard links to the same content, so that it takes room as the store changes. It is made as a
-    writer would. Of a store in HBase how the names of the tables' snapshots begin, which only the hbase shell
-    takes: `script` is for that, also beside writers.
+    name: for an embedded store, a folder that does not exist yet. The copy is a store itself, rocksdb:NAME;
+    its files are hard links, so it takes space only as the store changes. Making it needs the writer's lock.
+    For a store in HBase, the prefix of the tables' snapshots; run `script` in the hbase shell to take them.
+    Writers may continue there.
 
-    Raises TablesMissing, StoreBusy, UsageError for a name that is taken or none, StoreFailed.
+    Raises TablesMissing, StoreBusy, UsageError for an invalid or existing name, StoreFailed.
     """
     name = _named(name)
     if is_in_hbase(url):
@@ -43,44 +43,42 @@ def snapshot(url: str, name: str | Path) -> Snapshot:
 
 
 def restore(url: str, name: str | Path) -> Snapshot:
-    """Makes a store of a snapshot, which stays as it is; see `snapshot`.
+    """Create a store from a snapshot, which stays.
 
-    url: of a store that does not exist. In HBase only the hbase shell makes tables of snapshots: `script` is
-    for that. Raises TablesMissing where there is no such snapshot, StoreBusy where somebody writes to it,
-    UsageError where a store is there already, StoreFailed.
+    url: a store that does not exist. For HBase, run `script` in the hbase shell. Raises TablesMissing if
+    there is no such snapshot, StoreBusy if another process writes to it, UsageError if the store exists,
+    StoreFailed.
     """
     name = _named(name)
     if is_in_hbase(url):
         return Snapshot(url, name, hbase.clone_script(url, name))
     if not url.startswith(_EMBEDDED):
-        raise UsageError(f"{url} is no place for a copy of a store: take {_EMBEDDED}PATH, or one in HBase")
+        raise UsageError(f"{url} cannot be copied or restored: use {_EMBEDDED}PATH or a store in HBase")
     _copy(f"{_EMBEDDED}{_folder(name)}", location(url))
     return Snapshot(url, name)
 
 
 def _named(name: object) -> str:
-    """The name of a copy. Raises UsageError for what is none."""
+    """The name of a copy. Raises UsageError if it is invalid."""
     if not name or not isinstance(name, str | Path):
-        raise UsageError(
-            f"{name!r} names no copy of a store: give a folder, or for HBase a name of snapshots"
-        )
+        raise UsageError(f"{name!r} is not a valid name: give a folder, or for HBase a prefix of snapshots")
     return str(name)
 
 
 def _folder(name: str) -> str:
-    """The folder that a copy of an embedded store is in. Raises UsageError for a store of another kind."""
+    """The folder of an embedded copy. Raises UsageError for another kind of store."""
     folder = name.removeprefix(_EMBEDDED)
     if "://" in folder or folder.startswith(("hbase:", "memory:")):
-        raise UsageError(f"{name} is no folder: a copy of an embedded store is PATH or {_EMBEDDED}PATH")
+        raise UsageError(f"{name} is not a folder: a copy of an embedded store is PATH or {_EMBEDDED}PATH")
     return folder
 
 
 def _copy(url: str, folder: str) -> None:
-    """Makes a folder that is the same embedded store."""
-    open_index(url, access="read").close()  # which says what is wrong with half a store
+    """Copies an embedded store to a folder."""
+    open_index(url, access="read").close()  # raises for an incomplete store
     try:
         copy_store(url, folder)
     except StoreBusy as busy:
         raise StoreBusy(
-            f"{url} is open for writing, and a copy takes it as a writer does: wait until that process ends"
+            f"{url} is open for writing, and a copy needs the writer's lock: wait until that process ends"
         ) from busy

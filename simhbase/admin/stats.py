@@ -1,4 +1,4 @@
-"""How large an index is: documents, rows, bytes, and what its drawers hold."""
+"""Size of an index: documents, rows, bytes, and rows per drawer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SIZES = ("bytes", "bytes_per_document")
 
 
 def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:
-    """How large the index of a scheme in a store is. time: of now, in milliseconds; what has expired does not
-    count where every row is counted."""
+    """Measure an index. exact: read every row. time: now, in milliseconds; expired documents are not counted
+    if every row is read."""
     of_tables = sizes(store)
     documents, fingerprints, index_rows = _counted(store, time) if exact else _estimated(of_tables, scheme)
     size = sum(each.bytes for each in of_tables.values())
@@ -40,15 +40,14 @@ def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:
 
 
 def sizes(store: Store) -> dict[str, Size]:
-    """The size of every table, by name."""
     others: list[tuple[str, Any]] = [(name, store.records(name)) for name in store.tables]
     return {name: table.approximate_size() for name, table in [("index", store.drawers), *others]}
 
 
 def _estimated(of_tables: Mapping[str, Size], scheme: Scheme) -> tuple[int, int, int]:
     rows = {name: size.rows for name, size in of_tables.items()}
-    # Either table may have more: documents those that were deleted, or stored several times and not compacted
-    # since; fingerprints what has not been removed yet. Neither has fewer.
+    # Either table may have more rows than there are documents: deleted or uncompacted ones in documents,
+    # obsolete ones in fingerprints. Neither has fewer.
     documents = min(rows["documents"], rows["fingerprints"])
     return documents, min(round(rows["index"] / scheme.tables), documents), rows["index"]
 
@@ -71,7 +70,7 @@ def _counted(store: Store, time: int) -> tuple[int, int, int]:
 
 
 def _drawers(store: Store, scheme: Scheme) -> DrawerStats:
-    """Of a sample: the first fingerprint of each leading byte."""
+    """Statistics of a sample: the first fingerprint for each leading byte."""
     firsts = store.records("fingerprints").scan([bytes([first]) for first in range(256)], limit=1)
     found = [(int.from_bytes(key[:8]), cell.value) for rows in firsts for key, cell in rows]
     places = np.unique(

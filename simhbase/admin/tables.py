@@ -1,13 +1,13 @@
-"""A store's tables, from their creation to their end: `simhbase.tables`.
+"""Creating, checking, describing and dropping the tables of a store: `simhbase.tables`.
 
     from simhbase import tables
 
     tables.create("hbase://gateway/news:articles?thrift2=9091", documents=50_000_000)
     tables.check("hbase://gateway/news:articles?thrift2=9091")
 
-HBase creates, compares and drops tables through a Thrift 2 gateway, which thrift2=PORT names in the URL.
-Without one, `ddl` gives what the hbase shell creates them with. `simhbase.check` compares the rows of tables,
-and `Administrator.stats` counts them.
+In HBase this needs a Thrift 2 gateway, named by thrift2=PORT in the URL. Without one, `ddl` returns a script
+for the hbase shell that creates the tables. `simhbase.check` compares the rows of tables,
+`Administrator.stats` counts them.
 """
 
 from __future__ import annotations
@@ -50,15 +50,14 @@ __all__ = [
     "upgrade",
 ]
 
-_NOT_IN_HBASE = "only tables in HBase have that, and {} is no HBase store"
+_NOT_IN_HBASE = "only for tables in HBase, and {} is not an HBase store"
 
 
 @dataclass(frozen=True)
 class CreatedTables:
-    """What `create` has done.
+    """Result of `create`.
 
-    profile: the store's; created: names of the tables in HBase that were missing; warnings: what an
-    administrator should know, in words.
+    profile: the store's; created: HBase tables that were missing; warnings: for the administrator.
     """
 
     store: str
@@ -69,11 +68,11 @@ class CreatedTables:
 
 @dataclass(frozen=True)
 class CheckedTables:
-    """What `check` has compared, all of it the same.
+    """Result of `check`, if there are no differences.
 
-    attributes_compared: of tables in HBase, 0 where no Thrift 2 gateway is named, which alone knows
-    not_compared; None of other stores. fixed_texts: of which this machine makes the fingerprints that the
-    store's creator did. warnings: as of `create`.
+    attributes_compared: of tables in HBase, 0 if no Thrift 2 gateway is given; then not_compared names them.
+    None for other stores. fixed_texts: number of texts whose fingerprints were compared. warnings: as in
+    `create`.
     """
 
     store: str
@@ -85,11 +84,10 @@ class CheckedTables:
 
 @dataclass(frozen=True)
 class DescribedTables:
-    """A store as it is.
+    """A store's profile and tables.
 
-    software: versions that its creator had; ttl: seconds after which documents of an embedded store expire,
-    None where they stay; tables: regions, durability and attributes of each table, where
-    the URL names a Thrift 2 gateway, else empty.
+    software: library versions of its creator; ttl: seconds after which documents of an embedded store expire,
+    or None; tables: regions, durability and attributes by table, empty without a Thrift 2 gateway.
     """
 
     store: str
@@ -101,7 +99,7 @@ class DescribedTables:
 
 @dataclass(frozen=True)
 class DroppedTables:
-    """What `drop` has deleted: names of tables in HBase, or the URL of another store."""
+    """Result of `drop`: names of HBase tables, or the URL of another store."""
 
     store: str
     dropped: tuple[str, ...]
@@ -109,7 +107,7 @@ class DroppedTables:
 
 @dataclass(frozen=True)
 class Ddl:
-    """A script for the hbase shell that creates the tables of a store; warnings: as of `create`."""
+    """A script for the hbase shell that creates the tables of a store. warnings: as in `create`."""
 
     script: str
     warnings: tuple[str, ...] = ()
@@ -124,14 +122,14 @@ def create(
     compression: str | None = None,
     ttl: int | None = None,
 ) -> CreatedTables:
-    """Creates what is missing of a store, with a profile; may be repeated.
+    """Create the missing tables of a store, with a profile. May be repeated.
 
-    profile: a whole one, or some of its parameters by name; a store that exists must agree with it. ttl:
-    seconds after which documents vanish. Of new tables in HBase: regions: how many each begins with; or
-    documents: as many as this number of documents fills; compression: one that HBase knows, such as "ZSTD".
+    profile: a Profile, or some of its parameters by name; an existing store must agree with it. ttl: seconds
+    after which documents expire. For new tables in HBase: regions: number of regions per table, or documents:
+    expected number of documents, which determines it; compression: as named by HBase, e.g. "ZSTD".
 
-    Raises UsageError for what does not go together, ProfileMismatch, SchemaDiffers where a table has other
-    attributes, TablesMissing where no Thrift 2 gateway is named and HBase has no such tables, StoreBusy,
+    Raises UsageError for options that cannot be combined, ProfileMismatch, SchemaDiffers if a table has other
+    attributes, TablesMissing if HBase lacks the tables and no Thrift 2 gateway is given, StoreBusy,
     StoreUnreachable, StoreFailed.
     """
     given = given_parameters(profile)
@@ -148,12 +146,10 @@ def create(
 
 
 def check(url: str, *, compression: str | None = None, ttl: int | None = None) -> CheckedTables:
-    """Checks that a store's tables are what they should be, and that this machine makes the same
-    fingerprints as their creator.
+    """Check a store's tables, and that this machine computes the same fingerprints as their creator.
 
-    ttl: what the store should have, if that matters; compression: the same of tables in HBase. Raises
-    SchemaDiffers with every attribute that differs, ProfileMismatch, TablesMissing, UsageError,
-    StoreUnreachable, StoreFailed.
+    ttl, compression: expected values, if given. Raises SchemaDiffers with every attribute that differs,
+    ProfileMismatch, TablesMissing, UsageError, StoreUnreachable, StoreFailed.
     """
     wanted = _Wanted.of(compression=compression, ttl=ttl)
     ttl = wanted.ttl
@@ -172,7 +168,8 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
 
 
 def describe(url: str) -> DescribedTables:
-    """A store's profile, and how HBase keeps its tables. `Administrator.stats` tells how large they are.
+    """Describe a store: its profile and the attributes of its HBase tables. (`Administrator.stats` has their
+    sizes.)
 
     Raises TablesMissing, StoreUnreachable, StoreFailed, UsageError.
     """
@@ -186,7 +183,7 @@ def describe(url: str) -> DescribedTables:
 
 @dataclass(frozen=True)
 class UpgradedTables:
-    """What an upgrade did. format_before, format: of the rows, 2 and later."""
+    """Result of `upgrade`: the row format before and now."""
 
     store: str
     format_before: int
@@ -194,20 +191,19 @@ class UpgradedTables:
 
 
 def upgrade(url: str) -> UpgradedTables:
-    """Makes the rows of a store the ones of this version's format, so that claims can be made in it.
+    """Set a store's row format to this version's, so that this version can claim in it.
 
-    In HBase all processes that claim with an older version have to be stopped before; others may go on, but
-    older versions open the store no more. Nothing is read or written but the profile. Raises what
-    `simhbase.open` raises.
+    Only the profile row is changed. In HBase, first stop all processes of older versions that claim; others
+    may continue, but older versions can no longer open the store. Raises the errors of `simhbase.open`.
     """
     with open_index(url) as index:
         return UpgradedTables(url, stored_profile.upgrade(index.store), stored_profile.FORMAT)
 
 
 def drop(url: str) -> DroppedTables:
-    """Deletes a store with all its data, or what an interrupted creation left of one. Nobody is asked.
+    """Delete a store with all its data, or the remains of an interrupted creation, without confirmation.
 
-    In HBase a namespace that `create` made goes with its last table. Raises TablesMissing, StoreBusy,
+    In HBase, a namespace created by `create` is removed with its last table. Raises TablesMissing, StoreBusy,
     StoreUnreachable, StoreFailed, UsageError.
     """
     names = tuple(droppable(url))
@@ -216,9 +212,9 @@ def drop(url: str) -> DroppedTables:
 
 
 def listed(url: str) -> tuple[tuple[str, ...], int | None]:
-    """What `drop` would delete, and about how many documents that are; None of a store that is not complete.
+    """What `drop` would delete, and the estimated number of documents (None for an incomplete store).
 
-    Raises what `drop` raises.
+    Raises the errors of `drop`.
     """
     names = tuple(droppable(url))
     try:
@@ -237,13 +233,14 @@ def ddl(
     compression: str | None = None,
     ttl: int | None = None,
 ) -> Ddl:
-    """What creates the tables of a store in the hbase shell; see `create`, which stores the profile in them.
+    """Return a script for the hbase shell that creates the tables of a store; `create` then stores the
+    profile in them.
 
-    No server is asked: of the URL the names of the tables count, and of the profile how much room `documents`
-    need. Raises UsageError.
+    Contacts no server: only the table names of the URL are used. `documents` and the profile determine the
+    regions. Raises UsageError.
     """
     if not is_in_hbase(url):
-        raise UsageError(f"tables ddl is for stores in HBase, as hbase://HOST/PREFIX; this is {url}")
+        raise UsageError(f"tables ddl is for stores in HBase (hbase://HOST/PREFIX), not {url}")
     wanted = _Wanted.of(regions=regions, documents=documents, compression=compression, ttl=ttl)
     chosen = make_profile(given_parameters(profile))
     script = hbase.script(url, wanted.options(lambda: chosen))
@@ -251,10 +248,11 @@ def ddl(
 
 
 def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, ttl: int | None) -> Index:
-    """A store open for writing, for so many documents with the fingerprints of another; what is missing of it
-    is created, in HBase through a Thrift 2 gateway. ttl: seconds after which documents vanish in new tables.
+    """Open a store for writing that holds fingerprints of another store; missing tables are created.
+    documents: expected number, for the regions in HBase. ttl: seconds after which documents expire in new
+    tables.
 
-    One that exists may have any profile. Raises what `create` raises.
+    An existing store may have any profile. Raises the errors of `create`.
     """
     try:
         return open_index(url)
@@ -265,7 +263,7 @@ def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, t
 
 
 def _created(url: str, profile: Profile, ttl: int | None, like: StoredProfile | None = None) -> Index:
-    """A store open for writing, of which what is missing was created; ttl: of an embedded one."""
+    """Opens a store for writing, creating what is missing. ttl: for an embedded store."""
     profile.require_fits_tables()
     store = create_store(url)
     try:
@@ -277,20 +275,20 @@ def _created(url: str, profile: Profile, ttl: int | None, like: StoredProfile | 
 
 
 def _require_ttl(store: Store, ttl: int | None) -> None:
-    """Raises SchemaDiffers where documents of an embedded store do not expire after so many seconds (None:
-    that does not matter). Tables in HBase are compared by their attributes."""
+    """Raises SchemaDiffers if an embedded store has another time to live. (HBase tables are compared by
+    attributes.)"""
     if ttl is None or multi_writer(store) or store.ttl() == ttl:
         return
     there = "no time to live" if store.ttl() is None else f"a time to live of {store.ttl()} s"
     raise SchemaDiffers(
-        f"{store.url} has {there}, not {ttl} s. A store keeps what it was created with: create another one, "
-        "and copy the documents to it (simhbase migrate)"
+        f"{store.url} has {there}, not {ttl} s, and this cannot be changed: create another store, and copy "
+        "the documents to it (simhbase migrate)"
     )
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What somebody wants of tables in HBase, by name."""
+    """Requested attributes of HBase tables, by name."""
 
     given: Mapping[str, int | str]
 
@@ -303,11 +301,10 @@ class _Wanted:
 
     @property
     def says_regions(self) -> bool:
-        """Whether a number of regions was asked for."""
         return bool(self.given.keys() & {"regions", "documents"})
 
     def options(self, profile: Callable[[], Profile] = Profile) -> Options:
-        """That, with the defaults for the others; `profile` is asked for where documents are given.
+        """These with defaults for the others. profile: called if `documents` is given.
 
         Raises UsageError.
         """
@@ -322,7 +319,7 @@ class _Wanted:
         return Options(**chosen)  # type: ignore[arg-type]  # it checks
 
     def drawer_warnings(self, profile: Profile) -> list[str]:
-        """What is wrong with drawers of a profile that hold the documents which are expected."""
+        """Warnings if the expected documents overfill the profile's drawers."""
         documents = self.given.get("documents")
         scheme = profile.index_scheme
         if not isinstance(documents, int) or not isinstance(scheme, SimHashScheme):
@@ -331,13 +328,13 @@ class _Wanted:
         return [] if warning is None else [warning]
 
     def refuse(self, reason: str, but: str = "") -> None:
-        """Raises UsageError where something (but for this) was given, which is of no use for this reason."""
+        """Raises UsageError if anything except `but` was given."""
         if refused := [name for name in self.given if name != but]:
             raise UsageError(reason, parameter=refused[0])
 
     @property
     def ttl(self) -> int | None:
-        """Seconds after which documents expire. Raises UsageError for what HBase would not take, either."""
+        """Seconds after which documents expire. Raises UsageError for values that HBase would refuse."""
         return Options(ttl=cast("int | None", self.given.get("ttl"))).ttl
 
 
@@ -348,12 +345,11 @@ def _content(documents: int, profile: Profile) -> Content:
 
 
 def _create_in_hbase(url: str, wanted: _Wanted, given: Mapping[str, object]) -> tuple[list[str], list[str]]:
-    """The names of the tables that were created, and warnings."""
+    """Names of the created tables, and warnings."""
     if not hbase.has_administration(url):
         wanted.refuse(
-            f"it takes a Thrift 2 gateway to create such tables, and {url} names none. Name one with "
-            "thrift2=PORT in the URL, or give the same to 'simhbase tables ddl' and run what it prints in "
-            "the hbase shell"
+            f"creating HBase tables needs a Thrift 2 gateway, and {url} names none. Add thrift2=PORT to "
+            "the URL, or run the output of 'simhbase tables ddl' with the same options in the hbase shell"
         )
         return [], []
     options = wanted.options(lambda: _stored_or_given(url, given))
@@ -361,9 +357,9 @@ def _create_in_hbase(url: str, wanted: _Wanted, given: Mapping[str, object]) -> 
     try:
         hbase.check_tables(url, options)
     except TablesMissing:
-        make_profile(given)  # what is wrong with it is said before there are tables
+        make_profile(given)  # raises before any table is created
         created = hbase.create_tables(url, options)
-    # Somebody else may have created tables meanwhile, with other regions.
+    # Another process may have created tables since, with other regions.
     return created, hbase.table_warnings(url, options if created or wanted.says_regions else None)
 
 
@@ -376,8 +372,8 @@ def _stored_or_given(url: str, given: Mapping[str, object]) -> Profile:
 
 
 def _open_or_create(url: str, given: Mapping[str, object], ttl: int | None) -> Index:
-    """A store open for writing; one that is missing is created. ttl: of an embedded one. Raises as
-    `simhbase.open`, but for TablesMissing, and SchemaDiffers."""
+    """Opens a store for writing, creating it if it is missing. ttl: for an embedded store. Raises the errors
+    of `simhbase.open` except TablesMissing, and SchemaDiffers."""
     try:
         index = open_index(url)
     except TablesMissing:
@@ -392,7 +388,7 @@ def _open_or_create(url: str, given: Mapping[str, object], ttl: int | None) -> I
 
 
 def _compare_attributes(url: str, wanted: _Wanted) -> tuple[int, tuple[str, ...]]:
-    """How many were compared; and where no Thrift 2 gateway is named, which were not."""
+    """Number of attributes compared, and tables that were not compared without a Thrift 2 gateway."""
     options = wanted.options()
     specification = hbase.specification(url, options)
     if wanted.given or hbase.has_administration(url):

@@ -1,15 +1,15 @@
-"""Removes what documents have left behind in a store where many processes write: hints that lead nowhere,
-and what is left of deleted documents.
+"""Removes obsolete rows from multi-writer stores: hints that lead nowhere, and tombstones.
 
-Any number may run at once, and each may be stopped and run again. Only what is older than the grace time
-is touched, which is far longer than any call or lookup takes and than clocks differ: whatever was under
-way when it became obsolete has ended. Everything is removed up to the version, or the time, that was seen,
-so that what is put later survives. `simhbase/index/writer.py` says what is a hint.
+Any number of vacuums may run at once, and each may be stopped and repeated. Only rows older than the grace
+time are touched, which is far longer than any call, lookup or clock difference, so operations that were
+running when a row became obsolete have ended. Deletes apply up to the version or time that was read, so later
+puts survive. See `simhbase/index/writer.py` for hints.
 
-Batches of claims (`simhbase/index/claim_batch.py`) leave their rows where somebody has broken them or they
-died. These go by their age, whatever they say: what they have accepted and nobody has committed by now was
-answered to nobody. Pending cells go with the listings that lead to them; and the row that says that a
-document is deleted after all pending cells of it, one of which would count again."""
+Batches of claims (`simhbase/index/claim_batch.py`) leave rows behind if they were broken or their process
+died. These are removed by age alone: what they accepted without committing it by now was never reported.
+Pending cells are removed with the listings that lead to them, and a document's tombstone after all of its
+pending cells, which would otherwise count again.
+"""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from simhbase.index import rows
 from simhbase.index.index import open_index
 from simhbase.index.part import Part, part_of
 from simhbase.index.rows import SALTS
-from simhbase.index.writer import Known, alive_since, alone, batch_of, known, remove_older, writer_for
+from simhbase.index.writer import Known, alive_since, batch_of, emptied_by, known, remove_older, writer_for
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import is_in_hbase
 from simhbase.stores.base import SharedStore, Store, multi_writer, now
 
 DAY = 24 * 3600
 GRACE = DAY  # seconds
-LEAST_GRACE = 4 * 3600  # seconds: a writer's clock may be an hour behind, and this machine's one ahead
+LEAST_GRACE = 4 * 3600  # seconds; a writer's clock may be an hour behind, and this machine's an hour ahead
 
 
 @dataclass(frozen=True)
 class VacuumReport:
-    """What a vacuum has done.
+    """Result of a vacuum.
 
-    looked_at: notes of what became obsolete; listings, index_rows, deleted_documents: what was removed of
-    these; claims: batch rows and pending cells of claims that nobody goes on with; too_young: what a later
-    run has to look at again. removes_at_once: the store is an embedded one, which leaves nothing behind but
-    documents that have expired: looked_at is then of how many that was asked, and expired how many were
-    removed."""
+    looked_at: notes of obsolete rows that were read; listings, index_rows, deleted_documents: rows removed;
+    claims: rows and cells of abandoned claims that were removed; too_young: left for a later run.
+    removes_at_once: an embedded store, which has no obsolete rows except expired documents: looked_at then
+    counts documents, and expired those removed.
+    """
 
     looked_at: int
     listings: int
@@ -67,13 +67,13 @@ def vacuum(
     sweep: Part | tuple[int, int] | None = None,
     progress: Progress = no_progress,
 ) -> VacuumReport:
-    """Removes what moved and deleted documents have left behind in a store in HBase, and documents of an
-    embedded store that have expired.
+    """Remove obsolete rows of updated and deleted documents in HBase, and expired documents in an embedded
+    store.
 
-    older_than: seconds for which it must have been of no use; sweep: in HBase, also a part of the listings
-    that nothing was noted of, by number and count: writers that change a document at the same moment, and
-    crashes, leave such; progress: is told how far it is. Safe beside any number of writers and readers; may
-    be stopped and run again. Raises UsageError for less than four hours, and what `simhbase.open` raises.
+    older_than: minimum age in seconds; sweep: in HBase, (number, count) of a part of the listings to check as
+    well, for obsolete rows without a note, which crashes and concurrent updates leave; progress: reports the
+    rows read. Safe beside readers and writers; may be stopped and repeated. Raises UsageError for less than
+    four hours, and the errors of `simhbase.open`.
     """
     start = monotonic()
     part = None if sweep is None else part_of(sweep)
@@ -102,7 +102,7 @@ def vacuum(
 
 @dataclass(frozen=True)
 class CompactReport:
-    """What a compaction has done: expired documents that were removed, and the bytes of the store's files."""
+    """Result of a compaction: expired documents removed, and the size of the store's files in bytes."""
 
     expired: int
     bytes_before: int
@@ -111,16 +111,18 @@ class CompactReport:
 
 
 def compact(url: str, *, progress: Progress = no_progress) -> CompactReport:
-    """Merges all files of an embedded store, so that a lookup reads few; what was deleted, or has expired,
-    takes no room any more.
+    """Compact an embedded store: merge its files, so that lookups read few, and free the space of deleted and
+    expired documents.
 
-    Takes about as much free room as the store has, until it is done; readers may go on. progress: is told how
-    far it is. May be stopped and run again. Raises UsageError for a store in HBase, which merges its files
-    itself (`major_compact` in its shell), StoreFailed where there is no room, what `simhbase.open` raises.
+    Needs about as much free space as the store takes; readers may continue. progress: reports the bytes done.
+    May be stopped and repeated. Raises UsageError for a store in HBase, which compacts itself
+    (`major_compact` in its shell), StoreFailed if the disk is full, and the errors of `simhbase.open`.
     """
     start = monotonic()
     if is_in_hbase(url):
-        raise UsageError(f"{url}: HBase merges its files itself; its shell has major_compact")
+        raise UsageError(
+            f"{url}: HBase compacts its tables itself; for a full compaction run major_compact in its shell"
+        )
     with open_index(url) as index:
         store = index.store
         before = _bytes(store)
@@ -136,7 +138,7 @@ def _bytes(store: Store) -> int:
 
 @dataclass
 class VacuumCounts:
-    """What a run did so far: notes looked at, what it removed, and what was too young to be touched."""
+    """Counts of a run so far."""
 
     notes: int = 0
     listings: int = 0
@@ -149,9 +151,9 @@ class VacuumCounts:
 
 @dataclass(frozen=True)
 class Vacuum:
-    """Removes what has been obsolete for longer than `grace` seconds.
+    """Removes rows that have been obsolete for longer than `grace` seconds.
 
-    progress: called with the number of notes looked at since the last call.
+    progress: called with the number of notes read.
     """
 
     store: Store
@@ -161,18 +163,18 @@ class Vacuum:
     progress: Callable[[int], None] = lambda notes: None
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a grace time that calls and clocks may exceed, and for what is none."""
+        """Raises UsageError for an invalid grace time, and one shorter than calls and clock differences."""
         is_number = isinstance(self.grace, int) or (isinstance(self.grace, float) and isfinite(self.grace))
         if isinstance(self.grace, bool) or not is_number:
             raise UsageError(f"must be a number of seconds, not {self.grace!r}", parameter="older_than")
         if self.grace < LEAST_GRACE:
             raise UsageError(
-                f"a grace time of {self.grace:g} s: take {LEAST_GRACE} s (four hours) at least. Calls that "
-                "are under way, and machines whose clocks differ, may still need what is younger"
+                f"{self.grace:g} s is too short: use at least {LEAST_GRACE} s (four hours). Running calls, "
+                "and machines whose clocks differ, may still need younger rows"
             )
 
     def run(self, sweep: Part | None = None) -> VacuumCounts:
-        """One run over all that was noted, and over a part of the listings."""
+        """Process all notes, and a part of the listings."""
         report = VacuumCounts()
         if not multi_writer(self.store):
             self._expire(report)
@@ -189,14 +191,14 @@ class Vacuum:
         return report
 
     def _sweep(self, part: Part, before: int, report: VacuumCounts) -> None:
-        """Removes listings that lead nowhere and that nobody has noted."""
+        """Removes listings that lead nowhere and have no note."""
         for batch in self.store.records("fingerprints").iterate(*part.keys()):
             old = [rows.parse_listing(key) for key, cell in batch if cell.version < before]
             self.remove([each for each in old if each], before, report)
             self.progress(len(batch))
 
     def _batch_rows(self, before: int, report: VacuumCounts) -> None:
-        """Removes the rows of batches of claims that have not changed for the grace time."""
+        """Removes rows of claim batches that have not changed for the grace time."""
         meta = self.store.records("meta")
         for batch in meta.iterate(rows.BATCH_ROWS, rows.BEHIND_BATCH_ROWS):
             old = {key: cell.version for key, cell in batch if cell.version < before}
@@ -215,7 +217,7 @@ class Vacuum:
         report.expired = remove_older(self.store, writer, alive_since(self.store, self.clock()), note)
 
     def _notes(self, versions: Mapping[bytes, int], before: int, report: VacuumCounts) -> None:
-        """Deals with some notes, given the versions of their cells."""
+        """Processes notes, given the versions of their cells."""
         report.notes += len(versions)
         noted = {key: rows.parse_obsolete(key) for key in versions}
         listings = list(dict.fromkeys((each.fingerprint, each.id) for each in noted.values() if each))
@@ -227,8 +229,8 @@ class Vacuum:
     def remove(
         self, listings: Sequence[tuple[int, str]], before: int, report: VacuumCounts
     ) -> set[tuple[int, str]]:
-        """Removes those of the listings (fingerprint, id) that lead nowhere; returns those that are too
-        young, or belong to a document that is, and have to be looked at again."""
+        """Remove those of the listings (fingerprint, id) that lead nowhere. Returns those to check again
+        later, because they or their documents are too young."""
         ids = list(dict.fromkeys(document for _, document in listings))
         documents = dict(zip(ids, known(self.store, ids), strict=True))
         written = last_written(self.store, documents)
@@ -240,7 +242,7 @@ class Vacuum:
         young |= {each for each in stale if each[1] in claimed}
         cells = self.store.records("fingerprints").get([rows.listing_key(*each) for each in stale])
         hints = {each: cell for each, cell in zip(stale, cells, strict=True) if cell is not None}
-        # A hint that was put lately, of an add that is under way.
+        # A recent hint, of an add that is still running.
         young |= {each for each, cell in hints.items() if cell.version >= before}
         old = {each: cell for each, cell in hints.items() if each not in young}
         young |= self._clear_drawers({each: cell.value for each, cell in old.items()}, before, report)
@@ -253,7 +255,7 @@ class Vacuum:
         return young
 
     def _end_claims(self, ids: Sequence[str], before: int, report: VacuumCounts) -> set[str]:
-        """Removes the pending cells of documents, and returns those that have younger ones."""
+        """Removes pending cells of documents; returns the documents that have younger ones."""
         claimed = set[str]()
         if not multi_writer(self.store):
             return claimed
@@ -272,8 +274,8 @@ class Vacuum:
     def _clear_drawers(
         self, listings: dict[tuple[int, str], bytes], before: int, report: VacuumCounts
     ) -> set[tuple[int, str]]:
-        """Removes the index rows of fingerprints that are left without documents when these listings (with
-        their sketches) go; returns those listings whose index rows are too young."""
+        """Removes the index rows of fingerprints that have no documents left without these listings (given
+        with their sketches). Returns the listings whose index rows are too young."""
         leaving: dict[int, set[str]] = {}
         sketches: dict[int, bytes] = {}
         for (fingerprint, document), sketch in listings.items():
@@ -281,10 +283,10 @@ class Vacuum:
             sketches.setdefault(fingerprint, sketch)
         fingerprints = batch_of(list(sketches.items()), self.scheme.listed_sketching)
         keys = self.scheme.keys(fingerprints)
-        # The times come first: whoever lists a document under one of these fingerprints after that look
-        # puts the index rows later still, and they survive.
+        # Read the times first: a writer that lists a document under one of these fingerprints afterwards
+        # puts its index rows even later, so they survive.
         times = self.store.drawers.times(keys)
-        empty = {fingerprint for fingerprint, _ in alone(self.store, leaving)}
+        empty = {fingerprint for fingerprint, _ in emptied_by(self.store, leaving)}
         emptied = np.isin(fingerprints.values, np.fromiter(empty, np.uint64, len(empty)))
         young = (times >= before).any(axis=1)
         removed = times >= 0
@@ -295,7 +297,7 @@ class Vacuum:
         return {each for each in listings if each[0] in waiting}
 
     def _bury(self, ids: Sequence[str], documents: dict[str, Known | None], report: VacuumCounts) -> None:
-        """Removes what is left of deleted documents."""
+        """Removes tombstones."""
         deleted = {
             document: each.version
             for document in ids
@@ -306,8 +308,8 @@ class Vacuum:
 
 
 def last_written(store: Store, documents: Mapping[str, Known | None]) -> dict[str, int]:
-    """When documents were written, by id: at their versions, or where they were copied with those of another
-    store, at that of their hints."""
+    """When documents were written, by id: their versions, or those of their hints for copies, which have the
+    versions of another store."""
     times = {document: each.version for document, each in documents.items() if each}
     stored = {document: each for document, each in documents.items() if each and each.stored}
     keys = [rows.listing_key(each.entry.fingerprint, document) for document, each in stored.items()]

@@ -12,13 +12,13 @@ import click
 
 from simhbase.errors import SimhbaseError
 
-INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143  # as shells say it: 128 and the signal
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143  # 128 + signal, as in shells
 DEBUG = "SIMHBASE_DEBUG"
 
 # Name -> one line of help, so that `simhbase --help` imports none of them.
 COMMANDS: Mapping[str, str] = {
     "load": "Fingerprint documents and store them.",
-    "load-hfiles": "Load HFiles that Spark has written into HBase.",
+    "load-hfiles": "Load HFiles written by Spark into HBase.",
     "find": "Find stored near-duplicates of texts, documents or fingerprints.",
     "list": "List the documents of a store.",
     "match": "Find near-duplicates of documents among those of other files, without a store.",
@@ -30,7 +30,7 @@ COMMANDS: Mapping[str, str] = {
     "stats": "Count documents, index rows and bytes of a store.",
     "check": "Compare the rows of a store's tables with each other, and repair them.",
     "migrate": "Copy the documents of a store to another one, with other drawers or in HBase.",
-    "vacuum": "Remove obsolete rows of moved and deleted documents, and expired documents.",
+    "vacuum": "Remove obsolete rows of updated and deleted documents, and expired documents.",
     "compact": "Merge the files of an embedded store, so that lookups read fewer.",
     "serve": "Serve a store over HTTP, with a search page.",
     "profiles": "List presets and parameters of profiles.",
@@ -42,14 +42,13 @@ COMMANDS: Mapping[str, str] = {
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does."""
+    """SIGTERM, handled like Ctrl-C."""
 
 
 class Commands(click.Group):
-    """The commands by name; turns errors into a message and an exit code."""
+    """The commands by name; converts errors to a message and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -61,12 +60,10 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
         from simhbase.cli.output import discard_stdout, fail
         from simhbase.logs import warn_on_stderr
 

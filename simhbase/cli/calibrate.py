@@ -48,7 +48,7 @@ Examples:
 )
 @option(
     "--max-candidates N",
-    "Most rows to read per lookup, on average.",
+    "Maximum rows to read per lookup, on average.",
     group="Goal",
     type=click.IntRange(min=1),
     default=1000,
@@ -61,7 +61,7 @@ Examples:
 )
 @option(
     "--sample N",
-    "Most texts to measure, drawn at random.",
+    "Maximum number of texts to measure, drawn at random.",
     group="Measurement",
     type=click.IntRange(min=1),
     default=20_000,
@@ -99,12 +99,12 @@ def calibrate(
 
     Finds all near-duplicates in a sample by their exact Jaccard similarity (of character triples), then
     measures recall, precision and cost of each scheme. In the output, "verified" is SimHash with sketches.
-    Ends with the command to type next: of what surely reaches the goal the cheapest, by rows a document and
-    rows read per lookup.
+    Ends with the command to create the store: of the settings that certainly reach the goal the cheapest, by
+    rows per document and rows read per lookup.
 
-    Where most texts are short (140 characters), settings for short texts are compared, too, and similarity
-    is that of character pairs. Shares are in per cent, with 95 % intervals, whose lower ends say what is
-    sure.
+    If most texts are short (140 characters), settings for short texts are compared, too, and similarity is
+    that of character pairs. Shares are percentages with 95 % intervals; a goal is certainly reached if the
+    lower end of the interval reaches it.
     """
     from simhbase.profile_file import files_beside, write_profile_file
     from simhbase.quality.calibration import calibrate as measure
@@ -139,14 +139,14 @@ def calibrate(
         message(_doubt(found))
     if documents is None:
         message(
-            f"recommended for a store of {found.goal.documents:,} documents, as many as were read: use "
+            f"recommended for a store of {found.goal.documents:,} documents, as in the corpus: use "
             "--documents N for a larger one"
         )
     end(found.counts)
 
 
 def _doubt(found: Calibration) -> str:
-    """How far below the goal a store may be that was measured to reach it."""
+    """How far below the goal a store might be, given the intervals."""
     best, goal = found.recommended, found.goal
     measured = (("a recall", best.recall, goal.recall), ("a precision", best.precision, goal.precision))
     lowest = ", ".join(
@@ -156,7 +156,7 @@ def _doubt(found: Calibration) -> str:
     )
     larger = "a larger corpus" if found.sample.is_whole else "a larger --sample"
     return (
-        "the goal is reached as measured, but not for sure: what is to be found is in "
-        f"{found.groups:,} groups of near-duplicates, and 95 % intervals begin at {lowest}: {larger} tells "
-        "more"
+        "the measured values reach the goal, but it is not certain: the sample has only "
+        f"{found.groups:,} groups of near-duplicates, and 95 % intervals start at {lowest}. Use {larger} for "
+        "narrower intervals"
     )

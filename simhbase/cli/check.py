@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def check(url: str, repair: bool, part: Part | None, output: Output) -> None:
     """Compare the rows of a store's tables with each other, and repair them.
 
-    Exits with 1 if problems are left. Writers can keep running. In HBase, rows that moved or deleted
-    documents and crashes leave behind are harmless; --repair removes those older than a day.
+    Exits with 1 if problems are left. Writers can keep running. In HBase, updates, deletes and crashes leave
+    rows behind, which are harmless; --repair removes those older than a day.
 
     'simhbase tables check' checks the tables themselves and this machine's fingerprints.
     """

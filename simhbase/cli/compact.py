@@ -13,9 +13,9 @@ from simhbase.cli.progress import progress
 def compact(url: str, output: Output) -> None:
     """Merge the files of an embedded store, so that lookups read fewer.
 
-    Large loads do this at their end. Run it after many small loads or deletes: deleted and expired documents
-    then take no space. Readers can keep running. It needs as much free space as the store takes, and can be
-    stopped and run again.
+    Large loads do this when they finish. Run it after many small loads or deletes, also to free the space of
+    deleted and expired documents. Readers can keep running. It needs as much free space as the store takes,
+    and can be stopped and run again.
     """
     from simhbase.admin.vacuum import compact as merge
 

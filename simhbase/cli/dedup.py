@@ -68,11 +68,11 @@ def dedup(
 ) -> None:
     """Find near-duplicates within one corpus, without a store.
 
-    MinHash finds candidates (with --set k=N SimHash does), whose texts are then compared exactly. A group is
-    a document that is kept and all its matches. It is named by the id of its first document.
+    MinHash finds candidates (SimHash with --set k=N), whose texts are then compared exactly. A group is a
+    document that is kept and all its matches. It is named by the id of its first document.
 
-    Fingerprints are held in memory; texts and ids go to disk until the end, beside the output files or in
-    the temporary folder.
+    Fingerprints are held in memory; texts and ids are kept on disk until the end, beside the output files or
+    in the temporary folder.
     """
     from simhbase.jobs.dedup import dedup as dedup_documents
     from simhbase.profile_file import chosen_parameters
@@ -92,5 +92,7 @@ def dedup(
     )
     output.summary(report)
     if report.duplicates and not (unique or duplicates or evidence):
-        output.hint("--duplicates FILE writes the duplicates, --unique FILE the other documents")
+        output.hint(
+            "use --duplicates FILE to write the duplicates, --unique FILE to write the other documents"
+        )
     end(report.counts)

@@ -19,7 +19,7 @@ from simhbase.errors import BadInput, UsageError
 from simhbase.interrupt import interrupt_put_off
 
 BATCH = 4096  # documents removed at once
-NAMED = 10  # ids that are not stored
+NAMED = 10  # missing ids to show
 
 
 @command()
@@ -41,11 +41,11 @@ def delete(
 ) -> None:
     """Remove documents from a store.
 
-    Deleted documents cannot be restored; 'simhbase tables snapshot' keeps a copy first. Ids that are not
-    stored are listed and ignored.
+    Deleted documents cannot be restored; 'simhbase tables snapshot' makes a copy first. Unknown ids are
+    listed and ignored.
 
-    --older-than goes by the last write, when a document was new or its fingerprint changed: a load that finds
-    it unchanged does not write it. 6m is six minutes. It can be stopped and run again.
+    --older-than uses the time of the last write: loading an unchanged document does not write it. 6m is six
+    minutes. It can be stopped and run again.
     """
     from simhbase.admin import Administrator
     from simhbase.index import open_index
@@ -77,7 +77,7 @@ def _delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Out
                     deleted += index.delete(batch)
                 given += len(batch)
         except BaseException:
-            message(f"stopped after {given:,} ids: {deleted:,} documents are deleted")
+            message(f"stopped after {given:,} ids: {deleted:,} documents were deleted")
             raise
     if missing:
         message(f"not stored in {url}: {', '.join(missing)}{', ...' if len(missing) == NAMED else ''}")
@@ -85,7 +85,7 @@ def _delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Out
 
 
 def _lines(file: BinaryIO | None) -> Iterator[str]:
-    """The lines of a file that are not empty. Raises BadInput where one is not UTF-8."""
+    """The non-empty lines of a file. Raises BadInput if one is not UTF-8."""
     from simhbase.corpus.streams import split_lines, unpacked_text
     from simhbase.packing import Rereadable, Unreadable
 
@@ -96,7 +96,7 @@ def _lines(file: BinaryIO | None) -> Iterator[str]:
         with closing(Rereadable.of(file)) as rereadable:
             lines = split_lines(unpacked_text(rereadable), sys.maxsize)
             for number, line in enumerate(lines, 1):
-                assert isinstance(line, bytes)  # none is too long
+                assert isinstance(line, bytes)
                 try:
                     document = line.rstrip(b"\r").decode()
                 except UnicodeDecodeError as error:
@@ -109,12 +109,12 @@ def _lines(file: BinaryIO | None) -> Iterator[str]:
 
 
 def _id_of(line: str, where: str) -> str:
-    """The id that a line is, or that it has as a JSON object. Raises BadInput for an object without one."""
+    """The id in a line, plain or in a JSON object. Raises BadInput for an object without one."""
     found = None
     with suppress(orjson.JSONDecodeError):
         found = orjson.loads(line) if line.startswith("{") else None
     if not isinstance(found, dict):
         return line
     if not isinstance(found.get("id"), (str, int)):
-        raise BadInput(f"{where}: this object has no 'id', which is a text or an integer")
+        raise BadInput(f"{where}: this object has no 'id' (a string or an integer)")
     return str(found["id"])

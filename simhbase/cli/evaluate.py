@@ -56,12 +56,12 @@ def evaluate(
     """Measure recall and precision against given pairs.
 
     With files, their documents are compared under the given profile. A found pair is correct if its exact
-    Jaccard similarity is at least --right (of character triples, or pairs where most texts are short).
+    Jaccard similarity is at least --right (of character triples, or of pairs if most texts are short).
 
-    Without files, the documents of the pairs are looked up in the store. A found pair is correct if it is
-    one of the given pairs.
+    Without files, the documents of the pairs are looked up in the store. A found pair is correct if it is one
+    of the given pairs.
 
-    Shares are in per cent, with 95 % intervals.
+    Shares are percentages with 95 % intervals.
     """
     from simhbase.profile_file import chosen_parameters
     from simhbase.quality.evaluation import evaluate as measure
@@ -76,5 +76,5 @@ def evaluate(
     )
     output.summary(found.by_name())
     if found.copies:
-        message(f"{found.copies:,} documents are copies of others: pairs of equal texts are left out")
+        message(f"{found.copies:,} documents are exact copies: pairs of equal texts are left out")
     end(found.counts)

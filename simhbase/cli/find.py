@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def _limit(value: str) -> int | None:
     if value != "all" and not re.fullmatch("[1-9][0-9]*", value):
-        raise UsageError(f"{value!r} is no limit: use a number from 1 on, or all")
+        raise UsageError(f"{value!r} is not a limit: use a number of at least 1, or all")
     return None if value == "all" else int(value)
 
 
@@ -62,11 +62,11 @@ Examples:
     group="Matches",
     callback=converted(past),
 )
-@tag_option("Only documents with this tag; of several, with all.", "Matches")
+@tag_option("Only documents with this tag. Repeatable: with all of them.", "Matches")
 @option("--exclude-self", "Leave out the document with the query's id.", group="Matches")
 @option(
     "--drawer-limit N|all",
-    "Most rows to read per drawer.",
+    "Maximum rows to read per drawer.",
     group="Matches",
     default="10000",
     callback=converted(_limit),
@@ -93,11 +93,11 @@ def find(
 ) -> None:
     """Find stored near-duplicates of texts, documents or fingerprints.
 
-    Matches are listed nearest first. A stored document matches itself; use --exclude-self to hide it.
-    A result marked "truncated" hit --drawer-limit or --ids-limit.
+    Matches are listed nearest first. A stored document matches itself; use --exclude-self to hide it. A
+    result marked "truncated" hit --drawer-limit or --ids-limit.
     """
     if explain_them and (inputs.paths or fingerprints or since or tags or not (texts or ids)):
-        raise UsageError("--explain takes --text or --id, and no files, --fingerprint, --since or --tag")
+        raise UsageError("--explain needs --text or --id, without files, --fingerprint, --since or --tag")
     query = Query(k, min_similarity, since, tags)
     inputs = documents_as_queries(inputs, others=bool(texts or ids or fingerprints))
     inputs.require_outputs()

@@ -33,7 +33,7 @@ def fingerprint(
 ) -> None:
     """Print the fingerprint of each document, in input order.
 
-    SIMHBASE_STORE is not used: name a store with --store to use its profile.
+    SIMHBASE_STORE is ignored: give --store to use a store's profile.
     """
     from simhbase.corpus.parser import Parser
     from simhbase.corpus.trim import without_content
@@ -61,7 +61,7 @@ def fingerprint(
 
 
 def _stored_profile(url: str, given: Mapping[str, object]) -> Profile:
-    """A store's profile. Raises ProfileMismatch where a parameter or this machine differs from it."""
+    """A store's profile. Raises ProfileMismatch if a parameter or this machine differs from it."""
     from simhbase.index import open_index
 
     with open_index(url, access="read") as index:

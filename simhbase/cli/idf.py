@@ -30,7 +30,7 @@ Examples:
 @option("-o, --output FILE", "Write IDF here.", name="file", group="Output files", type=OUTPUT_PATH)
 @option(
     "--min-documents N",
-    "Leave out words that are in fewer documents.",
+    "Leave out words in fewer documents.",
     group="Output files",
     type=click.IntRange(min=1),
     default=1,
@@ -38,7 +38,7 @@ Examples:
 @output_option("--boilerplate", "Write frequent lines and phrases here.")
 @option(
     "--boilerplate-share S",
-    "Share of texts that has a line or phrase of boilerplate.",
+    "Minimum share of texts with a line or phrase.",
     name="share",
     group="Output files",
     type=click.FloatRange(0, 1, min_open=True),
@@ -56,8 +56,8 @@ def idf(
 ) -> None:
     """Learn an IDF file or the boilerplate of a corpus.
 
-    Texts need no ids. Boilerplate is learnt by reading them three times. Look at the file before you use it:
-    it is text, and lines can be removed or added.
+    Texts need no ids. Learning boilerplate reads them three times. Review the file before you use it: it is
+    plain text, and lines can be removed or added.
     """
     if not (file or boilerplate):
         raise UsageError("nothing to write: give -o FILE, --boilerplate FILE or both")

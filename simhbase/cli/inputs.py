@@ -1,4 +1,4 @@
-"""The inputs of commands that read documents, and what these commands say of rejects."""
+"""Options of commands that read documents, and messages about rejects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
     from simhbase.corpus.rejects import Counts
 
-SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects on stderr, without and with a file that lists them
+SHOWN, SHOWN_BESIDE_FILE = 10, 3  # rejects shown on stderr, without and with --rejects FILE
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
 STDIN = "-"
 
@@ -32,9 +32,9 @@ STDIN = "-"
 class Console:
     """Shows progress, messages and the first rejects on stderr.
 
-    prints_results: the command prints a line for each document, which shows the progress on a terminal.
-    prints_rejects: these lines have the reasons, so a terminal shows them already.
-    shows_rejects: False where they have been shown before.
+    prints_results: the command prints a line per document, which shows progress on a terminal.
+    prints_rejects: these lines contain the reasons of rejects. shows_rejects: False if they were shown
+    before.
     """
 
     prints_results: bool = False
@@ -43,7 +43,6 @@ class Console:
     _rejected: int = field(default=0, init=False)
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
-        """Show how far the command is."""
         return (progress_beside_results if self.prints_results else progress)(unit, total)
 
     def rejected(self, reject: Reject, listed_in: Path | None) -> None:
@@ -57,34 +56,33 @@ class Console:
             message(f"rejected: {_described(reject)}")
         if self._rejected == most + 1:
             where = f"{listed_in} lists" if listed_in else "--rejects FILE lists"
-            message(f"more are rejected: {where} them all")
+            message(f"more records were rejected: {where} them all")
 
     def note(self, text: str) -> None:
-        """Show a message."""
         message(text)
 
     def hint(self, text: str) -> None:
-        """Show advice on a terminal; a job that runs every night stays quiet."""
+        """Show advice on a terminal only; cron jobs stay quiet."""
         if sys.stderr.isatty():
             message(text)
 
 
 def or_stdin(inputs: Inputs) -> Inputs:
-    """The inputs; standard input if none are named and it is no terminal. Raises UsageError."""
+    """The inputs; standard input if there are none and it is not a terminal. Raises UsageError."""
     if inputs.paths:
         return inputs
     if sys.stdin.isatty():
-        raise UsageError("no input: name files, folders or globs, or pipe documents to standard input")
-    # A scheduler may give an empty standard input, which is not meant as input.
+        raise UsageError("no input: give files, folders or globs, or pipe documents to standard input")
+    # Schedulers may provide an empty standard input that is not meant as input.
     if hasattr(sys.stdin.buffer, "peek") and not sys.stdin.buffer.peek(1):
         raise UsageError(
-            "no input: standard input is empty. Name files, folders or globs, or - to read it all the same"
+            "no input: standard input is empty. Give files, folders or globs, or - to read it anyway"
         )
     return replace(inputs, paths=[STDIN])
 
 
 def end(counts: Counts) -> None:
-    """End a command with the exit code for its rejects."""
+    """Exit with the code for the rejects, if any."""
     if counts.nothing_read:
         message("Error: nothing could be read")
         click.get_current_context().exit(FAILED)
@@ -92,7 +90,7 @@ def end(counts: Counts) -> None:
 
 
 class _OutputPath(click.Path):
-    """A file to write; - is standard output, and no other result can go there."""
+    """An output file; - is standard output, which then takes no other results."""
 
     name = "file"
 
@@ -100,7 +98,7 @@ class _OutputPath(click.Path):
         from simhbase.corpus.outputs import STANDARD_OUTPUT
 
         path = super().convert(value, param, ctx)
-        if path == Path("/dev/stdout"):  # as a file it would be replaced by what is written
+        if path == Path("/dev/stdout"):  # writing it as a file would replace it
             path = STANDARD_OUTPUT
         if path == STANDARD_OUTPUT and param and ctx:
             ctx.meta[TAKEN] = param.opts[-1]
@@ -189,18 +187,19 @@ _NAMES = ("format", "html", "text_field", "encoding", "delimiter", "max_record_b
 
 
 def text_options(function: Function) -> Function:
-    """Adds the arguments and options of texts, which need no id; the command takes `inputs`, an Inputs."""
+    """Adds the options of commands that read texts, which need no ids; the command takes `inputs`, an
+    Inputs."""
     return _input_options(function, _TEXTS, _NAMES, id_from="line")
 
 
 def input_options(function: Function, *others: Decorator) -> Function:
-    """Adds those of documents, which have an id."""
+    """Adds the options of commands that read documents, which have ids."""
     names = (*_NAMES, "id_field", "id_from", "id_prefix", *("fingerprint_field" for _ in others))
     return _input_options(function, (*_TEXTS[:2], *_IDS, *_TEXTS[2:], *others), names)
 
 
 def input_options_with_fingerprints(function: Function) -> Function:
-    """Adds those of documents that have a text or a fingerprint."""
+    """Adds the options of commands that read documents with a text or a fingerprint."""
     return input_options(function, _FINGERPRINT_FIELD)
 
 

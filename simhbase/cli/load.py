@@ -38,7 +38,7 @@ Examples:
 @profile_options
 @option("--unique-only", "Store only documents without a stored match.", group="Documents")
 @min_similarity_option("With --unique-only: minimum Jaccard similarity of a duplicate.", "Documents")
-@option("--skip-existing", "Leave documents whose id is stored as is.", group="Documents")
+@option("--skip-existing", "Skip documents whose id is stored.", group="Documents")
 @tag_option("Tag all documents. Repeatable.", "Documents")
 @option(
     "--tag-field NAME=FIELD",
@@ -59,7 +59,7 @@ Examples:
 )
 @option(
     "--via hfiles",
-    "Write HBase's own files, past gateways and write-ahead logs.",
+    "Write HFiles and load them, bypassing gateways and write-ahead logs.",
     group="Run",
     type=click.Choice(["hfiles"]),
 )
@@ -95,8 +95,8 @@ def load(
 ) -> None:
     """Fingerprint documents and store them.
 
-    A document whose id is stored is replaced. An embedded store that does not exist is created with the
-    profile given; an existing one keeps its own.
+    A document whose id is stored is replaced. An embedded store is created if it does not exist, with the
+    given profile; an existing one keeps its own.
 
     To resume a load that was stopped or killed, run the same command again. 'simhbase loads' lists loads.
     """
@@ -123,5 +123,5 @@ def load(
         work_folder=work_folder,
     )
     with loading(job) as report:
-        output.summary(report)  # noted as finished once it was printed
+        output.summary(report)  # before the load is noted as finished
     end(report.counts)

@@ -15,10 +15,10 @@ from simhbase.cli.output import Output, json_option
 @option("--work-folder FOLDER", "Folder for the log of HBase's tool. [default: FOLDER]")
 @json_option
 def load_hfiles(folder: str, url: str, work_folder: str | None, output: Output) -> None:
-    """Load HFiles that Spark has written into HBase.
+    """Load HFiles written by Spark into HBase.
 
-    FOLDER, or its URI such as hdfs://..., holds what simhbase.jobs.spark.hfile_input wrote for this store
-    (docs/spark.md). The folder is not changed: a load that was stopped can be run again.
+    FOLDER (or its URI, e.g. hdfs://...) was written by simhbase.jobs.spark.hfile_input for this store
+    (docs/spark.md). It is not changed. To resume a load that was stopped, run the same command again.
     """
     from simhbase.jobs.hfile_input import load_hfiles  # the client of HBase takes time to load
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def loads(context: click.Context, url: str, output: Output) -> None:
     """List the loads into a store.
 
-    Each is listed with its last run. To resume a load that was stopped or killed, run the same command again.
-    Loads of standard input cannot be resumed, and are not listed.
+    Shows the last run of each. To resume a load that was stopped or killed, run the same command again. Loads
+    of standard input cannot be resumed, and are not listed.
     """
     from simhbase.admin import Administrator
     from simhbase.index import open_index
@@ -31,7 +31,7 @@ def loads(context: click.Context, url: str, output: Output) -> None:
     if context.invoked_subcommand is not None:
         if context.get_parameter_source("url") is ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"--store goes after {context.invoked_subcommand}: simhbase loads forget NAME --store URL"
+                f"put --store after {context.invoked_subcommand}: simhbase loads forget NAME --store URL"
             )
         return
     with open_index(url, access="read") as index:
@@ -47,19 +47,19 @@ def loads(context: click.Context, url: str, output: Output) -> None:
 @option("--finished", "Forget all finished loads.")
 @json_option
 def forget(names: tuple[str, ...], finished: bool, url: str, output: Output) -> None:
-    """Forget how far loads are, so that they start over.
+    """Forget loads, so that they start over.
 
-    Documents that were stored stay.
+    Stored documents stay.
     """
     from simhbase.admin import Administrator
     from simhbase.index import open_index
 
     if not names and not finished:
-        raise UsageError("name the loads to forget, or give --finished: simhbase loads shows their names")
+        raise UsageError("give the names of loads, or --finished: simhbase loads lists them")
     with open_index(url) as index:
         known = Administrator(index).loads()
         if missing := sorted(set(names).difference(state.name for state in known)):
-            raise UsageError(f"no load {', '.join(map(repr, missing))}: simhbase loads shows their names")
+            raise UsageError(f"no load {', '.join(map(repr, missing))}: simhbase loads lists them")
         done = [state.name for state in known if finished and state.progress == "finished"]
         forgotten = list(dict.fromkeys([*names, *done]))
         for name in forgotten:

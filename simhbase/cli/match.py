@@ -58,9 +58,8 @@ def match(
 ) -> None:
     """Find near-duplicates of documents among those of other files, without a store.
 
-    Matches are listed nearest first. By default MinHash finds nearly all texts that share 0.8 of their
-    shingles and more, and they are compared exactly. Fingerprints are held in memory, texts and ids in
-    temporary files.
+    Matches are listed nearest first. By default MinHash finds nearly all texts with a similarity of at least
+    0.8, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
     """
     from simhbase.jobs.match import Corpus
     from simhbase.profile_file import chosen_parameters
@@ -70,7 +69,7 @@ def match(
     for each in (inputs, searched):
         each.require_outputs()
     if [*against, *inputs.paths].count(STDIN) > 1:
-        raise UsageError("standard input can be read once: give the queries or the documents in files")
+        raise UsageError("standard input can only be read once: give the queries or the documents as files")
     are_fingerprints = bool(fingerprints) or inputs.options.fingerprint_field is not None
     with (
         inputs.noting_rejects() as rejects,
@@ -79,8 +78,8 @@ def match(
         ) as corpus,
     ):
         if corpus.tells_similarity and are_fingerprints:
-            raise UsageError("fingerprints do not tell similarities: give the texts")
-        with rejects.told_to(searched.watcher):  # the answers do not show them
+            raise UsageError("similarity cannot be computed from fingerprints: give the texts")
+        with rejects.told_to(searched.watcher):  # answers do not show them
             corpus.read(searched, rejects)
         answer(corpus, inputs, rejects, output, texts=texts, fingerprints=fingerprints)
     end(rejects.counts)

@@ -30,9 +30,9 @@ def migrate(
 ) -> None:
     """Copy the documents of a store to another one, with other drawers or in HBase.
 
-    Texts are not needed: the profile stays, except for layout, k, reach, bands and threshold (--set).
-    Readers and writers can keep using --store. Run it again to catch up with them, stop the writers, run it
-    with --delete-missing, and switch to the new store. A run can be stopped and run again.
+    Texts are not needed: the profile is kept, except for layout, k, reach, bands and threshold (--set).
+    Readers and writers can keep using --store. To switch: run it again to catch up, stop the
+    writers, add --delete-missing to a last run, and use the new store. A run can be stopped and run again.
     """
     from simhbase.profile_file import chosen_parameters
 
@@ -41,12 +41,12 @@ def migrate(
     )
     output.summary(report)
     if report.expired:
-        message(f"documents left out as older than the time to live of {to}: {report.expired:,}")
+        message(f"documents left out, older than the time to live of {to}: {report.expired:,}")
     if report.too_young:
         message(
             f"documents kept in {to} that are not in {url}: {report.too_young:,}. They were written since "
             "this run began, or by a machine whose clock was ahead; a later run deletes them"
         )
     if report.lost_sketches or report.unreadable_rows:
-        message(f"not all was copied: run 'simhbase check --store {url}' to see what is damaged")
+        message(f"some documents were not copied: run 'simhbase check --store {url}' to see what is damaged")
         click.get_current_context().exit(DONE_WITH_REJECTS)

@@ -18,12 +18,12 @@ _ids_argument = click.argument("ids", nargs=-1, metavar="[ID]...")
 def mute() -> None:
     """Exclude documents from matches for a time.
 
-    Muted documents stay stored, but lookups do not find them, and nothing is a duplicate of them. Processes
-    that have the store open notice changes within five seconds.
+    Muted documents stay stored, but lookups do not find them, and nothing is a duplicate of them. Other
+    processes notice changes within five seconds.
     """
 
 
-@mute.command(short_help="Put documents or fingerprints on the mute list.")
+@mute.command(short_help="Add documents or fingerprints to the mute list.")
 @_ids_argument
 @store_option
 @fingerprint_option("Mute all documents with this fingerprint, also future ones. Repeatable.")
@@ -40,9 +40,9 @@ def add(
     url: str,
     output: Output,
 ) -> None:
-    """Put documents or fingerprints on the mute list.
+    """Add documents or fingerprints to the mute list.
 
-    An id need not be stored yet. Entries that exist get the new end and note.
+    Ids need not be stored yet. Existing entries get the new end and note.
     """
     _require_names(ids, fingerprints)
     from simhbase.index import open_index
@@ -52,13 +52,13 @@ def add(
         output.summary({"added": added, "muted": len(index.muted())})
 
 
-@mute.command(short_help="Take documents or fingerprints off the mute list.")
+@mute.command(short_help="Remove documents or fingerprints from the mute list.")
 @_ids_argument
 @store_option
 @fingerprint_option("A muted fingerprint. Repeatable.")
 @json_option
 def remove(ids: Sequence[str], fingerprints: Sequence[int], url: str, output: Output) -> None:
-    """Take documents or fingerprints off the mute list.
+    """Remove documents or fingerprints from the mute list.
 
     Those that are not on it are ignored.
     """

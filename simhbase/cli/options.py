@@ -1,4 +1,4 @@
-"""Options that several commands share, and how help shows options."""
+"""Options shared by commands, and how help shows options."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ Decorator = Callable[[Function], Function]
 
 
 class Option(click.Option):
-    """An option of a named group. Its name is that of the parameter in Python."""
+    """An option in a group of the help. Its name is that of the Python parameter."""
 
     def __init__(self, *args: Any, group: str = "Options", **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.group = group
 
     def get_help_extra(self, ctx: click.Context) -> Any:
-        """Without ranges, which take more room than they are worth: errors name them."""
+        """Leaves out ranges, to save space: errors name them."""
         extra = super().get_help_extra(ctx)
         extra.pop("range", None)
         return extra
 
 
 class Command(click.Command):
-    """A command whose help lists its options by group, and whose errors name options."""
+    """A command whose help lists options by group, and whose errors name options."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the groups in the order of their first options, the common ones last."""
+        """Write the groups in the order of their first options, common ones last."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for each in self.get_params(ctx):
             if isinstance(each, click.Option) and (record := each.get_help_record(ctx)):
@@ -50,7 +50,6 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         try:
             return super().invoke(ctx)
         except BadInput as error:
@@ -66,7 +65,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Commands of one subject."""
+    """A group of commands."""
 
     command_class = Command
 
@@ -79,12 +78,9 @@ def option(
 ) -> Decorator:
     """An option.
 
-    Args:
-        usage: `--ids-limit N`, or `--yes` for a flag; `-o, --output FILE` has two names.
-        text: what it does, as help says it.
-        name: the parameter of the command, where it has another name.
-        group: the heading in help under which it stands.
-        attributes: further ones, as click.option has them.
+    usage: `--ids-limit N`, or `--yes` for a flag; `-o, --output FILE` has two names. text: its help. name:
+    the command's parameter, if it has another name. group: heading in the help. attributes: passed to
+    click.option.
     """
     names, _, metavar = usage.replace(", ", ",").partition(" ")
     default = attributes.get("default")
@@ -102,7 +98,7 @@ def option(
 
 
 def together(*decorators: Decorator) -> Decorator:
-    """Several options as one decorator, in the order of help."""
+    """Combine options into one decorator, in the order of help."""
 
     def decorate(function: Function) -> Function:
         for each in reversed(decorators):
@@ -113,7 +109,7 @@ def together(*decorators: Decorator) -> Decorator:
 
 
 def converted(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A click callback that converts a given value, and turns a UsageError into one that names the option."""
+    """A click callback that converts a value; a UsageError then names the option."""
 
     def callback(context: click.Context, option: click.Parameter, value: Any) -> Any:
         try:
@@ -125,12 +121,12 @@ def converted(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.P
 
 
 def pairs(typed: Sequence[str]) -> dict[str, str]:
-    """NAME=VALUE, several times, as a mapping. Raises UsageError."""
+    """Parse repeated NAME=VALUE to a mapping. Raises UsageError."""
     found: dict[str, str] = {}
     for each in typed:
         name, _, value = each.partition("=")
         if not (name and value):
-            raise UsageError(f"{each!r}: a name, = and a value are needed")
+            raise UsageError(f"{each!r} is not NAME=VALUE")
         if name in found:
             raise UsageError(f"{name!r} is given twice: a tag has one value")
         found[name] = value
@@ -145,7 +141,7 @@ def seconds(text: str) -> int:
     found = re.fullmatch(r"(\d{1,10})([smhdw]?)", text)
     if not found:
         raise UsageError(
-            f"{text!r} is no duration: use a number of seconds, or one with s, m, h, d or w (30d)"
+            f"{text!r} is not a duration: use a number of seconds, or one with s, m, h, d or w (30d)"
         )
     return int(found[1]) * _UNITS[found[2]]
 
@@ -169,7 +165,7 @@ def _time(text: str, direction: int) -> datetime:
             found = datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError) as error:
         raise UsageError(
-            f"{text!r} is no time: use a number with s, m, h, d or w (90d), or a date (2026-01-31, "
+            f"{text!r} is not a time: use a number with s, m, h, d or w (90d), or a date (2026-01-31, "
             "2026-01-31T18:00)"
         ) from error
     if (found > now) if direction < 0 else (found <= now):
@@ -183,7 +179,7 @@ def part(text: str) -> Any:
 
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise UsageError(f"{text!r} is no part such as 1/100, the first of a hundred")
+        raise UsageError(f"{text!r} is not a part: use 1/100 for the first of 100 parts")
     return Part(int(found[1]), int(found[2]))
 
 
@@ -191,7 +187,7 @@ def fingerprints(values: Sequence[str]) -> list[int]:
     """Fingerprints in hexadecimal digits. Raises UsageError."""
     for value in values:
         if not re.fullmatch("[0-9a-fA-F]{16}", value):
-            raise UsageError(f"{value!r} is no fingerprint: 16 hexadecimal digits are needed")
+            raise UsageError(f"{value!r} is not a fingerprint: use 16 hexadecimal digits")
     return [int(value, 16) for value in values]
 
 
@@ -246,7 +242,7 @@ def min_similarity_option(text: str, group: str = "Matches") -> Decorator:
 
 ids_limit_option = option(
     "--ids-limit N",
-    "Most documents to list per fingerprint.",
+    "Maximum documents to list per fingerprint.",
     group="Matches",
     type=click.IntRange(min=1),
     default=1000,

@@ -1,6 +1,6 @@
-"""Results on standard output, as text or JSON; messages on standard error.
+"""Output: results on standard output, as text or JSON; messages on standard error.
 
-Commands never print by themselves, so that `--json` means the same everywhere.
+Commands print only through this module, so --json works the same everywhere.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from simhbase.errors import OutputFailed, UsageError
 
 Record = TypeVar("Record")
 
-TAKEN = "simhbase.standard_output"  # the option whose file standard output is, in a context's meta
-# Control characters, and marks that change the order in which letters are shown.
+TAKEN = "simhbase.standard_output"  # key in a context's meta: the option that writes to standard output
+# Control characters, and marks that change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ESTIMATE = {"value", "low", "high", "pairs"}
-# Values of reports that people see only where they are not 0.
+# Values of reports that are not shown to people if they are 0.
 _RARE = ("duplicates_of_stored", "outdated", "unreadable_sources", "lost_sketches", "unreadable_rows")
 
 
 class Report(Protocol):
-    """What a job returns: a data class."""
+    """The result of a job: a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -38,12 +38,11 @@ class Report(Protocol):
 class Output:
     """Prints results, as JSON or as text.
 
-    Text has ids at the end of lines, as they may be long, and escapes in place of control characters. Each
-    call flushes, so that a pipe gets its lines at once.
+    In text, ids come last in a line, as they may be long, and control characters are escaped. Each call
+    flushes, so that pipes get lines at once.
 
-    Args:
-        as_json: print JSON: an object for a summary, a line for each record.
-        stdout_taken: standard output is a file of this command, so summaries go to standard error.
+    as_json: print JSON: an object for a summary, a line for each record. stdout_taken: standard output is an
+    output file of this command, so summaries go to standard error.
     """
 
     def __init__(self, *, as_json: bool = False, stdout_taken: bool = False) -> None:
@@ -51,10 +50,10 @@ class Output:
         self._stdout_taken = stdout_taken
 
     def summary(self, values: Mapping[str, Any] | Report) -> None:
-        """Print what a command did or found, by name.
+        """Print the result of a command.
 
-        Values may be mappings and lists (a list of mappings is a table). `estimates` names those that are not
-        exact; `warnings` have been shown to people as messages.
+        Values may be mappings and lists (a list of mappings becomes a table). `estimates` lists inexact
+        values; `warnings` are skipped in text, as they were printed as messages.
         """
         named = values if isinstance(values, Mapping) else values_of(values)
         if self.as_json:
@@ -82,14 +81,14 @@ class Output:
         text: Callable[[Record], Iterable[str]],
         as_json: Callable[[Record], Any] = lambda record: record,
     ) -> None:
-        """Print records; text: the lines of one; as_json: the value of one that is printed as JSON."""
+        """Print records. text: returns the lines of one; as_json: returns the JSON value of one."""
         if self.as_json:
             self._write(_json(as_json(record)) for record in records)
         else:
             self._write(_text(line) for record in records for line in text(record))
 
     def hint(self, text: str) -> None:
-        """Print a message for people; not where a program reads JSON and nobody watches."""
+        """Print a message, unless the output is JSON that goes to a program."""
         if not self.as_json or sys.stderr.isatty():
             message(text)
 
@@ -107,7 +106,7 @@ def message(text: str) -> None:
 
 
 def fail(text: str, exit_code: int) -> NoReturn:
-    """End the command with a message."""
+    """Exit with a message."""
     with suppress(OSError):  # standard error may be closed
         for line in f"Error: {text}".split("\n"):
             message(line)
@@ -115,7 +114,7 @@ def fail(text: str, exit_code: int) -> NoReturn:
 
 
 def printable(text: str) -> str:
-    """A text with control characters and the like escaped, as \\x1b or \\u202e."""
+    r"""Escape control characters and the like, e.g. as \x1b or \u202e."""
     return _CONTROL.sub(_escaped, text)
 
 
@@ -130,19 +129,19 @@ def local_time(milliseconds: int) -> str:
 
 
 def values_of(report: Report) -> dict[str, Any]:
-    """The values of a report by name, without the counts of its inputs."""
+    """The values of a report by name, without the input counts."""
     values = asdict(report)
     return {each.name: values[each.name] for each in fields(report) if each.name != "counts"}
 
 
 def results_option(function: Callable[..., None]) -> Callable[..., None]:
-    """Adds `--json` to a command that prints a line or more for each record."""
+    """Adds `--json` to a command that prints lines for each record."""
     return json_option(function, prints_records=True)
 
 
 def json_option(function: Callable[..., None], *, prints_records: bool = False) -> Callable[..., None]:
-    """Adds `--json`; the command takes `output`. Raises UsageError where a file that is written to standard
-    output would be mixed with results."""
+    """Adds `--json`; the command takes `output`. Raises UsageError if an output file on standard output would
+    be mixed with results."""
 
     @wraps(function)
     def with_output(*args: Any, as_json: bool, **kwargs: Any) -> None:
@@ -169,7 +168,7 @@ def _naming_stdout() -> Iterator[None]:
 
 
 def discard_stdout() -> None:
-    """Keep Python from writing what is left in the buffer, which would fail again, when it ends."""
+    """Discard Python's buffer for standard output, as flushing it at exit would fail again."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -183,7 +182,7 @@ def _json(value: Any) -> bytes:
 
 
 def _text(line: str) -> bytes:
-    # Half of a surrogate pair stands for a byte of the command line that is no UTF-8.
+    # A lone surrogate is a byte of the command line that is not UTF-8.
     return printable(line).encode(errors="backslashreplace")
 
 
@@ -202,7 +201,7 @@ def _for_people(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Names and values in two columns; what is inside a value follows, indented."""
+    """Names and values in two columns; nested values follow, indented."""
     width = max((len(name) for name in values), default=0)
     for name, value in values.items():
         label = f"{indent}{name.replace('_', ' '):{width}}"
@@ -220,7 +219,7 @@ def _aligned(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A line of names, then a line for each row; a mapping within a row becomes a column for each value."""
+    """A header, then a line per row; a nested mapping becomes a column per value."""
     flat = [dict(_flat(row)) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     cells = [[name.replace("_", " ") for name in names]]
@@ -245,7 +244,7 @@ def _cell(value: Any) -> str:
 
 
 def _is_estimate(value: Any) -> bool:
-    """True for a share with its interval and the number of pairs it was measured on."""
+    """True for a share with its interval and number of pairs."""
     return isinstance(value, Mapping) and value.keys() == _ESTIMATE
 
 

@@ -10,11 +10,11 @@ from simhbase.cli.output import Output, json_option
 MEANINGS: Mapping[str, str] = {
     "scheme": "simhash (compare bits of fingerprints), minhash (estimate Jaccard similarity)",
     "bits": "length of a fingerprint: 64, or 128 (dedup and fingerprint only)",
-    "layout": "NxM cuts fingerprints into N blocks, any M of which name a drawer: 5x2, 4x1, 6x3",
+    "layout": "NxM: drawers are named by any M of N blocks of the fingerprint: 5x2, 4x1, 6x3",
     "k": "maximum Hamming distance of a match, in bits",
     "features": "words, words:N or chars:N (N-grams), chars:1-3, chars:auto",
-    "weights": "of words: count, capped (in short texts), saturated (in long), tfidf, levels (five steps)",
-    "top": "use only the N heaviest words",
+    "weights": "weight of words: count, capped (in short texts), saturated (in long), tfidf, levels",
+    "top": "use only the N words of highest weight",
     "min_length": "ignore words of fewer characters",
     "min_features": "reject texts with fewer distinct features",
     "stop_words": "file of words to ignore",
@@ -22,12 +22,12 @@ MEANINGS: Mapping[str, str] = {
     "idf": "file of IDF weights ('simhbase idf' learns one); default: jieba's",
     "verify": "true: keep a sketch of each text, and verify matches by it",
     "reach": "with verify and threshold: also match texts this many bits apart that share a drawer",
-    "slots": "numbers in a sketch; more estimate similarity more exactly",
+    "slots": "numbers in a sketch; more give better estimates",
     "sketch_bits": "bits per slot of a sketch",
     "bands": "BxR: B bands of R slots, one of which matches share; auto: by threshold",
     "threshold": "minimum Jaccard similarity of a match; 0.54-0.7: for short and long texts; auto",
     "same_numbers": "true: texts with different numbers do not match, whatever their similarity",
-    "normalisation": "version of the normal form of texts",
+    "normalisation": "version of the text normalisation",
     "fold": "hant: Traditional and Simplified Chinese are the same; arabic: spellings of Arabic",
 }
 
@@ -37,7 +37,7 @@ MEANINGS: Mapping[str, str] = {
 def profiles(output: Output) -> None:
     """List presets and parameters of profiles.
 
-    A profile says how texts become fingerprints, and which match. Choose a preset or file with --profile,
+    A profile defines how texts become fingerprints, and which match. Choose a preset or file with --profile,
     and change single parameters with --set, e.g. --profile classic --set k=2.
     """
     from simhbase.profile import NAMES, PRESETS, make_profile

@@ -1,4 +1,4 @@
-"""Progress on stderr for those who watch: nothing is shown, or imported, where it is no terminal."""
+"""Progress on a terminal's stderr. Elsewhere nothing is shown or imported."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import TextIO
 
 from simhbase.progress import Advance, Total, no_progress, unseen
 
-_WIDE, _MEDIUM = 100, 60  # columns of a terminal: with a bar, without one, and below that the least
+_WIDE, _MEDIUM = 100, 60  # columns of a terminal: with a bar, without one, minimal below
 
 
 @contextmanager
 def progress(unit: str, total: Total) -> Iterator[Advance]:
-    """Shows how far a command is, how fast it goes and how long it will take.
+    """Show progress, speed and remaining time.
 
-    unit: what is counted, in the plural; total: how much there is to do, None if nobody knows,
-    asked only if it is shown. Yields a function to call with the number counted since the last
-    call, and how much of the total has been done by now.
+    unit: what is counted, in the plural; total: amount of work, None if unknown, called only if it is shown.
+    Yields a function to call with the number counted since the last call, and the work done so far.
     """
     if not sys.stderr.isatty():
         yield unseen
@@ -30,7 +29,7 @@ def progress(unit: str, total: Total) -> Iterator[Advance]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    # A line that does not fit is broken in two, and the first half stays on the terminal.
+    # A line that does not fit wraps, and its first half would stay on the terminal.
     columns = (
         TextColumn("{task.fields[counted]:,} " + unit),
         *([TextColumn("{task.fields[rate]:,.0f}/s")] if console.width >= _MEDIUM else []),
@@ -54,13 +53,13 @@ def progress(unit: str, total: Total) -> Iterator[Advance]:
 
 
 def progress_beside_results(unit: str, total: Total) -> AbstractContextManager[Advance]:
-    """The same for commands that print a line a document, where a file or nobody takes the lines: on a
-    terminal they are the progress, and a pipe may lead to the same terminal, as that of `| head` does."""
+    """Progress for commands that print a line per document: shown only if those go to a file. On a terminal,
+    or through a pipe that may lead to it (as with `| head`), the lines themselves show progress."""
     return (no_progress if _is_seen(sys.stdout) else progress)(unit, total)
 
 
 def _is_seen(stream: TextIO) -> bool:
-    """Whether what is written may show up on the terminal."""
+    """True if output may appear on the terminal."""
     try:
         mode = os.fstat(stream.fileno()).st_mode
     except (AttributeError, OSError, ValueError):  # it may be closed

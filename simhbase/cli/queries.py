@@ -1,4 +1,4 @@
-"""Looking up queries, and printing what was found."""
+"""Looks up queries and prints the answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STORED = "--id"
 
 
 def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:
-    """The inputs; standard input if there are no other queries either. Raises UsageError."""
+    """The inputs; standard input if there are no other queries. Raises UsageError."""
     inputs = replace(inputs, watcher=Console(prints_results=True, prints_rejects=True))
     return inputs if others else or_stdin(inputs)
 
@@ -35,8 +35,8 @@ def answer(
     fingerprints: Sequence[int] = (),
     exclude_self: bool = False,
 ) -> None:
-    """Print the matches of the queries of options, then of the documents of the inputs, and how many queries
-    have any. exclude_self: without the document that has the query's own id."""
+    """Print the matches of the queries given by options, then of the input documents, and the number of
+    queries with matches. exclude_self: leave out the document with the query's id."""
     from simhbase.corpus.paths import names_nothing
     from simhbase.jobs.lookups import answers_to
 
@@ -63,7 +63,7 @@ def explain(
     rejects: Rejects,
     output: Output,
 ) -> None:
-    """Print what the lookups of queries of one option did."""
+    """Print explanations of the queries of one option."""
     from simhbase.jobs.lookups import Answer, Asked
 
     output.records(
@@ -76,7 +76,7 @@ def explain(
 
 
 def names_of(texts: Sequence[str]) -> Sequence[str | None]:
-    """What answers call texts of options: nothing where there is only one."""
+    """Names of texts in the output: none if there is only one."""
     return [None] if len(texts) == 1 else [f"text {number + 1}" for number in range(len(texts))]
 
 
@@ -108,7 +108,7 @@ def _asked(
     if ids:
         yield Asked(_STORED, list(map(Answer, ids, searched.of_ids(ids))))
     if fingerprints:
-        names = [None] * len(fingerprints)  # the answer has the fingerprint
+        names = [None] * len(fingerprints)  # the answer shows the fingerprint
         yield Asked("--fingerprint", list(map(Answer, names, searched.of_fingerprints(fingerprints))))
 
 
@@ -159,4 +159,4 @@ def _explanation_lines(query: str | None, found: Explanation) -> Iterator[str]:
         if rows:
             yield from (f"  {line}" for line in table(rows))
     if found.more_candidates:
-        yield f"  and {found.more_candidates:,} fingerprints that are farther away"
+        yield f"  and {found.more_candidates:,} more distant fingerprints"

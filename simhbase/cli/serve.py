@@ -26,7 +26,7 @@ Examples:
 @option("--port PORT", "Port to listen on; 0: any free port.", type=click.IntRange(0, 65535), default=PORT)
 @option(
     "--workers N",
-    "Number of processes; embedded stores need --read-only for more than one.",
+    "Number of processes. More than one on an embedded store needs --read-only.",
     type=click.IntRange(min=1),
     default=1,
 )
@@ -38,12 +38,12 @@ Examples:
 @option("--read-only", "Serve only lookups; other processes can write.")
 @option(
     "--allow-host NAME",
-    "Another host name to accept, without tokens. Repeatable.",
+    "Accept this host name, too, when there are no tokens. Repeatable.",
     name="hosts",
     multiple=True,
 )
-@option("--max-body MIB", "Largest request.", type=click.IntRange(min=1), default=16)
-@option("--max-batch N", "Most texts or documents in a request.", type=click.IntRange(min=1), default=1000)
+@option("--max-body MIB", "Maximum size of a request.", type=click.IntRange(min=1), default=16)
+@option("--max-batch N", "Maximum texts or documents in a request.", type=click.IntRange(min=1), default=1000)
 @option(
     "--timeout SECONDS",
     "Time limit for receiving and for answering a request.",
@@ -74,11 +74,11 @@ def serve(
     Lookups, documents and claims are JSON under /v1, described by /openapi.json; /healthz, /readyz and
     /metrics are for monitoring. Needs: pip install 'simhbase[serve]'.
 
-    An address that others can reach needs --token-file. Use a proxy for TLS and rate limits. SIGTERM and
-    Ctrl-C stop the service once accepted requests are answered.
+    Listening on a public address requires --token-file. Use a proxy for TLS and rate limits. SIGTERM and
+    Ctrl-C stop the service after accepted requests are answered.
     """
     if token_file is None and not _is_loopback(host):
-        raise UsageError(f"others can reach {host}: give --token-file, or listen on 127.0.0.1 behind a proxy")
+        raise UsageError(f"{host} is public: give --token-file, or listen on 127.0.0.1 behind a proxy")
     try:
         from simhbase.online.server import listen
         from simhbase.online.server import serve as run

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 def stats(url: str, exact: bool, most: int | None, part: Part | None, output: Output) -> None:
     """Count documents, index rows and bytes of a store.
 
-    Bytes are estimates, and in embedded stores row counts too, unless --exact counts them. Drawer sizes are
-    those of a sample of lookups, in which large drawers are more frequent.
+    Bytes are estimates; so are row counts in embedded stores, without --exact. Drawer sizes come from a
+    sample of lookups, in which large drawers are overrepresented.
 
     --hot reads all rows, including obsolete ones. 'simhbase tables describe' shows the profile.
     """
@@ -41,7 +41,7 @@ def stats(url: str, exact: bool, most: int | None, part: Part | None, output: Ou
     from simhbase.index.part import WHOLE
 
     if part is not None and most is None:
-        raise UsageError("--part needs --hot: other numbers are of the whole store")
+        raise UsageError("--part needs --hot: other figures are for the whole store")
     with open_index(url, access="read") as index:
         found = asdict(Administrator(index).stats(exact))
         if most is not None:

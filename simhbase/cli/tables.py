@@ -1,4 +1,4 @@
-"""`simhbase tables`: a store's life from its creation to its end."""
+"""`simhbase tables`: creating, checking, describing, copying and dropping stores."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SPLITTING = (
 _STORING = (
     option(
         "--compression NAME",
-        "Compression of files, which servers must support: gz, snappy, lz4, zstd.",
+        "Compression, which the servers must support: gz, snappy, lz4, zstd.",
         group="HBase",
         callback=converted(str.upper),
     ),
@@ -53,7 +53,7 @@ _STORING = (
 
 
 def _table_options(*options: Decorator) -> Decorator:
-    """Adds options of tables; the command takes `wanted`, those that were given by name."""
+    """Adds options of tables; the command takes `wanted`, the given ones by name."""
 
     def decorate(function: Function) -> Function:
         @wraps(function)
@@ -73,13 +73,13 @@ def _table_options(*options: Decorator) -> Decorator:
     epilog="""\b
 URLs of stores:
   rocksdb:PATH     embedded, in a folder of this machine
-  memory:          for tests, gone with the process
+  memory:          in memory, for tests
   hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?OPTION=VALUE&...
-                   Thrift gateways of HBase (port 9090), with the options
+                   Thrift gateways of HBase (port 9090); options:
     thrift2=PORT   Thrift 2 gateways on the same hosts, or HOST:PORT; needed to create,
                    check and drop tables, and lookups read fewer rows with them
-    connections=8  most connections of a process, half of them to Thrift 2
-    timeout=60     seconds for a call with all retries
+    connections=8  maximum connections of a process, half of them to Thrift 2
+    timeout=60     seconds for a call including retries
     tls=1          use TLS
     ca=FILE        certificates to trust with tls=1 instead of the system's
 """,
@@ -96,10 +96,10 @@ def tables() -> None:
 def create(
     url: str, wanted: Mapping[str, Any], profile: str | None, settings: Sequence[str], output: Output
 ) -> None:
-    """Create a store, or what is missing of it, with a profile.
+    """Create a store, or its missing tables, with a profile.
 
-    HBase creates tables through a Thrift 2 gateway. Without one, first run what 'simhbase tables ddl' prints
-    in the hbase shell; this command then stores the profile in the tables.
+    In HBase this needs a Thrift 2 gateway. Without one, first run the output of 'simhbase tables ddl' in the
+    hbase shell; this command then stores the profile in the tables.
     """
     from simhbase.admin import tables as store_tables
     from simhbase.profile_file import chosen_parameters
@@ -124,18 +124,19 @@ def _warn(warnings: Iterable[str]) -> None:
 @_table_options(*_STORING)
 @json_option
 def check(url: str, wanted: Mapping[str, Any], output: Output) -> None:
-    """Check the tables' attributes, and that this machine makes the same fingerprints as the store's creator.
+    """Check the tables' attributes, and that this machine computes the same fingerprints as the store's
+    creator.
 
-    Attributes of tables in HBase are read through a Thrift 2 gateway. 'simhbase check' compares the rows of
-    the tables with each other.
+    In HBase, attributes are read through a Thrift 2 gateway. 'simhbase check' compares the rows of the tables
+    with each other.
     """
     from simhbase.admin import tables as store_tables
 
     checked = store_tables.check(url, **wanted)
     if checked.not_compared:
         message(
-            f"not compared: {', '.join(checked.not_compared)}. They are read through a Thrift 2 gateway: "
-            "name one with thrift2=PORT in the URL"
+            f"not compared: {', '.join(checked.not_compared)}. This needs a Thrift 2 gateway: "
+            "add thrift2=PORT to the URL"
         )
     _warn(checked.warnings)
     found: dict[str, Any] = {"store": url}
@@ -151,7 +152,7 @@ def check(url: str, wanted: Mapping[str, Any], output: Output) -> None:
 def describe(url: str, profile_file: Path | None, output: Output) -> None:
     """Show a store's profile, and the regions and attributes of its tables in HBase.
 
-    Those are read through a Thrift 2 gateway. 'simhbase stats' counts documents, rows and bytes.
+    In HBase these are read through a Thrift 2 gateway. 'simhbase stats' counts documents, rows and bytes.
     """
     from simhbase.admin import tables as store_tables
     from simhbase.profile_file import write_profile_file
@@ -178,7 +179,7 @@ def describe(url: str, profile_file: Path | None, output: Output) -> None:
 def ddl(
     url: str, wanted: Mapping[str, Any], profile: str | None, settings: Sequence[str], output: Output
 ) -> None:
-    """Print a script for the hbase shell that creates the tables, where HBase has no Thrift 2 gateway.
+    """Print a script for the hbase shell that creates the tables, if HBase has no Thrift 2 gateway.
 
     No server is contacted. The profile only matters with --documents.
 
@@ -196,15 +197,15 @@ def ddl(
     message("run this in the hbase shell (hbase shell FILE), then 'simhbase tables create' for the profile")
 
 
-@tables.command(short_help="Keep a copy of a store.")
+@tables.command(short_help="Copy a store.")
 @click.argument("name", metavar="PATH|NAME")
 @store_option
 @json_option
 def snapshot(name: str, url: str, output: Output) -> None:
-    """Keep a copy of a store, of an embedded one in the new folder PATH.
+    """Copy a store; an embedded one to the new folder PATH.
 
     The copy is a store itself (--store rocksdb:PATH), and takes little space on the same file system until
-    the store changes. It fails with exit code 13 while another process writes to the store.
+    the store changes. Fails with exit code 13 while another process writes to the store.
 
     For a store in HBase, this prints a script for the hbase shell that takes snapshots of the tables, named
     NAME-documents and so on; writers can keep running.
@@ -222,7 +223,7 @@ def restore(name: str, url: str, output: Output) -> None:
     """Restore a store from a snapshot, which stays.
 
     --store must not exist ('simhbase tables drop' deletes one). For a store in HBase, this prints a script
-    for the hbase shell, which stops where a table exists.
+    for the hbase shell, which stops if a table exists.
     """
     from simhbase.admin import tables as store_tables
 
@@ -260,17 +261,17 @@ def upgrade(url: str, output: Output) -> None:
 @option("--yes", "Do not ask.")
 @json_option
 def drop(url: str, yes: bool, output: Output) -> None:
-    """Delete a store with all its data, or what an interrupted creation left of it.
+    """Delete a store with all its data, or the remains of an interrupted creation.
 
-    'simhbase tables snapshot' keeps a copy first. In HBase, a namespace that 'simhbase tables create' made is
-    deleted with its last table.
+    'simhbase tables snapshot' makes a copy first. In HBase, a namespace created by 'simhbase tables create'
+    is deleted with its last table.
     """
     from simhbase.admin import tables as store_tables
 
     if not yes:
         names, documents = store_tables.listed(url)
         content = "not complete" if documents is None else f"about {documents:,} documents"
-        message("simhbase tables snapshot keeps a copy")
+        message("simhbase tables snapshot makes a copy first")
         click.confirm(f"Delete {', '.join(names)} ({content})?", abort=True, err=True)
     store_tables.drop(url)
     output.summary({"store": url, "dropped": True})

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 )
 @option(
     "--sweep I/N",
-    "In HBase: also search part I of N of all fingerprints for leftovers of crashes and races.",
+    "In HBase: also search part I of N of all fingerprints for rows left by crashes and races.",
     callback=converted(part),
 )
 @json_option
 def vacuum(url: str, older_than: int, sweep: Part | None, output: Output) -> None:
-    """Remove obsolete rows of moved and deleted documents, and expired documents.
+    """Remove obsolete rows of updated and deleted documents, and expired documents.
 
     Run it every night; readers and writers can keep running. It can be stopped and run again. Embedded stores
     have only expired documents to remove (simhbase tables create --ttl).

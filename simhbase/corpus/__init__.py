@@ -1,1 +1,1 @@
-"""Users' files: where they are, how they are compressed, what a record is, and what was rejected."""
+"""Users' files: finding, decompressing and parsing them, rejects, output files."""

@@ -1,4 +1,4 @@
-"""Documents that are written out as rows of CSV, where the name of the file says so."""
+"""Writes documents as CSV."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from simhbase.packing import Rereadable, unpacked
 
 
 def csv_form(path: Path, delimiter: str, keep: KeptBeginning = NOTHING) -> Form:
-    """Makes rows in UTF-8 of JSON objects a line, with the columns of the first, which the header names. A
-    value that is no text is written as JSON, null as nothing.
+    """Convert lines of JSON objects to CSV rows in UTF-8, with the columns of the first. Values other than
+    strings are written as JSON, null as an empty cell.
 
-    keep: of an unfinished file. Raises BadInput for an object with a field that is in no column.
+    keep: of an unfinished file. Raises BadInput for an object with a field that is not a column.
     """
     return Form(_CsvRows(path, delimiter, keep))
 
@@ -51,13 +51,13 @@ class _CsvRows:
 
     def _row(self, cells: Sequence[str]) -> bytes:
         row = io.StringIO()
-        # With both characters of a line's end, each of them is quoted where a cell has it.
+        # The csv module quotes cells with any character of the line terminator.
         csv.writer(row, delimiter=self._delimiter, lineterminator="\r\n").writerow(cells)
         return row.getvalue().removesuffix("\r\n").encode(errors="backslashreplace")
 
 
 def _header(path: Path, delimiter: str, keep: KeptBeginning) -> list[str] | None:
-    """The columns of what is kept of an unfinished file, None where it has no rows."""
+    """The columns of the part to keep of an unfinished file, None if it has no rows."""
     target = plain_target(path)
     if target is None or not keep.size:
         return None

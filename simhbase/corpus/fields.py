@@ -1,4 +1,4 @@
-"""Fields of JSON objects by their names, in which a dot steps into objects."""
+"""Fields of JSON objects by name; a dot steps into nested objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPE_NAMES: Mapping[type, str] = {
 
 
 def field_of(record: dict[str, Any], name: str, hint: str) -> Any:
-    """The value of a field. Raises BadInput naming the step that is missing, and with a hint what to do."""
+    """The value of a field. Raises BadInput with the missing step and a hint."""
     value: Any = record
     path: list[str] = []
     for step in _steps(record, name):
@@ -34,12 +34,12 @@ def field_of(record: dict[str, Any], name: str, hint: str) -> Any:
 
 
 def with_field(record: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """The record with another value of a field, which it has."""
+    """The record with another value of an existing field."""
     return _with_step(record, _steps(record, name), value)
 
 
 def listed(names: Iterable[str]) -> str:
-    """Where a name was looked for, for messages: not more than a line of names."""
+    """Field names for a message, limited to a line."""
     return f"among {(', '.join(map(repr, names)) or 'none')[:200]}"
 
 

@@ -1,4 +1,4 @@
-"""Raw records of one source that is read from its begin to its end: JSON lines, CSV, plain text, pages."""
+"""Raw records of sources that are read sequentially: JSON lines, CSV, plain text, HTML, WARC."""
 
 from __future__ import annotations
 
@@ -41,11 +41,14 @@ _BY_EXTENSION: dict[str, Format] = {
     ".warc": "warc",
 }
 EXTENSIONS = tuple(_BY_EXTENSION)
-_SPREAD_OUT = {b"[": "jq -c '.[]'", b"{": "jq -c ."}  # first lines, and what writes an object a line
+_SPREAD_OUT = {
+    b"[": "jq -c '.[]'",
+    b"{": "jq -c .",
+}  # first lines, and commands that fix them
 
 
 def format_of(name: str) -> Format | None:
-    """The format that a file's name tells, also before .gz and the like; None if it tells none."""
+    """The format given by a file's name, also before .gz etc.; None if unknown."""
     path = PurePath(name.lower())
     if path.suffix in SUFFIXES:
         path = path.with_suffix("")
@@ -53,7 +56,7 @@ def format_of(name: str) -> Format | None:
 
 
 def plain_name(name: str) -> str:
-    """The name of a file without its folder, and without the endings that tell its format."""
+    """The name of a file without folder and format endings."""
     path = PurePath(name)
     if path.suffix.lower() in SUFFIXES:
         path = path.with_suffix("")
@@ -63,11 +66,11 @@ def plain_name(name: str) -> str:
 def raw_records(
     source: Source, file: Rereadable, file_format: Format, options: InputOptions
 ) -> Iterator[Raw | Reject]:
-    """All records of a source, given its file; where it breaks off, one reject at the end."""
+    """All records of a source; a reject at the end if it cannot be read further."""
     is_named_packed = PurePath(source.name).suffix.lower() in SUFFIXES
     plain = b"{" if file_format == "jsonl" else b""
     content = unpacked_text(file, is_named_packed=is_named_packed, plain=plain)
-    # A page says its own encoding, whatever is said of other files.
+    # HTML pages state their own encoding.
     content = wide_to_utf8(content, "auto" if file_format == "html" else options.encoding)
     lines = _Lines(split_lines(content, options.max_record_bytes))
     try:
@@ -88,7 +91,7 @@ def raw_records(
             case "warc":
                 yield from warc_records(source, content, options)
             case "parquet":
-                next(content, b"")  # says so where it is one, but packed or from a pipe
+                next(content, b"")  # raises if it is Parquet, but compressed or from a pipe
                 raise Unreadable(f"it is no Parquet file: those begin with {MAGIC.decode()}")
     except Unreadable as error:
         if lines.number:
@@ -98,7 +101,7 @@ def raw_records(
 
 
 class _Lines:
-    """Lines with the number of the last one, counted from 1."""
+    """Lines with the number of the last one, from 1."""
 
     def __init__(self, lines: Iterator[bytes | TooLong]) -> None:
         self._lines = lines
@@ -191,7 +194,7 @@ class _WholeRows:
         self._options = options
 
     def of(self, raw: Raw, cells: Sequence[bytes]) -> Raw:
-        """A row with all its cells. One that cannot be used stays as it is: the parser says why."""
+        """A row with all its cells. An invalid one is unchanged: the parser rejects it."""
         try:
             row_id = self._options.decode(raw.id) if isinstance(raw.id, bytes) else raw.id
             texts = [
@@ -212,14 +215,14 @@ def _column(names: list[str], wanted: str, another: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row and the line it begins in."""
+    """A row and the number of its first line."""
 
     line: int
     cells: list[bytes]
 
 
 def _rows(source: Source, lines: _RowLines, delimiter: str) -> Iterator[_Row | Reject]:
-    # A limit of the whole process. Rows are bounded before they reach it.
+    # This limit is global. Rows are bounded before they reach it.
     csv.field_size_limit(max(csv.field_size_limit(), lines.limit))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
@@ -236,9 +239,9 @@ def _rows(source: Source, lines: _RowLines, delimiter: str) -> Iterator[_Row | R
 
 
 class _RowLines:
-    """Lines for csv.reader, which wants text: as Latin-1 every byte passes through it unchanged.
+    """Lines for csv.reader, decoded as Latin-1 so that every byte passes unchanged.
 
-    Bounds the bytes of a row, which a quote that is never closed would extend to the end of the file.
+    Limits the size of a row, which an unclosed quote would extend to the end of the file.
     """
 
     def __init__(self, lines: _Lines, options: InputOptions) -> None:
@@ -251,7 +254,7 @@ class _RowLines:
         return self._options.max_record_bytes
 
     def begin_row(self) -> int:
-        """The number of the line that comes next."""
+        """The number of the next line."""
         self._size = 0
         return self._lines.number + 1
 

@@ -1,4 +1,4 @@
-"""The corpus that a job reads: its sources, how they are read, and what becomes of what cannot be used."""
+"""The inputs of a job: sources, options, rejects."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from simhbase.parallel import map_in_order
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 Result = TypeVar("Result")
 
-_NOT_WORTH_WORKERS = 2  # chunks; these are done before a worker process has started
-_URL_AS_PATH = re.compile("[a-z][a-z0-9+.-]*:/")  # which has one slash less as a Path
-_WORTH_WORKERS = 4 << 20  # bytes of a chunk; reading on would only hold more such chunks
+_NOT_WORTH_WORKERS = 2  # chunks, which take less time than starting a worker process
+_URL_AS_PATH = re.compile("[a-z][a-z0-9+.-]*:/")  # Path removes one slash
+_WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started at once
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -47,9 +47,9 @@ def usable_cores() -> int:
 class Inputs:
     """The documents of a corpus.
 
-    paths: files, folders, globs, URLs of such, or "-" for standard input. options: how they are read.
-    processes: how many parse and fingerprint them. rejects: a file to list what could not be used in, as JSON
-    lines; max_rejects: at more of that, a job fails. watcher: is told how a job goes.
+    paths: files, folders, globs, URLs, or "-" for standard input. options: how to read them. processes:
+    number of worker processes. rejects: file for rejected records, as JSON lines; max_rejects: the job fails
+    above this number. watcher: receives progress and messages.
     """
 
     paths: Sequence[str]
@@ -60,35 +60,34 @@ class Inputs:
     watcher: Watcher = NOBODY
 
     def __post_init__(self) -> None:
-        """Takes a Path for what it names: whoever goes without types gives them."""
+        """Accepts Path objects, too, for untyped callers."""
         object.__setattr__(self, "paths", list(map(str, self.paths)))
 
     @classmethod
     def of(cls, given: Inputs | str | Path | Iterable[str | Path]) -> Self | Inputs:
-        """What was given, or one or several paths with the default options. Raises UsageError."""
+        """Convert one or several paths to Inputs with default options. Raises UsageError."""
         if isinstance(given, Inputs):
             return given
         paths = [given] if isinstance(given, (str, Path)) else list(given)
         for path in paths:
             if not isinstance(path, (str, Path)):
                 raise UsageError(
-                    f"inputs are paths of files, not {type(path).__name__}: texts at hand go into an index "
-                    "with Index.add"
+                    f"inputs must be paths of files, not {type(path).__name__}: to add texts to an index, "
+                    "use Index.add"
                 )
         return cls(list(map(str, paths)))
 
     def require_outputs(self, *others: str | Path | None) -> None:
-        """Looks at `rejects` and a job's other output files before anything starts.
+        """Check `rejects` and a job's other output files before anything starts.
 
-        Raises UsageError for an input, which would be lost when the job ends, for what the next run would
-        read as one, and for a file that is named twice; OutputFailed for a file in no folder, or in one
-        that is closed to us.
+        Raises UsageError for an output that is an input, that the next run would read as an input, or that is
+        named twice; OutputFailed if the folder does not exist or is not writable.
         """
         inputs = [Path(given) for given in self._local if os.path.isfile(given)]  # noqa: PTH113  # never raises
         targets: set[Path] = set()
         named = [Path(path) for path in (self.rejects, *others) if path]
         if named.count(STANDARD_OUTPUT) > 1:
-            raise UsageError("standard output is named by two options: give one of them a file")
+            raise UsageError("two options write to standard output: give one of them a file")
         for path in named:
             try:
                 target = plain_target(path)
@@ -102,14 +101,14 @@ class Inputs:
                     raise UsageError(f"{file} is an input of this command: write the output to another file")
             if (given := self._given_that_names(target)) is not None:
                 raise UsageError(
-                    f"{path}: it would be read as an input, as {given} is one: write the output elsewhere"
+                    f"{path} would be read as part of the input {given}: write the output elsewhere"
                 )
             if written & targets:
-                raise UsageError(f"{path} is named by two options: each needs a file of its own")
+                raise UsageError(f"two options write to {path}: give each its own file")
             if not target.parent.is_dir():
                 if _URL_AS_PATH.match(str(path)):
                     url = public_name(str(path).replace(":/", "://", 1))
-                    raise UsageError(f"cannot write {url}: URLs are only read, name a local file")
+                    raise UsageError(f"cannot write {url}: URLs can only be read, give a local file")
                 raise OutputFailed(f"cannot write {path}: there is no folder {target.parent}")
             targets |= written
 
@@ -118,7 +117,7 @@ class Inputs:
         return [path for path in map(local_path, self.paths) if path is not None]
 
     def _given_that_names(self, target: Path) -> str | None:
-        """The folder or glob among the inputs that stands for a file, or will when it is written."""
+        """The folder or glob among the inputs that matches a file, existing or not."""
         resolved = target.resolve()
         for given in self._local:
             folder = Path(given)
@@ -136,7 +135,7 @@ class Inputs:
 
     @contextmanager
     def noting_rejects(self) -> Iterator[Rejects]:
-        """Open the file of `rejects`, and count what is rejected."""
+        """Open the file of `rejects`, and count rejects."""
         with opened(self.rejects) as file:
             yield Rejects(file, self.max_rejects, self.watcher)
 
@@ -147,11 +146,11 @@ class Inputs:
         *,
         again: bool = False,
     ) -> Generator[AnyOutcome, None, None]:
-        """What work makes of each chunk of records, in order, while the watcher is told, and in the end of
-        which files of folders were not read; only of those chunks that `left` leaves. again: they were read
-        before, and that has been said.
+        """The results of `work` for each chunk of records, in order, with progress; finally reports skipped
+        files. left: selects the chunks to process. again: the inputs were read before, so skipped files are
+        not reported again.
 
-        Hold it in `contextlib.closing`: that ends the worker processes whatever happens.
+        Wrap it in `contextlib.closing`, which stops the worker processes in any case.
         """
         sources = Sources(self.paths, self.options)
         with (
@@ -168,16 +167,16 @@ class Inputs:
 def opened(
     path: str | Path | None, keep: KeptBeginning = NOTHING
 ) -> AbstractContextManager[OutputFile | None]:
-    """The file that an option names, of which the beginning is kept; None where it was not given."""
+    """The file of an option, with the part to keep; None if the option is not given."""
     return OutputFile(Path(path), keep=keep) if path else nullcontext()
 
 
 def in_workers(
     work: Callable[[Chunk], Result], chunks: Iterable[Chunk], processes: int
 ) -> Generator[Result, None, None]:
-    """work(chunk) for each chunk, in order; no process is started for a few chunks.
+    """work(chunk) for each chunk, in order; a few chunks are processed without starting processes.
 
-    Close it, or hold it in `contextlib.closing`: that ends the processes. Raises as `map_in_order`.
+    Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_order`.
     """
     rest = iter(chunks)
     first = _first(rest)
@@ -188,7 +187,7 @@ def in_workers(
 
 
 def _first(chunks: Iterator[Chunk]) -> deque[Chunk]:
-    """As many chunks as it takes to see whether workers are worth it."""
+    """The first chunks, enough to decide whether workers are worthwhile."""
     first: deque[Chunk] = deque()
     for chunk in chunks:
         first.append(chunk)
@@ -198,7 +197,7 @@ def _first(chunks: Iterator[Chunk]) -> deque[Chunk]:
 
 
 def _given_away(first: deque[Chunk], rest: Iterator[Chunk]) -> Iterator[Chunk]:
-    """All chunks, none of them held once it is given."""
+    """All chunks, without keeping references to them."""
     while first:
         yield first.popleft()
     yield from rest

@@ -1,4 +1,4 @@
-"""The files that load and dedup write beside their work: unique documents, duplicates, rejects."""
+"""Output files of load and dedup: unique documents, duplicates, rejects."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class OutputBusy(RetryableError):
 
 
 class PartDiffers(BadInput):
-    """What a stopped run left of a file is not there any more."""
+    """The unfinished file of an interrupted run has changed."""
 
 
 class KeptBeginning(NamedTuple):
-    """The beginning of an unfinished file that counts: its bytes, and their CRC-32."""
+    """The valid beginning of an unfinished file: its size in bytes, and their CRC-32."""
 
     size: int
     crc: int
@@ -42,17 +42,17 @@ NOTHING = KeptBeginning(0, 0)
 
 
 def rename(path: Path, target: Path) -> None:
-    """Gives a file another name, durably. Raises OSError."""
+    """Rename a file durably. Raises OSError."""
     path.replace(target)
     _sync_folder(target)
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a file holds of the lines that it is given.
+    """Format of an output file.
 
-    rows: makes lines of them; finish: gives what was written a name, or makes of it what has that name: the
-    unfinished file, the name, and what the first holds.
+    rows: converts lines to the lines to write; finish: turns the unfinished file into the final one, given
+    the unfinished file, the final name, and the valid beginning.
     """
 
     rows: Callable[[Iterable[bytes]], Iterable[bytes]]
@@ -65,22 +65,19 @@ LINES = Form(lambda lines: lines)
 
 
 class OutputFile:
-    """Lines written to `PATH.part`, which becomes PATH when the `with` block ends well.
+    """Lines written to `PATH.part`, which is renamed to PATH when the `with` block ends without error.
 
-    A file under its own name is therefore whole, and the one that was there before stays until then:
-    whoever waits for it (a nightly job's next step) never takes half a list for all of it. After an
-    interruption or a failure PATH.part stays where it has lines, and `keep_partial` says that they are
-    wanted: one for everything that was acknowledged so far, as each write is handed to the system before
-    the next batch begins. A second run begins it anew, as its report is complete by itself; one that goes on
-    where the first stopped keeps what that one had by its last `checkpoint`. A second run at the same time is
-    refused.
+    So a file with its final name is complete, and an existing file is replaced only then: a program that
+    waits for it never reads part of it. After an error or interruption PATH.part is kept if it has lines and
+    `keep_partial` is set; it contains all acknowledged lines, because each write is handed to the system
+    before the next batch starts. A new run starts it over, while a resumed run keeps the part before its last
+    `checkpoint`. Two runs at the same time are refused.
 
-    What is written to a name that ends in .gz or .zst is compressed. "-" is standard output. A link stays,
-    and the file that it names is written. What is no plain file (a pipe, a device) is written to directly.
-    keep: what to keep of an unfinished file; form: what becomes of the lines.
-    Raises OutputFailed naming the file where it cannot be written, OutputBusy where another run writes it,
-    PartDiffers where something else is there than is to be kept, BrokenPipeError where nobody reads a pipe
-    any more.
+    Names ending in .gz or .zst are compressed. "-" is standard output. Symbolic links are kept, and their
+    target is written. Pipes and devices are written directly. keep: the part of an unfinished file to keep;
+    form: the format. Raises OutputFailed with the file's name if it cannot be written, OutputBusy if another
+    run writes it, PartDiffers if the part to keep has changed, BrokenPipeError if the reader of a pipe has
+    exited.
     """
 
     def __init__(
@@ -102,7 +99,7 @@ class OutputFile:
             self._file = cut(self._written, keep) if self._target else _opened(path)
 
     def write(self, lines: Iterable[bytes]) -> None:
-        """Appends lines, given without their line breaks."""
+        """Append lines, given without line breaks."""
         with self._failing_clearly():
             for line in self._form.rows(lines):
                 self._has_lines = True
@@ -113,8 +110,8 @@ class OutputFile:
             self._file.flush()
 
     def checkpoint(self) -> KeptBeginning:
-        """Makes durable what was written so far; what to `keep` to go on from here. What is compressed ends a
-        member (or frame), as nobody can go on within one."""
+        """Make the lines written so far durable; returns what to `keep` to resume here. Ends a compressed
+        member (or frame), as none can be continued."""
         with self._failing_clearly():
             self._end_member()
             self._file.flush()
@@ -128,14 +125,14 @@ class OutputFile:
         self._crc = zlib.crc32(data, self._crc)
 
     def _end_member(self) -> None:
-        """Ends what is compressed so far. A file without lines is one empty member."""
+        """Ends the compressed member. A file without lines has one empty member."""
         if not self._is_between_members:
             self._put(self._compressor.finish())
             self._compressor = _compressor(self.path)
             self._is_between_members = True
 
     def abandon(self) -> None:
-        """Leaves the file that was there before, also when the `with` block ends well."""
+        """Keep the existing file, even if the `with` block ends without error."""
         self._abandoned = True
 
     def __enter__(self) -> OutputFile:
@@ -145,7 +142,7 @@ class OutputFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None or self._abandoned:
-            with suppress(OSError):  # a full disk would otherwise hide what happened first
+            with suppress(OSError):  # a full disk would hide the first error
                 wanted = self._kept.size or (self._has_lines and self._keep_partial)
                 if self._target and (self._abandoned or not wanted):
                     self._written.unlink()
@@ -158,7 +155,7 @@ class OutputFile:
                 self._file.flush()
                 if self._target:
                     os.fsync(self._file.fileno())
-                    # Before the lock goes with the open file.
+                    # Before closing the file releases the lock.
                     self._form.finish(self._written, self._target, KeptBeginning(self._size, self._crc))
             finally:
                 self._close()
@@ -188,11 +185,11 @@ def _opened(path: Path) -> BinaryIO:
 
 class _Compressor:
     def compress(self, data: bytes) -> bytes:
-        """What of the data can be written now."""
+        """Compress data; returns what can be written now."""
         return data
 
     def flush_block(self) -> bytes:
-        """The rest of what came so far, that a reader may have it."""
+        """Everything so far, so that readers can decompress it."""
         return b""
 
     def finish(self) -> bytes:
@@ -238,15 +235,15 @@ def _compressor(path: Path) -> _Compressor:
 
 
 def plain_target(path: Path) -> Path | None:
-    """The plain file that a path names, through links, whether it exists or not; None for a device,
-    a pipe or standard output. Raises OSError where nobody may look."""
+    """The regular file that a path leads to, through links, existing or not; None for a device, pipe or
+    standard output. Raises OSError if permission is denied."""
     if path == STANDARD_OUTPUT:
         return None
     return Path(os.path.realpath(path)) if path.is_file() or not path.exists() else None
 
 
 def is_finished(path: Path, kept: KeptBeginning) -> bool:
-    """Whether a file of which all was kept has its own name. Raises OutputFailed."""
+    """True if a completely written file has its final name. Raises OutputFailed."""
     with _failing_clearly(path):
         target = plain_target(path)
         return target is None or (target.exists() and _is_whole(target, kept))
@@ -266,8 +263,8 @@ def _begins_with(file: BinaryIO, kept: KeptBeginning) -> bool:
 
 
 def _sync_folder(path: Path) -> None:
-    """Makes durable that a file has its name."""
-    with suppress(OSError):  # of a file system that has nothing to sync
+    """Make the file's name durable."""
+    with suppress(OSError):  # not supported by the file system
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -276,18 +273,17 @@ def _sync_folder(path: Path) -> None:
 
 
 def part_of(path: Path) -> Path:
-    """Where a file lies until it is whole."""
+    """Path of the unfinished file."""
     return path.with_name(path.name + ".part")
 
 
 def made_of(path: Path) -> Path:
-    """Where a file lies while it is made of what is at `part_of(path)`."""
+    """Path of a file that is being created from the one at `part_of(path)`."""
     return path.with_name(path.name + ".made")
 
 
 def cut(path: Path, keep: KeptBeginning) -> BinaryIO:
-    """A file that no other run writes, opened behind what is to be kept of it, and cut there. Raises
-    OutputBusy, PartDiffers, OSError."""
+    """Lock and open a file, truncated to the part to keep. Raises OutputBusy, PartDiffers, OSError."""
     while True:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         try:
@@ -310,14 +306,14 @@ def _lock(file: BinaryIO, path: Path) -> None:
         flock(file, LOCK_EX | LOCK_NB)
     except BlockingIOError as error:
         raise OutputBusy(
-            f"another run is writing {path}: wait for its end, or write to another file"
+            f"another run is writing {path}: wait for it to end, or write to another file"
         ) from error
     except OSError:
-        pass  # a file system without locks, as some network ones are: better unlocked than not at all
+        pass  # some network file systems have no locks
 
 
 def _is_still(file: BinaryIO, path: Path) -> bool:
-    """Whether a path names an open file; not if a run that ended meanwhile has renamed it."""
+    """True if a path leads to an open file; false if another run has renamed it meanwhile."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -325,10 +321,9 @@ def _is_still(file: BinaryIO, path: Path) -> bool:
 
 
 def json_line(value: Any) -> bytes:
-    """A value as JSON in one line, without its line break.
+    """A value as one line of JSON, without line break.
 
-    Half of a surrogate pair, which UTF-8 cannot hold, is written as its escape: the command line
-    stands such ones for bytes that are no UTF-8.
+    Lone surrogates are escaped: in command line arguments they represent bytes that are not UTF-8.
     """
     try:
         return orjson.dumps(value)
@@ -337,26 +332,26 @@ def json_line(value: Any) -> bytes:
 
 
 def parsed_line(line: bytes) -> dict[str, Any]:
-    """A JSON object with its numbers as they are written. Raises BadInput for one that is nested more deeply
-    than Python reads."""
+    """Parse a JSON object, keeping numbers as written. Raises BadInput if it is too deeply nested for
+    Python."""
     try:
         found: dict[str, Any] = json.loads(line)
     except RecursionError as error:
         raise BadInput(
-            f"a document's fields are nested too deeply for a cell: {line[:80].decode(errors='replace')} ... "
-            "A file of JSON lines (.jsonl) takes them"
+            f"a document is nested too deeply for a table: {line[:80].decode(errors='replace')} ... "
+            "Write JSON lines (.jsonl) instead"
         ) from error
     return found
 
 
 def cell(value: Any) -> str:
-    """A value of JSON, which is not null, in a table: a text as it is, else as JSON."""
+    """A JSON value (not null) as a table cell: strings as they are, others as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def unique_line(record: Record, fingerprint_bits: int = 64) -> bytes:
-    """A line of a list of unique documents: the record's JSON line if it has one (rows of tables have, where
-    they were read whole), else one with its id and its text or fingerprint."""
+    """A line of a list of unique documents: the record's own JSON line if it has one (or the whole row of a
+    table), otherwise one with its id and its text or fingerprint."""
     if record.json is not None:
         return record.json
     if record.fingerprint is not None:
@@ -372,8 +367,7 @@ def duplicate_line(
     similarity: float | None = None,
     group: str | None = None,
 ) -> bytes:
-    """A line of a list of duplicates; with the similarity where it is known, and the id of a group where
-    there are some."""
+    """A line of a list of duplicates, with similarity and group if known."""
     line: dict[str, Any] = {"id": record_id, "duplicate_of": duplicate_of, "distance": distance}
     if similarity is not None:
         line["similarity"] = shown_similarity(similarity)
@@ -383,10 +377,9 @@ def duplicate_line(
 
 
 def shown_similarity(value: float) -> float:
-    """A similarity in as many digits as mean something."""
+    """A similarity rounded to significant digits."""
     return round(value, 4)
 
 
 def reject_line(reject: Reject) -> bytes:
-    """A line of a list of rejects."""
     return json_line({name: getattr(reject, name) for name in ("source", "line", "id", "reason")})

@@ -1,4 +1,4 @@
-"""Raw records of Parquet files, which are read by columns and from their end."""
+"""Raw records of Parquet files, which are read by column."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from simhbase.corpus.rows import distinct_names, whole_row
 from simhbase.errors import BadInput
 from simhbase.text.encoding import decode
 
-MAGIC = b"PAR1"  # what such files begin with
-BATCH_ROWS = 16  # texts held at once, of which each may be large
-BUFFER_BYTES = 1 << 20  # of a column, which otherwise is read whole in each group of rows
+MAGIC = b"PAR1"
+BATCH_ROWS = 16  # texts held at once; each may be large
+BUFFER_BYTES = 1 << 20  # read buffer of a column; without it, a whole row group's column is read at once
 
 
 def parquet_records(source: Source, file: RawIOBase, options: InputOptions) -> Iterator[Raw | Reject]:
-    """All rows of a Parquet file, which can be sought in; where it breaks off, one reject at the end.
+    """All rows of a seekable Parquet file; a reject at the end if it is damaged.
 
-    Rows are numbered from 1, as lines are. Memory is bounded by pages and BATCH_ROWS texts.
+    Rows are numbered from 1, like lines. Memory is bounded by pages and BATCH_ROWS texts.
     """
     try:
         from pyarrow import ArrowException
@@ -51,7 +51,7 @@ def parquet_records(source: Source, file: RawIOBase, options: InputOptions) -> I
     except BadInput as error:
         yield SourceReject(source.name, None, None, str(error))
     except (ArrowException, OSError) as error:
-        said = error.strerror if isinstance(error, OSError) else None  # by the system, or a server
+        said = error.strerror if isinstance(error, OSError) else None  # from the system or a server
         if row:
             reason = f"it is damaged, and cannot be read from this row on ({_brief(error)})"
             yield Reject(source.name, row + 1, None, f"it cannot be read further: {said}" if said else reason)
@@ -61,15 +61,14 @@ def parquet_records(source: Source, file: RawIOBase, options: InputOptions) -> I
 
 
 def _batches(table: Any, columns: list[str] | None, failures: tuple[type[Exception], ...]) -> Iterator[Any]:
-    """The rows of these columns, of all for None. Raises one of the failures, behind every row that can be
-    read."""
+    """The rows of these columns (None: all). Raises one of the failures, after every readable row."""
     for group in range(table.num_row_groups):
         rows = 0
         try:
             for batch in table.iter_batches(BATCH_ROWS, [group], columns, use_threads=False):
                 yield batch
                 rows += batch.num_rows
-        except failures:  # of the batch that failed, rows may be good
+        except failures:  # some rows of the batch may be readable
             for number, batch in enumerate(table.iter_batches(1, [group], columns, use_threads=False)):
                 if number >= rows:
                     yield batch
@@ -77,7 +76,7 @@ def _batches(table: Any, columns: list[str] | None, failures: tuple[type[Excepti
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Where values are: the column, and in it the steps into structs. type: Arrow's."""
+    """The location of values: a column, and steps into structs. type: Arrow's."""
 
     path: tuple[str, ...]
     type: Any
@@ -87,13 +86,13 @@ class _Column:
         return ".".join(self.path)
 
     def cells(self, batch: Any) -> list[bytes | None]:
-        """The values of the rows of a batch as texts: in UTF-8, but for what are bytes in the file."""
+        """The values of a batch's rows as UTF-8 texts; binary values unchanged."""
         from pyarrow import compute, large_binary, string
 
         array = batch.column(batch.schema.names.index(self.path[0]))
         for step in self.path[1:]:
             array = compute.struct_field(array, step)
-        # Arrow's own casts: Python has no timestamps of nanoseconds, and refuses texts that are not UTF-8.
+        # Cast by Arrow: Python has no nanosecond timestamps, and rejects texts that are not UTF-8.
         texts = array if _is_text(self.type) else array.cast(string())
         cells: list[bytes | None] = texts.cast(large_binary()).to_pylist()
         return cells
@@ -101,8 +100,8 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns that are wanted: of ids (None where they are made of places or texts), of texts or
-    fingerprints, of what documents are preferred by, and of tags."""
+    """The columns to read: ids (None if they are derived), texts or fingerprints, values to choose duplicates
+    by, tags."""
 
     id: _Column | None
     content: _Column
@@ -111,7 +110,7 @@ class _Columns:
 
     @classmethod
     def of(cls, schema: Any, options: InputOptions) -> _Columns:
-        """Those that the options name. Raises BadInput where one is missing or of another type."""
+        """The columns named by the options. Raises BadInput if one is missing or has the wrong type."""
         from pyarrow import types
 
         there = dict(sorted(_leaves(schema), key=lambda leaf: -len(leaf[1].path)))  # whole names win
@@ -136,7 +135,7 @@ class _Columns:
         return sorted({each.name for each in (self.id, self.content, self.value, *self.tags) if each})
 
     def records(self, source: Source, row: int, batch: Any, options: InputOptions) -> Iterator[Raw | Reject]:
-        """The rows of a batch, before which so many came."""
+        """The rows of a batch. row: number of rows before it."""
         nothing: list[bytes | None] = [None] * batch.num_rows
         ids = self.id.cells(batch) if self.id else nothing
         values = self.value.cells(batch) if self.value else nothing
@@ -161,7 +160,7 @@ class _Columns:
                 yield raw if fields is None else self._whole(raw, row_id, fields, options)
 
     def _whole(self, raw: Raw, row_id: str | None, fields: dict[str, Any], options: InputOptions) -> Raw:
-        """A row with all its columns. One whose text cannot be read stays as it is: the parser says why."""
+        """A row with all its columns. One whose text cannot be read is unchanged: the parser rejects it."""
         try:
             text = decode(raw.data, raw.encoding) if raw.encoding else options.decode(raw.data)
         except BadInput:
@@ -170,26 +169,26 @@ class _Columns:
 
 
 def _objects(batch: Any) -> list[dict[str, Any]]:
-    """The rows of a batch by the names of their columns, of values that JSON has."""
+    """The rows of a batch as JSON objects by column name."""
     columns = [json_values(column) for column in batch.columns]
     names = distinct_names(batch.schema.names)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def json_values(array: Any) -> list[Any]:
-    """The values of an array as JSON has them."""
+    """The values of an array as JSON values."""
     from pyarrow import ArrowInvalid, ArrowNotImplementedError
 
     try:
         values = array.cast(json_type(array.type)).to_pylist()
-    except (ArrowInvalid, ArrowNotImplementedError):  # what Arrow cannot write as text, Python can
+    except (ArrowInvalid, ArrowNotImplementedError):  # Python can format what Arrow cannot
         values = [value.as_py() for value in array]
     return [_json_value(value) for value in values]
 
 
 def column_types(file: BinaryIO) -> dict[str, Any]:
-    """The names of a Parquet file's columns as rows have them, and Arrow's types of what can be made of their
-    values again: bytes are texts there, and so they stay. Of a damaged file none."""
+    """Column names of a Parquet file as in rows, with the Arrow types that their values can be converted back
+    to; binary becomes text. Empty for a damaged file."""
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
 
@@ -201,7 +200,7 @@ def column_types(file: BinaryIO) -> dict[str, Any]:
 
 
 def _of_texts(kind: Any) -> Any:
-    """A type with texts of UTF-8 for whatever holds texts or bytes."""
+    """A type with UTF-8 text in place of all text and binary types."""
     import pyarrow as arrow
     from pyarrow import types
 
@@ -220,8 +219,8 @@ def _of_texts(kind: Any) -> Any:
 
 
 def json_type(kind: Any) -> Any:
-    """What is cast to before Python has it: that has no timestamps of nanoseconds, and refuses texts that are
-    not UTF-8."""
+    """The type to cast to before converting to Python, which has no nanosecond timestamps, and rejects texts
+    that are not UTF-8."""
     import pyarrow as arrow
     from pyarrow import types
 
@@ -234,8 +233,8 @@ def json_type(kind: Any) -> Any:
 
 
 def _remade(kind: Any, leaf: Callable[[Any], Any], list_of: Callable[[Any, Any], Any]) -> Any:
-    """A type with others within: leaf(type) of what holds no values of its own, list_of(type, that of its
-    values) of lists; what a dictionary stands for."""
+    """A type with nested types replaced: leaf(type) for simple types, list_of(type, value type) for lists;
+    dictionaries are decoded."""
     import pyarrow as arrow
     from pyarrow import types
 
@@ -268,7 +267,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _leaves(fields: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, _Column]]:
-    """All columns that are no structs, and those inside structs, by their dotted names."""
+    """All columns except structs, and the fields of structs, by dotted name."""
     from pyarrow import types
 
     for field in fields:
@@ -294,7 +293,7 @@ def _is_text(kind: Any) -> bool:
 
     if types.is_dictionary(kind):
         return _is_text(kind.value_type)
-    # A column of nulls alone has no type of its own: each of its rows is rejected.
+    # A column that has only nulls has the null type: all rows are rejected.
     is_string = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
     return bool(is_string or _is_binary(kind) or types.is_null(kind))
 

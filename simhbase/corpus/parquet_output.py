@@ -1,7 +1,7 @@
-"""Documents that are written out as Parquet, where the name of the file says so.
+"""Writes documents as Parquet.
 
-Nothing can be put behind the rows of such a file: until all are there they are JSON lines in a file beside
-it, which a run that goes on where one was stopped cuts and continues.
+Parquet files cannot be appended to, so documents are first written to a file of JSON lines beside it, which a
+resumed run truncates and continues.
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ from simhbase.corpus.outputs import Form, KeptBeginning, cell, made_of, parsed_l
 from simhbase.corpus.parquet import json_type, json_values
 from simhbase.errors import BadInput
 
-BATCH_BYTES = 4 << 20  # of lines, whose values are Python's at once
-GROUP_BYTES = 64 << 20  # of values in a group of rows
+BATCH_BYTES = 4 << 20  # lines parsed at once
+GROUP_BYTES = 64 << 20  # size of a row group
 COMPRESSION = "zstd"
 MOST_COLUMNS = 1_000
-MOST_LEVELS = 16  # of objects and lists in each other; deeper ones are written as JSON
+MOST_LEVELS = 16  # of nesting; deeper values are written as JSON
 _MADE_OF = b"simhbase.lines"
-_MANY_BRACKETS = 500  # in a line, which may be nested more deeply than Python reads
+_MANY_BRACKETS = 500  # a line with more may be nested too deeply for Python
 
 Types = Mapping[str, Any]
 
 
 def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
-    """Makes a table of JSON objects a line, with all their fields as columns.
+    """Convert lines of JSON objects to a Parquet table with all their fields as columns.
 
-    types: asked at the end, Arrow's types of columns where they are known. A column has its type where all
-    values fit it, else that which its values have in common; where they have none they are written as texts
-    and, what is no text, as JSON. Raises BadInput for an object that is nested too deeply to be read or has a
-    field too many: each is a column of all rows.
+    types: called at the end, known Arrow types of columns. A column gets its type if all values fit it,
+    otherwise a common type of its values, otherwise text, with other values as JSON. Raises BadInput for an
+    object that is nested too deeply, and for too many different fields.
     """
     names: set[str] = set()
 
@@ -45,8 +44,8 @@ def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
             names.update(parsed_line(line) if is_deep else orjson.loads(line))
             if len(names) > MOST_COLUMNS:
                 raise BadInput(
-                    f"documents have more than {MOST_COLUMNS:,} different fields, of which each would be a "
-                    f"column of {path}: a file of JSON lines (.jsonl) takes documents of several kinds"
+                    f"documents have more than {MOST_COLUMNS:,} different fields, and each would be a column "
+                    f"of {path}: write JSON lines (.jsonl) for documents of several kinds"
                 )
             yield line
 
@@ -66,7 +65,7 @@ def parquet_form(path: Path, types: Callable[[], Types]) -> Form:
 
 
 def is_table_of(path: Path, kept: KeptBeginning) -> bool:
-    """Whether a file is the table that was made of these lines."""
+    """True if a file is the table created from these lines."""
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
 
@@ -80,7 +79,7 @@ def _made_of(kept: KeptBeginning) -> bytes:
 
 
 def _write_table(lines: Path, made: Path, kept: KeptBeginning, known: Types) -> None:
-    """Makes a Parquet file of a file of JSON lines."""
+    """Create a Parquet file from JSON lines."""
     tried = _types_to_try(lines, known)
     unfit = set(tried)
     while unfit:
@@ -90,7 +89,7 @@ def _write_table(lines: Path, made: Path, kept: KeptBeginning, known: Types) -> 
 
 
 def _types_to_try(lines: Path, known: Types) -> dict[str, list[Any]]:
-    """For each column the types that its values may fit, the best first; None, which is text, always does."""
+    """For each column the types that its values may fit, best first; None, for text, always fits."""
     import pyarrow as arrow
 
     found: dict[str, Any] = dict.fromkeys(() if lines.stat().st_size else known, arrow.null())
@@ -106,7 +105,7 @@ def _types_to_try(lines: Path, known: Types) -> dict[str, list[Any]]:
 
 
 def _type_of(values: list[Any]) -> Any:
-    """That of values of JSON, None where they have none in common or Parquet has none of the kind."""
+    """The common type of JSON values, None if there is none."""
     import pyarrow as arrow
 
     nested = (value for value in values if isinstance(value, list | dict))
@@ -132,7 +131,7 @@ def _in_common(left: Any, right: Any) -> Any:
 
 
 def _levels(value: Any) -> int:
-    """How many lists and objects a value has in each other; one more than the most ends the search."""
+    """Nesting depth of a value, up to one more than MOST_LEVELS."""
     levels, inner = 0, [value]
     while inner and levels <= MOST_LEVELS:
         inner = [
@@ -146,7 +145,7 @@ def _levels(value: Any) -> int:
 
 
 def _can_be_written(kind: Any) -> bool:
-    """Not an object without fields, wherever it is."""
+    """False for types that contain an object without fields."""
     from pyarrow import types
 
     if types.is_struct(kind):
@@ -155,8 +154,8 @@ def _can_be_written(kind: Any) -> bool:
 
 
 def _unfit(lines: Path, made: Path, kept: KeptBeginning, types: Types) -> set[str]:
-    """Writes the table with columns of these types; the names of those that do not take all values. Where
-    there are some, the table is not whole."""
+    """Write the table with columns of these types; returns the columns that do not fit all values, in which
+    case the table is incomplete."""
     import pyarrow as arrow
     from pyarrow.parquet import ParquetWriter
 
@@ -182,8 +181,7 @@ def _unfit(lines: Path, made: Path, kept: KeptBeginning, types: Types) -> set[st
 
 
 def _array(values: list[Any], kind: Any) -> Any:
-    """Values of JSON as Arrow has them, None where they are not all the same there: it rounds, cuts off and
-    takes one thing for another."""
+    """JSON values as an Arrow array, None if that would change any: Arrow rounds, truncates and converts."""
     import pyarrow as arrow
     from pyarrow import types
 
@@ -200,8 +198,8 @@ def _array(values: list[Any], kind: Any) -> Any:
 
 
 def _with_pairs(value: Any, kind: Any) -> Any:
-    """A value with tuples where Arrow wants them: what JSON has of a map is a list of lists. Raises
-    ValueError for what is no such thing."""
+    """A value with tuples for Arrow maps, which are lists of lists in JSON. Raises ValueError for other
+    values."""
     from pyarrow import types
 
     if types.is_map(kind) and isinstance(value, list):
@@ -217,8 +215,8 @@ def _with_pairs(value: Any, kind: Any) -> Any:
 
 
 def _cast(array: Any, kind: Any) -> Any:
-    """An array of `json_type` as one of a type. Below an object that is null Arrow has texts without
-    characters, of which it makes no dates: they are left out."""
+    """Cast an array of `json_type`. Under null objects Arrow has empty strings, which cannot be cast to
+    dates: they are set to null."""
     import pyarrow as arrow
     from pyarrow import types
 
@@ -233,7 +231,7 @@ def _cast(array: Any, kind: Any) -> Any:
 
 
 def _is_same(written: Any, given: Any) -> bool:
-    """Whether two values of JSON are the same, but for fields of objects that have nothing."""
+    """True if two JSON values are equal, ignoring null fields."""
     if isinstance(given, dict):
         return isinstance(written, dict) and all(
             _is_same(written.get(name), given.get(name)) for name in written.keys() | given.keys()
@@ -244,7 +242,7 @@ def _is_same(written: Any, given: Any) -> bool:
 
 
 def _batches(lines: Path, names: Iterable[str]) -> Iterator[dict[str, list[Any]]]:
-    """The values of some lines at a time, by the names of their fields: these, and what else comes."""
+    """Columns of values, some lines at a time: those in `names`, then others."""
     columns = list(names)
     with lines.open("rb") as file:
         while group := file.readlines(BATCH_BYTES):

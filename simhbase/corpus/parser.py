@@ -1,4 +1,4 @@
-"""Raw records to records: the part of reading that worker processes do."""
+"""Parses raw records, in worker processes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _HEXADECIMAL = re.compile("(?:0[xX])?([0-9a-fA-F]+)")
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """Turns chunks to records. Cheap to send to another process."""
+    """Parses chunks to records. Cheap to send to another process."""
 
     options: InputOptions
 
     def parse(self, chunk: Chunk) -> list[Record | Reject]:
-        """A record or a reject for every item of the chunk, in its order."""
+        """A record or reject for every item of the chunk, in order."""
         return [item if isinstance(item, Reject) else self._parse(item) for item in chunk]
 
     def _parse(self, raw: Raw) -> Record | Reject:
@@ -68,7 +68,7 @@ class Parser:
         return record_id
 
     def _content(self, raw: Raw, fields: dict[str, Any] | None) -> str:
-        if raw.holds == "page":  # says its own encoding, or its server does
+        if raw.holds == "page":  # its encoding is stated by the page or its server
             return extract_html(raw.data, raw.encoding)
         if fields is None:
             content = self._decode(raw, raw.data)
@@ -160,7 +160,7 @@ def _optional(fields: dict[str, Any], name: str | None) -> Any:
         return None
     try:
         return field_of(fields, name, VALUE_HINT)
-    except BadInput:  # documents without it are the last choice
+    except BadInput:  # documents without it are kept last
         return None
 
 

@@ -1,4 +1,4 @@
-"""The files that paths, folders and globs name."""
+"""The files named by paths, folders and globs."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from simhbase.corpus.remote import RemoteFile
 
 _SCHEME = re.compile("[a-z][a-z0-9+.-]*://")
-UNMENTIONED = (".", "_")  # hidden files, and what Hadoop and Spark write beside the data: _SUCCESS
+UNMENTIONED = (".", "_")  # hidden files, and files such as _SUCCESS of Hadoop and Spark
 
 _SHOWN_ENDINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSource:
-    """A source, and its file; None for standard input."""
+    """A source and its file; None for standard input."""
 
     source: Source
     path: Path | RemoteFile | None
 
     def size(self) -> int | None:
-        """Bytes on disk, None if it is no plain file, or nobody knows."""
+        """Size on disk in bytes; None if it is not a plain file, or unknown."""
         if self.path is None:
             return None
         if not isinstance(self.path, Path):
@@ -48,15 +48,14 @@ class FoundSource:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """The visible files of a folder that it does not stand for, as their names tell no format, by the ends
-    of their names."""
+    """Visible files of a folder that were skipped because of their unknown endings, counted by ending."""
 
     folder: str
     endings: Counter[str]
 
 
 def files_left_out(folders: Sequence[LeftOut]) -> str:
-    """What to say of one folder or more that had such files."""
+    """A message about skipped files of one or more folders."""
     first, *others = folders
     endings = sum((each.endings for each in folders), Counter[str]())
     kinds = [f"{ending or 'none'} {count:,}" for ending, count in endings.most_common(_SHOWN_ENDINGS)]
@@ -71,13 +70,13 @@ def files_left_out(folders: Sequence[LeftOut]) -> str:
 
 
 def local_path(given: str) -> str | None:
-    """The path on this machine that an input names, also as file:///path; None for other URLs."""
+    """The local path of an input, also given as file:///path; None for other URLs."""
     path = given.removeprefix("file://")
     return None if _SCHEME.match(path) else path
 
 
 def names_nothing(given: str) -> bool:
-    """Whether an input is a path or a glob of this machine that no file has."""
+    """True for a local path or glob without files."""
     path = local_path(given)
     if path is None or os.path.lexists(path):
         return False
@@ -85,13 +84,12 @@ def names_nothing(given: str) -> bool:
 
 
 def expand(given: str, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
-    """What one input names: a file, all files of a folder or of a glob, in the order of names.
+    """The files of an input: a file, or all files of a folder or glob, by name.
 
-    A folder stands for the files below it that are not hidden (their names, and those of the folders
-    they are in, do not begin with a dot) and whose names tell a format, or for all of them where
-    `file_format` does; the files of an embedded store are left out. A file that is named is taken
-    whatever its name, also if it does not exist.
-    SourceRejects stand for what names nothing, a LeftOut for what a folder was not taken to mean.
+    A folder yields the files below it that are not hidden (neither they nor their folders start with a dot)
+    and whose name has a known ending, or all of them if `file_format` is given; files of an embedded store
+    are left out. A single file is always yielded, even if it does not exist. Yields SourceRejects for inputs
+    without files, and a LeftOut for skipped files.
     """
     if has_magic(given) and not os.path.lexists(given):
         yield from _matching(given, file_format)
@@ -105,7 +103,7 @@ def _matching(pattern: str, file_format: Format | None) -> Iterator[FoundSource 
         yield SourceReject(printable(pattern), None, None, "no file has a name like this")
     folders = set(filter(_is_folder, paths))
     for path in paths:
-        if folders.isdisjoint(path.parents):  # "**" also names what is in the folders it names
+        if folders.isdisjoint(path.parents):  # "**" also matches the content of matched folders
             yield from _file_or_folder(path, file_format)
 
 
@@ -141,20 +139,20 @@ def _folder(folder: Path, file_format: Format | None) -> Iterator[FoundSource | 
 
 
 def nothing_in(folder: str, file_format: Format | None) -> SourceReject:
-    """Stands for a folder without files that it stands for."""
+    """The reject for a folder without files to read."""
     wanted = "visible files" if file_format else f"files ending in {', '.join(EXTENSIONS)}"
     return SourceReject(folder, None, None, f"the folder has no {wanted}")
 
 
 def is_taken(below: PurePath, file_format: Format | None) -> bool:
-    """Whether a folder stands for a file, which is named from there."""
+    """True if a folder yields a file with this relative path."""
     return not any(part.startswith(".") for part in below.parts) and bool(
         file_format or format_of(below.name)
     )
 
 
 def ending(name: str) -> str:
-    """The end of a file's name that should have told its format, for messages."""
+    """The ending of a file's name, for messages."""
     path = PurePath(name.lower())
     packed = path.suffix if path.suffix in SUFFIXES else ""
     return printable(PurePath(path.name.removesuffix(packed)).suffix + packed)
@@ -167,10 +165,10 @@ def _found(path: Path, name: str) -> FoundSource:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # a folder above it is closed to us: opening the path will say so
+    except OSError:  # no permission: opening the path will raise
         return False
 
 
 def printable(path: str) -> str:
-    """The path as text that can be printed and encoded, whatever bytes the file's name has."""
+    """The path as printable text, whatever bytes the file name has."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""What passes between reading, parsing and writing: raw records, records, rejects."""
+"""Raw records, records and rejects, which pass between reading, parsing and writing."""
 
 from __future__ import annotations
 
@@ -19,32 +19,30 @@ IdFrom = Literal["field", "line", "path", "text"]
 IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 
 MAX_RECORD_BYTES = 16 << 20
-# What to do where the value_field is missing.
+# Advice if the value_field is missing.
 VALUE_HINT = "keep by another field, or name the date field"
-TAG_HINT = "name another tag field"  # the same of a field whose value is a tag
+TAG_HINT = "name another tag field"  # the same for tag fields
 
 
 @dataclass(frozen=True, slots=True)
 class InputOptions:
     """How files are read.
 
-    format: jsonl, csv, tsv, parquet, warc, text (a file a document), html (the same, of a page's main text)
-    or lines (a line a document); None goes by each file's name and takes JSON lines where the name says
-    nothing. html: what the text_field holds is HTML, of which the main text is taken. id_field, text_field
-    and fingerprint_field name JSON fields (a dot steps into objects, where the whole name is no key of the
-    record), CSV columns or Parquet's (a dot steps into structs); with a fingerprint_field they have a
-    fingerprint (hexadecimal, `fingerprint_bits` long) in place of a text. id_from: ids are those of the
-    id_field where a format has fields; line: the source and the line of each document; path: the same with
-    the absolute path of the source's file, links followed, however it was named; text: 16 hex digits of
-    a hash of its text, which are the same wherever it comes from. id_prefix is put before every id; {file} in
-    it stands for the name of the document's file, without folder and endings. encoding is one of Python's, or
-    auto (UTF-8, UTF-16 with a byte order mark, or else GB18030). delimiter is that of csv, by default a
-    comma. A record of more than max_record_bytes is rejected. value_field names one more
-    field or column, that documents are preferred by. whole_rows: rows of CSV and Parquet are read with all
-    their columns, as JSON objects, for what is written out. tags: of all documents; tag_fields: names of
-    further tags, and the fields or columns that hold their values. The jobs set the last four.
+    format: jsonl, csv, tsv, parquet, warc, text (one document per file), html (the same, with the main text
+    of a page) or lines (one document per line); None uses each file's ending, or jsonl if that is unknown.
+    html: text_field contains HTML, of which the main text is extracted. id_field, text_field,
+    fingerprint_field: JSON fields (a dot steps into objects, unless the record has the whole name as a key)
+    or columns of CSV or Parquet (a dot steps into structs); fingerprint_field has hexadecimal fingerprints of
+    `fingerprint_bits` bits in place of texts. id_from: field: the id_field, in formats with fields; line:
+    source and line; path: the same with the absolute path of the file, links resolved; text: 16 hex digits of
+    a hash of the text. id_prefix: put before every id; {file} is the file's name without folder and endings.
+    encoding: a Python encoding, or auto (UTF-8, UTF-16 with a byte order mark, otherwise GB18030). delimiter:
+    for csv, by default a comma. max_record_bytes: larger records are rejected. value_field: a field or column
+    to choose duplicates by. whole_rows: read CSV and Parquet rows with all columns, as JSON objects, for
+    output files. tags: for all documents; tag_fields: names of further tags, with the fields or columns of
+    their values. Jobs set the last four.
 
-    Raises UsageError for options out of their range.
+    Raises UsageError for invalid options.
     """
 
     format: Format | None = None
@@ -97,21 +95,21 @@ class InputOptions:
 
     @property
     def content_field(self) -> str:
-        """The field that holds what a record is about: its fingerprint or its text."""
+        """The field with the text or fingerprint."""
         return self.fingerprint_field or self.text_field
 
     @property
     def id_hint(self) -> str:
-        """What to do where the field of the id is missing."""
+        """Advice if the id field is missing."""
         return "name another id field, or make ids of lines or texts"
 
     @property
     def content_hint(self) -> str:
-        """What to do where the field of the content is missing."""
+        """Advice if the content field is missing."""
         return f"name another {'fingerprint' if self.fingerprint_field else 'text'} field"
 
     def decode(self, data: bytes) -> str:
-        """The text that bytes of a file stand for. Raises BadInput naming the option."""
+        """Decode bytes of a file. Raises BadInput with the option's name."""
         try:
             return decode(data, self.encoding)
         except BadInput as error:
@@ -121,7 +119,7 @@ class InputOptions:
 
 
 def _is_part_of_characters(character: str, encoding: str) -> bool:
-    """Whether the byte of an ASCII character may come second in another one's."""
+    """True if the byte of an ASCII character may be the second byte of another one."""
     for lead in range(0x80, 0x100):
         with suppress(UnicodeDecodeError):
             decoder = codecs.getincrementaldecoder(encoding)()
@@ -131,31 +129,30 @@ def _is_part_of_characters(character: str, encoding: str) -> bool:
 
 
 def too_long(size: int, options: InputOptions) -> str:
-    """Why a record of so many bytes is rejected."""
+    """Why a record of this size is rejected."""
     most = f"at most {options.max_record_bytes:,} are read"
     return f"the record has {size:,} bytes or more, {most} (max_record_bytes)"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where records come from: its name for people, and the id of a document that has none of its own."""
+    """A source of records: its public name, and ids for documents without their own."""
 
     name: str
     id: str
 
     def id_of_line(self, line: int, options: InputOptions) -> str | None:
-        """The id of a document that begins in a line, None where it is made of its text."""
+        """The id of a document that starts in a line, None if it is derived from its text."""
         return None if options.id_from == "text" else f"{self.id}:{line}"
 
 
 class Raw(NamedTuple):
-    """A record as it was cut out of its source, cheap to send to another process.
+    """An unparsed record, cheap to send to another process.
 
-    line: where it begins, from 1. id: as bytes where the file holds it, as text where it is made of the
-    file's name, None where it is in the JSON object or made of the text. data: the bytes of the text or
-    fingerprint, of a page of HTML, or of a JSON object. value: the cell of the value_field, if a row has one.
-    encoding: that of the bytes, where the file says it; None for that of the options. tags: the cells of the
-    tag_fields, if it is a row.
+    line: where it begins, from 1. id: bytes from the file, a string derived from the file's name, or None if
+    it is in the JSON object or derived from the text. data: bytes of a text, fingerprint, HTML page or JSON
+    object. value: the cell of value_field, for rows. encoding: of the bytes, if the file states it; None uses
+    the options. tags: the cells of tag_fields, for rows.
     """
 
     source: str
@@ -170,11 +167,10 @@ class Raw(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A document of a source, with a text or, where fingerprints are read, a fingerprint.
+    """A document of a source, with a text or a fingerprint.
 
-    json: the JSON line it came from, in UTF-8 and without the line break (see WithItsId for
-    one with an id prefix), or that of a whole row; None in other formats. value: what the document is
-    preferred by, if it has that.
+    json: its JSON line, in UTF-8 and without line break (see WithItsId for ids with a prefix), or that of a
+    whole row; None in other formats. value: for choosing which duplicate to keep, if present.
     """
 
     source: str
@@ -189,7 +185,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """What could not be read, and why. line and id are None where they are not known."""
+    """A record that could not be used, and why. line and id: None if unknown."""
 
     source: str
     line: int | None
@@ -199,12 +195,12 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class SourceReject(Reject):
-    """A whole source that could not be read: it stands for no record."""
+    """A source that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class WithoutFingerprint(Reject):
-    """A document whose text has too little for a fingerprint, as it may be written out."""
+    """A document with too few features for a fingerprint, in the form to write out."""
 
     record: Record
 
@@ -213,7 +209,7 @@ Chunk = list[Raw | Reject]  # in input order, of bounded count and bytes
 
 
 def chunk_bytes(chunk: Chunk) -> int:
-    """What the records of a chunk have in bytes."""
+    """Size of the records of a chunk, in bytes."""
     return sum(len(item.data) for item in chunk if isinstance(item, Raw))
 
 

@@ -1,4 +1,4 @@
-"""What could not be used of a corpus: counted, listed in a file, and too many of it refused."""
+"""Rejected records: counting, listing in a file, and the limit on their number."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class TooManyRejects(BadInput):
 
 
 class Outcome(Protocol):
-    """What became of some records."""
+    """Result of processing some records."""
 
     @property
     def rejects(self) -> list[Reject]:
-        """Those that could not be used."""
+        """The rejected ones."""
 
     @property
     def parsed(self) -> int:
-        """How many could be read at all."""
+        """Number of records that could be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Records that could be read at all; records that were rejected, for that or another reason; and
-    sources (files, folders) that could not be read."""
+    """Records that could be parsed, records rejected for any reason, and sources (files, folders) that could
+    not be read."""
 
     parsed: int = 0
     rejected: int = 0
@@ -40,17 +40,17 @@ class Counts:
 
     @property
     def all_usable(self) -> bool:
-        """Whether nothing was rejected."""
+        """True if nothing was rejected."""
         return not (self.rejected or self.unreadable_sources)
 
     @property
     def nothing_read(self) -> bool:
-        """Whether there was something to read, and nothing of it could be."""
+        """True if there was input, but none of it could be read."""
         return not self.parsed and not self.all_usable
 
 
 class Rejects:
-    """Takes what is rejected during one run, or in the rest of one that was stopped."""
+    """Collects the rejects of a run, or of the rest of a resumed one."""
 
     def __init__(
         self, file: OutputFile | None, limit: int | None, watcher: Watcher, counts: Counts | None = None
@@ -62,7 +62,7 @@ class Rejects:
 
     @contextmanager
     def told_to(self, watcher: Watcher) -> Iterator[None]:
-        """Tells another watcher inside."""
+        """Report to another watcher inside the block."""
         before, self._watcher = self._watcher, watcher
         try:
             yield
@@ -70,7 +70,7 @@ class Rejects:
             self._watcher = before
 
     def note(self, outcome: Outcome) -> None:
-        """Takes a batch's rejects. Raises TooManyRejects."""
+        """Add a batch's rejects. Raises TooManyRejects."""
         sources = sum(isinstance(reject, SourceReject) for reject in outcome.rejects)
         self.counts = Counts(
             self.counts.parsed + outcome.parsed,

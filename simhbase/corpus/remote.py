@@ -1,4 +1,4 @@
-"""Files elsewhere, by their URLs: what the file systems of fsspec list, and how they are read."""
+"""Files at URLs: listing and reading them through fsspec."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from simhbase.corpus.paths import (
 )
 from simhbase.corpus.record import Format, Source, SourceReject
 
-STREAM_BYTES = 4 << 20  # asked for at once of a file that is read from its beginning to its end
-BLOCK_BYTES, BLOCKS = 1 << 20, 16  # of one that is sought in: held at once, as columns are read side by side
-SILENCE = 60.0  # seconds without a byte, after which a web server is given up
+STREAM_BYTES = 4 << 20  # per request for a file that is read sequentially
+BLOCK_BYTES, BLOCKS = 1 << 20, 16  # cache of a file with random access, as columns are read in parallel
+SILENCE = 60.0  # seconds without data after which a web server is given up
 _WEB = re.compile("https?://")
 _GLOB = re.compile(r"[*?[]")
-_WEB_GLOB = re.compile(r"[*[]")  # what follows a "?" is no part of a path
+_WEB_GLOB = re.compile(r"[*[]")  # "?" starts the query
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+")
-_INSIDE = "::"  # how fsspec writes a file inside of another one
+_INSIDE = "::"  # fsspec's separator for a file inside another one
 _LONGEST_SAID = 200
 
-_Info = Mapping[str, Any]  # what a file system says of a file or folder: its name, type and size
+_Info = Mapping[str, Any]  # name, type and size of a file or folder
 
 
 def public_name(given: str) -> str:
-    """What an input is called in messages, rejects and ids: its URL without what may be a secret, which are
-    the name or password of a user and what follows a "?" on the web. Paths stay as they are."""
+    """The name of an input in messages, rejects and ids: its URL without user, password and query, which may
+    be secret. Paths are unchanged."""
     if local_path(given) is not None:
         return printable(given)
     if _INSIDE in given:
@@ -57,10 +57,10 @@ def public_name(given: str) -> str:
 
 
 def expand_url(given: str, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
-    """What a URL names: a file, all files of a folder or of a glob, as `expand` does it for paths.
+    """The files of a URL, a folder or glob at a URL; like `expand` for paths.
 
-    On the web what ends in a slash is a folder, if the server lists it with links. SourceRejects also
-    stand for what could not be listed.
+    On the web, a URL ending in a slash is a folder, if the server lists it with links. SourceRejects also
+    report failed listings.
     """
     try:
         with _failing_clearly():
@@ -73,7 +73,7 @@ def expand_url(given: str, file_format: Format | None) -> Iterator[FoundSource |
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file of a file system of fsspec. listed: what was said of it where it was listed."""
+    """A file of an fsspec file system. listed: its entry in a listing."""
 
     system: Any
     path: str
@@ -82,13 +82,13 @@ class RemoteFile:
     def size(self) -> int | None:
         try:
             info = self.listed or self.system.info(self.path)
-        except Exception:  # whatever it is, opening the file will say so
+        except Exception:  # opening the file will raise
             return None
         size: int | None = info.get("size")
         return size
 
     def open(self, _mode: Literal["rb"], /) -> BinaryIO:
-        """Its bytes, to be read once from the first on; one of Parquet can be sought in. Raises OSError."""
+        """Open for reading; sequentially, except for Parquet, which is seekable. Raises OSError."""
         with _failing_clearly():
             file = self._streamed()
             head = b""
@@ -104,9 +104,9 @@ class RemoteFile:
             return self.system.open(self.path, "rb", block_size=STREAM_BYTES)
         from aiohttp import ClientTimeout
 
-        # One answer has the whole file, however long that takes, and in the bytes that the server holds: what
-        # aiohttp unpacks by itself ends with the first member of gzip. A size, whatever it is, spares a
-        # question that says "not found" for all that goes wrong.
+        # One response contains the whole file, without a time limit, and undecoded: aiohttp's decompression
+        # stops after the first gzip member. Passing any size avoids a request that reports every problem as
+        # "not found".
         return self.system.open(
             self.path,
             "rb",
@@ -125,9 +125,9 @@ class RemoteFile:
 
 
 class _File(io.RawIOBase):
-    """A file of fsspec whose failures are OSErrors that say what was said.
+    """A file of fsspec that raises OSErrors with the original message.
 
-    head: what was read of it already; None where it can be sought in.
+    head: what was read already; None if it is seekable.
     """
 
     def __init__(self, file: Any, head: bytes | None) -> None:
@@ -165,7 +165,7 @@ class _File(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A path of a file system. prefix: what stands before its paths in URLs."""
+    """A path of a file system. prefix: of its URLs."""
 
     system: Any
     path: str
@@ -173,7 +173,7 @@ class _Place:
 
     @classmethod
     def of(cls, given: str) -> _Place:
-        """Raises what the file system does, and OSError where a package is missing."""
+        """Raises the file system's errors, and OSError if a package is missing."""
         scheme = given.partition("://")[0]
         if _INSIDE in given:
             raise OSError(EIO, "URLs with :: in them are not read")
@@ -185,11 +185,11 @@ class _Place:
             ) from error
         try:
             system, path = url_to_fs(given)
-        except ImportError as error:  # fsspec says in words which package that is, and its cause which module
+        except ImportError as error:  # the message has the package, the cause the module
             package = getattr(error.__cause__, "name", None)
             do = f": pip install {package}" if package else ""
             raise OSError(EIO, f"{scheme}:// needs a package that is not installed{do} ({error})") from error
-        system.invalidate_cache()  # a process that runs for days would be given the files of its first
+        system.invalidate_cache()  # long-running processes would see stale listings
         inner = path.lstrip("/")
         before = given.rpartition(inner)[0] if inner else given
         return cls(system, path, before if "://" in before else f"{scheme}://")
@@ -250,7 +250,7 @@ class _Place:
             yield nothing_in(name, file_format)
 
     def _below(self, folder: str) -> Iterator[_Info | SourceReject]:
-        """The files of a folder, then those of its visible folders."""
+        """The files of a folder, then those of its visible subfolders."""
         entries = yield from self._entries(folder)
         for info in entries.values():
             if not _is_folder(info):
@@ -260,13 +260,13 @@ class _Place:
                 yield from self._below(info["name"])
 
     def _entries(self, folder: str) -> Generator[SourceReject, None, dict[str, _Info]]:
-        """What is right in a folder, by names in order; where it cannot be listed nothing, and a reject."""
+        """The entries of a folder by name, in order; a reject if it cannot be listed."""
         entries: dict[str, _Info] = {}
         try:
             with _failing_clearly():
                 for info in self.system.ls(folder, detail=True):
                     above, _, name = info["name"].rstrip("/").rpartition("/")
-                    # Object stores may list a folder in itself, web servers link to other orders of a list.
+                    # Object stores may list a folder in itself, web servers link to sorted lists.
                     if name and not name.startswith("?") and above == folder.rstrip("/"):
                         entries[name] = info
         except OSError as error:
@@ -284,7 +284,7 @@ class _Place:
         for match in self._matches({"name": root, "type": "directory"}, parts[first:]):
             if not isinstance(match, SourceReject):
                 found[PurePosixPath(match["name"])] = match
-            elif match not in failures:  # "**" looks at a folder twice
+            elif match not in failures:  # "**" visits a folder twice
                 yield match
                 failures.add(match)
         if not (found or failures):
@@ -295,7 +295,7 @@ class _Place:
                 yield from self._file_or_folder(found[path], file_format, found[path]["name"])
 
     def _matches(self, folder: _Info, wanted: list[str]) -> Iterator[_Info | SourceReject]:
-        """What is below a folder and has such names, one a step."""
+        """Entries below a folder that match a pattern, one path component at a time."""
         first, *others = wanted
         if first == "**" and not others:
             yield folder
@@ -332,7 +332,7 @@ def _is_folder(info: _Info) -> bool:
 
 @contextmanager
 def _failing_clearly() -> Iterator[None]:
-    """Makes an OSError of whatever is raised: file systems raise what their libraries do."""
+    """Converts all exceptions to OSError: file systems raise those of their libraries."""
     try:
         yield
     except Exception as error:
@@ -340,7 +340,7 @@ def _failing_clearly() -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """What went wrong, in a line and without secrets."""
+    """The error in one line, without secrets."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file or folder"
     if isinstance(error, OSError) and error.errno == EIO and error.strerror:  # of this module

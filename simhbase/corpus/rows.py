@@ -1,4 +1,4 @@
-"""Rows of tables as JSON objects, so that what is written out has all their columns."""
+"""Rows of tables as JSON objects, so that output files contain all their columns."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from simhbase.errors import BadInput
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Names for the fields of an object: those of the columns, with its number behind one that has none or
-    that of an earlier column."""
+    """Unique field names for columns: those without a name, or with a repeated one, get their number
+    appended."""
     found: dict[str, None] = {}
     for number, name in enumerate(names, 1):
         field = name
@@ -23,13 +23,13 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 
 
 def whole_row(raw: Raw, row_id: str | None, fields: dict[str, Any]) -> Raw:
-    """A record of which all is known: its id, None where it is made of its text, and its fields."""
+    """A record with all fields of a row. row_id: None if it is derived from the text."""
     data = json_line(fields)
     return raw._replace(id=row_id, data=data, value=None, tags=(), holds="json", encoding="utf-8")
 
 
 def readable(cell: bytes, options: InputOptions) -> str:
-    """A cell that nobody asks for: bytes that are not in the encoding are written as \\x80 and the like."""
+    r"""A cell that is not needed: bytes that cannot be decoded are escaped, e.g. \x80."""
     try:
         return options.decode(cell)
     except BadInput:

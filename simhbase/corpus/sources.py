@@ -1,4 +1,4 @@
-"""Files, folders, globs, URLs and standard input as one stream of chunks, in the order they are given."""
+"""Reads files, folders, globs, URLs and standard input as one stream of chunks, in the given order."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ CHUNK_BYTES = 1 << 20
 
 
 class Sources:
-    """The inputs of one run: files, folders, globs (see `expand`), URLs of such (`expand_url`), "-" for
-    standard input.
+    """The inputs of one run: files, folders, globs (see `expand`), URLs (`expand_url`), "-" for standard
+    input.
 
-    What cannot be read becomes a Reject in its place, a whole source a SourceReject; nothing is raised
-    for it.
+    Unreadable records become a Reject in their place, unreadable sources a SourceReject; nothing is raised.
     """
 
     def __init__(self, inputs: Sequence[str], options: InputOptions, stdin: BinaryIO | None = None) -> None:
         self._inputs = inputs
         self._options = options
         self._stdin = stdin
-        self.left_out: list[LeftOut] = []  # of the folders read so far
-        self.consumed_bytes = 0  # as on disk, so packed bytes where files are packed
+        self.left_out: list[LeftOut] = []  # skipped files of the folders read so far
+        self.consumed_bytes = 0  # as on disk: compressed bytes of compressed files
 
     def total_bytes(self) -> int | None:
-        """What consumed_bytes will be in the end; None where nobody can know (a pipe).
+        """The final value of consumed_bytes; None if unknown (a pipe).
 
-        Walks the folders once more: for those who show progress.
+        Walks all folders, for progress.
         """
         total = 0
         for found in self._found():
@@ -53,7 +52,7 @@ class Sources:
         return total
 
     def column_types(self) -> Mapping[str, Any]:
-        """The columns of the first Parquet file among them, with Arrow's types; none where there is none."""
+        """Arrow types of the columns of the first Parquet file; empty if there is none."""
         for found in self._found():
             if isinstance(found, FoundSource) and found.path is not None:
                 with suppress(OSError), found.path.open("rb") as file:
@@ -62,8 +61,8 @@ class Sources:
         return {}
 
     def chunks(self) -> Iterator[Chunk]:
-        """All records in order, at most CHUNK_RECORDS in a chunk, and at most CHUNK_BYTES where a
-        single record is not larger. Memory is bounded by the largest record allowed."""
+        """All records in order, in chunks of at most CHUNK_RECORDS, and at most CHUNK_BYTES except for single
+        larger records. Memory is bounded by the largest record allowed."""
         chunk: Chunk = []
         size = 0
         for item in self._items():
@@ -73,7 +72,7 @@ class Sources:
                 chunk, size = [], 0
             chunk.append(item)
             size += item_size
-            if size > CHUNK_BYTES:  # a large record: goes before the next one is read
+            if size > CHUNK_BYTES:  # a large record: yield before reading the next one
                 yield chunk
                 chunk, size = [], 0
         if chunk:
@@ -124,7 +123,7 @@ class Sources:
             self.consumed_bytes = begin + rereadable.tell()
 
     def _rows(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
-        """Those of a Parquet file, of which only some columns are read."""
+        """Rows of a Parquet file, of which only some columns are read."""
         begin, size = self.consumed_bytes, found.size()
         yield from parquet_records(found.source, _CountedFile(file, self), self._options)
         if size is not None:
@@ -132,7 +131,7 @@ class Sources:
 
 
 class _CountedFile(io.RawIOBase):
-    """A file of which the bytes that are read are counted as consumed."""
+    """A file that counts its bytes as consumed when they are read."""
 
     def __init__(self, file: BinaryIO, sources: Sources) -> None:
         self._file = file
@@ -154,12 +153,12 @@ class _CountedFile(io.RawIOBase):
 
 
 def _is_parquet(file: BinaryIO) -> bool:
-    """Whether a file, of which the end can be read first, begins like one of Parquet."""
+    """True if a seekable file starts like Parquet."""
     try:
         if not file.seekable():
             return False
         begin = file.read(len(MAGIC))
         file.seek(0)
-    except OSError:  # reading it will say so
+    except OSError:  # reading it will raise
         return False
     return begin == MAGIC

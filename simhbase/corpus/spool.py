@@ -1,4 +1,4 @@
-"""What is put aside on disk until it is known which of it is wanted."""
+"""Temporary storage on disk for documents until it is known which are needed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _DENSE = 4  # rows of which one in so many is wanted are read with those between
 
 
 class Spool:
-    """Byte strings, numbered from 0 in the order they came in, of which any can be read again.
+    """Byte strings, numbered from 0 in order of arrival, each readable at any time.
 
-    They lie in a file without a name, which is gone with the process. Raises SimhbaseError naming the folder
-    where it cannot be written or read.
+    They are in an unlinked file, which disappears with the process. Raises SimhbaseError with the
+    folder's name if it cannot be written or read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,7 +46,7 @@ class Spool:
         _close(self._file)
 
     def put_aside(self, values: Iterable[bytes]) -> None:
-        """Puts more behind those that are there."""
+        """Append values."""
         values = list(values)
         with _failing_clearly(self._folder):
             self._file.write(b"".join(values))
@@ -57,7 +57,7 @@ class Spool:
         self._end += int(sizes.sum())
 
     def sizes(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many bytes those of these numbers have: int64 (m,)."""
+        """Sizes in bytes of the values with these numbers: int64 (m,)."""
         return self._places[numbers][:, 1]
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
@@ -133,7 +133,7 @@ def _file(folder: Path) -> BinaryIO:
 
 
 def _close(file: BinaryIO) -> None:
-    with suppress(OSError):  # what a full disk left unwritten is tried again, and wanted by nobody
+    with suppress(OSError):  # closing flushes again, which fails on a full disk
         file.close()
 
 
@@ -142,4 +142,4 @@ def _failing_clearly(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SimhbaseError(f"cannot put documents aside in {folder.resolve()}: {error.strerror}") from error
+        raise SimhbaseError(f"cannot spool documents to {folder.resolve()}: {error.strerror}") from error

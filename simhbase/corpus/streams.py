@@ -1,4 +1,4 @@
-"""Bytes of a file, packed or not, cut into lines in bounded memory."""
+"""Bytes of a file, decompressed if necessary, split into lines in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ BOM = b"\xef\xbb\xbf"
 _ZIP = b"PK\x03\x04"
 _WIDE = re.compile(rb"(?P<utf_32>\xff\xfe\0\0|\0\0\xfe\xff)|(?P<utf_16>\xff\xfe|\xfe\xff)")  # their marks
 _WIDE_MARK_BYTES = 4
-_PLAIN_BYTES = 4096  # looked at, to see whether it is text
-_BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # no text has such, packed data soon does
+_PLAIN_BYTES = 4096  # checked for binary data
+_BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not contain
 
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """Stands for a line that was skipped because it has more bytes than allowed."""
+    """Marks a line that was skipped because it is too long."""
 
     bytes: int
 
 
 def unpacked_text(file: Rereadable, *, is_named_packed: bool = False, plain: bytes = b"") -> Iterator[bytes]:
-    """What is in a packed or plain file, without a UTF-8 byte order mark.
+    """The decompressed content of a file, without a UTF-8 byte order mark.
 
-    is_named_packed: its name says that it is packed; plain: what it begins with, behind white space, if it
-    is not. Raises Unreadable where it is neither, and, after all that came before it, where the data is
-    damaged or ends early.
+    is_named_packed: the file name has the ending of a compression format; plain: what an uncompressed file
+    starts with, after white space. Raises Unreadable if it is neither compressed nor plain and, after
+    yielding everything before, if data is damaged or ends early.
     """
     head = peek(file, _PLAIN_BYTES if is_named_packed else SIGNATURE_BYTES)  # a pipe may be slow
     if not head and is_named_packed:
@@ -39,7 +39,7 @@ def unpacked_text(file: Rereadable, *, is_named_packed: bool = False, plain: byt
     if head.startswith(_ZIP):
         raise Unreadable(f"it is packed with zip: unpack it first ({PACKERS} need not be)")
     is_wide = _WIDE.match(head) is not None
-    # Data that something has unpacked on its way often keeps its name, and is as good.
+    # Files that were decompressed during a transfer often keep their names.
     is_plain = head.removeprefix(BOM).lstrip().startswith(plain) and (is_wide or not _BINARY.search(head))
     if is_named_packed and head.strip() and not packer_of(head[:SIGNATURE_BYTES]) and not is_plain:
         raise Unreadable(
@@ -56,7 +56,7 @@ def unpacked_text(file: Rereadable, *, is_named_packed: bool = False, plain: byt
 
 
 def first_bytes(blocks: Iterable[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
-    """At least the first `size` bytes, if there are so many, and the blocks that follow."""
+    """At least the first `size` bytes, if there are that many, and the following blocks."""
     rest = iter(blocks)
     head = b""
     while len(head) < size and (block := next(rest, b"")):
@@ -65,9 +65,10 @@ def first_bytes(blocks: Iterable[bytes], size: int) -> tuple[bytes, Iterator[byt
 
 
 def wide_to_utf8(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """The content; that of UTF-16 and UTF-32 with a byte order mark as UTF-8 where the encoding is auto.
+    """The content, with UTF-16 and UTF-32 (detected by byte order mark) converted to UTF-8 if the encoding is
+    auto.
 
-    Raises Unreadable where it is UTF-8 that is expected, and where what follows the mark is damaged.
+    Raises Unreadable if UTF-8 is expected, or the data after the mark is damaged.
     """
     head, rest = first_bytes(blocks, _WIDE_MARK_BYTES)
     content = chain([head], rest)
@@ -89,7 +90,7 @@ def wide_to_utf8(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def split_lines(blocks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:
-    """Lines without their line feed; one of more than `limit` bytes is skipped, never held."""
+    """Lines without line feed; lines of more than `limit` bytes are skipped, and never held."""
     parts: list[bytes] = []  # of the line that the last block ended in
     size = 0
     for block in blocks:

@@ -1,4 +1,5 @@
-"""What is left of a record that has its fingerprint: no text travels between processes for nothing."""
+"""Reduces records after fingerprinting to what is needed, so that texts are not sent between processes
+needlessly."""
 
 from __future__ import annotations
 
@@ -16,11 +17,10 @@ def whole(record: Record) -> Record:
 
 @dataclass(frozen=True)
 class WithItsId:
-    """The record as it is, but for its JSON line: that has the record's id in its id field, so that
-    it can be joined with what else names the record. (Without a line where Python cannot read it.)
-    Cheap to send to another process.
+    """The record, with its id written into the id field of its JSON line, so that output files can be joined
+    by it. (Without the line if Python cannot parse it.) Cheap to send to another process.
 
-    has_field: whether the line has one, maybe inside an object.
+    has_field: the line has an id field, possibly nested.
     """
 
     id_field: str
@@ -30,7 +30,7 @@ class WithItsId:
         if record.json is None:
             return record
         try:
-            # json, not orjson, as it keeps integers beyond 64 bits.
+            # json, not orjson: it keeps integers of more than 64 bits.
             read = json.loads(record.json)
             fields = (
                 with_field(read, self.id_field, record.id)
@@ -38,21 +38,19 @@ class WithItsId:
                 else read | {self.id_field: record.id}
             )
             line = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
-        except RecursionError:  # a thousand levels, which the parser lets pass
+        except RecursionError:  # a thousand levels, which the parser accepts
             return replace(record, json=None)
         return replace(record, json=line)
 
 
 def text_alone(record: Record) -> Record:
-    """The record without the line it came from."""
+    """The record without its JSON line."""
     return replace(record, json=None)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What another trim leaves of a record, with the length of its text as its value. Cheap to send to
-    another process.
-    """
+    """Another trim, with the length of the text as the record's value. Cheap to send to another process."""
 
     trim: Callable[[Record], Record]
 
@@ -61,7 +59,7 @@ class Measured:
 
 
 def without_content(record: Record) -> Record:
-    """The record without its text, and without the line it came from."""
+    """The record without its text and JSON line."""
     return Record(
         record.source,
         record.line,
@@ -73,6 +71,6 @@ def without_content(record: Record) -> Record:
 
 
 def unique_trim(options: InputOptions) -> Callable[[Record], Record]:
-    """What is left of a record that may be written out: everything, with the id that other files name."""
+    """The trim for records that may be written to the file of unique documents."""
     has_field = options.id_from == "field"
     return whole if has_field and not options.id_prefix else WithItsId(options.id_field, has_field)

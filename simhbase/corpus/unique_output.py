@@ -1,4 +1,4 @@
-"""The file of unique documents, in the format that its name tells."""
+"""The file of unique documents, in the format given by its name."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _NOT_WRITTEN = {"text": "plain text", "html": "HTML", "warc": "WARC"}
 
 
 def require_written(unique: str | Path | None, option: str = "unique") -> None:
-    """Raises UsageError for a file of unique documents whose name tells a format that is only read: what is
-    written could not be read by that name. The same for Parquet where it cannot be written."""
+    """Raise UsageError if the name of a file of unique documents has the ending of a format that cannot be
+    written, or of Parquet if that is unavailable."""
     if unique is None:
         return
     file_format = _format(Path(unique))
@@ -47,7 +47,7 @@ def require_written(unique: str | Path | None, option: str = "unique") -> None:
         return
     if PurePath(unique).suffix.lower() in SUFFIXES:
         raise UsageError(f"{unique}: Parquet is compressed within: name it .parquet", parameter=option)
-    with suppress(OSError):  # which is said where all outputs are looked at
+    with suppress(OSError):  # reported when all outputs are checked
         if plain_target(Path(unique)) is None:
             raise UsageError(
                 f"{unique}: Parquet is written to plain files, and this is none", parameter=option
@@ -63,9 +63,8 @@ def require_written(unique: str | Path | None, option: str = "unique") -> None:
 def unique_file(
     path: Path, inputs: Inputs, *, keep_partial: bool = True, keep: KeptBeginning = NOTHING
 ) -> OutputFile:
-    """A file for unique documents of these inputs, given as JSON lines: of rows where it is named .csv or
-    .tsv (also before .gz and .zst), of Parquet where it is named so, else of these lines. The others: see
-    OutputFile."""
+    """A file for unique documents, given as JSON lines, written as CSV or TSV (also compressed), Parquet or
+    JSON lines, by its name. The other arguments: see OutputFile."""
     match _format(path):
         case "parquet":
             form = parquet_form(path, Sources(inputs.paths, inputs.options).column_types)
@@ -77,12 +76,12 @@ def unique_file(
 
 
 def unique_is_finished(path: Path, kept: KeptBeginning) -> bool:
-    """Whether a file of unique documents is whole under its own name. Raises OutputFailed."""
+    """True if a file of unique documents is complete under its final name. Raises OutputFailed."""
     if _format(path) != "parquet":
         return is_finished(path, kept)
     if not is_table_of(path, kept):
         return False
-    # Whoever was killed when the table had its name left the lines, unless another run writes there now.
+    # A run killed after renaming the table leaves its lines, unless another run writes there now.
     if (part := part_of(path.resolve())).exists():
         with suppress(OutputBusy, PartDiffers), cut(part, kept):
             part.unlink()

@@ -1,4 +1,4 @@
-"""Raw records of web archives (WARC): the pages and plain texts that a crawl was answered with."""
+"""Raw records of web archives (WARC): HTML pages and plain texts."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _HELD: Mapping[str, Literal["page", "text"]] = {
     "text/plain": "text",
 }
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([^\s"';,]+)""", re.IGNORECASE)
-_HEADER_BYTES = 1 << 16  # of an answer: more than servers send
+_HEADER_BYTES = 1 << 16  # maximum size of HTTP headers
 
 
 def warc_records(source: Source, blocks: Iterable[bytes], options: InputOptions) -> Iterator[Raw | Reject]:
-    """The documents among the records of an archive, given its unpacked bytes: what was fetched (2xx) or is a
-    resource, and is HTML or plain text. Where it breaks off, one reject at the end.
+    """The documents in an archive, given its decompressed bytes: successful responses (2xx) and resources
+    with HTML or plain text. A reject at the end if it cannot be read further.
 
-    Records of all kinds are numbered from 1, as lines are. Their ids are their addresses.
+    All records are numbered from 1, like lines. Ids are the addresses.
     """
     stream = _Stream(blocks)
-    whole = 0  # records that were there to their end
+    whole = 0  # complete records
     try:
-        # The stream tells of damage by itself. Fastwarc takes what it ends in for the end of a file.
+        # Fastwarc takes damaged data for the end of the file; the stream knows better.
         for record in ArchiveIterator(stream, parse_http=False, stream_detect=False):
             block = _read(record.reader, options.max_record_bytes + _HEADER_BYTES)
             size = len(block) + record.reader.consume()
@@ -52,7 +52,7 @@ def warc_records(source: Source, blocks: Iterable[bytes], options: InputOptions)
 
 
 class _Stream(io.RawIOBase):
-    """Blocks as a file to read. The end of data that is damaged looks as any, until one asks."""
+    """Blocks as a readable file. Damaged data looks like its end, until `require_undamaged`."""
 
     def __init__(self, blocks: Iterable[bytes]) -> None:
         self._blocks = iter(blocks)
@@ -61,7 +61,7 @@ class _Stream(io.RawIOBase):
         self._damage: Unreadable | None = None
 
     def require_undamaged(self) -> None:
-        """Raises Unreadable where the blocks did."""
+        """Raises Unreadable if the blocks were damaged."""
         if self._damage:
             raise self._damage
 
@@ -84,7 +84,7 @@ class _Stream(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Says where it is, as fastwarc asks by seeking nowhere."""
+        """Returns the position, as fastwarc seeks by 0 to ask for it."""
         if (offset, whence) != (0, io.SEEK_CUR):
             raise io.UnsupportedOperation("seek")
         return self._position
@@ -104,8 +104,8 @@ def _read(reader: Any, most: int) -> bytes:
 def _document(
     source: Source, number: int, record: WarcRecord, block: bytes, size: int, options: InputOptions
 ) -> Raw | Reject | None:
-    """The document that a record is, whose block has this size and these first bytes; None if it is none."""
-    address = (record.headers.get("WARC-Target-URI") or "").strip("<>")  # WARC 1.0 has them so
+    """The document in a record, given the size and first bytes of its block; None if it has none."""
+    address = (record.headers.get("WARC-Target-URI") or "").strip("<>")  # as in WARC 1.0
     record_id = address if options.id_from == "field" else source.id_of_line(number, options)
     try:
         content_type = _content_type(record, block)
@@ -124,7 +124,7 @@ def _document(
 
 
 def _content_type(record: WarcRecord, block: bytes) -> str:
-    """That of what was fetched or is a resource; "" where that is not so."""
+    """Content type of a response or resource; "" for other records."""
     headers = record.headers
     if (kind := headers.get("WARC-Type")) == "response" and record.is_http:
         headers = _answer(block, "none").http_headers
@@ -136,7 +136,7 @@ def _content_type(record: WarcRecord, block: bytes) -> str:
 
 
 def _content(record: WarcRecord, block: bytes, most: int) -> bytes:
-    """What a server has sent, not packed nor cut to chunks any more, or a resource."""
+    """The content of a response, decoded and without chunking, or of a resource."""
     if record.headers.get("WARC-Type") == "response":
         return _read(_answer(block, "all").reader, most)
     return block[:most]
@@ -151,7 +151,7 @@ def _answer(block: bytes, auto_decode: Literal["none", "all"]) -> WarcRecord:
 
 
 def _encoding(content_type: str) -> str | None:
-    """The encoding that a server has named, None if it has named none that browsers know."""
+    """The encoding named by a server, None if it is unknown to browsers."""
     found = _CHARSET.search(content_type)
     name: str | None = map_encoding_to_html5(found[1], False) if found else None
-    return "gb18030" if name == "gbk" else name  # which has more characters
+    return "gb18030" if name == "gbk" else name  # a superset

@@ -1,4 +1,4 @@
-"""Who is told how work on a corpus goes, while it goes on."""
+"""Receives progress and messages of a job."""
 
 from __future__ import annotations
 
@@ -13,41 +13,37 @@ __all__ = ["NOBODY", "Advance", "Nobody", "Total", "Watcher"]
 
 
 class Watcher(Protocol):
-    """Is told; what it does with that changes no result."""
+    """Receives progress and messages; has no influence on results."""
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
-        """Work begins. unit: what is counted, in the plural; total: says how much there is to do (bytes of
-        inputs, for instance), None if nobody knows, and takes time to ask. Gives a function that is called
-        with the number counted since the last call, and how much of the total has been done by now."""
+        """Work begins. unit: what is counted, in the plural; total: returns the amount of work (e.g. bytes of
+        inputs), None if unknown; may be slow. Yields a function that is called with the number counted since
+        the last call, and the work done so far."""
 
     def rejected(self, reject: Reject, listed_in: Path | None) -> None:
-        """A record or a source could not be used; listed_in: the file that lists all of those."""
+        """A record or source was rejected; listed_in: the file with all rejects."""
 
     def note(self, text: str) -> None:
-        """Something that a person should know."""
+        """An important message."""
 
     def hint(self, text: str) -> None:
-        """Advice for a person who is watching."""
+        """Advice for interactive use."""
 
 
 class Nobody:
-    """A watcher that looks away."""
+    """A watcher that ignores everything."""
 
     def __repr__(self) -> str:
         return "NOBODY"
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
-        """Shows nothing."""
         return no_progress(unit, total)
 
-    def rejected(self, reject: Reject, listed_in: Path | None) -> None:
-        """Shows nothing."""
+    def rejected(self, reject: Reject, listed_in: Path | None) -> None: ...
 
-    def note(self, text: str) -> None:
-        """Shows nothing."""
+    def note(self, text: str) -> None: ...
 
-    def hint(self, text: str) -> None:
-        """Shows nothing."""
+    def hint(self, text: str) -> None: ...
 
 
 NOBODY = Nobody()

@@ -1,1 +1,1 @@
-"""Which drawers a fingerprint is in, and which of the fingerprints found there match."""
+"""Drawers: which ones a fingerprint is in, and which fingerprints found there match."""

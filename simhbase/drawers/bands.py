@@ -1,4 +1,4 @@
-"""Bands of a MinHash sketch: which drawers it is in."""
+"""Bands of a MinHash sketch, which name its drawers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ RECALL = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """`number` bands of `rows` slots each, from the first slot on; other slots are in none.
+    """`number` bands of `rows` slots each, from the first slot on; further slots are unused.
 
-    Two texts meet where all slots of a band agree.
+    Two texts share a drawer if all slots of a band are equal.
     """
 
     number: int
@@ -35,16 +35,16 @@ class Bands:
         return self.number * self.rows
 
     def meeting(self, similarity: float) -> float:
-        """The chance that two texts of this similarity meet: 1 - (1 - s^rows)^number."""
+        """Probability that two texts of this similarity share a drawer: 1 - (1 - s^rows)^number."""
         return 1.0 - (1.0 - similarity**self.rows) ** self.number
 
     def segments(self, sketches: NDArray[np.uint8], bits: int) -> NDArray[np.uint32]:
-        """The upper 32 bits of a hash of each band: uint8 (n, bytes) -> uint32 (n, number)."""
+        """Upper 32 bits of a hash of each band: uint8 (n, bytes) -> uint32 (n, number)."""
         slots = unpack(sketches, bits)[:, : self.slots]
         return _hashed(slots.reshape(len(sketches), self.number, self.rows), bits)
 
     def segments_of(self, band: int, sketches: NDArray[np.uint8], bits: int) -> NDArray[np.uint32]:
-        """The same of one band: uint32 (n,)."""
+        """Upper 32 bits of a hash of one band: uint32 (n,)."""
         return _hashed(unpack(sketches, bits)[:, band * self.rows : (band + 1) * self.rows], bits)
 
     def agreeing(self, a: NDArray[np.uint8], b: NDArray[np.uint8], bits: int) -> NDArray[np.bool_]:
@@ -68,7 +68,7 @@ def _hashed(slots: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.uint32]
 
 @lru_cache
 def bands(name: str) -> Bands:
-    """The bands called `name`: BxR for B bands of R rows. Raises UsageError for a name that is none."""
+    """The bands with a name: BxR for B bands of R slots. Raises UsageError for an invalid name."""
     found = re.fullmatch(r"([1-9]\d{0,3})x([1-9]\d{0,3})", name)
     if not found:
         raise UsageError(
@@ -81,11 +81,10 @@ def bands(name: str) -> Bands:
 
 
 def bands_for(threshold: float, slots: int = SLOTS, recall: float = RECALL) -> Bands:
-    """The bands in which pairs at the threshold still meet with a chance of `recall`.
+    """Choose bands so that pairs at the threshold share a drawer with probability `recall`.
 
-    Of those that fit the slots the ones with the most rows, as longer bands bring fewer candidates
-    below the threshold, and then with the fewest bands, as each is a row of the index. Raises
-    UsageError where no bands reach it.
+    Prefers more rows, as longer bands bring fewer candidates below the threshold, then fewer bands, as each
+    is a row of the index. Raises UsageError if no bands reach the recall.
     """
     if not 0 < threshold <= 1:
         raise UsageError(

@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 
 
 def united(root: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Joins sets, each of which is named by its least member: root int64 (n,) says by which, left and
-    right (m,) whose sets become one. From np.arange(n) on they are a graph's connected components.
+    """Merge sets that are named by their least member. root: int64 (n,), the name of each element's set;
+    left, right: (m,), elements whose sets to merge. Starting from np.arange(n), the result is the connected
+    components of a graph.
 
-    Each round hangs the larger root of every pair under the least it meets, then shortens the
-    paths until all members point at their root again (the vectorised form of union-find: Shiloach
-    and Vishkin, An O(log n) parallel connectivity algorithm, 1982).
+    Each round links the larger root of every pair to the smallest root it meets, then shortens paths until
+    all elements point at their root (vectorised union-find: Shiloach and Vishkin, An O(log n) parallel
+    connectivity algorithm, 1982).
     """
     left, right = root[left], root[right]
     while len(apart := np.flatnonzero(left != right)):

@@ -1,9 +1,8 @@
-"""Every pair of fingerprints within k bits, in memory: the join behind dedup and batch loads.
+"""Finds all pairs of fingerprints within k bits in memory, for dedup and batch loads.
 
-Each table of a layout is sorted by its segment, so that a drawer is a run of neighbours in the
-sorted order (the batch form of Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling,
-WWW 2007, section 4). Segment and position share one uint64: NumPy sorts those with SIMD
-instructions, several times faster than it could sort positions by segment.
+Each table of a layout is sorted by its segment, so a drawer is a run of neighbours (the batch form of Manku,
+Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4). Segment and position share
+one uint64: NumPy sorts those with SIMD instructions, several times faster than positions by segment.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ WORD_BITS = 64
 BATCH_PAIRS = 1 << 20
 _SHARING = 1 << 14
 _READ = 1 << 16
-BATCH_CHUNKS = 1 << 13  # a chunk may be one pair, and three arrays take far more memory than it
+BATCH_CHUNKS = 1 << 13  # a chunk may be a single pair, with the overhead of three arrays
 
-Words = list[NDArray[np.uint64]]  # a fingerprint's words as columns, the most significant first
+Words = list[NDArray[np.uint64]]  # words of fingerprints as columns, most significant first
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """An array of fingerprints without its repeats, in the order of first appearance.
+    """The distinct values of an array, in order of first appearance.
 
     first: int64 (m,), where each value appears first, ascending; inverse: int64 (n,), so that
     array[first][inverse] is the array again.
@@ -55,11 +54,10 @@ class Distinct:
 def pairs_within(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None = None) -> Pairs:
     """All pairs at most k bits apart, sorted by left, then right.
 
-    fingerprints: uint64 (n,), or (n, 2) for 128 bits, the most significant word first. A value
-    that appears c times has c * (c - 1) / 2 pairs with itself: where copies are common, join
-    the `distinct` ones.
+    fingerprints: uint64 (n,), or (n, 2) for 128 bits, most significant word first. A value that occurs c
+    times has c * (c - 1) / 2 pairs with itself: if copies are common, join the `distinct` ones.
 
-    Raises UsageError for a layout that guarantees less than k or is made for other fingerprints.
+    Raises UsageError for a layout that guarantees less than k or has another number of bits.
     """
     pairs = concatenated(pair_batches(fingerprints, k, layout))
     order = np.lexsort((pairs.right, pairs.left))
@@ -69,11 +67,11 @@ def pairs_within(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None
 def pair_batches(
     fingerprints: NDArray[np.uint64], k: int, layout: Layout | None = None, reach: int = 0
 ) -> Iterator[Pairs]:
-    """The pairs of `pairs_within`, each once but in no order, in batches of about a million at most.
+    """The pairs of `pairs_within`, each once, unordered, in batches of up to about a million.
 
-    reach: also the pairs within so many bits that share a drawer, as stores name drawers.
-    The working memory is in proportion to n, however many pairs there are. Raises as
-    `pairs_within` does, at the call and not at the first batch.
+    reach: also pairs within this many bits that share a drawer, named as in stores. Working memory is
+    proportional to n, however many pairs there are. Raises as `pairs_within` does, when called rather than at
+    the first batch.
     """
     words = _words(fingerprints)
     bits = WORD_BITS * len(words)
@@ -100,10 +98,9 @@ def sharing_batches(segments: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.i
 
 
 def mates(fingerprints: NDArray[np.uint64], drawers: NDArray[np.uint32], k: int) -> Iterator[Pairs]:
-    """Pairs at most k bits apart of those that share a drawer, each once, at most n at a time.
+    """Pairs at most k bits apart that share a drawer, each once, in batches of at most n.
 
-    fingerprints: uint64 (n,) or (n, 2); drawers: uint32 (n,), the number of the one drawer that each is
-    looked at in.
+    fingerprints: uint64 (n,) or (n, 2); drawers: uint32 (n,), the drawer to look at each in.
     """
     if len(drawers) < 2:
         return
@@ -116,19 +113,18 @@ def mates(fingerprints: NDArray[np.uint64], drawers: NDArray[np.uint32], k: int)
 def segments(
     fingerprints: NDArray[np.uint64], layout: Layout, name_bits: int = WORD_BITS
 ) -> NDArray[np.uint64]:
-    """The drawer of each fingerprint in each table, by at most 64 of its bits: uint64 (n, tables)."""
+    """The drawer of each fingerprint in each table, named by at most 64 of its bits: uint64 (n, tables)."""
     words = _words(fingerprints)
     tables = [_segments(words, list(_pieces(table, name_bits))) for table in layout.tables]
     return np.column_stack(tables)
 
 
 def default_layout(k: int, n: int, bits: int = WORD_BITS) -> Layout:
-    """The layout to join n fingerprints within k bits: every two of k + 2 blocks (5x2 at k = 3).
+    """A layout to join n fingerprints within k bits: every two of k + 2 blocks (5x2 at k = 3).
 
-    Above k = 3 two blocks may name drawers too coarse for n fingerprints; then three of k + 3 and
-    so on, while the tables are not too many, until a drawer of evenly spread fingerprints holds
-    about one. Raises UsageError for a k outside 0 .. bits / 2 - 1: unrelated texts differ in half
-    of the bits.
+    Above k = 3, drawers named by two blocks may be too coarse for n fingerprints; then three of k + 3 and so
+    on, up to a number of tables, until a drawer of evenly distributed fingerprints holds about one. Raises
+    UsageError for a k outside 0 to bits / 2 - 1, as unrelated texts differ in half of the bits.
     """
     if not 0 <= k < bits // 2:
         raise UsageError(f"must be 0 to {bits // 2 - 1} for {bits}-bit fingerprints, not {k}", parameter="k")
@@ -171,7 +167,7 @@ def distinct(fingerprints: NDArray[np.uint64]) -> Distinct:
 def distances(
     fingerprints: NDArray[np.uint64], left: NDArray[np.int64], right: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """Bits that differ between the fingerprints at positions left (m,) and right (m,)."""
+    """Differing bits between the fingerprints at positions left (m,) and right (m,)."""
     return popcount(_differences(_words(fingerprints), left, right))
 
 
@@ -204,7 +200,7 @@ class _Piece:
 
 
 def _pieces(table: tuple[Run, ...], room: int) -> Iterator[_Piece]:
-    """The first `room` bits of a table's runs, cut where a word ends."""
+    """The first `room` bits of a table's runs, split at word boundaries."""
     for run in table:
         start, end = run.start, run.start + min(run.width, room)
         room -= end - start
@@ -216,8 +212,8 @@ def _pieces(table: tuple[Run, ...], room: int) -> Iterator[_Piece]:
 
 
 def _found_pairs(words: Words, k: int, layout: Layout, name_bits: int) -> Iterator[Pairs]:
-    """Pairs within k, reported by the first table in which the two share a drawer. name_bits: at most so many
-    bits name one; fewer do where there are very many fingerprints."""
+    """Pairs within k, reported by the first table in which they share a drawer. name_bits: maximum bits that
+    name a drawer; fewer are used for very many fingerprints."""
     n = len(words[0])
     if n < 2:
         return
@@ -236,8 +232,8 @@ def _found_pairs(words: Words, k: int, layout: Layout, name_bits: int) -> Iterat
 
 
 def _segments(words: Words, table: list[_Piece]) -> NDArray[np.uint64]:
-    """The bits of a table's pieces, concatenated and right-aligned. Zero for the difference of
-    two fingerprints that share the drawer."""
+    """Bits of a table's pieces, concatenated and right-aligned. Zero for the difference of two fingerprints
+    that share the drawer."""
     segments = np.zeros_like(words[0])
     for piece in table:
         segments <<= piece.width
@@ -247,9 +243,9 @@ def _segments(words: Words, table: list[_Piece]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """The drawers of two and more, from the smallest to the largest, their members side by side.
+    """Drawers with at least two members, smallest first, members side by side.
 
-    Each array has one entry a member: its position, its drawer's segment and its drawer's size.
+    Each array has one entry per member: its position, its drawer's segment and size.
     """
 
     positions: NDArray[np.int64]
@@ -277,11 +273,11 @@ def _shared_drawers(segments: NDArray[np.uint64], position_bits: int) -> _Shared
 def _near_mates(
     words: Words, shared: _Shared, k: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Positions that share a drawer and are within k, at most n at a time.
+    """Positions that share a drawer and are within k, in batches of at most n.
 
-    Every member is compared with the one 1, 2, 3... places on. Drawers too small for a step lie in
-    front of the others; a mate from the next drawer is dropped only where it is near, so that the
-    comparisons are plain operations on slices.
+    Every member is compared with the one 1, 2, 3... places further. Drawers too small for a step come first
+    and are skipped; a mate in the next drawer is dropped only if it is near, so comparisons are plain
+    operations on slices.
     """
     words = [word[shared.positions] for word in words]
     for step in range(1, shared.sizes.max(initial=0)):
@@ -294,7 +290,7 @@ def _near_mates(
 
 
 def gathered(found: Iterable[Pairs]) -> Iterator[Pairs]:
-    """Joins many small chunks of pairs to batches; at least one, which may be empty."""
+    """Joins small chunks of pairs into batches; yields at least one, possibly empty."""
     held: list[Pairs] = []
     total = 0
     for pairs in found:
@@ -307,7 +303,7 @@ def gathered(found: Iterable[Pairs]) -> Iterator[Pairs]:
 
 
 def concatenated(chunks: Iterable[Pairs]) -> Pairs:
-    """The pairs of all chunks, of which there may be none."""
+    """All pairs of any number of chunks."""
     none = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8))
     chunks = [none, *chunks]
     return Pairs(

@@ -1,8 +1,8 @@
-"""Block combinations as data: which bits of a fingerprint name its drawers.
+"""Layouts: which bits of a fingerprint name its drawers.
 
-Two fingerprints that differ in at most `guarantee` bits agree on all the blocks of at least one
-combination (pigeonhole), so they meet in at least one drawer (Manku, Jain, Das Sarma: Detecting
-Near-Duplicates for Web Crawling, WWW 2007, section 3).
+Two fingerprints that differ in at most `guarantee` bits agree on all blocks of at least one combination
+(pigeonhole principle), so they share at least one drawer (Manku, Jain, Das Sarma: Detecting Near-Duplicates
+for Web Crawling, WWW 2007, section 3).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_TABLES = 255  # the flag is one byte and starts at 1
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`width` adjacent bits, the first of them `start` bits below the most significant."""
+    """`width` adjacent bits; the first is `start` bits below the most significant."""
 
     start: int
     width: int
@@ -30,7 +30,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Tables of a fingerprint of `bits` bits; table i (flag i + 1) is a concatenation of runs."""
+    """The tables of a layout for fingerprints of `bits` bits; table i (flag i + 1) concatenates runs."""
 
     name: str
     bits: int
@@ -40,9 +40,9 @@ class Layout:
 
 @lru_cache
 def layout(name: str, bits: int = 64) -> Layout:
-    """The layout called `name`: 5x2, 4x1, 4x4, 6x3 or any NxM (N blocks, every M of them).
+    """The layout with a name: 5x2, 4x1, 4x4, 6x3 or any NxM (N blocks, every M of them).
 
-    Raises UsageError for a name that is no layout.
+    Raises UsageError for an invalid name.
     """
     found = re.fullmatch(r"([1-9]\d?)x([1-9]\d?)", name)
     if not found:
@@ -56,7 +56,7 @@ def layout(name: str, bits: int = 64) -> Layout:
         raise UsageError(f"{name} cuts {bits} bits into {blocks} blocks", parameter="layout")
     if chosen >= blocks:
         raise UsageError(
-            f"{name} guarantees nothing: take fewer than {blocks} of {blocks} blocks", parameter="layout"
+            f"{name} guarantees nothing: use fewer than {blocks} of {blocks} blocks", parameter="layout"
         )
     if comb(blocks, chosen) > MAX_TABLES:
         raise UsageError(
@@ -68,8 +68,8 @@ def layout(name: str, bits: int = 64) -> Layout:
 
 
 def require_within_guarantee(k: int, layout: Layout) -> None:
-    """Raises UsageError, naming a layout that reaches far enough, for a k at which two fingerprints
-    may share no drawer."""
+    """Raises UsageError, suggesting a layout that reaches far enough, if fingerprints within k bits may share
+    no drawer."""
     if not isinstance(k, int):
         raise UsageError(f"must be a whole number of bits, not {k!r}", parameter="k")
     if 0 <= k <= layout.guarantee:
@@ -81,14 +81,14 @@ def require_within_guarantee(k: int, layout: Layout) -> None:
             f"; or choose a layout that reaches farther{fitting} (NxM finds every pair within N - M bits)"
         )
     raise UsageError(
-        f"must be 0 to {layout.guarantee} with layout {layout.name}, not {k}{farther}. A store keeps the "
-        "layout that it is created with",
+        f"must be 0 to {layout.guarantee} with layout {layout.name}, not {k}{farther}. The layout of "
+        "an existing store cannot be changed",
         parameter="k",
     )
 
 
 def _split(bits: int, blocks: int) -> list[Run]:
-    """Nearly equal blocks, the larger ones first."""
+    """Nearly equal blocks, larger ones first."""
     width, larger = divmod(bits, blocks)
     widths = [width + 1] * larger + [width] * (blocks - larger)
     return [Run(sum(widths[:i]), widths[i]) for i in range(blocks)]
@@ -101,7 +101,7 @@ def _nested_quarters(bits: int) -> tuple[tuple[Run, ...], ...]:
     for i in range(4):
         first = Run(i * quarter, quarter)
         for j in range(4):
-            # Positions among the other bits; those from the chosen quarter on shift behind it.
+            # Positions among the other bits; those after the chosen quarter are shifted.
             start, stop = j * inner, (j + 1) * inner
             before = Run(start, min(stop, first.start) - start)
             behind_start = max(start, first.start) + quarter
@@ -111,7 +111,7 @@ def _nested_quarters(bits: int) -> tuple[tuple[Run, ...], ...]:
 
 
 def _join(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """The runs as they are, adjacent ones made one."""
+    """Joins adjacent runs."""
     joined: list[Run] = []
     for run in runs:
         if joined and joined[-1].start + joined[-1].width == run.start:

@@ -1,4 +1,4 @@
-"""Fingerprints of documents indexed in memory, so that others can be looked up among them."""
+"""An index in memory, to look fingerprints up among n documents."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ _POSITION = np.uint64(0xFFFFFFFF)
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Documents near some queries: query and document int64 (m,), every pair once; the document's
-    fingerprint uint64 (m,) and distance (m,).
+    """Documents near some queries. query, document: int64 (m,), each pair once; fingerprint (of the
+    document): uint64 (m,); distance: (m,).
 
-    truncated: int64 (t,), the queries to which a fingerprint is near that has more documents than were
-    asked for.
+    truncated: int64 (t,), queries near a fingerprint with more documents than the limit.
     """
 
     query: NDArray[np.int64]
@@ -46,9 +45,10 @@ class Hits:
 
 
 class MemoryIndex:
-    """The fingerprints of n documents in the drawers of a scheme: 8 bytes a drawer, beside themselves.
+    """The fingerprints of n documents in the drawers of a scheme. Takes 8 bytes per drawer beside the
+    fingerprints.
 
-    Only distinct fingerprints are indexed, so that a page copied a hundred thousand times is compared once.
+    Only distinct fingerprints are indexed, so a page copied a hundred thousand times is compared once.
     """
 
     def __init__(self, fingerprints: FingerprintBatch, scheme: Scheme) -> None:
@@ -58,7 +58,7 @@ class MemoryIndex:
         self._fingerprints = fingerprints[values.first]
         self._documents = np.argsort(values.inverse, kind="stable")
         self._starts = np.searchsorted(values.inverse[self._documents], np.arange(n + 1))
-        # Segment and position share one uint64, which NumPy sorts several times faster than positions.
+        # Segment and position share one uint64, which sorts several times faster than positions by segment.
         self._drawers = np.empty((scheme.tables, n), dtype=np.uint64)
         for start in range(0, n, INDEXED_AT_ONCE):
             part = self._fingerprints[start : start + INDEXED_AT_ONCE]
@@ -67,8 +67,8 @@ class MemoryIndex:
         self._drawers.sort(axis=1)
 
     def near(self, fingerprints: FingerprintBatch, bounds: Bounds, most: int) -> Iterator[Hits]:
-        """The documents near each of q texts, all of one query in one chunk, and the chunks in order of the
-        queries; of each fingerprint the first `most` documents."""
+        """Documents near each of q texts, in chunks ordered by query; a query is never split. most: documents
+        per fingerprint."""
         named = self._named(fingerprints)
         first, end = np.empty(named.shape, dtype=np.int64), np.empty(named.shape, dtype=np.int64)
         for table, drawer in enumerate(self._drawers):
@@ -82,7 +82,7 @@ class MemoryIndex:
             yield self._listed(*self._within(fingerprints, query, members.astype(np.int64), bounds), most)
 
     def _named(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
-        """The drawers' segments, above room for a position: uint64 (n, tables)."""
+        """Drawer segments, shifted to leave room for a position: uint64 (n, tables)."""
         return segments_of(self._scheme.prefixes(fingerprints)).astype(np.uint64) << _POSITION_BITS
 
     def _within(
@@ -92,8 +92,7 @@ class MemoryIndex:
         member: NDArray[np.int64],
         bounds: Bounds,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], Distances]:
-        """Those members of drawers that are near, with their distances; one that shares several drawers
-        with a query once."""
+        """Near members of drawers with their distances; each query and member once."""
         bits = self._scheme.bits_apart(self._fingerprints.values[member], fingerprints.values[query])
         near = np.flatnonzero(bits <= bounds.bits)
         order = near[np.lexsort((member[near], query[near]))]

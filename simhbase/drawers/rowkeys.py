@@ -1,7 +1,7 @@
-"""Fingerprints to row keys of drawers and back, whole arrays at a time.
+"""Converts fingerprints to row keys of drawers and back, as arrays.
 
-A row key is segment (4 bytes) + flag (1 byte) + fingerprint (8 bytes), all big-endian; a drawer's
-prefix is its first 5 bytes. See schema/format.md for an example of every layout.
+A row key is segment (4 bytes) + flag (1 byte) + fingerprint (8 bytes), all big-endian; a drawer's prefix is
+its first 5 bytes. See schema/format.md for examples of every layout.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _NATIVE_WORD = np.dtype(np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """How the drawers of a fingerprint are cut out of it.
+    """Shifts and masks that extract the drawers of a fingerprint.
 
-    right, mask, left: uint64 (runs, tables, 1), the shifts that bring a run of bits to its place;
-    tables of fewer runs than others are padded with empty masks, so that a few array operations
-    serve all. flags: uint64 (tables, 1), at their place.
+    right, mask, left: uint64 (runs, tables, 1), which move each run of bits to its place; tables with fewer
+    runs are padded with empty masks, so a few array operations serve all. flags: uint64 (tables, 1), at their
+    place.
     """
 
     right: NDArray[np.uint64]
@@ -44,8 +44,7 @@ class _Moves:
 
 @lru_cache
 def _moves(name: str, bits: int) -> _Moves:
-    """Of the layout called `name`: to hash a Layout would take as long as all the rest of one lookup's
-    prefixes."""
+    """Cached by the layout's name: hashing a Layout would take as long as computing the prefixes."""
     tables = []
     for table in layout_called(name, bits).tables:
         room = SEGMENT_BITS
@@ -78,11 +77,11 @@ def _drawers(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uin
 
 @dataclass(frozen=True, slots=True)
 class _Lanes:
-    """The same for one fingerprint as a Python integer: an integer of 192 bits a run and table.
+    """The same for one fingerprint as a Python integer, with a lane of 192 bits per run and table.
 
-    copies: times a fingerprint, this has a copy in each lane, shifted so that the lane's middle 64
-    bits have the run at its place; mask: these bits; bits: of all lanes of a run, the first run's
-    being the lowest; tables: ones in these; flags: in their places there.
+    copies: multiplied by a fingerprint, gives a copy in each lane, shifted so that the run is in place within
+    the lane's middle 64 bits; mask: these bits; bits: size of all lanes of a run, the first run lowest;
+    tables: ones in these; flags: flags in their places there.
     """
 
     copies: int
@@ -126,16 +125,16 @@ def _prefixes_of_one(fingerprint: int, layout: Layout) -> NDArray[np.uint8]:
 
 
 def prefixes(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8]:
-    """The drawers' prefixes: (n,) uint64 -> (n, tables, 5) uint8."""
+    """Key prefixes of drawers: uint64 (n,) -> uint8 (n, tables, 5)."""
     if len(fingerprints) == 1:
-        # Eight calls of NumPy for so few bytes would take a fifth of the time of a lookup.
+        # Eight NumPy calls would take a fifth of the time of a lookup.
         return _prefixes_of_one(int(fingerprints[0]), layout)
     rows = _drawers(fingerprints, layout).T.astype(_WORD, order="C")
     return rows.view(np.uint8).reshape(*rows.shape, _WORD.itemsize)[..., :PREFIX_BYTES]
 
 
 def segment_masks(layout: Layout) -> tuple[int, ...]:
-    """Of each table the bits of a fingerprint that name its drawer, as an integer."""
+    """Per table, the fingerprint bits that name a drawer, as an integer."""
     return _segment_masks(layout.name, layout.bits)
 
 
@@ -153,7 +152,7 @@ def _segment_masks(name: str, bits: int) -> tuple[int, ...]:
 
 
 def encode(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8]:
-    """The row keys: (n,) uint64 -> (n, tables, 13) uint8."""
+    """Row keys: uint64 (n,) -> uint8 (n, tables, 13)."""
     rows = np.empty((len(fingerprints), len(layout.tables)), dtype=_DRAWER_THEN_FINGERPRINT)
     rows["drawer"] = _drawers(fingerprints, layout).T
     rows["fingerprint"] = fingerprints[:, np.newaxis]
@@ -161,7 +160,7 @@ def encode(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8
 
 
 def encode_segments(segments: NDArray[np.uint32], fingerprints: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """The row keys of given segments: uint32 (n, tables), uint64 (n,) -> (n, tables, 13) uint8."""
+    """Row keys for given segments: uint32 (n, tables), uint64 (n,) -> uint8 (n, tables, 13)."""
     rows = np.empty(segments.shape, dtype=_KEY)
     rows["segment"] = segments
     rows["flag"] = np.arange(1, segments.shape[1] + 1, dtype=np.uint8)
@@ -170,20 +169,20 @@ def encode_segments(segments: NDArray[np.uint32], fingerprints: NDArray[np.uint6
 
 
 def segments_of(prefixes: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """The segments in prefixes of drawers: uint8 (n, tables, 5) -> uint32 (n, tables)."""
+    """Segments of drawer prefixes: uint8 (n, tables, 5) -> uint32 (n, tables)."""
     segments = np.ascontiguousarray(prefixes[..., :4]).view(_KEY["segment"])
     return segments[..., 0].astype(np.uint32)
 
 
 def fingerprints_of(rows: bytes) -> NDArray[np.uint64]:
-    """The fingerprints of n row keys, one behind the other: 13 n bytes -> uint64 (n,)."""
+    """Fingerprints of n concatenated row keys: 13 n bytes -> uint64 (n,)."""
     first = PREFIX_BYTES if rows else 0
     found = np.ndarray(len(rows) // KEY_BYTES, _WORD, buffer=rows, offset=first, strides=KEY_BYTES)
     return found.astype(_NATIVE_WORD)
 
 
 def decode(keys: NDArray[np.uint8]) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]]:
-    """Segments, flags and fingerprints of row keys: (n, 13) uint8 -> three arrays (n,)."""
+    """Segments, flags and fingerprints of row keys: uint8 (n, 13) -> three arrays (n,)."""
     rows = np.ascontiguousarray(keys).view(_KEY).reshape(-1)
     return (
         rows["segment"].astype(np.uint32),

@@ -1,4 +1,4 @@
-"""Which drawers a fingerprint is in, and which of those found there match: a class a scheme."""
+"""SimHash and MinHash schemes: drawers, distances and bounds of matches."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _SKETCHES_AT_ONCE = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class RisingThreshold:
-    """The similarity from which texts are near, by the number of features of the text that has fewer: `least`
-    up to `least_to` of them, `most` from COUNTED on, and between the two more by the same for twice as many.
+    """A minimum similarity that depends on the number of features of the text with fewer: `least` for up to
+    `least_to` features, `most` from COUNTED on, growing in between with the logarithm of the number.
 
-    As it rises slowly, no length parts near texts. docs/quality.md has it beside fixed thresholds.
+    docs/quality.md compares it with fixed thresholds.
     """
 
     least: float
@@ -42,16 +42,16 @@ class RisingThreshold:
     least_to: int
 
     def of(self, features: int) -> float:
-        """That of so many features."""
+        """The threshold for this number of features."""
         doublings = log2(max(features, self.least_to) / self.least_to) / log2(COUNTED / self.least_to)
         return self.least + (self.most - self.least) * min(doublings, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is near: a shared drawer, at most `bits` between the fingerprints, and at most `mismatches` slots
-    between the sketches. (Within a layout's guarantee there always is a shared drawer.) None: sketches decide
-    nothing; an array, int64 (COUNTED + 1,), says how many by the number of features of the text that has
+    """Limits of a match: a shared drawer, at most `bits` differing fingerprint bits, and at most `mismatches`
+    differing sketch slots. (Within a layout's guarantee there is always a shared drawer.) mismatches: None if
+    sketches are not compared, or an array, int64 (COUNTED + 1,), by the number of features of the text with
     fewer."""
 
     bits: int
@@ -65,8 +65,8 @@ class Bounds:
         b: NDArray[np.uint8],
         right: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Of the sketches a at left (m,) and b at right (m,): how many slots differ, and whether these are
-        few enough: two times (m,)."""
+        """Compare the sketches of `a` at left (m,) with those of `b` at right (m,). Returns the number of
+        differing slots, and whether it is within bounds: two arrays (m,)."""
         mismatches = sketching.mismatches_among(a, left, b, right)
         if self.mismatches is None:
             return mismatches, np.ones(len(left), dtype=np.bool_)
@@ -77,8 +77,8 @@ class Bounds:
 
 
 def identities(fingerprints: FingerprintBatch, sketching: SketchParameters | None) -> NDArray[np.uint64]:
-    """Equal for equal fingerprints with their sketches: uint64 (n,), or (n, 2) where texts of one
-    fingerprint may differ in their sketches."""
+    """Keys that are equal for equal fingerprints and sketches: uint64 (n,), or (n, 2) if texts with the same
+    fingerprint may have different sketches."""
     if sketching is None:
         return fingerprints.values
     values = fingerprints.values
@@ -88,15 +88,15 @@ def identities(fingerprints: FingerprintBatch, sketching: SketchParameters | Non
 
 
 class Scheme(Protocol):
-    """One scheme with its parameters."""
+    """A scheme with its parameters."""
 
     @property
     def tables(self) -> int:
-        """In how many drawers a fingerprint is indexed."""
+        """Number of drawers per fingerprint."""
 
     @property
     def sketching(self) -> SketchParameters | None:
-        """What is kept of a text beside its fingerprint, None where nothing is."""
+        """Parameters of the sketches kept, None if none are."""
 
     @property
     def threshold(self) -> float | RisingThreshold | None:
@@ -104,48 +104,48 @@ class Scheme(Protocol):
 
     @property
     def listed_sketching(self) -> SketchParameters | None:
-        """What is kept in the rows that list a fingerprint's documents: the sketch where the fingerprint is a
-        hash of it, so that all of them have the same. Others are kept in the documents' own rows."""
+        """Parameters of sketches kept in the listings of a fingerprint, if the fingerprint is a hash of its
+        sketch (so all its documents have the same). Other sketches are kept in the documents' rows."""
 
     def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
-        """Bounds that a lookup asks for, the profile's for None. Raises UsageError for one that the
-        scheme cannot keep or does not know."""
+        """Bounds of a lookup, the profile's for None. Raises UsageError for bounds that the scheme does not
+        have or cannot guarantee."""
 
     def loose_bounds(self, similarity: float) -> Bounds:
-        """Bounds for what is then compared exactly: those that nearly all texts of this similarity
-        keep which the scheme could find at all. Raises UsageError for one outside 0 to 1."""
+        """Bounds for candidates that are then compared exactly: nearly all pairs of this similarity that the
+        scheme can find are within them. Raises UsageError for a similarity outside 0 to 1."""
 
     def rule(self, min_similarity: float | None) -> str:
-        """The bounds of the profile's k and of a similarity, the profile's for None, in words: `within 3
-        bits, similarity >= 0.8`."""
+        """The bounds as text, e.g. `within 3 bits, similarity >= 0.8`. min_similarity: None uses the
+        profile's."""
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
-        """The drawers of n fingerprints: uint8 (n, tables, 5)."""
+        """Key prefixes of the drawers of n fingerprints: uint8 (n, tables, 5)."""
 
     def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
-        """Their rows there: uint8 (n, tables, 13)."""
+        """Row keys in these drawers: uint8 (n, tables, 13)."""
 
     @property
     def drawer_runs(self) -> tuple[tuple[Run, ...], ...]:
-        """What names the drawers of each table: runs of bits of fingerprints, or of slots of sketches."""
+        """Per table, the runs of fingerprint bits or sketch slots that name its drawers."""
 
     def shared_drawers(self, a: int, b: int) -> tuple[int, ...] | None:
-        """The flags of the drawers that two fingerprints share; None where these alone do not tell."""
+        """Flags of the drawers that two fingerprints share; None if fingerprints do not determine them."""
 
     def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
-        """The flags of the drawers that they share, elementwise of two times n."""
+        """Flags of the shared drawers, elementwise for two batches of n."""
 
     def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
-        """What fingerprints alone tell of their distance, elementwise; nothing: 0."""
+        """Differing fingerprint bits, elementwise; 0 if the scheme does not compare bits."""
 
     def bits_between(self, a: int, b: int) -> int:
-        """The same of two fingerprints: quicker for a few than a call of NumPy."""
+        """Like bits_apart for two integers; faster than NumPy for a few."""
 
     def distances(self, bits: Distances, mismatches: NDArray[np.int64]) -> Distances:
-        """What matches are ordered by, of both measures."""
+        """Distance of matches, given both measures."""
 
     def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
-        """All near pairs among n, each once but in no order, in batches of bounded size."""
+        """All near pairs among n fingerprints, each once, unordered, in batches of bounded size."""
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
         """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
@@ -153,16 +153,16 @@ class Scheme(Protocol):
     def mates(
         self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
     ) -> Iterator[Pairs]:
-        """The near pairs of those that share one drawer, uint32 (n,): each once, at most n at a time."""
+        """Near pairs among fingerprints that share a drawer, uint32 (n,): each pair once, in batches of at
+        most n."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimHashScheme:
-    """Blocks of the fingerprint name its drawers; near ones differ in few bits.
+    """Drawers are named by blocks of the fingerprint; near fingerprints differ in few bits.
 
-    sketching: of the sketches that matches are verified by, if they are; threshold: the similarity that these
-    then have to show unless another is asked for; reach: within so many bits fingerprints that share a drawer
-    match, too, if that is more than k.
+    sketching: of the sketches that verify matches, or None; threshold: minimum similarity of verified
+    matches; reach: fingerprints that share a drawer match up to this many bits, if it is more than k.
     """
 
     layout: Layout
@@ -173,16 +173,15 @@ class SimHashScheme:
 
     @property
     def tables(self) -> int:
-        """In how many drawers a fingerprint is indexed."""
         return len(self.layout.tables)
 
     @property
     def listed_sketching(self) -> None:
-        """Nothing: different texts may have one fingerprint."""
+        """None, as different texts may have the same fingerprint."""
 
     def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
-        """A k that is asked for limits the reach, too. Raises UsageError for one above the layout's
-        guarantee, and for a similarity where nothing tells it."""
+        """A given k limits the reach, too. Raises UsageError for a k above the layout's guarantee, and for a
+        similarity if there are no sketches."""
         if k is None:
             k = self._farthest
         else:
@@ -192,14 +191,13 @@ class SimHashScheme:
             return self._any_similarity(k)
         if self.sketching is None:
             raise UsageError(
-                "the store keeps no sketches to estimate similarities by: create one with verify=true or "
+                "the store keeps no sketches to estimate similarity: create one with verify=true or "
                 "scheme=minhash",
                 parameter="min_similarity",
             )
         return Bounds(k, self.sketching.most_mismatches(_similarity(min_similarity)))
 
     def loose_bounds(self, similarity: float) -> Bounds:
-        """The bits alone, and the numbers where they count."""
         _ = _similarity(similarity)
         return self._any_similarity(self._farthest)
 
@@ -212,7 +210,6 @@ class SimHashScheme:
         return max(self.k, self.reach)
 
     def rule(self, min_similarity: float | None) -> str:
-        """The bits, and the similarity where matches are verified."""
         least = self.threshold if min_similarity is None else min_similarity
         words = self.within if least is None else f"{self.within}, similarity >= {least:g}"
         return words + same_numbers(self.sketching)
@@ -223,54 +220,43 @@ class SimHashScheme:
         return f"within {self._farthest} bits" + (" in a shared drawer" if self.reach > self.k else "")
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
-        """The drawers of n fingerprints: uint8 (n, tables, 5)."""
         return rowkeys.prefixes(fingerprints.values, self.layout)
 
     def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
-        """Their rows there: uint8 (n, tables, 13)."""
         return rowkeys.encode(fingerprints.values, self.layout)
 
     @property
     def drawer_runs(self) -> tuple[tuple[Run, ...], ...]:
-        """The blocks of each table, adjacent ones as one run of bits."""
         return self.layout.tables
 
     def shared_drawers(self, a: int, b: int) -> tuple[int, ...]:
-        """The flags of the drawers that two fingerprints share: those of whose bits none differ."""
         return _agreeing(self.layout.name, self.layout.bits, a ^ b)
 
     def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
-        """The flags of the drawers that they share, elementwise of two times n."""
         pairs = zip(map(to_int, a.values), map(to_int, b.values), strict=True)
         return [self.shared_drawers(*pair) for pair in pairs]
 
     def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
-        """How many bits differ."""
         return hamming.distance(a, b)
 
     def bits_between(self, a: int, b: int) -> int:
-        """How many bits differ."""
         return (a ^ b).bit_count()
 
     def distances(self, bits: Distances, mismatches: NDArray[np.int64]) -> Distances:
-        """The bits."""
         return bits
 
     def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
-        """All near pairs among n, each once but in no order, in batches of bounded size."""
         k, reach = (0, bounds.bits) if self.reach > self.k else (bounds.bits, 0)
         batches = pair_batches(fingerprints.values, k, self.layout, reach)
         return self._verified(batches, fingerprints.sketches, bounds)
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
-        """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
         name_bits = SEGMENT_BITS if self.reach > self.k else WORD_BITS
         return segments(fingerprints.values, self.layout, name_bits)
 
     def mates(
         self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
     ) -> Iterator[Pairs]:
-        """The near pairs of those that share one drawer, uint32 (n,): each once, at most n at a time."""
         found = mates(fingerprints.values, drawers, bounds.bits)
         return self._verified(found, fingerprints.sketches, bounds)
 
@@ -288,9 +274,9 @@ class SimHashScheme:
 
 @dataclass(frozen=True, slots=True)
 class MinHashScheme:
-    """Bands of the sketch name the drawers; near ones have similar sketches.
+    """Drawers are named by bands of the sketch; near texts have similar sketches.
 
-    threshold: how similar, or a rising one where sketches tell the features.
+    threshold: minimum similarity, or a RisingThreshold if sketches contain the number of features.
     """
 
     bands: Bands
@@ -299,16 +285,14 @@ class MinHashScheme:
 
     @property
     def tables(self) -> int:
-        """In how many drawers a fingerprint is indexed."""
         return self.bands.number
 
     @property
     def listed_sketching(self) -> SketchParameters:
-        """The sketch."""
         return self.sketching
 
     def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
-        """Raises UsageError for a k, which is of bits."""
+        """Raises UsageError for a k, which counts bits."""
         if k is not None:
             raise UsageError(
                 "scheme minhash compares by similarity: give a minimum similarity instead", parameter="k"
@@ -319,11 +303,10 @@ class MinHashScheme:
         return Bounds(0, self.sketching.most_mismatches(_similarity(wanted)))
 
     def loose_bounds(self, similarity: float) -> Bounds:
-        """Four standard errors of the estimate below."""
+        """Four standard errors of the estimate below the similarity."""
         return self.bounds(None, max(0.0, _similarity(similarity) - 4 * self.sketching.standard_error))
 
     def rule(self, min_similarity: float | None) -> str:
-        """The similarity."""
         wanted = self.threshold if min_similarity is None else min_similarity
         if isinstance(wanted, RisingThreshold):
             words = f"similarity >= {wanted.least:g} to {wanted.most:g} by the number of features"
@@ -332,29 +315,25 @@ class MinHashScheme:
         return words + same_numbers(self.sketching)
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
-        """The drawers of n fingerprints: uint8 (n, tables, 5)."""
         return self.keys(fingerprints)[..., : rowkeys.PREFIX_BYTES]
 
     def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
-        """Their rows there: uint8 (n, tables, 13)."""
         return rowkeys.encode_segments(self._segments(fingerprints), fingerprints.values)
 
     @property
     def drawer_runs(self) -> tuple[tuple[Run, ...], ...]:
-        """The slots of each band."""
         rows = self.bands.rows
         return tuple((Run(band * rows, rows),) for band in range(self.bands.number))
 
     def shared_drawers(self, a: int, b: int) -> None:
-        """Not told: they are of the sketches."""
+        """None: drawers depend on the sketches."""
 
     def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
-        """The flags of the bands that they share, elementwise of two times n."""
         shared = self._segments(a) == self._segments(b)
         return [tuple((np.flatnonzero(flags) + 1).tolist()) for flags in shared]
 
     def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
-        """Nothing: fingerprints of similar texts have nothing in common."""
+        """0: fingerprints of similar texts are unrelated."""
         return np.zeros(np.broadcast_shapes(a.shape, b.shape), dtype=np.uint8)
 
     def bits_between(self, a: int, b: int) -> int:
@@ -366,19 +345,15 @@ class MinHashScheme:
         return mismatches
 
     def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
-        """All near pairs among n that share a band, each once but in no order, in batches of bounded
-        size."""
         found = (self._of_band(band, fingerprints, bounds) for band in range(self.bands.number))
         return gathered(chain.from_iterable(found))
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
-        """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
         return self._segments(fingerprints).astype(np.uint64)
 
     def mates(
         self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
     ) -> Iterator[Pairs]:
-        """The near pairs of those that share one drawer, uint32 (n,): each once, at most n at a time."""
         for left, right in sharing_batches(drawers):
             sketches = fingerprints.sketches
             mismatches, few = bounds.verified(self.sketching, sketches, left, sketches, right)
@@ -423,7 +398,7 @@ def _similarity(value: float) -> float:
 
 @lru_cache(1 << 16)
 def _agreeing(name: str, bits: int, differing: int) -> tuple[int, ...]:
-    """The flags of the drawers of a layout that two fingerprints share which differ in these bits."""
+    """Flags of the drawers of a layout shared by two fingerprints that differ in these bits."""
     # By the layout's name: to hash its runs takes longer than all else here.
     masks = rowkeys.segment_masks(layout(name, bits))
     return tuple(flag for flag, mask in enumerate(masks, 1) if not differing & mask)

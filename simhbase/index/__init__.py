@@ -1,4 +1,4 @@
-"""One profile over one store: writing, reading, removing what is obsolete, checking."""
+"""An index: one profile over one store."""
 
 from simhbase.index.index import Index, open_index
 

@@ -34,7 +34,7 @@ from simhbase.index.claim_batch import (
 from simhbase.index.mute import Hidden
 from simhbase.index.selection import OthersOfBatch, duplicates_of
 from simhbase.index.tags import Tags
-from simhbase.index.writer import AtomicWriter, Batch, admitted, alive_since, known
+from simhbase.index.writer import AtomicWriter, DocumentBatch, admitted, alive_since, known
 from simhbase.interrupt import interrupt_waits
 from simhbase.joining import OF_ALL, Queue, Request
 from simhbase.logs import logger
@@ -75,7 +75,7 @@ class ClaimRequest(Request[Kind, Claimed]):
     `batch`; timeout: seconds, after which claims that are open are undecided.
     """
 
-    batch: Batch
+    batch: DocumentBatch
     claims: Sequence[Claim | None]
     timeout: float
     is_given_up: threading.Event = field(default_factory=threading.Event)
@@ -181,7 +181,7 @@ class AtomicClaimer(Claimer):
             answers[number] = claim_of(batch, number, "duplicate" if near else "accepted", near)
         request.answer([answers[number] for number in range(len(batch.ids))], report, self.count)
 
-    def _stored(self, batch: Batch) -> Iterator[tuple[int, Claim]]:
+    def _stored(self, batch: DocumentBatch) -> Iterator[tuple[int, Claim]]:
         """The answers about documents that are stored."""
         alive = alive_since(self.store, self.clock())
         for number, each in enumerate(known(self.store, batch.ids)):
@@ -190,7 +190,7 @@ class AtomicClaimer(Claimer):
 
 
 def claim_of(
-    batch: Batch, number: int, outcome: Outcome, match: Match | None = None, reason: str | None = None
+    batch: DocumentBatch, number: int, outcome: Outcome, match: Match | None = None, reason: str | None = None
 ) -> Claim:
     """The answer to one claim of a batch."""
     reason = OTHER_TEXT if outcome == "conflict" else reason
@@ -274,8 +274,8 @@ class _Group:
         self._open: list[ClaimBatch] = []
 
     @cached_property
-    def batch(self) -> Batch:
-        return Batch.joined([request.batch for request in self._left])
+    def batch(self) -> DocumentBatch:
+        return DocumentBatch.joined([request.batch for request in self._left])
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

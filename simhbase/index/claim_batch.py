@@ -42,7 +42,7 @@ from simhbase.index import rows
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LISTING_GROWTH, Led, Listed, Now, Reader
 from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell
-from simhbase.index.writer import SMALL_CHANCE, Batch, HintingWriter, Known, refreshed_before
+from simhbase.index.writer import SMALL_CHANCE, DocumentBatch, HintingWriter, Known, refreshed_before
 from simhbase.model import AddReport, Match, Outcome
 from simhbase.stores.base import Cell, CompareAndSet, SharedStore, Store, now
 
@@ -162,7 +162,7 @@ class ClaimContext:
         return Reader(self.store, self.scheme, drawer_limit, ids_limit, self.clock, hidden=self.hidden())
 
     def settled(
-        self, kind: Kind, batch: Batch, number: int, known: Known | None, near: Sequence[Match]
+        self, kind: Kind, batch: DocumentBatch, number: int, known: Known | None, near: Sequence[Match]
     ) -> Settled | None:
         """What a claim is answered because of what is stored under its id and near it; None if it has to be
         written."""
@@ -298,7 +298,7 @@ def is_same_row(now: DocumentRow, before: DocumentRow) -> bool:
     return is_same and all(each.token in left for each in before.pending)
 
 
-def stored_outcome(batch: Batch, number: int, entry: Entry, scheme: Scheme) -> Outcome:
+def stored_outcome(batch: DocumentBatch, number: int, entry: Entry, scheme: Scheme) -> Outcome:
     """Accepted if a document is stored with the text that is claimed, else a conflict."""
     is_same = entry.fingerprint == batch.values[number] and (
         scheme.listed_sketching is not None or entry.sketch == batch.sketches[number]
@@ -337,7 +337,7 @@ class ClaimBatch:
         self,
         context: ClaimContext,
         kind: Kind,
-        batch: Batch,
+        batch: DocumentBatch,
         known: dict[str, DocumentRow],
         answer: Callable[[str, Outcome, Match | None, AddReport], None],
     ) -> None:

@@ -1,4 +1,4 @@
-"""Why a lookup found what it found. The reader does it and is recorded, so that both always agree."""
+"""Explains a lookup by recording the reader, so that both always agree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.moment import milliseconds
 from simhbase.index.mute import NOTHING_HIDDEN
-from simhbase.index.reader import Candidates, Led, Reader, expired_before, led_to, listed_sketches
+from simhbase.index.reader import Led, NearFingerprints, Reader, expired_before, led_to, listed_sketches
 from simhbase.index.rows import Entry, PendingCell, State
 from simhbase.index.tags import required_tags
 from simhbase.index.writer import Known, known
@@ -34,9 +34,9 @@ def explain(
     document: str | None = None,
     most: int = MOST_CANDIDATES,
 ) -> Explanation:
-    """Look one text up, and say what was read and why it matches or does not.
+    """Look one text up, and explain what was read and why each document matches or not.
 
-    document: an id that is to be among the candidates, found or not. Raises UsageError as `Reader.find`.
+    document: an id to include in the candidates, found or not. Raises UsageError like `Reader.find`.
     """
     return reader.store.read_consistent(lambda: _explained(reader, text, query, document, most))
 
@@ -54,7 +54,7 @@ def _explained(
             read[drawer].append(part.fingerprints[start:end])
 
     lookup = replace(reader, metrics=None, record=record).find(text, query)[0]
-    contents = [np.unique(np.concatenate(parts)) for parts in read]  # a lookup may read a drawer again
+    contents = [np.unique(np.concatenate(parts)) for parts in read]  # a drawer may be read twice
     found = np.unique(np.concatenate(contents))
     scheme, bounds = reader.scheme, reader.scheme.bounds(query.k, query.min_similarity)
     drawers = (
@@ -76,7 +76,7 @@ def _explained(
 
 
 class _Candidates:
-    """What became of the documents in the drawers of a lookup. contents: fingerprints in each drawer."""
+    """Verdicts on the documents found by a lookup. contents: fingerprints in each drawer."""
 
     def __init__(
         self, reader: Reader, text: FingerprintBatch, query: Query, contents: list[NDArray[np.uint64]]
@@ -92,7 +92,7 @@ class _Candidates:
     def judged(
         self, found: NDArray[np.uint64], matches: Iterable[Match], document: str | None, most: int
     ) -> list[Candidate]:
-        """The documents of the nearest fingerprints, at most so many, the nearest first."""
+        """Documents of the nearest fingerprints, nearest first, up to `most`."""
         bits = self._scheme.bits_apart(found, self._text.values)
         distances = (
             bits if self._scheme.listed_sketching is None else self._reader.mismatches(self._text, found)
@@ -102,7 +102,7 @@ class _Candidates:
             (0, value, far)
             for value, far in zip(found[nearest].tolist(), bits[nearest].tolist(), strict=True)
         ]
-        candidates = Candidates(hits, [False], 0, [0])
+        candidates = NearFingerprints(hits, [False], 0, [0])
         listed = replace(self._reader, ids_limit=most).listed(near for _, near, _ in candidates.hits)
         led = list(islice(led_to(candidates, listed), most))
         ids = {each[1] for each in led} | ({document} if document is not None else set())
@@ -160,7 +160,7 @@ class _Candidates:
         return document.version >= self._since and self._tags.issubset(document.entry.tags)
 
     def _asked_for(self, document: str, found: Known | None) -> Led:
-        """A document as if its present hint had led to it."""
+        """A document as if its current listing had been found."""
         if found is None:
             return 0, document, 0, 0, b""
         fingerprint, sketch = found.entry.fingerprint, found.entry.sketch
@@ -175,7 +175,7 @@ def _away(is_where_it_was: bool) -> Verdict:
 
 
 def _known(store: Store, ids: Iterable[str], earliest: int) -> dict[str, Known]:
-    """Documents that are stored and have not expired, and claims of them that are pending."""
+    """Live documents, and pending claims."""
     storable = [id_ for id_ in ids if rows.id_problem(id_) is None]
     found = {
         id_: each

@@ -1,4 +1,4 @@
-"""The facade: one profile over one store."""
+"""Index, the public facade: one profile over one store."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ from simhbase.stores.base import Access, Store
 Value = TypeVar("Value")
 
 MOST_SHOWN = 80  # characters of a value in a message
-UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch to compare by"
+UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch to compare"
 UNKNOWN_ID = "no document is stored under this id"
-LOST_SKETCH = "the document's sketch is lost: simhbase check says more"
-LOOKED_AT = 5.0  # seconds after which an open index makes sure that its tables are still the same
+LOST_SKETCH = "the document's sketch is lost: run simhbase check"
+LOOKED_AT = 5.0  # seconds between checks that the tables were not recreated
 
 
 def open_index(
@@ -77,15 +77,14 @@ def open_index(
     ids_limit: int = IDS_LIMIT,
     metrics: Metrics | None = None,
 ) -> Index:
-    """Opens the index at a URL.
+    """Open the index at a URL.
 
-    create: makes what is missing of the tables, with this profile, these parameters, or the preset of
-    this name ("default"); tables that exist must have it.
-    access: "read" leaves an embedded store to its one writer. drawer_limit, ids_limit: see Reader. metrics:
-    is told what the index does.
+    create: create missing tables with this profile, these parameters, or the preset of this name ("default").
+    Existing tables must have the same profile. access: "read" does not lock an embedded store against its
+    writer. drawer_limit, ids_limit: see Reader. metrics: receives measurements.
 
-    Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another
-    process writes to this embedded store), StoreUnreachable, UsageError.
+    Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another process writes
+    to this embedded store), StoreUnreachable, UsageError.
     """
     if access not in get_args(Access):
         raise UsageError(f"no access {access!r}: use one of {', '.join(get_args(Access))}")
@@ -95,11 +94,11 @@ def open_index(
     if isinstance(create, Mapping | str):
         create = make_profile(given_parameters(create))
     if create is not None and not isinstance(create, Profile):
-        raise UsageError(f"create = {create!r} is no Profile: create='default' takes the defaults")
+        raise UsageError(f"create = {create!r} is not a Profile: use create='default' for the defaults")
     if create is not None:
         if access == "read":
             raise UsageError(
-                "create makes a store, which access='read' does not allow: leave one of them out"
+                "create cannot be combined with access='read', which does not write: leave one of them out"
             )
         create.require_fits_tables()
     store = open_store(url, access) if create is None else create_store(url)
@@ -146,7 +145,7 @@ class Index:
 
     @property
     def metrics(self) -> Metrics | None:
-        """What is told what the index does; may be set while nothing is under way."""
+        """Receives measurements. Set it only while no operation is running."""
         return self._reader.metrics
 
     @metrics.setter
@@ -154,20 +153,20 @@ class Index:
         self._reader = replace(self._reader, metrics=metrics)
 
     def close(self) -> None:
-        """Closes the store, when all that was claimed is answered; may be called twice."""
+        """Close the store after answering all claims. May be called twice."""
         if claimer := self.__dict__.get("claimer"):
             claimer.close()
         self.store.close()
 
     def listing(self, ids_limit: int) -> Index:
-        """Return this index with another limit of the documents that are listed of one fingerprint."""
+        """Return this index with another ids_limit."""
         other = copy(self)
         other._reader = replace(self._reader, ids_limit=ids_limit)
         return other
 
     @cached_property
     def fingerprinter(self) -> Fingerprinter:
-        """The profile's pipeline, checked on first use against the creator's answers to fixed texts.
+        """The profile's fingerprinter, checked on first use against the fixed texts stored by the creator.
 
         Raises ProfileMismatch.
         """
@@ -177,7 +176,7 @@ class Index:
 
     @cached_property
     def writer(self) -> Writer:
-        """What add and delete go through. Raises ReadOnly."""
+        """The writer of add and delete. Raises ReadOnly."""
         self._require_writable()
         return writer_for(self.store, self.profile.index_scheme, self.clock)
 
@@ -186,10 +185,10 @@ class Index:
             raise ReadOnly(f"{self.store.url} was opened for reading: open it with access='write'")
 
     def add(self, documents: Iterable[Document]) -> AddReport:
-        """Stores documents, replacing those with the same id, and their tags; durable when it returns.
+        """Store documents and their tags, replacing those with the same id. Durable on return.
 
-        A document without a fingerprint or with an unusable id or tags is rejected and named in the report.
-        Raises UsageError, before anything is stored, for what is no document.
+        Documents with too few features, or an invalid id or tags, are rejected and listed in the report.
+        Raises UsageError, before anything is stored, for values that are not documents.
         """
         batch = _documents(documents)
         tags = _tags(document.tags for document in batch)
@@ -211,8 +210,8 @@ class Index:
         fingerprints: NDArray[np.uint64] | Sequence[int],
         tags: Sequence[Mapping[str, str]] | None = None,
     ) -> AddReport:
-        """Store n ids with fingerprints made elsewhere: uint64 (n,), or n integers. tags: those of each, n
-        mappings of names to values; None: none has any."""
+        """Store n ids with fingerprints computed elsewhere: uint64 (n,), or n integers. tags: n mappings of
+        names to values; None: no document has tags."""
         ids, values = _several(ids, "ids"), _fingerprints(fingerprints)
         if len(ids) != len(values):
             raise UsageError(f"{len(ids)} ids with {len(values)} fingerprints: each needs one")
@@ -221,8 +220,8 @@ class Index:
             raise UsageError(f"{len(ids)} ids with tags for {len(tags)}: each needs some, {{}} for none")
         if self.profile.sketching is not None:
             raise UsageError(
-                f"{self.store.url} keeps a sketch of each text, which fingerprints made elsewhere do not "
-                "have: give the texts"
+                f"{self.store.url} keeps a sketch of each text, which fingerprints alone do not "
+                "provide: give the texts"
             )
         return self.add_batch(ids, FingerprintBatch.bare(values), given)
 
@@ -233,9 +232,9 @@ class Index:
         tags: Sequence[Tags] | None = None,
         removing: Sequence[str] = (),
     ) -> AddReport:
-        """Store what a fingerprinter of this profile made of n texts. tags: of each its names and
-        values as pairs, by name; None: none has any. removing: other documents, which are removed in the same
-        write."""
+        """Store n documents given by the output of this profile's fingerprinter. tags: per document, sorted
+        (name, value) pairs; None: no document has tags. removing: ids of other documents to remove in the
+        same write."""
         with self._operation("add", len(ids)):
             report = self.writer.add(ids, fingerprints, tags, removing)
         count_by_outcome(
@@ -250,8 +249,8 @@ class Index:
 
     @cached_property
     def claimer(self) -> Claimer:
-        """What claims go through. Raises ReadOnly, and ProfileMismatch for a store in HBase whose rows have
-        an older format."""
+        """The claimer of claim and claim_many. Raises ReadOnly, and ProfileMismatch for an HBase store with
+        rows of an older format."""
         _ = self.writer
         self._stored.require_claims(self.store)
         return claimer_for(self.store, self.profile.index_scheme, self.clock, self._count, self.hidden)
@@ -267,20 +266,20 @@ class Index:
         timeout: float = TIMEOUT,
         tags: Mapping[str, str] | None = None,
     ) -> Claim:
-        """Stores a text unless one near it is stored already; of any number of workers that claim near texts
-        at once, in any processes, at most one is accepted. Durable when it returns.
+        """Store a text unless one near it is stored. If several workers claim near texts at once, in any
+        processes, at most one is accepted. Durable on return.
 
-        The answer is "accepted", "duplicate" or "rejected"; the same claim again gets the same one. timeout:
-        seconds to wait for others who claim texts near this one; nobody waits for a worker that died for more
-        than ten seconds. `add` does not wait for claims, nor they for it. tags: those that the document gets;
-        they decide nothing, and a text that is stored under this id already keeps its own, which `add`
-        replaces. Raises Undecided when the time is up: nothing is stored then; Conflict where another text is
-        stored under this id, which `add` replaces.
+        The answer is "accepted", "duplicate" or "rejected"; repeating a claim gives the same answer. timeout:
+        seconds to wait for claims of near texts by others; a crashed worker is waited for at most ten
+        seconds. `add` and claims do not wait for each other. tags: tags of the document, ignored by the
+        decision. A text stored earlier under this id keeps its own tags; `add` replaces them. Raises
+        Undecided on timeout (nothing is stored), Conflict if another text is stored under this id (`add`
+        replaces it).
         """
         return _decided(*self.claim_many([Document(id, text, {} if tags is None else tags)], timeout))
 
     def claim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:
-        """Claim n documents, as if they came one after the other; return an answer to each, in order."""
+        """Claim n documents, as if one after the other; return the answers in order."""
         return self._claimed(self._claim_request(documents, timeout)).claims
 
     async def aclaim(
@@ -294,14 +293,14 @@ class Index:
         return _decided(*await self.aclaim_many([Document(id, text, {} if tags is None else tags)], timeout))
 
     async def aclaim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:
-        """`claim_many` for asyncio. A task that is cancelled harms no other; what it has claimed is claimed,
-        unless that has not begun."""
+        """`claim_many` for asyncio. Cancelling the task does not affect other claims; documents whose claim
+        has begun are still claimed."""
         begun = await asyncio.to_thread(self.begin_claims, documents, timeout)
         return (await asyncio.wrap_future(begun)).claims
 
     def begin_claims(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> Future[Claimed]:
-        """Begins what `claim_many` does, without waiting for others. Returns a future, whose result has the
-        answers as `claims`."""
+        """Start `claim_many` without waiting for others; returns a future, whose result has the answers as
+        `claims`."""
         request = self._claim_request(documents, timeout)
         with self.same_tables():
             self.claimer.begin(request)
@@ -326,9 +325,9 @@ class Index:
         tags: Sequence[Tags] | None = None,
         run: Run = NO_LOAD,
     ) -> Claimed:
-        """Claim what a fingerprinter of this profile made of n texts. replacing: a document that is
-        stored with another text is replaced if nothing is near the new one, and its tags, too. tags: as of
-        `add_batch`. run: which run of a load claims."""
+        """Claim n documents given by the output of this profile's fingerprinter. replacing: a document that
+        is stored with another text and tags is replaced if nothing is near the new text. tags: as in
+        `add_batch`. run: the load that claims."""
         kind = Kind(self.profile.index_scheme.bounds(None, min_similarity), replacing, run)
         return self._claimed(ClaimRequest.of(ids, fingerprints, kind, timeout, tags))
 
@@ -338,7 +337,7 @@ class Index:
             return request.result()
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Removes documents; returns how many of the ids were stored."""
+        """Remove documents; returns how many were stored."""
         several = _several(ids, "ids")
         with self._operation("delete", len(several)):
             deleted = self.writer.delete(several)
@@ -347,13 +346,13 @@ class Index:
         return deleted
 
     def counters(self) -> Mapping[str, int]:
-        """What has happened since the index was opened, by name: operations, retries, truncated drawers and
-        the like; empty for embedded stores."""
+        """Counts since the index was opened, by name: operations, retries, truncated drawers etc. Empty for
+        embedded stores."""
         return self.store.counters()
 
     def gauges(self) -> Mapping[str, int]:
-        """What there is at this moment, by name: connections to HBase that are allowed and in use, and calls
-        that wait for one; empty for embedded stores."""
+        """Current values, by name: HBase connections open and in use, calls waiting for one. Empty for
+        embedded stores."""
         return self.store.gauges()
 
     def mute(
@@ -363,15 +362,14 @@ class Index:
         until: Moment | None = None,
         note: str = "",
     ) -> int:
-        """Makes documents no matches: those with these ids, and all that have one of these fingerprints,
-        stored now or later. Returns how many entries are new to the mute list; the others are replaced.
+        """Hide documents from lookups: by id, or all documents with a fingerprint, stored now or later.
+        Returns how many entries are new; the others are replaced.
 
-        until: when that ends, a datetime, or a timedelta for so long from now; None: never. note: for those
-        who read the list, one line. A muted document stays stored, and nothing is a duplicate of it: of texts
-        that are muted by their fingerprint any number can be claimed. This index knows it at once, other
-        processes within five seconds. Documents that are muted by their ids count for the limits of a lookup.
-        Raises ReadOnly, and UsageError for what can be no entry, and for a list of more than 1 MiB, some ten
-        thousand entries.
+        until: when this ends: a datetime, or a timedelta from now; None: never. note: one line for readers of
+        the list. Muted documents stay stored, but nothing is a duplicate of them: any number of texts with a
+        muted fingerprint can be claimed. Takes effect here at once, in other processes within five seconds.
+        Documents muted by id count towards the limits of a lookup. Raises ReadOnly, and UsageError for
+        invalid entries and for a list of more than 1 MiB (about ten thousand entries).
         """
         self._require_writable()
         names, values = _several(ids, "ids"), _fingerprints(fingerprints).tolist()
@@ -389,7 +387,7 @@ class Index:
             return self._mute_list.mute(entries)
 
     def unmute(self, ids: Iterable[str] = (), fingerprints: NDArray[np.uint64] | Iterable[int] = ()) -> int:
-        """Takes ids and fingerprints out of the mute list; returns how many were there."""
+        """Remove ids and fingerprints from the mute list; returns how many were on it."""
         self._require_writable()
         names: list[Name] = [
             *((document, None) for document in _several(ids, "ids")),
@@ -401,34 +399,34 @@ class Index:
             return self._mute_list.unmute(names)
 
     def muted(self) -> list[Muted]:
-        """The mute list, without what has ended, the oldest entries first."""
+        """The current mute list, oldest entries first."""
         self.store.refresh()
         with self.same_tables():
             return self._mute_list.entries()
 
     def hidden(self) -> Hidden:
-        """What the mute list hides from lookups, as it was at most five seconds ago."""
+        """What is muted, at most five seconds old."""
         return self._mute_list.hidden()
 
     @property
     def _hiding_reader(self) -> Reader:
-        """The reader, which leaves out what is muted now."""
+        """The reader with the current mute list."""
         hidden = self.hidden()
         return self._reader if hidden is self._reader.hidden else replace(self._reader, hidden=hidden)
 
     @property
     def tables_digest(self) -> str:
-        """Tells the tables from others that are made anew under the same names."""
+        """Identifies these tables; recreated tables have another one."""
         return self._stored.digest
 
     def require_own_tables(self) -> None:
-        """Raises ProfileMismatch where the tables were dropped and made anew since they were opened, and
-        TablesMissing where they were dropped. Every operation looks now and then, and after an error."""
+        """Raises ProfileMismatch if the tables were recreated since they were opened, TablesMissing if they
+        were dropped. Operations check this every few seconds, and after an error."""
         self._stored.require_in(self.store)
         self._looked = monotonic()
 
     def require_ready(self) -> None:
-        """Raises what keeps the index from being read, and written where it was opened for that."""
+        """Raise any error that keeps the index from being read, or written if it was opened for writing."""
         self.require_own_tables()
         if self.access == "write":
             self.store.require_writable()
@@ -440,19 +438,19 @@ class Index:
 
     @contextmanager
     def _operation(self, name: str, records: int) -> Iterator[None]:
-        """Measure an operation on so many records, on the tables that were opened."""
+        """Measures an operation, on the tables that were opened."""
         with timed(self.metrics, name, records), self.same_tables():
             yield
 
     @contextmanager
     def same_tables(self) -> Iterator[None]:
-        """Check now and then, and after an error, that the tables are still those that were opened."""
+        """Check every few seconds, and after an error, that the tables were not recreated."""
         if monotonic() - self._looked > LOOKED_AT:
             self.require_own_tables()
         try:
             yield
         except PermanentError:
-            self.require_own_tables()  # a clearer error where they were dropped
+            self.require_own_tables()  # a clearer error if they were dropped
             raise
 
     def find(
@@ -463,23 +461,22 @@ class Index:
         since: Moment | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Lookup:
-        """Find the documents near a text, the nearest first.
+        """Find the documents near a text, nearest first.
 
-        k, min_similarity, since, tags: as in Query, which the methods for several texts take. Raises
-        UsageError for a bound that the scheme does not know, or cannot keep, for a moment that is still to
-        come, and for tags that no document can have.
+        k, min_similarity, since, tags: see Query, which the methods for several texts take. Raises UsageError
+        for bounds that the scheme does not have or cannot guarantee, a time in the future, and invalid tags.
         """
         return self.find_many([text], Query(k, min_similarity, since, tags or {}))[0]
 
     def find_many(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
-        """Find the documents near each of n texts, with one read of the drawers. Texts without a fingerprint
-        get a Lookup that says why."""
+        """Find the documents near each of n texts, with one read of the drawers. A text without a fingerprint
+        gets a Lookup with a reason."""
         found = self._fingerprinted(_several(texts, "texts"))
         lookups = iter(self.find_batch(found.fingerprints[found.accepted], query))
         return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
 
     def find_batch(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
-        """Find the documents near what a fingerprinter of this profile made of n texts."""
+        """Find the documents near each of n texts, given by the output of this profile's fingerprinter."""
         self.store.refresh()
         with self._operation("find", len(fingerprints)):
             return self._hiding_reader.find(fingerprints, query)
@@ -487,8 +484,8 @@ class Index:
     def find_fingerprints(
         self, fingerprints: NDArray[np.uint64] | Sequence[int], query: Query = Query()
     ) -> list[Lookup]:
-        """Find the documents near each of n fingerprints: uint64 (n,), or integers. Where the index keeps
-        sketches, they are compared by theirs: one that is not stored gets a Lookup that says so."""
+        """Find the documents near each of n fingerprints: uint64 (n,), or integers. If the index keeps
+        sketches, the fingerprints must be stored ones; others get a Lookup with a reason."""
         values = _fingerprints(fingerprints)
         if self.profile.sketching is None:
             return self.find_batch(FingerprintBatch.bare(values), query)
@@ -500,7 +497,8 @@ class Index:
         return self._find_sketched(asked, query, UNKNOWN_FINGERPRINT)
 
     def _sketches_under(self, fingerprints: Sequence[int], most: int = 1) -> dict[int, bytes]:
-        """The sketch of one document of each fingerprint that has any; most: listed of one at first."""
+        """The sketch of one document of each fingerprint. most: documents to list per fingerprint at
+        first."""
         table = self.store.records("fingerprints")
         found = table.scan(list(map(rows.listing_prefix, fingerprints)), most)
         listed = {value: hints for value, hints in zip(fingerprints, found, strict=True) if hints}
@@ -514,13 +512,13 @@ class Index:
             for document in reversed(several)
             if document in stored and stored[document].fingerprint == value
         }
-        # The first may have been left behind, or have expired.
+        # The first may be a stale hint or have expired.
         hidden = [value for value, several in ids.items() if value not in sketches and len(several) == most]
         return sketches | (self._sketches_under(hidden, most * LISTING_GROWTH) if hidden else {})
 
     def find_ids(self, ids: Sequence[str], query: Query = Query()) -> list[Lookup]:
-        """Find the documents near each of n stored ones; an id that is not stored gets a Lookup that says so.
-        A document is among its own matches, unless it is older than `since` or has not the `tags`."""
+        """Find the documents near each of n stored documents; an unknown id gets a Lookup with a reason. A
+        document matches itself, if it has the `tags` and is not older than `since`."""
         ids = _several(ids, "ids")
         self.store.refresh()
         with self.same_tables():
@@ -530,8 +528,7 @@ class Index:
         return [next(found) if document in stored else Lookup(None, reason=UNKNOWN_ID) for document in ids]
 
     def _find_sketched(self, asked: Sequence[tuple[int, bytes]], query: Query, lost: str) -> list[Lookup]:
-        """The documents near fingerprints with these sketches; `lost` is why there is no answer where a
-        sketch is none."""
+        """Documents near fingerprints with sketches; `lost` is the reason if a sketch is missing."""
         size = self.profile.sketching.bytes if self.profile.sketching else 0
         batch = batch_of(asked, self.profile.sketching)
         lookups = iter(self.find_batch(batch, query))
@@ -541,8 +538,8 @@ class Index:
         ]
 
     def compare(self, left: str, right: str) -> Comparison:
-        """Compares two texts by the index's profile, and says where they differ; nothing is read of the
-        store. Raises UsageError for what is no text."""
+        """Compare two texts under the index's profile, without reading the store. Raises UsageError for
+        values that are not strings."""
         return compare_by(self.profile, self.fingerprinter, left, right)
 
     def explain(
@@ -552,10 +549,10 @@ class Index:
         k: int | None = None,
         min_similarity: float | None = None,
     ) -> Explanation:
-        """What `find` does for a text: its drawers, what is in them, and why that matches or does not.
+        """Explain what `find` does for a text: its drawers, what they contain, and why that matches or not.
 
-        id: a document that is to be among the candidates, found or not; k, min_similarity: as those of
-        `find`. Reads the drawers to their limit, as `find` does. Raises UsageError as `find` does.
+        id: a document to include in the candidates, found or not. k, min_similarity: as for `find`. Raises
+        UsageError like `find`.
         """
         found = self.fingerprinter.fingerprint_many(_several([text], "text"))
         if found.reasons[0] is not None:
@@ -563,7 +560,7 @@ class Index:
         return self._explained(found.fingerprints, id, Query(k, min_similarity))
 
     def explain_ids(self, ids: Sequence[str], query: Query = Query()) -> list[Explanation]:
-        """Explain what `find_ids` does; an id that is not stored gets an Explanation that says so."""
+        """Explain `find_ids`; an unknown id gets an Explanation with a reason."""
         ids = _several(ids, "ids")
         self.store.refresh()
         with self.same_tables():
@@ -586,11 +583,11 @@ class Index:
             return explain(self._hiding_reader, text, query, document)
 
     def fingerprints(self, ids: Sequence[str]) -> list[Fingerprint | None]:
-        """The fingerprints of stored documents, None for ids that are not stored."""
+        """Fingerprints of stored documents, None for unknown ids."""
         return [None if each is None else each.fingerprint for each in self.documents(ids)]
 
     def documents(self, ids: Sequence[str]) -> list[StoredDocument | None]:
-        """What is stored under ids, with the tags; None for ids that are not stored."""
+        """Stored documents with their tags, None for unknown ids."""
         ids = _several(ids, "ids")
         self.store.refresh()
         with self.same_tables():
@@ -638,14 +635,13 @@ class Index:
         return found
 
     def _documents_of(self, ids: Sequence[str]) -> dict[str, Entry]:
-        """The documents that are stored among ids."""
         storable = list(dict.fromkeys(document for document in ids if rows.id_problem(document) is None))
         found = zip(storable, known(self.store, storable), strict=True)
         earliest = expired_before(self.store, self.clock())
         return live_entries({document: each for document, each in found if each}, earliest)
 
     def _documents_with_sketches(self, ids: Sequence[str]) -> tuple[dict[str, Entry], dict[str, bytes]]:
-        """The documents that are stored among ids, and the sketches of those that have any."""
+        """Live documents among the ids, and their sketches."""
         stored = self._documents_of(ids)
         if self.profile.index_scheme.listed_sketching:
             fingerprints = {document: entry.fingerprint for document, entry in stored.items()}
@@ -658,7 +654,7 @@ def _document(document_id: str, entry: Entry) -> StoredDocument:
 
 
 def _decided(claim: Claim) -> Claim:
-    """The claim. Raises Undecided, Conflict."""
+    """Returns the claim, or raises Undecided or Conflict."""
     if claim.outcome == "undecided":
         raise Undecided(f"the claim of {_shown(claim.id)}: {claim.reason}")
     if claim.outcome == "conflict":
@@ -667,20 +663,20 @@ def _decided(claim: Claim) -> Claim:
 
 
 def _documents(values: Iterable[Document]) -> list[Document]:
-    """The documents as a list. Raises UsageError for anything else among them."""
+    """Converts to a list. Raises UsageError for other values."""
     if isinstance(values, (str, Document)):
         raise UsageError("one document was given: put it into a list, [Document(id, text)]")
     documents = _listed(values, "documents")
     for document in documents:
         if not isinstance(document, Document):
-            raise UsageError(f"{_shown(document)} is no document: use Document(id, text)")
+            raise UsageError(f"{_shown(document)} is not a document: use Document(id, text)")
         if not isinstance(document.id, str) or not isinstance(document.text, str):
-            raise UsageError(f"{_shown(document)}: id and text are strings")
+            raise UsageError(f"{_shown(document)}: id and text must be strings")
     return documents
 
 
 def _tags(given: Iterable[Mapping[str, str]]) -> list[Tags] | None:
-    """The tags of each document, None where none has any. Raises UsageError for what are no tags."""
+    """The tags of each document, None if no document has any. Raises UsageError."""
     tags = list(map(tags_of, given))
     return tags if any(tags) else None
 
@@ -692,13 +688,13 @@ def _chosen(tags: list[Tags] | None, accepted: NDArray[np.bool_]) -> list[Tags] 
 
 
 def _several(values: Iterable[str], what: str) -> list[str]:
-    """The values as a list. A string is refused: its characters are never what was meant."""
+    """Converts to a list. Refuses a string, whose characters are never meant."""
     if isinstance(values, str):
         raise UsageError(f"one string was given for {what}: put it into a list, [{values[:40]!r}]")
     several = _listed(values, what)
     for value in several:
         if not isinstance(value, str):
-            raise UsageError(f"{_shown(value)} is among the {what}: they are strings")
+            raise UsageError(f"{_shown(value)} is among the {what}, which must be strings")
     return several
 
 
@@ -709,14 +705,14 @@ def _listed(values: Iterable[Value], what: str) -> list[Value]:
 
 
 def _fingerprints(values: NDArray[np.uint64] | Iterable[int]) -> NDArray[np.uint64]:
-    """Fingerprints as an array: uint64 (n,). Raises UsageError for what is none."""
+    """Converts to uint64 (n,). Raises UsageError."""
     if isinstance(values, np.ndarray) and values.dtype == np.uint64 and values.ndim == 1:
         return values
     try:
         return np.array(list(map(index, values)), dtype=np.uint64)
     except (TypeError, OverflowError) as error:
         raise UsageError(
-            f"{_shown(values)}: fingerprints are integers from 0 to 2**64 - 1, in a list or an array"
+            f"{_shown(values)}: fingerprints must be a list or array of integers from 0 to 2**64 - 1"
         ) from error
 
 

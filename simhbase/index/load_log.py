@@ -1,14 +1,15 @@
-"""The log of loads, in the table meta: how far each is, so that one that was stopped can be resumed.
+"""The log of loads in the meta table, which lets an interrupted load resume.
 
-load/NAME                      the load's state, JSON; changed by compare-and-set alone
-load-part/NAME 00 number (8)   what was read for one acknowledged write, JSON
-load-pending/NAME              what was decided about the next write before it was begun, JSON
+    load/NAME                      state of the load, JSON; changed by compare-and-set only
+    load-part/NAME 00 number (8)   what was read for one acknowledged write, JSON
+    load-pending/NAME              decisions about the next write, noted before it starts, JSON
+
 The last two are removed when the load has finished.
 
-A run holds a load by a lease: a thread changes the state every RENEWED seconds. Where many processes write,
-a load whose state has not changed for LEASE seconds of the observer's own clock is taken over, so clocks need
-not agree. An embedded store has one writing process: an unfinished load is taken over at once. Two runs that
-both believe to hold a load cannot both go on: the compare-and-set of one of them fails.
+A run holds a load by a lease: a thread updates the state every RENEWED seconds. In a multi-writer store, a
+load whose state has not changed for LEASE seconds of the observer's clock can be taken over, so clocks need
+not agree. An embedded store has one writing process, so an unfinished load is taken over at once. If two runs
+both believe they hold a load, the compare-and-set of one fails.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from simhbase.stores.base import Records, Store, multi_writer, now
 
 log = logger(__name__)
 LEASE, RENEWED = 30.0, 10.0  # seconds
-_LOOKED_AT = 1.0  # seconds between looks at the state of a run that may be dead
+_LOOKED_AT = 1.0  # seconds between reads of the state of a run that may be dead
 _STATE, _PART, _PENDING = b"load/", b"load-part/", b"load-pending/"
-_PARTS_AT_ONCE = 256  # read with one call; each has the places of a write's rejects
+_PARTS_AT_ONCE = 256  # rows per read; each lists the rejects of a write
 _NAME = re.compile(r".{1,200}")
 _held: set[str] = set()  # tokens of the runs of this process
 
@@ -45,13 +46,13 @@ Progress = Literal["running", "stopped", "finishing", "finished"]
 
 @dataclass(frozen=True)
 class LoadState:
-    """How far a load is.
+    """State of a load.
 
-    task: a digest of what it was told to do. progress: running, stopped (`reason` says why), finishing
-    (everything is stored; files get their names, and the report is given) or finished. host, process, token:
-    of the run that holds it or was the last to. begun, changed: milliseconds since 1970. parts: acknowledged
-    writes. counts: of documents so far, by name. files: of those it writes, by option, the bytes that count
-    and their CRC-32. report: what it has done, from finishing on.
+    task: digest of its inputs and options. progress: running, stopped (see `reason`), finishing (everything
+    is stored; output files are being renamed and the report written) or finished. host, process, token: of
+    the run that holds or last held it. begun, changed: milliseconds since 1970. parts: acknowledged writes.
+    counts: documents so far, by outcome. files: valid bytes and CRC-32 of each output file, by option.
+    report: the final report, from finishing on.
     """
 
     name: str
@@ -70,35 +71,35 @@ class LoadState:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether something is left to do."""
+        """True if there is something left to do."""
         return self.progress != "finished"
 
     @property
     def is_held(self) -> bool:
-        """Whether a run holds it, or was killed while it did."""
+        """True while a run holds it, or if one was killed holding it."""
         return self.progress in ("running", "finishing")
 
     @property
     def was_killed(self) -> bool:
-        """Whether a run that held it gave no sign of life for longer than its lease, by this clock."""
+        """True if the run that held it has not renewed its lease, by this clock."""
         return self.is_held and self.token not in _held and now() - self.changed > LEASE * 1000
 
     def encode(self) -> bytes:
-        """The row's value."""
+        """Encode as a row's value."""
         return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)
 
     @staticmethod
     def decode(value: bytes) -> LoadState:
-        """The state of a row's value."""
+        """Decode a row's value."""
         known = {each.name for each in fields(LoadState)}
         found = orjson.loads(value.replace(b'"moved":', b'"updated":'))  # the name in older stores
         return LoadState(**{name: each for name, each in found.items() if name in known})
 
 
 class LoadLog:
-    """A load that this process runs. Raises StoreBusy in each change if another process has taken it over.
+    """A load run by this process. Changes raise StoreBusy if another process has taken it over.
 
-    before: the state of the unfinished run that it resumes, None for a new load.
+    before: state of the interrupted run that it resumes, None for a new load.
     """
 
     def __init__(self, store: Store, name: str, task: str, value: bytes | None) -> None:
@@ -111,8 +112,8 @@ class LoadLog:
         self.before = found if found and found.is_unfinished else None
         if self.before and self.before.task != task:
             raise UsageError(
-                f"the load {name!r} was begun with other inputs or options, and is unfinished. Give it "
-                f"those, or choose another name, or forget it: {forgetting(name)}"
+                f"the load {name!r} is unfinished, and was started with other inputs or options. Give the "
+                f"same ones, choose another name, or forget it: {forgetting(name)}"
             )
         if self.before is None:
             self.state = LoadState(name, task, "running", begun=now(), changed=now())
@@ -123,20 +124,20 @@ class LoadLog:
 
     @classmethod
     def begin(cls, store: Store, name: str, task: str) -> LoadLog:
-        """Takes a load: a new one, or one that is unfinished.
+        """Start or resume a load.
 
-        Raises StoreBusy if another process runs it; where it may have been killed, waits for up to LEASE
-        seconds. Raises UsageError for no name, and for an unfinished load with another task.
+        Raises StoreBusy if another process runs it (waits up to LEASE seconds if that may have been killed),
+        UsageError for an invalid name or an unfinished load with another task.
         """
         require_name(name)
         while True:
-            # What was looked at is what is replaced: another process may take the load meanwhile.
+            # Compare-and-set with the value that was read: another process may take the load in between.
             found = cls(store, name, task, _value_of_free(store, name))
             if found._take():
                 return found
 
     def _take(self) -> bool:
-        """Becomes its holder; false if another was faster."""
+        """Take the lease; false if another process was faster."""
         _held.add(self.state.token)  # before another thread can see it
         is_taken = False
         try:
@@ -163,7 +164,7 @@ class LoadLog:
         value = replace(state, changed=now()).encode()
         if not self._meta.compare_and_set(self._key, self._value, value):
             found = _value(self._meta, state.name)
-            # A call that seemed to fail may have been carried out.
+            # A failed call may have been executed.
             is_ours = found is not None and LoadState.decode(found).token == state.token
             if not is_ours or not self._meta.compare_and_set(self._key, found, value):
                 return False
@@ -180,7 +181,6 @@ class LoadLog:
                 )
 
     def require_held(self) -> None:
-        """Raises StoreBusy if another process has taken the load over."""
         if self._has_ended.is_set():
             self.change()
 
@@ -191,14 +191,14 @@ class LoadLog:
         _remove_parts(self._meta, self.state.name)
 
     def parts(self) -> Iterator[Any]:
-        """What was noted of the acknowledged writes, in their order."""
+        """Notes of the acknowledged writes, in order."""
         for first in range(0, self.state.parts, _PARTS_AT_ONCE):
             numbers = range(first, min(first + _PARTS_AT_ONCE, self.state.parts))
             cells = self._meta.get([_part_key(self.state.name, number) for number in numbers])
             yield from (orjson.loads(cell.value) for cell in cells if cell is not None)
 
     def advance(self, parts: Sequence[Any], **values: Any) -> None:
-        """Notes what further writes were about, and then that they are acknowledged."""
+        """Note further acknowledged writes."""
         first = self.state.parts
         keys = (_part_key(self.state.name, number) for number in range(first, first + len(parts)))
         self._meta.put(list(zip(keys, map(orjson.dumps, parts), strict=True)))
@@ -206,16 +206,16 @@ class LoadLog:
 
     @property
     def pending(self) -> Any:
-        """What was decided last about a write, None where nothing was."""
+        """The last noted decisions about a write, or None."""
         (cell,) = self._meta.get([_PENDING + self.state.name.encode()])
         return None if cell is None else orjson.loads(cell.value)
 
     def note_pending(self, decided: Any) -> None:
-        """Notes what is decided about the next write, before that is begun."""
+        """Note the decisions about the next write before it starts."""
         self._meta.put([(_PENDING + self.state.name.encode(), orjson.dumps(decided))])
 
     def remove(self) -> None:
-        """Forgets the load. Nothing is noted when it ends."""
+        """Forget the load."""
         self._end()
         self._meta.delete([self._key])
         _remove_parts(self._meta, self.state.name)
@@ -231,8 +231,8 @@ class LoadLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The load has finished, or is stopped by an error: it stays finishing if it was, as some files may
-        have their names."""
+        """Mark the load finished, or stopped after an error. One that is finishing stays so, as some output
+        files may be renamed already."""
         if self.state.token not in _held:  # removed
             return
         try:
@@ -247,8 +247,8 @@ class LoadLog:
 
 
 def _value_of_free(store: Store, name: str) -> bytes | None:
-    """The state of a load that no run holds, None where there is none. Waits until its lease has ended;
-    raises StoreBusy as soon as a run gives a sign of life."""
+    """State of a load that no run holds, None if there is none. Waits for its lease to expire; raises
+    StoreBusy as soon as its run shows activity."""
     meta, first, end = store.records("meta"), None, 0.0
     while (value := _value(meta, name)) is not None and (state := LoadState.decode(value)).is_held:
         if state.token in _held:
@@ -270,14 +270,14 @@ def _value_of_free(store: Store, name: str) -> bytes | None:
 
 
 def all_loads(store: Store) -> list[LoadState]:
-    """The last run of each name, in the order of their beginnings."""
+    """The last run of each name, by start time."""
     rows = store.records("meta").iterate(_STATE, _STATE[:-1] + bytes([_STATE[-1] + 1]))
     found = (LoadState.decode(cell.value) for some in rows for _, cell in some)
     return sorted(found, key=lambda each: each.begun)
 
 
 def finished_since(store: Store, name: str, task: str, since: int) -> Mapping[str, Any] | None:
-    """The report of a load if it has finished since then (milliseconds since 1970)."""
+    """The report of a load that finished after `since` (milliseconds since 1970), or None."""
     value = _value(store.records("meta"), name)
     state = None if value is None else LoadState.decode(value)
     is_it = state and not state.is_unfinished and state.task == task and state.changed >= since
@@ -285,8 +285,8 @@ def finished_since(store: Store, name: str, task: str, since: int) -> Mapping[st
 
 
 def forget_load(store: Store, name: str) -> bool:
-    """Removes what is noted of a load; what it has stored stays. False if there is none of this name.
-    Raises StoreBusy if a process runs it."""
+    """Remove a load's log; stored documents stay. False if there is no such load. Raises StoreBusy if a
+    process runs it."""
     require_name(name)
     meta = store.records("meta")
     value = _value(meta, name)
@@ -302,9 +302,9 @@ def forget_load(store: Store, name: str) -> bool:
 
 
 def require_name(name: str) -> None:
-    """Raises UsageError for what can name no load."""
+    """Raises UsageError for an invalid name."""
     if not _NAME.fullmatch(name) or not name.isprintable():
-        raise UsageError(f"{name!r} names no load: give 1 to 200 printable characters")
+        raise UsageError(f"{name!r} is not a valid name of a load: give 1 to 200 printable characters")
 
 
 def forgetting(name: str) -> str:
@@ -320,13 +320,13 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     first, *_ = str(error).splitlines() or [type(error).__name__]
-    return first.encode("utf-8", "backslashreplace").decode()  # names of files may be no UTF-8
+    return first.encode("utf-8", "backslashreplace").decode()  # file names may not be UTF-8
 
 
 def _busy(state: LoadState) -> StoreBusy:
     return StoreBusy(
         f"the load {state.name!r} is running already, as process {state.process} on {state.host}: wait for "
-        "its end"
+        "it to end"
     )
 
 

@@ -1,5 +1,5 @@
-"""Moments of the past by which documents are chosen (a document's version is when it was last written, by the
-clock of the process that wrote it), and moments to come at which something ends."""
+"""Points in time, in the past (when a document was last written, by its writer's clock) or future (when a
+mute ends)."""
 
 from __future__ import annotations
 
@@ -11,44 +11,43 @@ from simhbase.model import Moment
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
-LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // MILLISECOND  # later ones are none in some zones
+LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // MILLISECOND  # later ones overflow in some time zones
 
 
 def milliseconds(moment: Moment, now: int) -> int:
-    """A moment in milliseconds since 1970, as `now` is. Raises UsageError for what is none, or is to come."""
-    found = _at(moment, lambda span: now - span, "so long ago")
+    """A past time in milliseconds since 1970. Raises UsageError if it is invalid or in the future."""
+    found = _at(moment, lambda span: now - span, "a time ago")
     if found > now:
-        raise UsageError(f"{moment} is still to come: a moment of the past is needed")
+        raise UsageError(f"{moment} is in the future: give a time in the past")
     return found
 
 
 def milliseconds_to_come(moment: Moment, now: int) -> int:
-    """A moment to come in milliseconds since 1970. Raises UsageError for what is none, or is past."""
-    found = _at(moment, lambda span: now + span, "so long from now")
+    """A future time in milliseconds since 1970. Raises UsageError if it is invalid or past."""
+    found = _at(moment, lambda span: now + span, "a time from now")
     if found <= now:
-        raise UsageError(f"{moment} is past: a moment to come is needed")
+        raise UsageError(f"{moment} is in the past: give a time in the future")
     if found > LATEST:
-        raise UsageError(f"{moment!r} is outside what clocks show: leave it out for what never ends")
+        raise UsageError(f"{moment!r} is out of range: leave it out for an entry that never ends")
     return found
 
 
 def at(milliseconds: int) -> datetime:
-    """A moment in milliseconds since 1970 as a datetime in UTC."""
+    """Milliseconds since 1970 as a datetime in UTC."""
     return EPOCH + milliseconds * MILLISECOND
 
 
 def since_epoch(moment: datetime) -> int:
-    """A datetime with its zone in milliseconds since 1970, rounded down as clocks are, so that now is not to
-    come."""
+    """A datetime in milliseconds since 1970, rounded down so that now is never in the future."""
     return (moment - EPOCH) // MILLISECOND
 
 
 def _at(moment: Moment, after: Callable[[int], int], means: str) -> int:
     if not isinstance(moment, Moment):
-        raise UsageError(f"{moment!r} is no moment: a datetime is needed, or a timedelta for {means}")
+        raise UsageError(f"{moment!r} is not a time: give a datetime, or a timedelta for {means}")
     try:
         if isinstance(moment, datetime):
             return since_epoch(moment.astimezone(UTC))
         return after(moment // MILLISECOND)
     except (OverflowError, ValueError, OSError) as error:
-        raise UsageError(f"{moment!r} is outside what clocks show") from error
+        raise UsageError(f"{moment!r} is out of range") from error

@@ -1,7 +1,7 @@
-"""The mute list: documents that are no matches for a time, by their ids or by their fingerprints.
+"""The mute list: documents that are hidden from lookups, by id or by fingerprint.
 
-It is one row of the table meta, changed by compare-and-set alone, so that any number of processes may change
-it at once. Lookups do not read it each time: a process knows it as it was a few seconds ago.
+It is one row in the meta table, changed by compare-and-set, so any number of processes can change it. Each
+process caches it for a few seconds.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from simhbase.index.moment import at, since_epoch
 from simhbase.model import MOST_IN_NOTE, Fingerprint, Muted
 from simhbase.stores.base import Store
 
-READ_AGAIN = 5.0  # seconds after which a process looks whether others have changed the list
-MOST_BYTES = 1 << 20  # of the row: some ten thousand entries, which every process reads again and again
+READ_AGAIN = 5.0  # seconds that a process caches the list
+MOST_BYTES = 1 << 20  # about ten thousand entries
 _KEY = b"muted"  # in meta
 _NEVER = 1 << 63  # later than any moment
 
 Name = tuple[str | None, int | None]  # an id or a fingerprint
-
-
 Entries = Mapping[Name, Muted]
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """What lookups leave out now: documents by id, and all documents of fingerprints."""
+    """Muted ids and fingerprints."""
 
     ids: frozenset[str] = frozenset()
     fingerprints: frozenset[int] = frozenset()
@@ -48,7 +46,7 @@ NOTHING_HIDDEN = Hidden()
 
 @dataclass(frozen=True, slots=True)
 class _CachedList:
-    """The list as it was read: hidden is right until one of the entries ends."""
+    """The list as last read. hidden: valid until the first entry ends."""
 
     read: float
     entries: tuple[Muted, ...]
@@ -57,8 +55,8 @@ class _CachedList:
 
 
 class MuteList:
-    """The mute list of a store. clock: milliseconds since 1970, by which entries end; timer: seconds, by
-    which the list is read again."""
+    """The mute list of a store. clock: milliseconds since 1970, for the end of entries; timer: seconds, for
+    the age of the cache."""
 
     def __init__(
         self, store: Store, clock: Callable[[], int], timer: Callable[[], float] = time.monotonic
@@ -69,8 +67,7 @@ class MuteList:
         self._known: _CachedList | None = None
 
     def hidden(self) -> Hidden:
-        """What it hides, as far as is known from the last few seconds. No lock: who comes at the same moment
-        as another reads the row, too."""
+        """What is muted, from the cache. No lock: concurrent callers may both read the row."""
         known = self._known
         if known is None or self._timer() - known.read > READ_AGAIN:
             return self._note(_decoded(self._value())).hidden
@@ -79,14 +76,14 @@ class MuteList:
         return known.hidden
 
     def entries(self) -> list[Muted]:
-        """The entries that have not ended, the oldest first."""
+        """The current entries, oldest first."""
         now = self._clock()
         known = self._note(_decoded(self._value()))
         return [entry for entry in known.entries if _holds(entry, now)]
 
     def mute(self, wanted: Sequence[Muted]) -> int:
-        """Puts entries into the list, or in the place of those that have the same id or fingerprint; returns
-        how many of these were not there. Raises UsageError where the list would be too long."""
+        """Add entries, replacing those with the same id or fingerprint. Returns how many are new. Raises
+        UsageError if the list becomes too long."""
         added = {_name(entry): entry for entry in wanted}
 
         def change(found: Entries) -> Iterable[Muted]:
@@ -95,7 +92,7 @@ class MuteList:
         return len(added.keys() - self._change(change).keys())
 
     def unmute(self, names: Iterable[Name]) -> int:
-        """Takes ids and fingerprints out of the list; returns how many of them were there."""
+        """Remove ids and fingerprints. Returns how many were on the list."""
         removed = frozenset(names)
 
         def change(found: Entries) -> Iterable[Muted]:
@@ -104,7 +101,7 @@ class MuteList:
         return len(removed.intersection(self._change(change)))
 
     def _change(self, change: Callable[[Entries], Iterable[Muted]]) -> Entries:
-        """Changes the list, whoever else does so at once; returns what it was. What has ended goes."""
+        """Apply a change by compare-and-set and drop ended entries. Returns the entries before."""
         while True:
             value = self._value()
             now = self._clock()
@@ -136,14 +133,14 @@ class MuteList:
 
 
 def require_ids(ids: Iterable[str]) -> None:
-    """Raises UsageError for an id that no document can have."""
+    """Raise UsageError for an invalid id."""
     for document in ids:
         if problem := rows.id_problem(document):
-            raise UsageError(f"{document[:80]!r} cannot be muted, as no document has such an id: {problem}")
+            raise UsageError(f"{document[:80]!r} cannot be muted: {problem}")
 
 
 def require_note(note: str) -> None:
-    """Raises UsageError for what is no note."""
+    """Raise UsageError for an invalid note."""
     if not isinstance(note, str) or len(note) > MOST_IN_NOTE or not note.isprintable():
         raise UsageError(f"a note is one line of at most {MOST_IN_NOTE} printable characters")
 
@@ -157,18 +154,17 @@ def _holds(entry: Muted, now: int) -> bool:
 
 
 def _encoded(entries: Iterable[Muted]) -> bytes:
-    """The row's value. Raises UsageError where it is too long."""
+    """Encode the row. Raises UsageError if it is too long."""
     value = orjson.dumps(list(map(_values, entries)), option=orjson.OPT_SORT_KEYS)
     if len(value) > MOST_BYTES:
         raise UsageError(
-            f"the mute list would have {len(value):,} bytes, and {MOST_BYTES:,} are allowed: every process "
-            "reads it again and again. Delete documents that are to be no matches for ever"
+            f"the mute list would have {len(value):,} bytes, at most {MOST_BYTES:,} are allowed. Delete "
+            "documents that should never match again"
         )
     return value
 
 
 def _values(entry: Muted) -> dict[str, object]:
-    """An entry as the row has it: without what is None."""
     values = {
         "since": since_epoch(entry.since),
         "until": None if entry.until is None else since_epoch(entry.until),

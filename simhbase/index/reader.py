@@ -1,7 +1,8 @@
-"""Fingerprints -> drawers -> candidates -> documents -> matches.
+"""Lookups: fingerprints -> drawers -> candidates -> documents -> matches.
 
-One read of the drawers serves a whole batch, one of the table fingerprints what was found near there, and
-one of the documents table says what these hints lead to now. The last is spared where hints never lie.
+A batch is served by one read of the drawers, one of the fingerprints table for the near fingerprints, and one
+of the documents table for what those documents are now. The last is skipped in stores whose hints are always
+right.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ from simhbase.stores.base import DrawerRows, Row, Store, multi_writer, now
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
 LISTING_GROWTH = 8
-MOST_LISTED = 64  # times the limit: so much is read where nothing that was read is what is wanted
+MOST_LISTED = 64  # times the limit: listing stops here if nothing wanted was found
 CHUNK_ROWS = 1 << 20  # rows compared at once
-FEW = 64  # rows compared one by one: as quick as the calls of NumPy that would compare all of them
+FEW = 64  # rows; below this a loop is as fast as NumPy's calls
 TOLD_AT_ONCE = 1 << 14  # fingerprints whose sketches are read at once
 
 _Near = tuple[NDArray[np.int64], NDArray[np.uint64], Distances]  # query, fingerprint, bits
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Fingerprints in the index near n queries by their bits.
+class NearFingerprints:
+    """Stored fingerprints that are near n queries by their bits.
 
-    hits: query, fingerprint, and how many bits differ; queries ascend, and every pair of query and
-    fingerprint is there once. truncated: of each query, whether a drawer was not read to its end. rows: of
-    drawers, that were read; largest: of the largest drawer of each query, as far as it was read.
+    hits: (query, fingerprint, differing bits), ascending by query, each pair once. truncated: per query,
+    whether a drawer had more rows than the limit. rows: number of drawer rows read; largest: rows of each
+    query's largest drawer, as far as it was read.
     """
 
     hits: list[tuple[int, int, int]]
@@ -55,24 +56,22 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Near:
-    """Documents near n queries: matches of each, in no order and every document once; truncated: whether
-    a drawer was not read to its end; cut: whether a near fingerprint lists more documents than were asked
-    for."""
+    """Documents near n queries: the matches of each, unordered, each document once. truncated: a drawer had
+    more rows than the limit; cut: a near fingerprint lists more documents than the limit."""
 
     matches: list[list[Match]]
     truncated: list[bool]
     cut: list[bool]
 
 
-# A query, a document that a hint near it leads to, the fingerprint that lists it, how many bits that is away,
-# and what the row holds.
+# Query, document id, the fingerprint that lists it, its distance in bits, the listing's value.
 Led = tuple[int, str, int, int, bytes]
 
 
 @dataclass(frozen=True)
 class Leads:
-    """Where hints near n queries lead: queries ascend, and each has a document once. truncated and cut: as
-    those of Near."""
+    """Documents that hints near n queries lead to, ascending by query, each document once per query.
+    truncated, cut: as in Near."""
 
     led: list[Led]
     truncated: list[bool]
@@ -80,19 +79,19 @@ class Leads:
 
 
 Now = dict[str, Entry]  # documents by id
-Listed = dict[int, list[tuple[str, bytes]]]  # ids and what their rows hold, by fingerprint
-_Pair = tuple[int, str, int, bytes]  # a query, and a document's id, fingerprint and sketch
+Listed = dict[int, list[tuple[str, bytes]]]  # ids and values of listings, by fingerprint
+_Pair = tuple[int, str, int, bytes]  # query, document id, fingerprint, sketch
 
 
 @dataclass(frozen=True)
 class Reader:
     """Looks fingerprints up in one store.
 
-    drawer_limit: rows read of one drawer at most, None for all; ids_limit: documents listed of one
-    fingerprint at most, MOST_LISTED times as many where `find` would find none among them. A lookup that met
-    either says `truncated`. hidden: which documents are muted, and left out; what a muted fingerprint lists
-    is not even read, while documents that are muted by their ids count for the limits. record: is told what
-    is read of drawers."""
+    drawer_limit: maximum rows read per drawer, None for no limit. ids_limit: maximum documents listed per
+    fingerprint, up to MOST_LISTED times as many if none of those match. A lookup that exceeds either is
+    marked `truncated`. hidden: muted documents. Documents under a muted fingerprint are not read at all,
+    those muted by id count towards the limits. record: called with the drawer rows read.
+    """
 
     store: Store
     scheme: Scheme
@@ -125,8 +124,8 @@ class Reader:
     def _look_behind(
         self, near: Near, fingerprints: FingerprintBatch, bounds: Bounds, since: int | None, tags: Tags
     ) -> None:
-        """Adds matches to queries that have none, as what was listed at first has all expired, is too old, or
-        has other tags, and more was left unread."""
+        """Lists more documents for truncated queries without a match, as all that were listed may have
+        expired, be too old or have other tags."""
         limit = self.ids_limit
         while limit < MOST_LISTED * self.ids_limit:
             hidden = [query for query, cut in enumerate(near.cut) if cut and not near.matches[query]]
@@ -160,13 +159,13 @@ class Reader:
         bounds: Bounds,
         listed_before: Callable[[], Listed] = dict,
     ) -> Leads:
-        """Where hints near each of n texts lead. listed_before: what `listed` said of some fingerprints,
-        asked for when the drawers have been read."""
+        """Where hints near each of n texts lead. listed_before: returns fingerprints whose listings are known
+        already; called after the drawers are read."""
         candidates = self.candidates(fingerprints, bounds)
         if self.metrics is not None:
             _tell(self.metrics, candidates)
         if muted := self.hidden.fingerprints:
-            # A document that leaves one of these has its new hints before, and is found by them.
+            # A document that changes to another fingerprint is listed under the new one first.
             hits = [hit for hit in candidates.hits if hit[1] not in muted]
             candidates = replace(candidates, hits=hits)
         cut = [False] * len(fingerprints)
@@ -185,8 +184,8 @@ class Reader:
     def matches(
         self, fingerprints: FingerprintBatch, led: Sequence[Led], now: Now | None, bounds: Bounds
     ) -> list[list[Match]]:
-        """The matches of each of n texts among what hints lead to. now: what documents are, without those
-        that are none; None where hints are right."""
+        """The matches of each of n texts among the documents that hints lead to. now: stored documents by id;
+        None if hints are always right."""
         matches: list[list[Match]] = [[] for _ in range(len(fingerprints))]
         by = self._match_by_bits if self.scheme.sketching is None else self._match_by_sketches
         by(fingerprints, led, now, bounds, matches)
@@ -195,9 +194,9 @@ class Reader:
     def _heard(self, matches: Sequence[Match]) -> list[Match]:
         return [match for match in matches if not self.hidden.hides(match.id, match.fingerprint)]
 
-    def candidates(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Candidates:
-        """The fingerprints in the index near each of n texts by their bits, and by their sketches where these
-        name the fingerprint; the others may have no documents."""
+    def candidates(self, fingerprints: FingerprintBatch, bounds: Bounds) -> NearFingerprints:
+        """Stored fingerprints near each of n texts by their bits (and sketches, if fingerprints identify
+        sketches). They may have no documents."""
         wanted = self.scheme.prefixes(fingerprints)
         if len(wanted) == 1:
             return self._near_one(fingerprints, wanted[0], bounds)
@@ -219,9 +218,9 @@ class Reader:
 
     def _near_one(
         self, fingerprints: FingerprintBatch, wanted: NDArray[np.uint8], bounds: Bounds
-    ) -> Candidates:
-        """The candidates of a single query, for which a caller is waiting: its drawers differ by their flags,
-        all that they hold is compared with it, and what is near is little."""
+    ) -> NearFingerprints:
+        """Candidates of a single query. Simpler than a batch: its drawers are distinct, and few rows are
+        near."""
         found: dict[int, int] = {}
         truncated = False
         sizes = np.zeros(len(wanted), dtype=np.int64)
@@ -242,7 +241,7 @@ class Reader:
                 sizes.max(keepdims=True),
             )
         hits = [(0, value, bits) for value, bits in found.items()]
-        return Candidates(hits, [truncated], int(sizes.sum()), [int(sizes.max())])
+        return NearFingerprints(hits, [truncated], int(sizes.sum()), [int(sizes.max())])
 
     def _drawer_rows(self, prefixes: NDArray[np.uint8]) -> Iterator[DrawerRows]:
         for part in self.store.drawers.read(prefixes, self.drawer_limit):
@@ -251,7 +250,7 @@ class Reader:
             yield part
 
     def _within_one(self, query: NDArray[np.uint64], most: int, values: NDArray[np.uint64]) -> dict[int, int]:
-        """Those of some fingerprints within so many bits of one, and by how many they differ."""
+        """Fingerprints within `most` bits of one, with their distances."""
         if len(values) <= FEW:
             wanted: int = query.item()
             apart = self.scheme.bits_between
@@ -263,17 +262,17 @@ class Reader:
     def _within(
         self, fingerprints: NDArray[np.uint64], most: int, part: DrawerRows, asked: _DrawerQueries
     ) -> Iterator[_Near]:
-        """The rows of a part within so many bits of the queries that asked for their drawers.
+        """Rows of a part within `most` bits of the queries that read their drawers.
 
-        Hot drawers are many queries' at once, so that all pairs of query and row would not fit in memory:
-        they go by chunks of bounded size.
+        Many queries may share a large drawer, so the pairs of queries and rows are compared in chunks of
+        bounded size.
         """
         counts = np.diff(part.offsets)
         for pairs in bounded_slices(counts * asked.times(part.drawers), CHUNK_ROWS):
             query, which = asked.pairs(part.drawers[pairs])
             amounts = counts[pairs][which]
             starts = part.offsets[:-1][pairs][which]
-            # One drawer alone may be asked for by all.
+            # All queries may share one drawer.
             for chunk in bounded_slices(amounts, CHUNK_ROWS):
                 row = ranges(starts[chunk], amounts[chunk])
                 each = np.repeat(query[chunk], amounts[chunk])
@@ -282,8 +281,8 @@ class Reader:
                 yield each[near], part.fingerprints[row[near]], bits[near]
 
     def mismatches(self, query: FingerprintBatch, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """How many slots of sketches differ from a query's, of distinct fingerprints (n,) that name theirs:
-        int64 (n,); of one whose sketch is lost, or that lists no document, all."""
+        """Number of differing sketch slots between a query and n distinct fingerprints that identify
+        sketches: int64 (n,). The maximum if a sketch is lost or no document is listed."""
         sketching = self.scheme.sketching
         assert sketching is not None
         told = self._told(fingerprints)
@@ -295,7 +294,7 @@ class Reader:
         return found
 
     def _told(self, fingerprints: NDArray[np.uint64]) -> _Told:
-        """The sketches of some fingerprints, where all documents of one have the same."""
+        """Sketches of fingerprints, if fingerprints identify sketches."""
         assert self.scheme.sketching is not None
         distinct = np.unique(fingerprints)
         sketches = [np.empty((0, self.scheme.sketching.bytes), dtype=np.uint8)]
@@ -312,8 +311,8 @@ class Reader:
         return _Told(distinct, np.array(listed, dtype=np.bool_), place, np.concatenate(sketches))
 
     def _similar(self, fingerprints: FingerprintBatch, near: _Near, told: _Told, bounds: Bounds) -> _Near:
-        """Those whose sketches are near, too. Those that none is listed of are dropped; where the sketch is
-        lost, each document is asked later."""
+        """Those whose sketches are near. Fingerprints without documents are dropped; those with a lost sketch
+        are kept, to be decided document by document."""
         sketching = self.scheme.sketching
         assert sketching is not None
         query, fingerprint, bits = near
@@ -325,7 +324,7 @@ class Reader:
         return query[chosen], fingerprint[chosen], bits[chosen]
 
     def listed(self, fingerprints: Iterable[int]) -> Listed:
-        """The documents that each of some fingerprints lists, one more than the limit at most."""
+        """Documents listed under each fingerprint, up to one more than the limit."""
         distinct = list(dict.fromkeys(fingerprints))
         found = self._scan(distinct, self.ids_limit + 1)
         return {
@@ -340,13 +339,13 @@ class Reader:
 
     @property
     def _asks_documents(self) -> bool:
-        """Whether documents rows have to say what hints lead to, or the sketches."""
+        """True if the documents table must be read, to follow hints or for sketches."""
         return multi_writer(self.store) or (
             self.scheme.sketching is not None and not self.scheme.listed_sketching
         )
 
     def _known(self, led: Sequence[Led]) -> dict[str, Known]:
-        """What the documents table holds of what hints lead to."""
+        """Rows of the documents table that hints lead to."""
         ids = list(dict.fromkeys(each[1] for each in led))
         return {document: each for document, each in zip(ids, known(self.store, ids), strict=True) if each}
 
@@ -358,7 +357,7 @@ class Reader:
         bounds: Bounds,
         matches: list[list[Match]],
     ) -> None:
-        """Adds the matches where bits alone decide."""
+        """Adds matches decided by bits only."""
         for query, document, hinted, bits, _ in led:
             current = hinted if now is None else _fingerprint(now, document)
             if current is None:
@@ -401,13 +400,13 @@ class Reader:
             asked, document, fingerprint, _ = pairs[number]
             similarity = None if lost[number] else similarities[number]
             shared = self.scheme.shared_drawers(fingerprints.values[asked].item(), fingerprint)
-            if shared == ():  # it has another fingerprint now than the one that was found
+            if shared == ():  # its fingerprint has changed since
                 continue
             match = Match(distances[number], document, Fingerprint(fingerprint), similarity, shared)
             matches[asked].append(match)
 
     def _pairs(self, led: Sequence[Led], now: Now | None) -> Iterator[_Pair]:
-        """Each query with each document that hints lead it to, once."""
+        """Pairs of queries and documents, each once."""
         moved = self._moved_sketches(led, now) if self.scheme.listed_sketching else {}
         for query, document, hinted, _, sketch in led:
             if now is None:
@@ -420,7 +419,7 @@ class Reader:
                 yield query, document, entry.fingerprint, sketch
 
     def _moved_sketches(self, led: Sequence[Led], now: Now | None) -> dict[str, bytes]:
-        """The sketches of documents that have another fingerprint than a hint said."""
+        """Sketches of documents whose fingerprint has changed since their hint."""
         if now is None:
             return {}
         moved = {
@@ -431,7 +430,7 @@ class Reader:
         return listed_sketches(self.store, moved) if moved else {}
 
 
-def led_to(candidates: Candidates, listed: Listed) -> Iterator[Led]:
+def led_to(candidates: NearFingerprints, listed: Listed) -> Iterator[Led]:
     last, seen = -1, set[str]()
     for query, fingerprint, bits in candidates.hits:
         if query != last:
@@ -443,7 +442,7 @@ def led_to(candidates: Candidates, listed: Listed) -> Iterator[Led]:
 
 
 def live_entries(found: dict[str, Known], since: int, tags: Tags = ()) -> Now:
-    """The entries of stored documents of the version `since` or higher that have all tags."""
+    """Entries of live documents with at least the version `since` and all tags."""
     wanted = set(tags)
     return {
         document: each.entry
@@ -458,8 +457,8 @@ def _fingerprint(now: Now, document: str) -> int | None:
 
 
 def listed_sketches(store: Store, fingerprints: dict[str, int]) -> dict[str, bytes]:
-    """The sketches of documents by id where the fingerprint names them, given those; without those whose
-    row is lost."""
+    """Sketches of documents, given their fingerprints, for schemes where fingerprints identify sketches.
+    Documents without a listing are left out."""
     keys = [rows.listing_key(fingerprint, document) for document, fingerprint in fingerprints.items()]
     cells = store.records("fingerprints").get(keys)
     return {
@@ -468,14 +467,14 @@ def listed_sketches(store: Store, fingerprints: dict[str, int]) -> dict[str, byt
 
 
 def expired_before(store: Store, time: int) -> int:
-    """The version below which what is read of documents has expired: nothing where the store drops it."""
+    """Documents with a lower version have expired. 0 if the store drops them itself."""
     return 0 if multi_writer(store) else alive_since(store, time)
 
 
 @dataclass(frozen=True)
 class _Told:
-    """Sketches of fingerprints: uint64 (n,) ascending; listed: bool (n,), whether one has documents; place:
-    int64 (n,), where its sketch is among sketches (m, bytes), -1 where it is lost or none."""
+    """Sketches of fingerprints, uint64 (n,) ascending. listed: bool (n,), whether a document is listed;
+    place: int64 (n,), position in sketches (m, bytes), -1 if lost."""
 
     fingerprints: NDArray[np.uint64]
     listed: NDArray[np.bool_]
@@ -484,7 +483,7 @@ class _Told:
 
 
 class _DrawerQueries:
-    """Which queries asked for which of m drawers: drawer int64 (n, tables)."""
+    """Maps m drawers to the queries that read them. drawer: int64 (n, tables)."""
 
     def __init__(self, drawer: NDArray[np.int64], drawers: int) -> None:
         flat = drawer.ravel()
@@ -493,17 +492,17 @@ class _DrawerQueries:
         self._starts = np.searchsorted(flat[order], np.arange(drawers + 1))
 
     def times(self, drawers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """By how many queries each of some drawers was asked for."""
+        """Number of queries that read each drawer."""
         counts: NDArray[np.int64] = self._starts[drawers + 1] - self._starts[drawers]
         return counts
 
     def queries(self, drawers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The queries that asked for any of some drawers."""
+        """Queries that read any of these drawers."""
         queries: NDArray[np.int64] = self._query[ranges(self._starts[drawers], self.times(drawers))]
         return queries
 
     def pairs(self, drawers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Each query with each drawer that it asked for, as the place of that among `drawers`."""
+        """Pairs of a query and a drawer it reads, as its position in `drawers`."""
         return self.queries(drawers), np.repeat(np.arange(len(drawers)), self.times(drawers))
 
 
@@ -513,7 +512,7 @@ _NO_BITS = np.empty(0, dtype=np.uint8)
 
 
 def _each_once(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The different prefixes (m, 5) among (n, tables, 5), and where each is: int64 (n, tables)."""
+    """The distinct prefixes (m, 5) among (n, tables, 5), and the position of each: int64 (n, tables)."""
     queries, tables, _ = wanted.shape
     flat = wanted.reshape(-1, PREFIX_BYTES)
     words = np.zeros((len(flat), 8), dtype=np.uint8)
@@ -529,8 +528,8 @@ def _once(
     truncated: NDArray[np.bool_],
     rows_read: int,
     largest: NDArray[np.int64],
-) -> Candidates:
-    """Every fingerprint once a query: the same one comes back from several drawers."""
+) -> NearFingerprints:
+    """Removes duplicates: several drawers return the same fingerprint."""
     if len(query) > 1:
         order = np.lexsort((fingerprint, query))
         query, fingerprint, bits = query[order], fingerprint[order], bits[order]
@@ -547,12 +546,12 @@ def _candidates(
     truncated: NDArray[np.bool_],
     rows_read: int,
     largest: NDArray[np.int64],
-) -> Candidates:
+) -> NearFingerprints:
     hits = list(zip(query.tolist(), fingerprint.tolist(), bits.tolist(), strict=True))
-    return Candidates(hits, truncated.tolist(), rows_read, largest.tolist())
+    return NearFingerprints(hits, truncated.tolist(), rows_read, largest.tolist())
 
 
-def _tell(metrics: Metrics, candidates: Candidates) -> None:
+def _tell(metrics: Metrics, candidates: NearFingerprints) -> None:
     metrics.count("drawer_rows", candidates.rows)
     of_query = Counter(query for query, _, _ in candidates.hits)
     for query in range(len(candidates.truncated)):

@@ -1,6 +1,7 @@
-"""Byte formats of the tables of records; schema/format.md describes them, with examples.
+"""Byte formats of the tables documents, fingerprints, obsolete and meta (schema/format.md has the
+specification and examples).
 
-Integers are big-endian, times milliseconds since 1970. The versions of the cells are the store's to keep.
+Integers are big-endian, times milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _WORD = struct.Struct(">Q")
 _HASH = struct.Struct(">I")
 _OBSOLETE = struct.Struct(">BqQ")
 _SIZE = struct.Struct(">H")
-_TAGGED, _CLAIM_TAGGED = 0x10, 0x20  # bits beside the state
-BATCH_ROWS, BEHIND_BATCH_ROWS = b"claims/", b"claims0"  # the first is before the token, in meta
-_DECISIONS = 4  # a byte
-_ALIKE = 1024  # different tags that are kept encoded: most documents share theirs with others
+_TAGGED, _CLAIM_TAGGED = 0x10, 0x20  # flags in the state byte
+BATCH_ROWS, BEHIND_BATCH_ROWS = b"claims/", b"claims0"  # range of batch rows in meta; a token follows
+_DECISIONS = 4  # per byte
+_ALIKE = 1024  # cached encodings of tags: most documents share theirs with others
 SALTS = 256
 
 
@@ -45,11 +46,11 @@ class State(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PendingClaim:
-    """Who is about to store a document, and with what.
+    """A claim of a document that is undecided.
 
-    token: of one attempt, 16 bytes; ticket: its place among all claims, 0 before it has one; lease: in
-    milliseconds, after which others may break it where it has not changed; beat: changes to say that somebody
-    still waits; tags: those that the document is to have.
+    token: identifies one attempt, 16 bytes; ticket: its place among all claims, 0 before it has one; lease:
+    milliseconds without a change after which others may break it; beat: heartbeat counter; tags: tags of the
+    document.
     """
 
     token: bytes
@@ -63,8 +64,8 @@ class PendingClaim:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the documents table says of an id: the one truth. Of a deleted document the fingerprint is the
-    one that it had; of one that is claimed only, that of the claim."""
+    """Value of a row in the documents table, which is authoritative. fingerprint: of a deleted document its
+    last one; of one that is only claimed, the claim's."""
 
     fingerprint: int
     state: State = State.STORED
@@ -74,7 +75,7 @@ class Entry:
 
     @property
     def stored(self) -> bool:
-        """Whether it is a document, and not what is left of one or what may become one."""
+        """True for a live document (not deleted, not pending)."""
         return self.state in (State.STORED, State.REPLACING)
 
     def without_claim(self) -> Entry:
@@ -92,7 +93,7 @@ class Entry:
 
     @staticmethod
     def decode(value: bytes) -> Entry:
-        """The entry of a row's value. Raises StoreFailed where it is none."""
+        """Decode a row's value. Raises StoreFailed if it is malformed."""
         try:
             fingerprint, number = _ENTRY.unpack_from(value)
             state, rest = State(number & ~(_TAGGED | _CLAIM_TAGGED)), value[_ENTRY.size :]
@@ -101,7 +102,7 @@ class Entry:
             if state in (State.PENDING, State.REPLACING):
                 claim, rest = _decoded(rest, bool(number & _CLAIM_TAGGED))
             elif number & _CLAIM_TAGGED:
-                raise ValueError("tags of a claim, and no claim")
+                raise ValueError("tags of a claim without a claim")
             if number & _TAGGED:
                 tags, rest = _decoded_tags(rest)
             return Entry(fingerprint, state, rest, claim, tags)
@@ -114,10 +115,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class PendingCell:
-    """A text that a batch of claims may store under the id in whose row this is.
+    """A claim of this row's id by a batch of claims.
 
-    number: of the claim in its batch; lease: in milliseconds, after which others may break a batch whose row
-    has not changed.
+    number: position of the claim in its batch; lease: milliseconds without a change after which others may
+    break the batch.
     """
 
     number: int
@@ -132,7 +133,7 @@ class PendingCell:
 
     @staticmethod
     def decode(value: bytes) -> PendingCell | None:
-        """The pending cell of a value; None where it is none."""
+        """Decode a cell's value; None if it is malformed."""
         try:
             number, fingerprint, lease, size = _PENDING.unpack_from(value)
             sketch, rest = value[_PENDING.size :][:size], value[_PENDING.size + size :]
@@ -145,12 +146,12 @@ class PendingCell:
 
     @property
     def entry(self) -> Entry:
-        """What the documents row says when it is committed."""
+        """The documents row once the claim is committed."""
         return Entry(self.fingerprint, State.STORED, self.sketch, tags=self.tags)
 
 
 class Decision(IntEnum):
-    """What a batch's row says of a claim."""
+    """Decision about a claim in its batch's row."""
 
     OPEN = 0
     ACCEPTED = 1
@@ -159,10 +160,10 @@ class Decision(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """What a batch of claims has decided so far.
+    """Decisions of a batch of claims so far.
 
-    ticket: its place among all batches, 0 where it was frozen before it had one; frozen: it decides no more;
-    beat: changes to say that its owner still waits.
+    ticket: its place among all batches, 0 if it was frozen before it had one; frozen: it decides no more;
+    beat: heartbeat counter.
     """
 
     ticket: int
@@ -183,7 +184,7 @@ class BatchRow:
 
     @staticmethod
     def decode(value: bytes) -> BatchRow:
-        """The batch row of a value. Raises StoreFailed where it is none."""
+        """Decode a row's value. Raises StoreFailed if it is malformed."""
         try:
             form, flags, ticket, beat, count = _BATCH_ROW.unpack_from(value)
             packed = value[_BATCH_ROW.size :]
@@ -201,12 +202,12 @@ class BatchRow:
 
 
 def batch_key(token: bytes) -> bytes:
-    """The row in meta of a batch of claims."""
+    """Row key in meta of a batch of claims."""
     return BATCH_ROWS + token
 
 
 def entry(value: bytes) -> Entry:
-    """The entry in a row; one that cannot be read is no document, and the next write replaces it."""
+    """Decode a documents row; a malformed one counts as deleted, and the next write replaces it."""
     try:
         return Entry.decode(value)
     except StoreFailed:
@@ -221,7 +222,7 @@ def _encoded(claim: PendingClaim) -> bytes:
 
 
 def _decoded(value: bytes, is_tagged: bool) -> tuple[PendingClaim, bytes]:
-    """A claim, and what is behind it. Raises struct.error, ValueError."""
+    """Decode a claim; returns the remaining bytes, too. Raises struct.error, ValueError."""
     token, ticket, lease, beat, fingerprint, size = _CLAIM.unpack_from(value)
     behind = _CLAIM.size + size
     if len(value) < behind:
@@ -241,7 +242,7 @@ def _encoded_tags(tags: Tags) -> bytes:
 
 
 def _decoded_tags(value: bytes) -> tuple[Tags, bytes]:
-    """The tags that bytes begin with, and what is behind them. Raises struct.error, ValueError."""
+    """Decode tags; returns the remaining bytes, too. Raises struct.error, ValueError."""
     (size,) = _SIZE.unpack_from(value)
     content, rest = value[_SIZE.size : _SIZE.size + size], value[_SIZE.size + size :]
     if not size or len(content) < size:
@@ -264,20 +265,20 @@ def _tags_in(content: bytes) -> Tags:
 
 @dataclass(frozen=True, slots=True)
 class Obsolete:
-    """A listing that a document left behind: at `time` it had another fingerprint, or none."""
+    """A listing to be removed: at `time` the document got another fingerprint or was deleted."""
 
     time: int
     fingerprint: int
     id: str
 
     def key(self) -> bytes:
-        """The row key; the salt spreads what is written at one time over the table."""
+        """The row key. It starts with a salt, to spread the writes of one moment over the table."""
         document = document_key(self.id)
         return _OBSOLETE.pack(document[0], self.time, self.fingerprint) + document[_HASH.size :]
 
 
 def parse_obsolete(key: bytes) -> Obsolete | None:
-    """What a row of the table obsolete says, None where it is no row that was written so."""
+    """Parse a row key of the obsolete table; None if it is malformed."""
     try:
         _, time, fingerprint = _OBSOLETE.unpack_from(key)
         found = Obsolete(time, fingerprint, key[_OBSOLETE.size :].decode())
@@ -287,23 +288,22 @@ def parse_obsolete(key: bytes) -> Obsolete | None:
 
 
 def obsolete_range(salt: int, before: int) -> tuple[bytes, bytes]:
-    """Where the rows of one salt with a time before this one begin, and what is behind them."""
+    """Key range of the rows with one salt and a time before this one."""
     return bytes([salt]), bytes([salt]) + _OBSOLETE.pack(0, max(before, 0), 0)[1:9]
 
 
 def document_key(document_id: str) -> bytes:
-    """The row key of a document: a hash spreads ids that begin alike over the table."""
+    """Row key of a document. A hash spreads ids with a common prefix over the table."""
     encoded = document_id.encode()
     return _HASH.pack(mmh3.hash(encoded, 0, signed=False)) + encoded
 
 
 def document_id(key: bytes) -> str:
-    """The id in a row key of the documents table."""
     return key[_HASH.size :].decode()
 
 
 def parse_document(key: bytes, value: bytes) -> tuple[str, Entry] | None:
-    """Id and entry of a row of the documents table, None where it is no row that was written so."""
+    """Parse a row of the documents table; None if it is malformed."""
     try:
         document, entry = document_id(key), Entry.decode(value)
     except (UnicodeDecodeError, StoreFailed):
@@ -312,17 +312,17 @@ def parse_document(key: bytes, value: bytes) -> tuple[str, Entry] | None:
 
 
 def listing_prefix(fingerprint: int) -> bytes:
-    """The prefix of the rows that list a fingerprint's documents."""
+    """Common prefix of the rows that list a fingerprint's documents."""
     return _WORD.pack(fingerprint)
 
 
 def listing_key(fingerprint: int, document_id: str) -> bytes:
-    """The row that lists a document under its fingerprint."""
+    """Row key that lists a document under its fingerprint."""
     return _WORD.pack(fingerprint) + document_id.encode()
 
 
 def parse_listing(key: bytes) -> tuple[int, str] | None:
-    """Fingerprint and id of a row that lists a document, None for unusable ids."""
+    """Fingerprint and id in a listing's key, None if it is malformed."""
     try:
         document = key[_WORD.size :].decode()
         (fingerprint,) = _WORD.unpack_from(key)
@@ -332,12 +332,12 @@ def parse_listing(key: bytes) -> tuple[int, str] | None:
 
 
 def listing_keys(fingerprints: NDArray[np.uint64], ids: Strings) -> Strings:
-    """The rows that list n documents; see listing_key."""
+    """Row keys of n listings (see listing_key)."""
     return Strings.joined(_big_endian(fingerprints), ids)
 
 
 def document_keys(ids: Strings) -> Strings:
-    """The row keys of n documents; see document_key."""
+    """Row keys of n documents (see document_key)."""
     hashes = np.fromiter((mmh3.hash(each, 0, False) for each in ids.to_list()), np.uint32, len(ids))
     return Strings.joined(_big_endian(hashes), ids)
 
@@ -345,7 +345,7 @@ def document_keys(ids: Strings) -> Strings:
 def document_values(
     fingerprints: NDArray[np.uint64], sketches: NDArray[np.uint8], tags: Sequence[Tags] | None
 ) -> Strings:
-    """The values of the rows of n stored documents; see Entry."""
+    """Row values of n stored documents (see Entry)."""
     states = np.full(len(fingerprints), State.STORED, dtype=np.uint8)
     parts = [_big_endian(fingerprints), Strings.rows_of(states[:, None]), Strings.rows_of(sketches)]
     if tags is not None:
@@ -360,18 +360,17 @@ def _big_endian(numbers: NDArray[np.unsignedinteger]) -> Strings:
 
 
 def listing_id(key: bytes) -> str:
-    """The id in a row that lists a document."""
     return key[_WORD.size :].decode(errors="backslashreplace")
 
 
 def id_problem(document_id: str) -> str | None:
-    """Why an id cannot be stored, None where it can."""
+    """Why an id is invalid, None if it is valid."""
     if not document_id:
         return "the id is empty"
     try:
         size = len(document_id.encode())
     except UnicodeEncodeError:
-        return "the id is no valid Unicode text (it holds half of a surrogate pair)"
+        return "the id is not valid Unicode (it contains half of a surrogate pair)"
     if size > MAX_ID_BYTES:
         return f"the id has {size} bytes in UTF-8, at most {MAX_ID_BYTES} are allowed"
     return None

@@ -1,6 +1,6 @@
-"""Which documents of a batch have something near: stored, or earlier in the batch.
+"""Decides which documents of a batch are duplicates, of stored documents or of earlier ones in the batch.
 
-Decided for the whole batch before any of it is written, as if its documents came one after the other.
+The whole batch is decided before any of it is written, with the same result as one after the other.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from simhbase.index.reader import DRAWER_LIMIT, Reader
 from simhbase.model import Fingerprint, Match
 from simhbase.stores.base import Store
 
-_FIRST_LISTING = 2  # documents read of a near fingerprint at first: the document's own, and another
+_FIRST_LISTING = 2  # documents of a near fingerprint to read first: the document itself and another
 _LISTING_GROWTH = 8
-READ_TOGETHER = 64  # documents whose drawers are read to their end at once: these may be long
+READ_TOGETHER = 64  # documents whose drawers are read in full at once; drawers may be long
 
 
 def duplicates_of(
@@ -35,27 +35,25 @@ def duplicates_of(
     bounds: Bounds,
     hidden: Hidden = NOTHING_HIDDEN,
 ) -> list[Match | None]:
-    """For each of n documents, stored one after the other, the nearest stored one that it is a duplicate of,
-    None for those to be stored, which is left to the caller.
+    """For each of n documents, the nearest document that it is a duplicate of, None if it should be stored
+    (by the caller).
 
-    ids: valid and different; bounds: what is a duplicate; hidden: what is muted, which makes nothing a
-    duplicate, stored or earlier in the batch. A document that is a duplicate leaves the store
-    as it was. A document that is stored already is replaced, and neither the old nor the new one is a
-    duplicate of the other; once replaced, it counts with its new fingerprint alone. So the outcome is that of
-    n calls with a document each, whatever other threads store meanwhile where `Store.exclusive` keeps them
-    out.
+    ids: valid and distinct; bounds: maximum distance of a duplicate; hidden: muted documents, which never
+    make another one a duplicate. A document that is stored already is replaced: its old and new text are not
+    duplicates of each other, and once replaced it counts with its new fingerprint. The result is that of n
+    calls with one document each, also with other threads writing, if the caller holds `Store.exclusive`.
 
-    Deciding again keeps the same documents, with one exception: those dropped for the sake of a
-    stored document that was replaced later, by a text that is not near them, are then kept.
+    Deciding again gives the same result, with one exception: documents dropped as duplicates of a stored one
+    that was later replaced by a different text are then kept.
 
-    Drawers longer than the reader's usual limit are read to their end for a document that has
-    nothing near so far. (Its duplicates may then be said to be of another than the nearest one.)
+    Drawers beyond the reader's limit are read in full for a document without a match so far. (The duplicate
+    reported may then not be the nearest.)
     """
     return _Selection(store, scheme, clock, ids, fingerprints, bounds, hidden).run()
 
 
 class _Selection:
-    """The decisions about one batch, made in its order before any of it is written."""
+    """Decisions about one batch."""
 
     def __init__(
         self,
@@ -77,7 +75,7 @@ class _Selection:
         self._kept: set[str] = set()
 
     def run(self) -> list[Match | None]:
-        """For each document the nearest one that it is a duplicate of, or None to keep it."""
+        """The match of each document, None to keep it."""
         stored = self._stored(self._prints, DRAWER_LIMIT)
         others = OthersOfBatch(self._prints, self._scheme, self._bounds)
         to_the_end: dict[int, list[Match]] = {}
@@ -96,8 +94,8 @@ class _Selection:
         return duplicates
 
     def _open(self, first: int, stored: _Stored, others: OthersOfBatch) -> Iterator[int]:
-        """The documents from `first` on that have nothing near so far and were cut: they are read
-        to their end together. One that is near another of them waits for its outcome."""
+        """Documents from `first` on that have no match so far, but a truncated drawer: these are read in full
+        together. One that is near another of them waits for its outcome."""
         waiting: set[int] = set()
         for number in range(first, len(self._ids)):
             if (
@@ -110,22 +108,21 @@ class _Selection:
                 waiting.update(others.values_near(number))
 
     def _read_to_the_end(self, numbers: list[int]) -> dict[int, list[Match]]:
-        """What is stored near some documents, as `_Stored.of`."""
+        """Matches of some documents with their drawers read in full."""
         return dict(zip(numbers, self._stored(self._prints[numbers], drawer_limit=None).of, strict=True))
 
     def _standing(self, document: str, stored: Iterable[Match]) -> Iterator[Match]:
-        """The stored documents that a document is near; not those that this batch has replaced, and not
-        itself."""
+        """Stored matches of a document, without itself and documents replaced by this batch."""
         return (each for each in stored if each.id != document and each.id not in self._kept)
 
     def _kept_near(self, number: int, others: OthersOfBatch) -> Iterator[Match]:
-        """The documents of the batch that a document is near, which are kept and not muted."""
+        """Matches of a document within the batch that are kept and not muted."""
         kept = others.kept_near(number)
         return (each for each in kept if not self._hidden.hides(each.id, each.fingerprint))
 
     def _stored(self, fingerprints: FingerprintBatch, drawer_limit: int | None) -> _Stored:
-        """What is stored near n texts. Of each near fingerprint so many documents are read that one of them
-        is not of this batch, which may replace all of its own."""
+        """Stored matches of n texts. Lists enough documents per fingerprint to include one that is not in
+        this batch, as the batch may replace all of its own."""
         of: list[list[Match]] = [[] for _ in range(len(fingerprints))]
         truncated = [False] * len(fingerprints)
         numbers, limit = list(range(len(fingerprints))), _FIRST_LISTING
@@ -144,8 +141,8 @@ class _Selection:
         return _Stored(of, truncated)
 
     def _may_hide(self, matches: Sequence[Match], limit: int) -> bool:
-        """Whether a fingerprint may list a document that is not of this batch behind those that were read,
-        nearer than the others that are not."""
+        """True if a fingerprint may list further documents outside this batch that are nearer than those
+        read."""
         outside = {match.fingerprint for match in matches if match.id not in self._batch}
         read = Counter(match.fingerprint for match in matches)
         return not outside or any(count >= limit for value, count in read.items() if value not in outside)
@@ -153,17 +150,17 @@ class _Selection:
 
 @dataclass(frozen=True)
 class _Stored:
-    """The documents stored near each document of a batch, and whether a drawer was cut."""
+    """Stored documents near each document of a batch, and whether a drawer was truncated."""
 
     of: list[list[Match]]
     truncated: list[bool]
 
 
 class OthersOfBatch:
-    """The documents of a batch that are near each other, and which of them have been kept.
+    """Documents of a batch that are near each other, and those of them kept so far.
 
-    Different fingerprints only are joined, so that many copies of a page cost no more than one; at most one
-    document of each is kept.
+    Only distinct fingerprints are joined, so many copies of a page cost as much as one; at most one document
+    of each is kept.
     """
 
     def __init__(self, fingerprints: FingerprintBatch, scheme: Scheme, bounds: Bounds) -> None:
@@ -185,11 +182,11 @@ class OthersOfBatch:
         self._same = None if scheme.sketching is None else 1.0
 
     def value_of(self, number: int) -> int:
-        """The number of a document's fingerprint among the different ones."""
+        """Position of a document's fingerprint among the distinct ones."""
         return self._value[number]
 
     def values_near(self, number: int) -> list[int]:
-        """The numbers of the fingerprints near a document's, its own among them."""
+        """Positions of the fingerprints near a document's, including its own."""
         value = self._value[number]
         return [value, *self._mate[self._bounds[value] : self._bounds[value + 1]].tolist()]
 

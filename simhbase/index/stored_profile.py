@@ -1,9 +1,10 @@
-"""The profile as a store holds it, and the guard around it.
+"""The profile stored with the tables.
 
-Two writers that disagree on one parameter would fill one index with fingerprints that never meet. So the
-profile is stored with the tables, written last when they are created (a set of tables without one counts
-as missing), and every opening compares: the parameters that were given with the stored ones, and what this
-machine's pipeline makes of twenty fixed texts with what the creator's did."""
+Writers with different parameters would fill an index with fingerprints that cannot match each other. So the
+profile is written last when tables are created (tables without one are incomplete), and every open compares
+the given parameters with the stored ones, and this machine's fingerprints of twenty fixed texts with the
+creator's.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ from simhbase.text.userfile import NamedContent
 from simhbase.text.variants import CharacterTable
 
 FORMAT = 4
-_OLDEST = 2  # without saturated counts and folds, and with the normal form that it names
-_BATCHES = 4  # claims are decided by batches from here on: those of older versions would not see them
+_OLDEST = 2  # no saturated counts or folds; the row names its normal form
+_BATCHES = 4  # claims are decided in batches, which older versions do not see
 
 
 _PROFILE_KEY = b"profile"
@@ -52,12 +53,12 @@ _PIECE = 1 << 20  # HBase refuses cells over 10 MiB
 
 @lru_cache(maxsize=1)
 def probes() -> tuple[str, ...]:
-    """The twenty fixed texts whose fingerprints tell one pipeline from another."""
+    """Twenty fixed texts whose fingerprints identify a pipeline."""
     return tuple(orjson.loads((files("simhbase") / "probes.json").read_bytes()))
 
 
 def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:
-    """What a pipeline makes of the fixed texts: hex digits, None for a text it rejects."""
+    """Fingerprints of the fixed texts in hex, None for a rejected text."""
     found = fingerprinter.fingerprint_many(probes())
     digits = fingerprinter.bits // 4
     return [
@@ -67,25 +68,25 @@ def probe_answers(fingerprinter: Fingerprinter) -> list[str | None]:
 
 
 def software() -> dict[str, str]:
-    """Versions of what the fingerprints are computed with; kept for the reader of a mismatch."""
+    """Versions of the libraries that compute fingerprints, shown on a mismatch."""
     return {name: version(name) for name in ("simhbase", TOKENIZER, JIEBA, "mmh3", "regex")}
 
 
 def write_profile(
     store: Store, profile: Profile, like: StoredProfile | None = None, ttl: int | None = None
 ) -> None:
-    """Stores a profile, last of all when tables are created; of several creators the first wins. like: of the
-    store whose fingerprints these tables are to hold; by default they come from this machine. ttl: seconds
-    after which documents of an atomic store expire.
+    """Write the profile, which completes the creation of tables. If several processes create, the first wins.
 
-    Raises ProfileMismatch if another creator was quicker with another profile.
+    like: profile of the store that fingerprints come from; by default they are computed here. ttl: seconds
+    after which documents of an atomic store expire. Raises ProfileMismatch if another process wrote a
+    different profile first.
     """
     meta = store.records("meta")
     if meta.get([_PROFILE_KEY]) != [None]:
         read_profile(store).profile.require(profile.parameters())
         return
     if not multi_writer(store):
-        meta.delete([TTL_ROW])  # of a creation that was interrupted
+        meta.delete([TTL_ROW])  # left by an interrupted creation
         meta.put([] if ttl is None else [(TTL_ROW, str(ttl).encode())])
     for each in profile.parameters().values():
         if isinstance(each, NamedContent) and getattr(each, "source", None) != JIEBA:
@@ -95,7 +96,7 @@ def write_profile(
         **profile.describe(),
         "probes": probe_answers(profile.fingerprinter()) if like is None else like.probes,
         "software": software() if like is None else like.software,
-        # Tells these tables from others that are made anew under the same names.
+        # Distinguishes these tables from later ones with the same names.
         "token": secrets.token_hex(_TOKEN_BYTES),
     }
     value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
@@ -105,8 +106,8 @@ def write_profile(
 
 
 def _pieces(kind: bytes, file: NamedContent) -> list[tuple[bytes, bytes]]:
-    """The rows of a user's file. Its digest is in their keys: creators of different profiles never
-    touch each other's."""
+    """Rows of a user's file. The key contains its digest, so creators of different profiles do not overwrite
+    each other."""
     packed = zlib.compress(file.content)
     return [
         (_prefix(kind, file.digest) + b"%06d" % number, packed[start : start + _PIECE])
@@ -125,8 +126,8 @@ def _read_pieces(store: Store, kind: bytes, digest: str) -> bytes:
 
 @dataclass(frozen=True)
 class StoredProfile:
-    """A profile as a store holds it, with the creator's answers to the fixed texts; row: as stored; format:
-    that of the store's rows."""
+    """A stored profile with the creator's answers to the fixed texts. row: as stored; format: of the store's
+    rows."""
 
     profile: Profile
     probes: list[str | None]
@@ -139,47 +140,45 @@ class StoredProfile:
         return hashlib.blake2b(_without_format(self.row), digest_size=16).hexdigest()
 
     def require_in(self, store: Store) -> None:
-        """Raises ProfileMismatch where the store's tables were made anew since this was read from it, and
-        TablesMissing where they were dropped."""
+        """Raises ProfileMismatch if the store's tables were recreated since this was read, TablesMissing if
+        they were dropped."""
         (found,) = store.records("meta").get([_PROFILE_KEY])
         if found is None:
             raise TablesMissing(f"the tables of {store.url} have lost their profile while they were open")
         if _without_format(found.value) != _without_format(self.row):
             raise ProfileMismatch(
-                f"the tables of {store.url} were dropped and created anew while they were open, so that what "
-                "was written before is gone: open the store again"
+                f"the tables of {store.url} were dropped and recreated while they were open; their old "
+                "content is gone. Open the store again"
             )
 
     def require_claims(self, store: Store) -> None:
-        """Raises ProfileMismatch where a store that many processes write may have claims of older
-        versions."""
+        """Raises ProfileMismatch if a multi-writer store may contain claims of older versions."""
         if multi_writer(store) and self.format < _BATCHES:
             raise ProfileMismatch(
-                f"{store.url} has rows of format {self.format}, in which older versions of simhbase claim: "
-                "stop all processes that claim in it (simhbase load --unique-only does, too), run 'simhbase "
-                "tables upgrade', and start them with this version"
+                f"{store.url} has rows of format {self.format}, in which this version cannot claim: stop all "
+                "processes that claim or run 'simhbase load --unique-only', run 'simhbase tables upgrade', "
+                "and start them again with this version"
             )
 
     def check_pipeline(self, fingerprinter: Fingerprinter) -> None:
-        """Raises ProfileMismatch where this machine's pipeline answers a fixed text differently."""
+        """Raises ProfileMismatch if this machine's fingerprints of the fixed texts differ."""
         here = probe_answers(fingerprinter)
         for number, (stored, computed) in enumerate(zip(self.probes, here, strict=True)):
             if stored != computed:
                 raise ProfileMismatch(
-                    "this machine makes other fingerprints than the store's creator: fixed text "
+                    "this machine's fingerprints differ from the store's: fixed text "
                     f"{number + 1} is {stored} in the store and {computed} here. "
                     f"Stored with {_versions(self.software)}; here {_versions(software())}. "
-                    "Install the versions of the store."
+                    "Install the store's versions."
                 )
 
 
 def read_profile(store: Store) -> StoredProfile:
-    """The store's profile. Raises TablesMissing where there is none, or only half a creation."""
+    """Read the store's profile. Raises TablesMissing if there is none or the creation was interrupted."""
     (found,) = store.records("meta").get([_PROFILE_KEY])
     if found is None:
         raise TablesMissing(
-            f"the tables of {store.url} are not complete: no profile. Create them (again) with "
-            "'simhbase tables create'."
+            f"the tables of {store.url} are incomplete: no profile. Create them with 'simhbase tables create'"
         )
     record = orjson.loads(found.value)
     _require_format(store, record["format"])
@@ -204,8 +203,8 @@ def read_profile(store: Store) -> StoredProfile:
 
 
 def upgrade(store: Store) -> int:
-    """Makes the rows of a store the ones of this version's format; returns the format before. Only the
-    profile says which it is: what older versions have written is read as it is. Raises as `read_profile`."""
+    """Set the store's row format to this version's; returns the old one. Rows are not rewritten: older ones
+    stay readable. Raises as `read_profile`."""
     while True:
         before = read_profile(store)
         record = orjson.loads(before.row) | {"format": FORMAT}
@@ -216,7 +215,7 @@ def upgrade(store: Store) -> int:
 
 
 def _without_format(row: bytes) -> bytes:
-    """What tells the tables from others, whatever their format is by now."""
+    """The row without its format: identifies the tables across upgrades."""
     if not row:
         return row
     record = orjson.loads(row)
@@ -225,17 +224,16 @@ def _without_format(row: bytes) -> bytes:
 
 
 def _require_format(store: Store, stored: int) -> None:
-    """Raises ProfileMismatch for rows in another form than this version reads."""
+    """Raises ProfileMismatch for a format that this version cannot read."""
     if stored > FORMAT:
         raise ProfileMismatch(
-            f"{store.url} has rows of format {stored}, and this version of simhbase reads format {FORMAT}: "
+            f"{store.url} has rows of format {stored}, this version of simhbase reads up to {FORMAT}: "
             "install a newer simhbase"
         )
     if stored < _OLDEST:
         raise ProfileMismatch(
             f"{store.url} was made by an older simhbase: its rows have format {stored}, and this version "
-            f"reads formats {_OLDEST} to {FORMAT}. Load the documents anew into another store, then drop "
-            "this one"
+            f"reads formats {_OLDEST} to {FORMAT}. Load the documents into a new store, then drop this one"
         )
 
 
@@ -246,8 +244,8 @@ def _read_idf(store: Store, stored: Mapping[str, str]) -> IdfTable:
         table = IdfTable("the store's IDF table", _read_pieces(store, _KEYS[IdfTable], stored["digest"]))
     if table.digest != stored["digest"]:
         raise ProfileMismatch(
-            f"the store was made with an IDF table of SHA-256 {stored['digest'][:16]}..., and {table.name} "
-            f"here has {table.digest[:16]}...: install the versions of the store"
+            f"the store was made with an IDF table of SHA-256 {stored['digest'][:16]}..., but {table.name} "
+            f"has {table.digest[:16]}...: install the store's versions"
         )
     return table
 

@@ -1,8 +1,8 @@
-"""Sums of hashes, by which tables are compared without looking rows up in each other.
+"""Checksums that compare two tables without looking up their rows in each other.
 
-What one table says must be in another is added, and what is there is taken off, each hash in the bucket that
-its first bits name. A bucket that ends with 0 holds no difference (but for one in 2^64); the rows of the
-others are in doubt.
+The hash of each row that one table implies is added to a bucket chosen by its first bits, and the hash of
+each row found in the other table is subtracted. A bucket that ends at 0 has no differences (except with
+probability 2^-64); rows in other buckets are suspect.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from simhbase.index import rows
 from simhbase.index.rows import MAX_ID_BYTES, State
 from simhbase.stores.base import Row
 
-BUCKETS = 20  # bits of a hash: 8 MB a sum
+BUCKETS = 20  # bits of a hash; a sum takes 8 MB
 _SHIFT = np.uint64(64 - BUCKETS)
 _FINGERPRINT, _HASH = 8, 4  # bytes
-_PLAIN = _FINGERPRINT + 1  # of a document's value without tags, claim and sketch
+_PLAIN = _FINGERPRINT + 1  # size of a document's value without tags, claim and sketch
 
 
 class Sum:
@@ -38,7 +38,7 @@ class Sum:
         np.subtract.at(self._buckets, _bucket(hashes), hashes)
 
     def in_doubt(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which of the hashes are in a bucket that is not 0."""
+        """Which hashes fall into a bucket that is not 0: bool (n,)."""
         doubted: NDArray[np.bool_] = self._buckets[_bucket(hashes)] != 0
         return doubted
 
@@ -57,7 +57,7 @@ def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def row_hashes(keys: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Of rows of the index: uint8 (..., 13) -> uint64 (n,)."""
+    """Hashes of index rows: uint8 (..., 13) -> uint64 (n,)."""
     segments, flags, values = decode(keys.reshape(-1, KEY_BYTES))
     drawers = segments.astype(np.uint64) << np.uint64(8) | flags
     return _mixed(values ^ _mixed(drawers))
@@ -65,11 +65,10 @@ def row_hashes(keys: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Listed:
-    """What n rows say of documents and their fingerprints.
+    """Documents and their fingerprints, as n rows state them.
 
-    counts: which say that a document has a fingerprint; odd: which are to be looked up whatever the sums say,
-    as they cannot be read, lack something, or are claims. fingerprints, hashes: uint64 (n,), of no meaning
-    where a row does not count.
+    counts: rows that state a document's fingerprint; odd: rows to look up in any case, because they are
+    unreadable, incomplete or claims. fingerprints, hashes: uint64 (n,), undefined where a row does not count.
     """
 
     counts: NDArray[np.bool_]
@@ -79,7 +78,7 @@ class Listed:
 
 
 def stored_in(batch: Sequence[Row], sketch_bytes: int) -> Listed:
-    """Of rows of the table documents. sketch_bytes: of the sketch that they hold, 0 for none."""
+    """Read rows of the documents table. sketch_bytes: size of the sketch they hold, 0 for none."""
     keys, values = [key for key, _ in batch], [cell.value for _, cell in batch]
     size = _PLAIN + sketch_bytes
     plain = _sizes(values) == size
@@ -108,7 +107,7 @@ def stored_in(batch: Sequence[Row], sketch_bytes: int) -> Listed:
 
 
 def listed_in(batch: Sequence[Row], sketch_bytes: int) -> Listed:
-    """Of rows of the table fingerprints. sketch_bytes: of the sketch that they hold, 0 for none."""
+    """Read rows of the fingerprints table. sketch_bytes: size of the sketch they hold, 0 for none."""
     keys = [key for key, _ in batch]
     ids = [key[_FINGERPRINT:] for key in keys]
     counts = _are_ids(ids)
@@ -126,7 +125,7 @@ def _sizes(values: Sequence[bytes]) -> NDArray[np.int64]:
 
 
 def _starts(keys: Sequence[bytes], size: int) -> NDArray[np.uint8]:
-    """The first bytes of each key, with zeros where it is shorter."""
+    """The first bytes of each key, zero-padded."""
     starts = b"".join([key[:size].ljust(size, b"\0") for key in keys])
     return np.frombuffer(starts, dtype=np.uint8).reshape(-1, size)
 
@@ -137,7 +136,7 @@ def _words(fields: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def _are_ids(ids: Sequence[bytes]) -> NDArray[np.bool_]:
-    """Which bytes can be ids; of those that are no UTF-8, or beside such, none."""
+    """Which byte strings are valid ids. All false if any is not UTF-8; the caller then looks at each."""
     sizes = _sizes(ids)
     try:
         b"\n".join(ids).decode()
@@ -157,10 +156,10 @@ def _listing_hashes(fingerprints: NDArray[np.uint64], ids: Sequence[bytes]) -> N
 
 @dataclass
 class Sums:
-    """What of an index is in doubt, after all rows of its tables have been put in.
+    """Checksums of an index, fed with all rows of its tables.
 
-    listings: what documents say against what is listed; rows: the drawers of what is listed against the rows
-    of the index; odd_documents, odd_listings: whether any were.
+    listings: documents against listings; rows: the drawers of listings against index rows; odd_documents,
+    odd_listings: whether any row was odd.
     """
 
     scheme: Scheme
@@ -171,12 +170,12 @@ class Sums:
     _last: int | None = None  # the fingerprint that the last batch of listings ended with
 
     def stored(self, batch: Sequence[Row]) -> Listed:
-        """What rows of the table documents say."""
+        """Read rows of the documents table."""
         in_documents = self.scheme.sketching if self.scheme.listed_sketching is None else None
         return stored_in(batch, in_documents.bytes if in_documents else 0)
 
     def listed(self, batch: Sequence[Row]) -> Listed:
-        """What rows of the table fingerprints say."""
+        """Read rows of the fingerprints table."""
         sketching = self.scheme.listed_sketching
         return listed_in(batch, sketching.bytes if sketching else 0)
 
@@ -186,7 +185,7 @@ class Sums:
         self.listings.add(said.hashes[said.counts])
 
     def put_listings(self, batch: Sequence[Row]) -> int:
-        """Rows of the table fingerprints, in order; returns how many can be read."""
+        """Add rows of the fingerprints table, in key order; returns how many are readable."""
         said = self.listed(batch)
         self.odd_listings |= bool(said.odd.any())
         self.listings.take_off(said.hashes[said.counts])
@@ -197,18 +196,18 @@ class Sums:
         return int(said.counts.sum())
 
     def put_rows(self, keys: NDArray[np.uint8]) -> None:
-        """Rows of the index, uint8 (n, 13)."""
+        """Add index rows, uint8 (n, 13)."""
         self.rows.take_off(row_hashes(keys))
 
     def drawers_in_doubt(self, batch: Sequence[Row], said: Listed) -> NDArray[np.uint64]:
-        """The fingerprints among those listed of which a drawer is in doubt, or a sketch is lost."""
+        """Fingerprints among these listings with a suspect drawer or a lost sketch."""
         distinct = self._drawn(batch, said, None)
         in_doubt = self.rows.in_doubt(row_hashes(self.scheme.keys(distinct)))
         doubted = in_doubt.reshape(len(distinct), -1).any(axis=1)
         return np.union1d(distinct.values[doubted], said.fingerprints[said.odd])
 
     def _drawn(self, batch: Sequence[Row], said: Listed, last: int | None) -> FingerprintBatch:
-        """The different fingerprints of rows that have what their drawers are made of, but for `last`."""
+        """The distinct fingerprints of usable rows, except `last`."""
         usable = np.flatnonzero(said.counts & ~said.odd)
         values, first = np.unique(said.fingerprints[usable], return_index=True)
         if last is not None and len(values) and values[0] == last:

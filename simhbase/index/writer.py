@@ -1,16 +1,15 @@
-"""Fingerprints -> rows.
+"""Writes documents: fingerprints -> rows.
 
-The documents row is the one truth. Rows of the tables fingerprints and index are hints: "look there", and
-whoever follows one asks the documents row what it leads to.
+The documents row is authoritative. Rows of the tables fingerprints and index are hints: readers check the
+documents row that a hint leads to.
 
-Where a store changes all its tables in one step (`AtomicWriter`), what becomes obsolete goes in the same
-step, and no hint ever lies. Elsewhere (`HintingWriter`) any number of processes write without locks: the
-hints first, then one commit, the documents row. Nothing is deleted there; what a document leaves behind is
-noted in the table obsolete, for vacuum. Every cell of an operation has one version, later than what the
-operation has seen; the last writer wins by version, so that calls which are repeated, or carried out late,
-change nothing. Copies from another store, and deletes of what is as it was seen, take the version of their
-documents row from the past; their other rows have the time of now, by which vacuum goes. A crash leaves hints
-that lead nowhere, and never a document without rows.
+A store that changes all its tables in one step (`AtomicWriter`) removes obsolete rows in the same step, so
+hints are always right. In other stores (`HintingWriter`) any number of processes write without locks: first
+the hints, then the documents row as the commit. They delete nothing; rows that become obsolete are noted in
+the table obsolete, for vacuum. All cells of an operation have one version, later than any it has read; the
+highest version wins, so repeated and delayed calls change nothing. Copies from another store, and deletes
+conditional on a version, take the version of a documents row in the past; their other rows have the current
+time, which vacuum relies on. A crash leaves hints that lead nowhere, never a document without hints.
 """
 
 from __future__ import annotations
@@ -35,26 +34,25 @@ from simhbase.model import AddReport, Rejected
 from simhbase.stores.base import AtomicStore, Changes, Row, Store, multi_writer, now
 from simhbase.stores.strings import Strings, pairs
 
-DOCUMENTS_AT_ONCE = 1 << 17  # new ones of one step of an atomic store, which takes many as files
-SETTLED = 100_000  # documents that were written, from which on a store is settled
-CHANGED_AT_ONCE = 8192  # those of which something is left behind, in one step, which is held in memory
-REFRESHED = 4  # an unchanged document is written anew when this part of its time to live has passed
-# Of two writes with one version the last to arrive wins, so that a late copy would change something after
-# all. So a version is later than the clock by a chance of so many milliseconds, or than a version that was
-# seen by a few: these add up where a document is written again and again.
+DOCUMENTS_AT_ONCE = 1 << 17  # new documents per step of an atomic store, which ingests many as files
+SETTLED = 100_000  # a load that wrote this many documents compacts the store
+CHANGED_AT_ONCE = 8192  # replaced documents per step, which is held in memory
+REFRESHED = 4  # an unchanged document is rewritten after this fraction (1/4) of its time to live
+# Random offsets in milliseconds, so that two writers rarely produce the same version: at equal versions
+# HBase keeps whichever arrives last, and a delayed retry could overwrite newer data. The offset above a
+# version that was read is small, as it accumulates when a document is written again and again.
 CHANCE, SMALL_CHANCE = 1_000, 8
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the documents table holds of an id, and since when."""
+    """A row of the documents table, with its version."""
 
     entry: Entry
     version: int
 
     @property
     def stored(self) -> bool:
-        """Whether it is a document, and not what is left of one or what may become one."""
         return self.entry.stored
 
 
@@ -68,17 +66,17 @@ class Writer(Protocol):
         tags: Sequence[Tags] | None = None,
         removing: Sequence[str] = (),
     ) -> AddReport:
-        """Stores n documents, or replaces them; ids and tags that cannot be stored are rejected. Durable when
-        it returns. A document that is stored with the same fingerprint, sketch and tags already costs a read.
-        tags: of each; None: none has any. removing: other documents, which are removed with the first of
-        these where a store changes all tables in one step, else behind them."""
+        """Store or replace n documents; invalid ids and tags are rejected. Durable on return. An unchanged
+        document (same fingerprint, sketch and tags) costs a read. tags: per document; None: no document has
+        tags. removing: other documents to remove, in the same step as the first of these where the store
+        allows it, otherwise afterwards."""
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Removes documents; returns how many of the ids were stored."""
+        """Remove documents; returns how many were stored."""
 
     def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
-        """Removes documents that still have the version at which they were seen, by id; returns how many.
-        What is written meanwhile stays. at: the versions of these deletions in another store, by id."""
+        """Remove documents that still have the given version, by id; returns how many. Later writes stay. at:
+        versions for the deletions when copying from another store, by id."""
 
     def copy(
         self,
@@ -87,13 +85,13 @@ class Writer(Protocol):
         versions: Sequence[int],
         tags: Sequence[Tags] | None = None,
     ) -> Copied:
-        """Stores n different documents as another store has them, each at its version there, unless this one
-        has it at that version or a later one."""
+        """Store n distinct documents with the versions they have in another store, except where this store
+        has the same or a later version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy did. later: documents that stay as they are, as they were written here since."""
+    """Counts of a copy. later: documents left as they are, because they were written here since."""
 
     added: int = 0
     updated: int = 0
@@ -101,7 +99,6 @@ class Copied:
     later: int = 0
 
     def __add__(self, other: Copied) -> Copied:
-        """What both did."""
         return Copied(
             self.added + other.added,
             self.updated + other.updated,
@@ -111,7 +108,6 @@ class Copied:
 
 
 def writer_for(store: Store, scheme: Scheme, clock: Callable[[], int] = now) -> Writer:
-    """The writer for a kind of store."""
     if multi_writer(store):
         return HintingWriter(store, scheme, clock)
     return AtomicWriter(cast(AtomicStore, store), scheme, clock)
@@ -119,7 +115,7 @@ def writer_for(store: Store, scheme: Scheme, clock: Callable[[], int] = now) -> 
 
 @dataclass(frozen=True)
 class AtomicWriter:
-    """Writes to a store that changes all its tables in one step."""
+    """Writer for a store that changes all its tables in one step."""
 
     store: AtomicStore
     scheme: Scheme
@@ -132,7 +128,6 @@ class AtomicWriter:
         tags: Sequence[Tags] | None = None,
         removing: Sequence[str] = (),
     ) -> AddReport:
-        """See Writer."""
         batch, rejected = admitted(ids, fingerprints, tags)
         report = AddReport(rejected=tuple(rejected))
         removing = _storable(removing)
@@ -150,7 +145,6 @@ class AtomicWriter:
         return report
 
     def delete(self, ids: Sequence[str]) -> int:
-        """See Writer."""
         storable, deleted = _storable(ids), 0
         for start in range(0, len(storable), CHANGED_AT_ONCE):
             chunk = storable[start : start + CHANGED_AT_ONCE]
@@ -162,7 +156,6 @@ class AtomicWriter:
         return deleted
 
     def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
-        """See Writer. Nothing is left that would have a version."""
         ids, deleted = list(seen), 0
         for start in range(0, len(ids), CHANGED_AT_ONCE):
             chunk = ids[start : start + CHANGED_AT_ONCE]
@@ -179,8 +172,7 @@ class AtomicWriter:
         versions: Sequence[int],
         tags: Sequence[Tags] | None = None,
     ) -> Copied:
-        """See Writer."""
-        batch, copied = Batch(list(ids), fingerprints, tags), Copied()
+        batch, copied = DocumentBatch(list(ids), fingerprints, tags), Copied()
         for start in range(0, len(batch.ids), DOCUMENTS_AT_ONCE):
             chunk = batch[range(start, min(start + DOCUMENTS_AT_ONCE, len(batch.ids)))]
             wanted = versions[start : start + DOCUMENTS_AT_ONCE]
@@ -194,13 +186,13 @@ class AtomicWriter:
 
     def _commit(
         self,
-        batch: Batch,
+        batch: DocumentBatch,
         found: Sequence[Known | None],
         deleted: Sequence[tuple[str, Known]],
         versions: Sequence[int] | None = None,
     ) -> None:
-        """Writes documents, of which this was known before, deletes others, and removes what nobody
-        needs any more. versions: of each that is written; by default the time."""
+        """Write and delete documents, and remove rows that become obsolete. found: the previous rows of the
+        batch. versions: by default the current time."""
         if not batch.ids and not deleted:
             return
         left = [*_left_behind(batch, found), *((document, each.entry) for document, each in deleted)]
@@ -223,26 +215,26 @@ class AtomicWriter:
         )
 
     def _versions(self, found: Sequence[Known | None]) -> int | list[int]:
-        """Those of documents that are written now: the time, or later than what was seen of each. So a clock
-        that was ahead once dates no other document."""
+        """Versions of documents written now: the time, or one more than the row's version, so that one wrong
+        clock affects only the documents it wrote."""
         time = self.clock()
         if all(each is None or each.version < time for each in found):
             return time
         return [time if each is None else max(time, each.version + 1) for each in found]
 
-    def _emptied(self, left: Sequence[tuple[str, Entry]], batch: Batch) -> NDArray[np.uint8]:
-        """The index rows of fingerprints that are left without documents: uint8 (n, tables, 13)."""
+    def _emptied(self, left: Sequence[tuple[str, Entry]], batch: DocumentBatch) -> NDArray[np.uint8]:
+        """Index rows of fingerprints that no document has any more: uint8 (n, tables, 13)."""
         leaving: dict[int, set[str]] = {}
         for document, entry in left:
             leaving.setdefault(entry.fingerprint, set()).add(document)
         for fingerprint in batch.values:
             leaving.pop(fingerprint, None)
-        return self.scheme.keys(batch_of(alone(self.store, leaving), self.scheme.listed_sketching))
+        return self.scheme.keys(batch_of(emptied_by(self.store, leaving), self.scheme.listed_sketching))
 
 
 @dataclass(frozen=True)
 class HintingWriter:
-    """Writes to a store in which many processes write, each table by itself: hints, then one commit."""
+    """Writer for a store that many processes write, each table separately: hints first, then one commit."""
 
     store: Store
     scheme: Scheme
@@ -256,7 +248,6 @@ class HintingWriter:
         tags: Sequence[Tags] | None = None,
         removing: Sequence[str] = (),
     ) -> AddReport:
-        """See Writer."""
         batch, rejected = admitted(ids, fingerprints, tags)
         plan = self.plan(batch)
         for step in plan.steps:
@@ -265,11 +256,11 @@ class HintingWriter:
             self.delete(removing)
         return plan.report + AddReport(rejected=tuple(rejected))
 
-    def plan(self, batch: Batch, version: int | None = None, *, has_documents: bool = True) -> Plan:
-        """What to write so that these documents are stored.
+    def plan(self, batch: DocumentBatch, version: int | None = None, *, has_documents: bool = True) -> Plan:
+        """Plan the rows to write for these documents.
 
-        version: that of those which nothing prevents from having it, by default the time; has_documents:
-        False where nothing is stored, so that nobody has to look.
+        version: for documents that have no later one, by default the current time; has_documents: False skips
+        the reads, for an empty store.
         """
         version = self.version() if version is None else version
         if not has_documents:
@@ -283,23 +274,22 @@ class HintingWriter:
         return Plan(steps, _report(batch, found))
 
     def put(self, step: Step) -> None:
-        """Carries out a step of a plan. Each line waits until the one before is acknowledged."""
+        """Execute a step of a plan. Each line waits for the acknowledgement of the one before."""
         self.note_obsolete(step.version, step.left)
         self.put_hints(step.batch, step.version)
         self.store.records("documents").put(step.batch.commits(self.scheme), step.version)
 
-    def put_hints(self, batch: Batch, version: int) -> None:
-        """What leads to documents. Each line waits until the one before is acknowledged."""
+    def put_hints(self, batch: DocumentBatch, version: int) -> None:
+        """Write hints. Each line waits for the acknowledgement of the one before."""
         self.store.records("fingerprints").put(batch.listings(self.scheme), version)
         self.store.drawers.add(batch.index_keys(self.scheme))
 
     def version(self) -> int:
-        """That of an operation which begins now."""
+        """Version for an operation that starts now."""
         return self.clock() + self.chance(CHANCE)
 
     def delete(self, ids: Sequence[str]) -> int:
-        """See Writer. What is left of a document says that it is deleted: a delete of HBase's own would
-        hide what is put later."""
+        """Remove documents by tombstones: HBase's own deletes would hide later puts."""
         storable = _storable(ids)
         found = known(self.store, storable)
         stored = [number for number, each in enumerate(found) if each and each.stored]
@@ -311,9 +301,9 @@ class HintingWriter:
         return len(stored)
 
     def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
-        """See Writer. By default a tombstone is hardly later than its document, so that whatever is written
-        meanwhile is later still. The note for vacuum has the time of now: what is under way has ended when
-        vacuum comes to it."""
+        """Remove documents that still have the given version. The tombstone is by default only slightly later
+        than the document, so that concurrent writes are later. The note for vacuum has the current time, as
+        vacuum waits for running operations by it."""
         ids = list(seen)
         gone = _stored_as_seen(seen, ids, known(self.store, ids))
         self.note_obsolete(self.version(), [(document, each.entry) for document, each in gone])
@@ -331,13 +321,13 @@ class HintingWriter:
         versions: Sequence[int],
         tags: Sequence[Tags] | None = None,
     ) -> Copied:
-        """See Writer. The hints have the time of now, whatever the versions of the documents: vacuum and
-        repair take old ones without documents for garbage."""
+        """Store documents with the versions of another store. Hints have the current time, because vacuum and
+        repair remove old ones without a document."""
         found = known(self.store, ids)
         older = _older(found, versions)
         if not older:
             return _copied(found, versions)
-        batch = Batch(list(ids), fingerprints, tags)[older]
+        batch = DocumentBatch(list(ids), fingerprints, tags)[older]
         time = self.version()
         self.note_obsolete(time, _left_behind(batch, [found[number] for number in older]))
         self.put_hints(batch, time)
@@ -348,8 +338,8 @@ class HintingWriter:
     def _by_version(
         self, version: int, numbers: Sequence[int], found: Sequence[Known | None]
     ) -> Iterator[tuple[int, list[int]]]:
-        """Documents by the version that they get: this one, or later than what was seen where a clock that is
-        ahead of this one has written it."""
+        """Groups documents by the version to write: this one, or a later one for those written by a clock
+        that is ahead."""
         ahead = [number for number in numbers if (each := found[number]) and each.version >= version]
         late = set(ahead)
         on_time = [number for number in numbers if number not in late]
@@ -360,35 +350,34 @@ class HintingWriter:
             yield seen + 1 + self.chance(SMALL_CHANCE), ahead
 
     def note_obsolete(self, version: int, left: Sequence[tuple[str, Entry]]) -> None:
-        """Notes for vacuum what documents leave behind."""
+        """Note for vacuum which listings become obsolete."""
         if left:
             self.store.records("obsolete").put(_obsolete_rows(version, left), version)
 
 
 @dataclass(frozen=True)
 class Step:
-    """Documents to write with one version, and of those that move what they were."""
+    """Documents to write with one version. left: previous entries of those whose fingerprint changes."""
 
     version: int
-    batch: Batch
+    batch: DocumentBatch
     left: Sequence[tuple[str, Entry]]
 
     def obsolete_rows(self) -> list[tuple[bytes, bytes]]:
-        """The rows in the table obsolete."""
         return _obsolete_rows(self.version, self.left)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What an add has to write, and what it will have done."""
+    """The steps of an add, and its report."""
 
     steps: Sequence[Step]
     report: AddReport
 
 
 @dataclass(frozen=True)
-class Batch:
-    """n documents to write, with ids that are valid and all different. tags: None where none has any."""
+class DocumentBatch:
+    """n documents to write, with valid and distinct ids. tags: None if no document has tags."""
 
     ids: list[str]
     fingerprints: FingerprintBatch
@@ -396,33 +385,32 @@ class Batch:
 
     @cached_property
     def values(self) -> list[int]:
-        """The fingerprint of each."""
+        """Their fingerprints."""
         values: list[int] = self.fingerprints.values.tolist()
         return values
 
     @cached_property
     def sketches(self) -> list[bytes]:
-        """The sketch of each, of no bytes where none are kept."""
+        """Their sketches, b"" if the profile keeps none."""
         return self.fingerprints.sketch_bytes()
 
     @staticmethod
-    def joined(parts: Sequence[Batch]) -> Batch:
-        """One behind the other, of different ids, of at least one part."""
+    def joined(parts: Sequence[DocumentBatch]) -> DocumentBatch:
+        """Concatenate batches (at least one) with distinct ids."""
         if len(parts) == 1:
             return parts[0]
         has_tags = any(part.tags is not None for part in parts)
-        return Batch(
+        return DocumentBatch(
             [document for part in parts for document in part.ids],
             FingerprintBatch.joined(part.fingerprints for part in parts),
             [part.tags_at(number) for part in parts for number in range(len(part.ids))] if has_tags else None,
         )
 
-    def __getitem__(self, chosen: Sequence[int]) -> Batch:
+    def __getitem__(self, chosen: Sequence[int]) -> DocumentBatch:
         tags = None if self.tags is None else [self.tags[number] for number in chosen]
-        return Batch([self.ids[number] for number in chosen], self.fingerprints[list(chosen)], tags)
+        return DocumentBatch([self.ids[number] for number in chosen], self.fingerprints[list(chosen)], tags)
 
     def tags_at(self, number: int) -> Tags:
-        """The tags of one of them."""
         return () if self.tags is None else self.tags[number]
 
     @cached_property
@@ -430,41 +418,41 @@ class Batch:
         return Strings.of(list(map(str.encode, self.ids)))
 
     def listing_rows(self, scheme: Scheme) -> tuple[Strings, Strings]:
-        """Keys and values of their rows in the table fingerprints."""
+        """Keys and values of the rows in the fingerprints table."""
         sketches = self.fingerprints.sketches
         values = sketches if scheme.listed_sketching else sketches[:, :0]
         return rows.listing_keys(self.fingerprints.values, self._encoded_ids), Strings.rows_of(values)
 
     def document_rows(self, scheme: Scheme) -> tuple[Strings, Strings]:
-        """Keys and values of their rows in the table documents."""
+        """Keys and values of the rows in the documents table."""
         sketches = self.fingerprints.sketches
         stored = sketches[:, :0] if scheme.listed_sketching else sketches
         values = rows.document_values(self.fingerprints.values, stored, self.tags)
         return rows.document_keys(self._encoded_ids), values
 
     def listings(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
-        """Their rows in the table fingerprints."""
+        """Rows of the fingerprints table."""
         return pairs(*self.listing_rows(scheme))
 
     def commits(self, scheme: Scheme) -> list[tuple[bytes, bytes]]:
-        """Their rows in the table documents."""
+        """Rows of the documents table."""
         return pairs(*self.document_rows(scheme))
 
     def index_keys(self, scheme: Scheme) -> NDArray[np.uint8]:
-        """The rows of their fingerprints in the index, each once: uint8 (m, tables, 13)."""
+        """Index rows of the distinct fingerprints: uint8 (m, tables, 13)."""
         _, first = np.unique(self.fingerprints.values, return_index=True)
         return scheme.keys(self.fingerprints[first])
 
 
-NOTHING = Batch([], FingerprintBatch.bare(np.empty(0, dtype=np.uint64)))
+NOTHING = DocumentBatch([], FingerprintBatch.bare(np.empty(0, dtype=np.uint64)))
 
 
 def admitted(
     ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
-) -> tuple[Batch, list[Rejected]]:
-    """The documents that can be stored, and those that cannot."""
+) -> tuple[DocumentBatch, list[Rejected]]:
+    """Split documents into valid and rejected ones."""
     if tags is None and len(set(ids)) == len(ids) and not any(map(rows.id_problem, ids)):
-        return Batch(list(ids), fingerprints), []
+        return DocumentBatch(list(ids), fingerprints), []
     first: dict[str, int] = {}
     rejected = []
     named = set[str]()
@@ -480,30 +468,32 @@ def admitted(
             rejected.append(Rejected(document, problem))
         named.add(document)
     if not rejected:
-        return Batch(list(first), fingerprints, tags), rejected
+        return DocumentBatch(list(first), fingerprints, tags), rejected
     kept = list(first.values())
     return (
-        Batch(list(first), fingerprints[kept], None if tags is None else [tags[number] for number in kept]),
+        DocumentBatch(
+            list(first), fingerprints[kept], None if tags is None else [tags[number] for number in kept]
+        ),
         rejected,
     )
 
 
 def known(store: Store, ids: Sequence[str]) -> list[Known | None]:
-    """What the documents table holds of each id, None where that is nothing. A row that cannot be read is
-    no document, and the next write replaces it."""
+    """Read rows of the documents table; None for an id without one. Unreadable rows count as deleted, and the
+    next write replaces them."""
     cells = store.records("documents").get(list(map(rows.document_key, ids)))
     return [None if cell is None else Known(rows.entry(cell.value), cell.version) for cell in cells]
 
 
 def alive_since(store: Store, time: int) -> int:
-    """The version from which on documents have not expired at a time."""
+    """Documents with lower versions have expired at this time."""
     ttl = store.ttl()
     return 0 if ttl is None else time - ttl * 1000
 
 
 def remove_older(store: Store, writer: Writer, before: int, note: Callable[[int], None]) -> int:
-    """Removes the documents of lower versions, batch by batch; what is written meanwhile stays. Returns how
-    many. note: called with the number of rows read since the last call."""
+    """Remove documents with lower versions, batch by batch; returns how many. Concurrent writes stay. note:
+    called with the number of rows read."""
     removed = 0
     for batch in store.records("documents").iterate():
         stored = {document: each for document, each in known_in(batch).items() if each.stored}
@@ -515,16 +505,16 @@ def remove_older(store: Store, writer: Writer, before: int, note: Callable[[int]
 
 
 def known_in(batch: Sequence[Row]) -> dict[str, Known]:
-    """What rows of the documents table hold, by id, without those that cannot be read."""
+    """Parse rows of the documents table, by id. Unreadable rows are left out."""
     parsed = [(rows.parse_document(key, cell.value), cell.version) for key, cell in batch]
     return {each[0]: Known(each[1], version) for each, version in parsed if each}
 
 
-def alone(store: Store, leaving: Mapping[int, set[str]]) -> list[tuple[int, bytes]]:
-    """Those of the fingerprints that no other documents are listed under than the given ones, each with a
-    sketch of one of them (empty where none is listed)."""
+def emptied_by(store: Store, leaving: Mapping[int, set[str]]) -> list[tuple[int, bytes]]:
+    """The fingerprints that list no other documents than the given ones, each with the sketch of one (b"" if
+    none is listed)."""
     prefixes = list(map(rows.listing_prefix, leaving))
-    # One row more than may leave: where there is another document, it is among so many.
+    # One more row than may leave, so any other document shows.
     most = max(map(len, leaving.values()), default=0) + 1
     found = store.records("fingerprints").scan(prefixes, most)
     return [
@@ -537,8 +527,8 @@ def alone(store: Store, leaving: Mapping[int, set[str]]) -> list[tuple[int, byte
 def batch_of(
     fingerprints: Sequence[tuple[int, bytes]], sketching: SketchParameters | None
 ) -> FingerprintBatch:
-    """Fingerprints with their sketches of these parameters (None: of no bytes), without those whose sketch is
-    lost."""
+    """Build a batch from fingerprints and sketches (sketching None: no sketches), without those whose sketch
+    is lost."""
     size = sketching.bytes if sketching else 0
     usable = [(value, sketch) for value, sketch in fingerprints if len(sketch) == size]
     values = np.array([value for value, _ in usable], dtype=np.uint64)
@@ -549,11 +539,12 @@ def batch_of(
 def _changed(
     store: Store,
     scheme: Scheme,
-    batch: Batch,
+    batch: DocumentBatch,
     found: Sequence[Known | None],
     refreshed_before: int | None,
 ) -> list[int]:
-    """The numbers of the documents that are not stored as they are wanted, or were put before that time."""
+    """Positions of documents that must be written: not stored like this, or written before
+    `refreshed_before`."""
     same = [
         number
         for number, each in enumerate(found)
@@ -577,7 +568,7 @@ def _changed(
 
 
 def _steps(changed: list[int], found: Sequence[Known | None]) -> Iterator[list[int]]:
-    """What an atomic store writes at once: a small batch, else what is new apart from the rest."""
+    """Splits an atomic store's write: a large batch writes new documents first, then the others in pieces."""
     if len(changed) <= CHANGED_AT_ONCE:
         yield changed
         return
@@ -587,8 +578,8 @@ def _steps(changed: list[int], found: Sequence[Known | None]) -> Iterator[list[i
         yield known_before[start : start + CHANGED_AT_ONCE]
 
 
-def _left_behind(batch: Batch, found: Sequence[Known | None]) -> list[tuple[str, Entry]]:
-    """The documents that move, with what they were."""
+def _left_behind(batch: DocumentBatch, found: Sequence[Known | None]) -> list[tuple[str, Entry]]:
+    """Previous entries of documents whose fingerprint changes."""
     return [
         (document, each.entry)
         for document, fingerprint, each in zip(batch.ids, batch.values, found, strict=True)
@@ -597,13 +588,12 @@ def _left_behind(batch: Batch, found: Sequence[Known | None]) -> list[tuple[str,
 
 
 def refreshed_before(store: Store, time: int) -> int | None:
-    """What was put before that is written anew, though it is unchanged; None: nothing."""
+    """Unchanged documents with a lower version are rewritten so that they do not expire; None: none are."""
     ttl = store.ttl()
     return None if ttl is None else time - ttl * 1000 // REFRESHED
 
 
 def _alive(found: Sequence[Known | None], since: int) -> list[Known | None]:
-    """What has not expired."""
     return [each if each and each.version >= since else None for each in found]
 
 
@@ -611,7 +601,7 @@ def _obsolete_rows(version: int, left: Sequence[tuple[str, Entry]]) -> list[tupl
     return [(Obsolete(version, entry.fingerprint, document).key(), b"") for document, entry in left]
 
 
-def _report(batch: Batch, found: Sequence[Known | None]) -> AddReport:
+def _report(batch: DocumentBatch, found: Sequence[Known | None]) -> AddReport:
     added = sum(each is None or not each.stored for each in found)
     updated = len(_left_behind(batch, found))
     return AddReport(added, updated, len(found) - added - updated)
@@ -628,17 +618,16 @@ def _stored(ids: Sequence[str], found: Sequence[Known | None]) -> list[tuple[str
 def _stored_as_seen(
     seen: Mapping[str, int], ids: Sequence[str], found: Sequence[Known | None]
 ) -> list[tuple[str, Known]]:
-    """The documents that are stored at the version at which they were seen."""
+    """Documents still stored with the given versions."""
     return [(document, each) for document, each in _stored(ids, found) if each.version == seen[document]]
 
 
 def _tombstone(document: str, known: Known) -> tuple[bytes, bytes]:
-    """The row that says that a document is deleted."""
     return rows.document_key(document), Entry(known.entry.fingerprint, State.DELETED).encode()
 
 
 def _older(found: Sequence[Known | None], versions: Sequence[int]) -> list[int]:
-    """The numbers of those that are not there at these versions or later ones."""
+    """Positions of documents to copy: missing here, or with a lower version."""
     pairs = enumerate(zip(found, versions, strict=True))
     return [number for number, (each, version) in pairs if each is None or each.version < version]
 

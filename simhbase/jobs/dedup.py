@@ -173,7 +173,7 @@ def _comparison(
     comparison = Comparison.of(unverified(given_parameters(profile)), None)
     if min_similarity or comparison.profile.sketching is not None:
         raise UsageError(
-            "fingerprints do not tell similarities: give the texts", parameter="fingerprint_field"
+            "similarity cannot be computed from fingerprints: give the texts", parameter="fingerprint_field"
         )
     return comparison, 0.0
 

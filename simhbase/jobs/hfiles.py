@@ -34,7 +34,7 @@ from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.tags import Tags
-from simhbase.index.writer import Batch, HintingWriter, Step, known
+from simhbase.index.writer import DocumentBatch, HintingWriter, Step, known
 from simhbase.jobs.hfiles_unique import UniqueDocuments
 from simhbase.model import AddReport
 from simhbase.stores.base import Store
@@ -304,7 +304,7 @@ class _Aside:
         """Some of the fingerprints."""
         return FingerprintBatch.joined(self._sampled)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[DocumentBatch]:
         """All of them, PLANNED_AT_ONCE or a few more together."""
         ids: list[str] = []
         parts: list[FingerprintBatch] = []
@@ -322,7 +322,7 @@ class _Aside:
             tags += untagged if each_tags is None else [tuple(map(tuple, each)) for each in each_tags]
             left -= len(sizes)
             if len(ids) >= PLANNED_AT_ONCE or not left:
-                yield Batch(ids, FingerprintBatch.joined(parts), tags if any(tags) else None)
+                yield DocumentBatch(ids, FingerprintBatch.joined(parts), tags if any(tags) else None)
                 ids, parts, tags = [], [], []
 
     def clear(self) -> None:

@@ -26,7 +26,7 @@ from simhbase.index.claim_batch import Run
 from simhbase.index.reader import IDS_LIMIT, Now, Reader
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.selection import duplicates_of
-from simhbase.index.writer import Batch, HintingWriter, Known, known
+from simhbase.index.writer import DocumentBatch, HintingWriter, Known, known
 from simhbase.jobs.lookups import StoredDocuments
 from simhbase.jobs.pipeline import Batch as Read
 from simhbase.jobs.unique import claim_all, store_kept
@@ -73,7 +73,7 @@ class UniqueDocuments:
         before = self._stored_before(read)
         if self._unsettled is not None:
             again = [number for number, each in enumerate(before) if each]
-            batch = Batch(read.ids, read.fingerprints, read.tags)[again]
+            batch = DocumentBatch(read.ids, read.fingerprints, read.tags)[again]
             self.settle(batch, self._unsettled)
         near = self._stored.nearest_others(read)
         left = [number for number, each in enumerate(near) if each is None]
@@ -97,7 +97,7 @@ class UniqueDocuments:
                 )
         return stored
 
-    def settle(self, batch: Batch, version: int) -> int:
+    def settle(self, batch: DocumentBatch, version: int) -> int:
         """Claims those of n documents, stored at this version or later, that are near what others have stored
         or claimed; returns how many of these are not kept."""
         seen = {
@@ -118,7 +118,7 @@ class UniqueDocuments:
         claimed = claim_all(index, *taken)
         return sum(each is not None for each in claimed.duplicate_of)
 
-    def _have_rivals(self, batch: Batch) -> NDArray[np.bool_]:
+    def _have_rivals(self, batch: DocumentBatch) -> NDArray[np.bool_]:
         """Which of n documents something is near that is stored under another id, or claimed."""
         index, prints = self._index, batch.fingerprints
         reader = Reader(

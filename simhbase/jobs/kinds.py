@@ -76,7 +76,7 @@ class Kinds:
         if self.escaped > ESCAPED * self.texts:
             hints.append(
                 f"{self.escaped:,} of {self.texts:,} texts hold entities of HTML such as &nbsp;, which count "
-                "as words: load them with --html"
+                "as words: have them read as HTML"
             )
         return hints
 

@@ -1,4 +1,4 @@
-"""Answers that the library has no value for: lists, the status, failures. The others are in model.py."""
+"""Answers without a class in model.py: lists, the status, failures."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from simhbase.wire import Problem
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """A lookup for each text, in their order."""
+    """A lookup for each text, in order."""
 
     lookups: Sequence[Lookup]
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The documents near a stored one, without itself."""
+    """Documents near a stored one, without itself."""
 
     id: str
     fingerprint: Fingerprint | None
@@ -31,14 +31,14 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """A claim for each document, in their order."""
+    """A claim for each document, in order."""
 
     claims: Sequence[Claim]
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What was deleted."""
+    """Number of deleted documents."""
 
     id: str
     deleted: bool = True
@@ -46,31 +46,30 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class MuteList:
-    """What is muted, the oldest entries first."""
+    """The mute list, oldest entries first."""
 
     muted: Sequence[Muted]
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """How many were muted that were not before."""
+    """Number of new entries."""
 
     added: int
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How many were muted before, and are no more."""
+    """Number of removed entries."""
 
     removed: int
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the store is, and how large.
+    """The store's profile and size.
 
-    parameters: of the profile; stats: as they were at `counted_at`. Lookups see every write that was
-    acknowledged before.
+    parameters: of the profile; stats: as of `counted_at`. (Lookups see all acknowledged writes.)
     """
 
     version: str
@@ -82,15 +81,14 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The process answers, or the store does."""
+    """The process or the store answers."""
 
     status: Literal["ok"] = "ok"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no answer. code: for programs, message: for people; details: what is wrong with which part
-    of the request."""
+    """An error. code: for programs; message: for people; details: problems by part of the request."""
 
     code: str
     message: str
@@ -100,6 +98,6 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The one shape of errors."""
+    """The format of all errors."""
 
     error: Failure

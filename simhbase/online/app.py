@@ -1,4 +1,5 @@
-"""The service as an ASGI application: of each request the token, then the body, the call, the answer."""
+"""The service as an ASGI application: checks the token, reads the body, calls the service, encodes the
+answer."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ PAGE = Path(__file__).parent / "page"
 
 
 def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASGIApp:
-    """The service over an index, which it closes when it stops; metrics: those that the index tells, too.
-    Raises UsageError for tokens that cannot be read."""
+    """The ASGI application for an index, which it closes on shutdown. metrics: also receives the index's
+    measurements. Raises UsageError for an invalid token file."""
     service = Service(index, settings, metrics)
     tokens = None if settings.token_file is None else Tokens(settings.token_file)
     bodies = Bodies(settings.limits.bodies * settings.limits.body_bytes)
@@ -48,18 +49,18 @@ def create_app(index: Index, settings: Settings, metrics: ServiceMetrics) -> ASG
     async def page(request: Request) -> Response:
         return FileResponse(PAGE / "index.html")
 
-    files = Mount("/page", StaticFiles(directory=PAGE))  # at the root they would answer to all other paths
+    files = Mount("/page", StaticFiles(directory=PAGE))  # at the root it would match all other paths
     routes += [Route("/openapi.json", described), Route("/", page), files]
     router = Router(routes, redirect_slashes=False, default=_nothing, lifespan=service.lifespan)
     return Around(router, settings, metrics.answered)
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
-    raise HTTPException(404, "there is nothing at this path")
+    raise HTTPException(404, "no such path")
 
 
 class Answering:
-    """Answers the requests of one endpoint. tokens: None lets everybody in who can connect."""
+    """Answers the requests of one endpoint. tokens: None allows everybody."""
 
     def __init__(
         self, endpoint: Endpoint, service: Service, tokens: Tokens | None, limits: Limits, bodies: Bodies
@@ -75,7 +76,7 @@ class Answering:
         self._before = {"profile": service.profile} if endpoint.names_profile else {}
 
     async def answer(self, request: Request) -> Response:
-        """Raises HTTPException, ClientDisconnect, and what the service does."""
+        """Answer a request. Raises HTTPException, ClientDisconnect, and the service's errors."""
         endpoint = self._endpoint
         if self._tokens is not None and endpoint.role is not None:
             self._tokens.require(request.headers.get("authorization", ""), endpoint.role)
@@ -87,7 +88,7 @@ class Answering:
         return Response(wire.encode(value, **self._before), media_type=JSON)
 
     async def _given(self, request: Request, hold: Callable[[int], None]) -> tuple[asked.AnyRequest, ...]:
-        """What an endpoint takes, if it takes anything; hold: counts the bytes of a body."""
+        """The request object of an endpoint, if it takes one. hold: counts the bytes of a body."""
         endpoint = self._endpoint
         if endpoint.asked is None:
             return ()
@@ -98,7 +99,7 @@ class Answering:
         lines = endpoint.in_lines and kind == JSON_LINES
         if kind != JSON and not lines:
             or_lines = f", or {JSON_LINES}" * endpoint.in_lines
-            raise HTTPException(415, f"the body of this request is {JSON}{or_lines}")
+            raise HTTPException(415, f"the body must be {JSON}{or_lines}")
         body = await read_body(request, self._most, self._limits.receive_seconds, hold)
         if lines:
             return (_documents(body),)
@@ -106,7 +107,7 @@ class Answering:
 
 
 class Methods:
-    """Has the requests of one path answered by their method; HEAD is GET without the body."""
+    """Dispatches the requests of one path by method; HEAD is GET without a body."""
 
     def __init__(self, path: str, answering: Mapping[str, Answering]) -> None:
         self._path = path
@@ -119,13 +120,13 @@ class Methods:
         answering = self._answering.get(scope["method"])
         if answering is None:
             allowed = ", ".join(sorted(self._answering))
-            raise HTTPException(405, f"this path takes {allowed}", {"Allow": allowed})
+            raise HTTPException(405, f"this path only allows {allowed}", {"Allow": allowed})
         response = await answering.answer(Request(scope, receive))
         await response(scope, receive, send)
 
 
 def _path_parameters(request: Request) -> list[tuple[str, str]]:
-    """The decoded parameters of a path. Raises HTTPException where one is not UTF-8."""
+    """The decoded parameters of a path. Raises HTTPException if one is not UTF-8."""
     try:
         return [(name, unquote_to_bytes(value).decode()) for name, value in request.path_params.items()]
     except UnicodeDecodeError as error:
@@ -133,7 +134,7 @@ def _path_parameters(request: Request) -> list[tuple[str, str]]:
 
 
 def _documents(body: bytes) -> asked.DocumentsRequest:
-    """Those of JSON lines. Raises Malformed, Unfitting."""
+    """Parses JSON lines. Raises Malformed, Unfitting."""
     lines = enumerate(body.split(b"\n"), 1)
     kind = asked.GivenDocument
     return asked.DocumentsRequest(

@@ -1,5 +1,4 @@
-"""What every request gets: an id, a line in the log, headers that keep browsers in bounds, an answer to its
-error."""
+"""Middleware for every request: an id, a log line, security headers, answers to errors."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ from simhbase.logs import logger
 from simhbase.online.failures import answer_to, request_id
 from simhbase.online.settings import Settings
 
-_NEW_ID_BITS = 96  # to be told apart, not to be secret: random's own numbers, which ask no system
+_NEW_ID_BITS = 96  # unique but not secret, so the random module suffices
 _USABLE_ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 
-# The page needs nothing from elsewhere, and no other page has to show it.
+# The page loads nothing from other hosts and must not be framed.
 _HEADERS = (
     (
         b"content-security-policy",
@@ -42,12 +41,12 @@ Observer = Callable[[str, str, int, float], None]  # method, route, status, seco
 
 
 class Around:
-    """Around the whole service. observe: is told of each answer."""
+    """Wraps the whole service. observe: called for each answer."""
 
     def __init__(self, app: ASGIApp, settings: Settings, observe: Observer) -> None:
         self._app = app
         self._observe = observe
-        # With tokens no page of another site can do anything here.
+        # With tokens, pages of other sites cannot do anything here.
         self._hosts = None if settings.token_file else frozenset(each.lower() for each in settings.hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,14 +70,14 @@ class Around:
         try:
             self._require_known_host(headers.get("host", ""))
             if scope["raw_path"].startswith(b"/v1/documents/"):
-                # As it was sent: a slash in an id, sent as %2F, is told from those of the path.
+                # The raw path, so that %2F in an id is distinct from a slash of the path.
                 scope["path"] = scope["raw_path"].decode("latin-1")
             await self._app(scope, receive, note_and_send)
         except ClientDisconnect:
             pass
         except Exception as error:
             if status:
-                raise  # uvicorn logs it, and breaks the connection off
+                raise  # uvicorn logs it, and closes the connection
             await answer_to(error)(scope, receive, note_and_send)
         finally:
             self._note(scope, path, status, time.perf_counter() - start)
@@ -98,15 +97,13 @@ class Around:
         log.info("%s %s %s", scope["method"], path, status, extra=fields)
 
     def _require_known_host(self, host: str) -> None:
-        """Refuses requests that ask for another host: those that pages of other sites, whose names lead here,
-        have a browser on this machine send. An address is no name that a stranger could have chosen."""
+        """Refuses requests for other host names. A page of another site whose name resolves to this machine
+        could make a local browser send them (DNS rebinding). Addresses are accepted."""
         if self._hosts is None:
             return
         name = host.rpartition("]")[0].removeprefix("[") or host.partition(":")[0]
         if name.lower() not in self._hosts and not _is_address(name):
-            raise HTTPException(
-                421, "this service has no such name: simhbase serve --allow-host NAME gives it one"
-            )
+            raise HTTPException(421, "unknown host name: allow it with simhbase serve --allow-host NAME")
 
 
 def _is_address(name: str) -> bool:
@@ -121,7 +118,7 @@ _FIELDS = ("method", "path", "route", "status", "seconds", "client")
 
 
 class JsonLines(logging.Formatter):
-    """A record of the log as one line of JSON."""
+    """Formats log records as lines of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         values: dict[str, object] = {

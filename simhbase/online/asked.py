@@ -1,4 +1,4 @@
-"""What requests hold. Nothing is converted into what it might have meant, and unknown fields are refused."""
+"""Request bodies and parameters. Values are not converted, and unknown fields are refused."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Seconds = Annotated[float, Meta(ge=0, le=3600)]
 
 
 class AnyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Any request. repeated: what comes any number of times in an address."""
+    """Base class. repeated: names of query parameters that may occur several times."""
 
     repeated: ClassVar[frozenset[str]] = frozenset()
 
 
 class FindRequest(AnyRequest, frozen=True):
-    """One text, or several. k, min_similarity: the store's profile says where they are left out; since: only
-    documents last written then or later; tags: only documents that have all of these."""
+    """One or several texts. k, min_similarity: by default the store's; since: only documents written at or
+    after this time; tags: only documents that have all of these tags."""
 
     text: str | UnsetType = UNSET
     texts: list[str] | UnsetType = UNSET
@@ -41,24 +41,22 @@ class FindRequest(AnyRequest, frozen=True):
             raise ValueError("give either text or texts")
 
     def all(self) -> list[str]:
-        """The texts."""
         return [self.text] if isinstance(self.text, str) else self.texts or []
 
 
 class GivenDocument(AnyRequest, frozen=True):
-    """A text under its id."""
+    """A text with its id."""
 
     id: str
     text: str
     tags: Tags = {}
 
     def document(self) -> Document:
-        """The same for the index."""
         return Document(self.id, self.text, self.tags)
 
 
 class DocumentsRequest(AnyRequest, frozen=True):
-    """One document, or several."""
+    """One or several documents."""
 
     id: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
@@ -73,15 +71,14 @@ class DocumentsRequest(AnyRequest, frozen=True):
             raise ValueError("give tags with each of the documents")
 
     def all(self) -> list[Document]:
-        """The documents."""
         if isinstance(self.id, str) and isinstance(self.text, str):
             return [Document(self.id, self.text, self.tags)]
         return [each.document() for each in self.documents or []]
 
 
 class ClaimRequest(DocumentsRequest, frozen=True):
-    """One document, or several; timeout: seconds to wait for others who claim near texts, at most as long as
-    the service waits for any answer."""
+    """One or several documents. timeout: seconds to wait for claims of near texts by others, limited by the
+    service's time limit."""
 
     timeout: Seconds = 30.0
 
@@ -93,8 +90,8 @@ class DocumentRequest(AnyRequest, frozen=True):
 
 
 class NeighboursRequest(AnyRequest, frozen=True):
-    """A stored document, and what counts as near it; tag: only documents with this tag, of several
-    with all."""
+    """A stored document, and bounds of a match. tag: only documents with this tag; repeatable: with all of
+    them."""
 
     repeated: ClassVar[frozenset[str]] = frozenset({"tag"})
 
@@ -107,11 +104,10 @@ class NeighboursRequest(AnyRequest, frozen=True):
     def __post_init__(self) -> None:
         names = [each.partition("=")[0] for each in self.tag]
         if twice := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"{min(twice)!r} comes twice: a tag has one value")
+            raise ValueError(f"{min(twice)!r} is given twice: a tag has one value")
 
     @property
     def tags(self) -> dict[str, str]:
-        """By name."""
         return {name: value for name, _, value in (each.partition("=") for each in self.tag)}
 
 
@@ -123,7 +119,7 @@ class CompareRequest(AnyRequest, frozen=True):
 
 
 class ExplainRequest(AnyRequest, frozen=True):
-    """A text; id: a document that is to be among the candidates, found or not."""
+    """A text. id: a document to include in the candidates, found or not."""
 
     text: str
     id: str | None = None
@@ -132,8 +128,8 @@ class ExplainRequest(AnyRequest, frozen=True):
 
 
 class MuteRequest(AnyRequest, frozen=True):
-    """Documents that are to be no matches, by their ids or all of a fingerprint; until: when that ends, null
-    for never; note: why, in one line."""
+    """Documents to hide from lookups, by id or fingerprint. until: when this ends, null for never; note: a
+    line of text."""
 
     ids: list[str] = []
     fingerprints: list[Fingerprint] = []
@@ -142,7 +138,7 @@ class MuteRequest(AnyRequest, frozen=True):
 
 
 class UnmuteRequest(AnyRequest, frozen=True):
-    """Ids and fingerprints, each any number of times."""
+    """Ids and fingerprints, each repeatable."""
 
     repeated: ClassVar[frozenset[str]] = frozenset({"id", "fingerprint"})
 
@@ -151,8 +147,8 @@ class UnmuteRequest(AnyRequest, frozen=True):
 
 
 def from_address(given: Iterable[tuple[str, str]], kind: type[AnyRequest]) -> dict[str, object]:
-    """The names and values of an address for wire.convert. A time stays text: as a number it would be taken
-    for seconds since 1970."""
+    """Query parameters for wire.convert. A time stays a string: as a number it would mean seconds since
+    1970."""
     values: dict[str, object] = {}
     several: dict[str, list[str]] = {}
     for name, value in given:

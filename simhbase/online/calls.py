@@ -1,4 +1,4 @@
-"""Calls that block, beside an event loop: in threads of their own, of which there are so many and no more."""
+"""Runs blocking calls from an event loop in a limited number of threads."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 class Calls:
     """Runs calls in threads.
 
-    A call that takes too long is answered with an error, and its thread goes on until it returns; so a store
-    that hangs takes these threads and not more of them (anyio's would be given back), and what has not begun
-    by then never does.
+    A call that takes too long is answered with an error while its thread keeps running until it returns. So a
+    hanging store occupies these threads and no more (anyio would start others), and calls still waiting are
+    cancelled.
     """
 
     def __init__(self, threads: int, waiting: int, seconds: float) -> None:
@@ -31,12 +31,10 @@ class Calls:
         self.pending = 0
 
     async def run(self, call: Callable[..., T], *arguments: object, seconds: float | None = None) -> T:
-        """What a call returns. Raises Overloaded where too many are under way, TimedOut, and what it does."""
+        """Run a call. Raises Overloaded if too many are running, TimedOut, and the call's own errors."""
         with self._lock:
             if self.pending >= self._most:
-                raise Overloaded(
-                    f"{self.pending:,} requests are under way, as many as may be: try again later"
-                )
+                raise Overloaded(f"{self.pending:,} requests are running, the maximum: try again later")
             self.pending += 1
         future = self._pool.submit(partial(copy_context().run, call, *arguments))
         future.add_done_callback(self._done)
@@ -51,7 +49,7 @@ class Calls:
 
 
 async def within(seconds: float, future: Future[T]) -> T:
-    """What a future has within so many seconds. Raises TimedOut."""
+    """The result of a future within `seconds`. Raises TimedOut."""
     try:
         async with asyncio.timeout(seconds) as limit:
             return await asyncio.wrap_future(future)

@@ -1,4 +1,4 @@
-"""A service's client: the calls of Index over HTTP, repeated while the service is away."""
+"""The client of a service: the methods of Index over HTTP, with retries."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ from simhbase.online.answers import (
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
-CONNECTIONS = 32  # kept for the next calls
+CONNECTIONS = 32  # idle connections to keep
 UNKNOWN_ID = "no document is stored under this id"
-_CLAIM_MORE = 5.0  # seconds that an answer takes after a claim's own time
+_CLAIM_MORE = 5.0  # seconds for the answer, beyond a claim's timeout
 
 _ERRORS: Mapping[str, type[RetryableError | PermanentError | BadInput]] = {
     "overloaded": Overloaded,
@@ -77,17 +77,16 @@ T = TypeVar("T")
 
 
 class Client:
-    """Asks a service (`simhbase serve`). Use it as a context manager, or close it.
+    """Client of a service (`simhbase serve`). Use it as a context manager, or close it.
 
-    url: of the service, http:// or https://; token: one of its file; timeout: seconds for a call with all
-    that is repeated, after which the last problem is raised. Every call may be repeated, and is where the
-    service is busy, its store is away, or a connection breaks. For many threads; a child of a fork opens
-    connections of its own.
+    url: http:// or https:// address; token: from the service's token file; timeout: seconds for a call
+    including retries, after which the last error is raised. Calls are repeated if the service or its store is
+    unavailable or busy, or a connection breaks. Thread-safe; a forked child opens its own connections.
 
-    Raises UsageError for a url that is none. Its calls raise StoreUnreachable where the service cannot be
-    reached, AccessDenied for a token that does not allow them, BadInput for what the service refuses,
-    PermanentError for a certificate that cannot be trusted, and Overloaded, TimedOut, StoreBusy, ReadOnly and
-    PermanentError as the service meets them.
+    Raises UsageError for an invalid url. Calls raise StoreUnreachable if the service cannot be reached,
+    AccessDenied if the token does not permit the call, BadInput if the service rejects the request,
+    PermanentError for an untrusted certificate, and errors of the service: Overloaded, TimedOut, StoreBusy,
+    ReadOnly, PermanentError.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class Client:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{url!r} is no address of a service: http://HOST:PORT, or https://, is needed")
+            raise UsageError(f"{url!r} is not the address of a service: use http://HOST:PORT or https://")
         if token is not None:
             _check_token(token)
         if timeout <= 0:
@@ -110,7 +109,7 @@ class Client:
         self._begin()
 
     def _begin(self) -> None:
-        # Not a PoolManager: it takes dots out of paths, which are ids.
+        # Not a PoolManager: it normalises dots in paths, which contain ids.
         secure = {"ssl_context": self._tls} if self._tls else {}
         self._process = os.getpid()
         self._pool = urllib3.connection_from_url(self.url, maxsize=CONNECTIONS, **secure)
@@ -124,7 +123,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes what connections there are; may be called twice."""
+        """Close all connections; may be called twice."""
         self._pool.close()
 
     def find(
@@ -135,13 +134,12 @@ class Client:
         since: datetime | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Lookup:
-        """Find the documents near a text, the nearest first. k, min_similarity, since, tags: as in Query;
-        since is a datetime."""
+        """Find the documents near a text, nearest first. k, min_similarity, since, tags: as in Query; since
+        must be a datetime."""
         return self.find_many([text], Query(k, min_similarity, since, tags or {}))[0]
 
     def find_many(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
-        """Find the documents near each of n texts, with one request. Raises UsageError for a timedelta as
-        `since`."""
+        """Find the documents near each of n texts, with one request. `since` must be a datetime."""
         given = {"texts": list(texts), "tags": dict(query.tags), **_bounds(query)}
         return list(self._call("POST", "/v1/find", Lookups, given).lookups)
 
@@ -152,7 +150,7 @@ class Client:
         timeout: float = 30.0,
         tags: Mapping[str, str] | None = None,
     ) -> Claim:
-        """Store a text unless one near it is stored, as `Index.claim` does. Raises Undecided, Conflict."""
+        """Store a text unless one near it is stored, like `Index.claim`. Raises Undecided, Conflict."""
         (claim,) = self.claim_many([Document(id, text, {} if tags is None else tags)], timeout)
         if claim.outcome == "undecided":
             raise Undecided(f"the claim of {id!r}: {claim.reason}")
@@ -161,30 +159,30 @@ class Client:
         return claim
 
     def claim_many(self, documents: Iterable[Document], timeout: float = 30.0) -> list[Claim]:
-        """Claim n documents; return an answer to each, in order."""
+        """Claim n documents; return the answers in order."""
         given = {"documents": list(documents), "timeout": timeout}
         seconds = max(self._timeout, timeout + _CLAIM_MORE)
         return list(self._call("POST", "/v1/claim", Claims, given, seconds).claims)
 
     def add(self, documents: Iterable[Document]) -> AddReport:
-        """Store documents, replacing those with the same id. Where a connection broke and the call was
-        repeated, documents that are new may be reported as unchanged."""
+        """Store documents, replacing those with the same id. After a retry, new documents may be reported as
+        unchanged."""
         return self._call("POST", "/v1/documents", AddReport, {"documents": list(documents)})
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Remove documents, each by a request; return how many were stored. Where a connection broke, one
-        that is deleted may not be counted."""
+        """Remove documents, one request each; return how many were stored. After a retry, a removed document
+        may not be counted."""
         if isinstance(ids, str):
             raise UsageError(f"one string was given for ids: put it into a list, [{ids[:40]!r}]")
         return sum(self._of_document("DELETE", each, "", Deleted) is not None for each in ids)
 
     def get(self, id: str) -> Fingerprint | None:  # noqa: A002  # as everywhere else
-        """The fingerprint of a stored document, None for an id that is not stored."""
+        """The fingerprint of a stored document, None for an unknown id."""
         found = self.document(id)
         return None if found is None else found.fingerprint
 
     def document(self, id: str) -> StoredDocument | None:  # noqa: A002  # as everywhere else
-        """What is stored under an id, with its tags; None for one that is not stored."""
+        """A stored document with its tags, None for an unknown id."""
         return self._of_document("GET", id, "", StoredDocument)
 
     def neighbours(
@@ -192,7 +190,7 @@ class Client:
         id: str,  # noqa: A002  # as everywhere else
         query: Query = Query(),
     ) -> Lookup:
-        """The others near a stored document; for an id that is not stored a Lookup that says so."""
+        """Find the other documents near a stored one; an unknown id gets a Lookup with a reason."""
         tagged = [("tag", f"{name}={value}") for name, value in query.tags.items()]
         more = urlencode([*_bounds(query).items(), *tagged])
         found = self._of_document("GET", id, f"/neighbours?{more}", Neighbours)
@@ -201,7 +199,7 @@ class Client:
         return Lookup(found.fingerprint, found.matches, found.truncated, found.reason)
 
     def compare(self, left: str, right: str) -> Comparison:
-        """Compare two texts by the store's profile, and say where they differ."""
+        """Compare two texts under the store's profile."""
         return self._call("POST", "/v1/compare", Comparison, {"left": left, "right": right})
 
     def explain(
@@ -211,8 +209,7 @@ class Client:
         k: int | None = None,
         min_similarity: float | None = None,
     ) -> Explanation:
-        """Say what `find` does for a text, and why that matches or not. id: a document to have among the
-        candidates, found or not."""
+        """Explain what `find` does for a text. id: a document to include in the candidates, found or not."""
         given = {"text": text, "id": id, **_bounds(Query(k, min_similarity))}
         return self._call("POST", "/v1/explain", Explanation, given)
 
@@ -223,8 +220,7 @@ class Client:
         until: datetime | None = None,
         note: str = "",
     ) -> int:
-        """Make documents no matches, as `Index.mute` does. Where a connection broke, what is new may not be
-        counted."""
+        """Hide documents from lookups, like `Index.mute`. After a retry, new entries may not be counted."""
         given = {
             "ids": list(ids),
             "fingerprints": list(map(Fingerprint, fingerprints)),
@@ -234,8 +230,8 @@ class Client:
         return self._call("POST", "/v1/muted", Added, given).added
 
     def unmute(self, ids: Iterable[str] = (), fingerprints: Iterable[int] = ()) -> int:
-        """Take ids and fingerprints off the mute list, each by a request; return how many were there. Where a
-        connection broke, one that is taken off may not be counted."""
+        """Remove ids and fingerprints from the mute list, one request each; return how many were on it. After
+        a retry, a removed entry may not be counted."""
         named = [
             *(f"id={_quoted(document)}" for document in ids),
             *(f"fingerprint={Fingerprint(value)}" for value in fingerprints),
@@ -243,15 +239,15 @@ class Client:
         return sum(self._call("DELETE", f"/v1/muted?{each}", Removed).removed for each in named)
 
     def muted(self) -> list[Muted]:
-        """Return the mute list, the oldest entries first."""
+        """Return the mute list, oldest entries first."""
         return list(self._call("GET", "/v1/muted", MuteList).muted)
 
     def status(self) -> Status:
-        """What the store is, and how large."""
+        """Return the store's profile and size."""
         return self._call("GET", "/v1/status", Status)
 
     def _of_document(self, method: str, document: str, more: str, kind: type[T]) -> T | None:
-        """The answer about a stored document, None for an id that is not stored."""
+        """The answer about a stored document, None for an unknown id."""
         try:
             return self._call(method, f"/v1/documents/{_quoted(document)}{more}", kind)
         except _NotFound:
@@ -260,7 +256,7 @@ class Client:
     def _call(
         self, method: str, path: str, kind: type[T], given: object = None, timeout: float | None = None
     ) -> T:
-        """The value of an answer. Repeats what may be repeated."""
+        """Sends a request, with retries; returns the decoded answer."""
         body = None if given is None else _encoded(given)
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         pause = FIRST_PAUSE
@@ -271,8 +267,8 @@ class Client:
             except HTTPError as error:
                 if _is_of_certificate(error):
                     raise PermanentError(
-                        f"{self.url} has a certificate that is not to be trusted: {error}. The parameter tls "
-                        "takes a context that knows who signed it"
+                        f"{self.url} has an untrusted certificate: {error}. Pass tls= an SSLContext that "
+                        "trusts its issuer"
                     ) from error
                 problem: Exception = StoreUnreachable(
                     f"{self.url} does not answer: {error}. Is the service running?"
@@ -285,7 +281,7 @@ class Client:
                 if not isinstance(problem, RetryableError) and answer.status != 503:
                     raise problem
                 wait = _seconds(answer.headers.get("Retry-After"))
-            # Jitter, so that those who were turned away together do not come back together.
+            # Jitter, so that clients refused together do not come back together.
             seconds = max(wait, pause) * random.uniform(0.5, 1.5)
             if time.monotonic() + seconds >= deadline:
                 raise problem
@@ -293,7 +289,7 @@ class Client:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _send(self, method: str, path: str, body: bytes | None, deadline: float) -> urllib3.BaseHTTPResponse:
-        """One answer. Raises HTTPError where none came in time."""
+        """One answer. Raises HTTPError if there is none in time."""
         if self._process != os.getpid():
             self._begin()
         left = max(0.001, deadline - time.monotonic())
@@ -312,7 +308,7 @@ class Client:
         try:
             return wire.decode(answer.data, kind)
         except BadInput as error:
-            raise PermanentError(f"{self.url} answers as no service of simhbase does: {error}") from error
+            raise PermanentError(f"{self.url} does not answer like a simhbase service: {error}") from error
 
     def _problem(self, answer: urllib3.BaseHTTPResponse) -> RetryableError | PermanentError | BadInput:
         try:
@@ -330,32 +326,32 @@ class _NotFound(PermanentError):
 
 
 def _is_of_certificate(error: HTTPError) -> bool:
-    # Not any error of TLS: a proxy that is restarted breaks handshakes off, too.
+    # Not every TLS error: a restarting proxy aborts handshakes, too.
     return isinstance(error, SSLError) and isinstance(error.args[0], ssl.SSLCertVerificationError)
 
 
 def _seconds(given: str | None) -> float:
-    """Of Retry-After; a date, which simhbase never sends, says nothing here."""
+    """Parse Retry-After; dates, which simhbase never sends, are ignored."""
     return float(given) if given and given.isdecimal() else 0.0
 
 
 def _check_token(token: str) -> None:
-    """Raises UsageError, which does not show it."""
+    """Raises UsageError for an invalid token, without showing it."""
     if any(map(str.isspace, token)):
-        wrong = "spaces or lines: of the service's token file give the token alone"
+        wrong = "spaces or line breaks: give only the token, without its role"
     elif not (token.isascii() and token.isprintable()):
         wrong = "others"
     else:
         return
-    known = "tokens have letters, digits and signs of ASCII"
-    raise UsageError(f"this token cannot be sent: {known}, and this one has {wrong}")
+    known = "tokens consist of ASCII letters, digits and signs"
+    raise UsageError(f"this token cannot be sent: {known}, but this one has {wrong}")
 
 
 def _quoted(document: str) -> str:
     try:
         return quote(document, safe="")
     except UnicodeEncodeError as error:
-        raise UsageError(f"the id {document!r} is no valid Unicode text") from error
+        raise UsageError(f"the id {document!r} is not valid Unicode") from error
 
 
 def _encoded(given: object) -> bytes:
@@ -366,9 +362,9 @@ def _encoded(given: object) -> bytes:
 
 
 def _bounds(query: Query) -> dict[str, int | float | str]:
-    """Those that were given, as the service reads them."""
+    """The given bounds as request parameters."""
     if not isinstance(query.since, datetime | None):
-        raise UsageError(f"since = {query.since!r}: a service needs a datetime")
+        raise UsageError(f"since = {query.since!r}: must be a datetime")
     given = {
         "k": query.k,
         "min_similarity": query.min_similarity,

@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections: what one may send and how fast it has to read, and answers in one packet."""
+"""HTTP/1.1 connections with limits on request size and time, which send each answer in one packet."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from simhbase.online.settings import Limits
 
-LEFT_TO_ANSWER = 2.0  # seconds in which a slow request is told so before its connection closes
+LEFT_TO_ANSWER = 2.0  # seconds to send 408 for a slow request before its connection is closed
 _TOO_LARGE = "The headers are too large."
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 whose requests come in within a time, with headers of a size, on no more than so many
-    connections; one that dawdles, or does not read, is closed."""
+    """HTTP/1.1 with limits on the time and header size of requests and on the number of connections.
+    Connections that send or read too slowly are closed."""
 
     def __init__(self, limits: Limits, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._limits = limits
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
-        """Starts the clock for the first request."""
+        """Starts the timer for the first request."""
         self._joined = JoinedWrites(transport, self.loop, self._limits.receive_seconds)
         super().connection_made(self._joined)  # type: ignore[arg-type]  # has all of it
-        self._header_bytes = 0  # of the request that comes in: as they arrive, and once more as they are read
+        self._header_bytes = 0  # of the current request: counted on arrival, and again when parsed
         self._read_header_bytes = 0
         self._in_headers = True
         self._timer: asyncio.TimerHandle | None = None
@@ -53,7 +53,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.send_400_response(_TOO_LARGE)
 
     def on_url(self, url: bytes) -> None:
-        """Counts the bytes of the first line."""
+        """Counts the bytes of the request line."""
         self._count(len(url))
         super().on_url(url)
 
@@ -65,14 +65,14 @@ class BoundedProtocol(HttpToolsProtocol):
         # All of them may be in one packet with the end of the headers, which `data_received` sees too late.
         self._read_header_bytes += size
         if self._read_header_bytes > self._limits.header_bytes:
-            raise ValueError(_TOO_LARGE)  # the parser makes its own error of it, which is answered with 400
+            raise ValueError(_TOO_LARGE)  # the parser turns this into an error answered with 400
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Stops the clock until the next request."""
+        """Stops the timer until the next request."""
         self._in_headers = True
         self._header_bytes = self._read_header_bytes = 0
         self._stop_timer()
@@ -89,17 +89,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            self._start_timer()  # an answer is on its way; what came behind its request waits
+            self._start_timer()  # an answer is being sent; pipelined requests wait
         else:
             self.transport.close()
 
 
 class JoinedWrites:
-    """A transport that joins what is written to it in one turn of the event loop, and breaks off where
-    nothing of it is read for so many seconds.
+    """A transport that joins all writes of one turn of the event loop, and closes the connection if the
+    client reads nothing for `seconds`.
 
-    uvicorn writes the head and the body of an answer by themselves: a call of the system more, which wakes a
-    client that then has to wait for the rest.
+    uvicorn writes the head and the body of an answer separately: an additional system call, which wakes the
+    client early.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
@@ -116,13 +116,12 @@ class JoinedWrites:
         self._parts.append(data)
 
     def close(self) -> None:
-        """Closes the transport when everything is written."""
         self._flush()
         self._transport.close()
 
     def _flush(self) -> None:
         parts, self._parts = self._parts, []
-        if parts and not self._transport.is_closing():  # as it is where the client has gone meanwhile
+        if parts and not self._transport.is_closing():  # the client may have disconnected
             data = b"".join(parts)
             self._transport.write(data)
             self._written += len(data)
@@ -136,7 +135,7 @@ class JoinedWrites:
             self._watching = self._loop.call_later(self._seconds, self._look, read)
 
     def _look(self, before: int) -> None:
-        """Breaks off where no more is read than before: `close` would wait for the reader for ever."""
+        """Aborts if nothing was read since; `close` would wait for the reader forever."""
         self._watching = None
         left = self._transport.get_write_buffer_size()
         if left and self._written - left <= before:

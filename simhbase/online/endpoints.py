@@ -1,4 +1,4 @@
-"""The table of routes: who may use each, what it takes and what it answers."""
+"""The table of routes: required role, request and answer of each."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DOCUMENT = f"{DOCUMENTS}/{{id}}"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A method of a path. role: None asks for no token. asked: what it takes, in its body where it is a POST,
-    else in its address; answer: what it returns, which stands beside the store's `profile` under /v1.
-    in_lines: its body may be lines of JSON. comparing: its body is smaller than others."""
+    """A route. role: None needs no token. asked: type of the request, from the body of a POST, otherwise from
+    the address; answer: type of the result, sent with the store's `profile` under /v1. in_lines: the body may
+    be JSON lines. comparing: the body has a smaller limit."""
 
     method: str
     path: str
@@ -37,16 +37,15 @@ class Endpoint:
 
     @property
     def has_body(self) -> bool:
-        """Only a POST has one that is read."""
         return self.method == "POST"
 
     @property
     def names_profile(self) -> bool:
-        """Answers of the store say by which parameters it compares."""
+        """Answers of the store contain the digest of its profile."""
         return self.path.startswith("/v1/")
 
 
-# A path that another one begins with comes behind it.
+# A path comes after longer ones that start with it.
 ENDPOINTS = (
     Endpoint("POST", "/v1/find", Service.find, "read", asked.FindRequest, answers.Lookups),
     Endpoint("POST", "/v1/claim", Service.claim, "write", asked.ClaimRequest, answers.Claims),

@@ -1,4 +1,4 @@
-"""Errors as answers: one shape, a status and a code for each, and never a stack trace."""
+"""Errors as HTTP answers: one format, with a status and a code, never a stack trace."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _RETRY_SOON, _RETRY_LATER = 1, 5  # seconds
 
 
 class NotStored(SimhbaseError):
-    """A document that is asked for by its id is not stored."""
+    """The id in the request is not stored."""
 
     def __init__(self) -> None:
         super().__init__("no document is stored under this id")
 
 
 class TooLarge(BadInput):
-    """More is asked for by one request than may be."""
+    """A request exceeds a limit."""
 
 
-# The first that an error is one of decides. Nothing but 503 says that the fault is here: a store that is
-# away, too much to do, or tables that need an operator.
+# The first matching class decides. Only 503 means a problem of the service: an unavailable store, overload,
+# or tables that need an operator.
 STATUSES: Sequence[tuple[type[SimhbaseError], HTTPStatus, str, int | None]] = (
     (NotStored, HTTPStatus.NOT_FOUND, "not_found", None),
     (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", None),
@@ -59,15 +59,15 @@ log = logger(__name__)
 
 
 def answer_to(error: Exception) -> Response:
-    """The answer to what went wrong with a request."""
+    """The answer for an error."""
     match error:
         case SimhbaseError():
             return _of_library(error)
-        case HTTPException():  # ours, and those of Starlette
+        case HTTPException():  # ours and Starlette's
             code = CODES.get(error.status_code, "refused")
             return _failure(error.status_code, code, error.detail, error.headers)
     log.error("unexpected %s: %s", type(error).__name__, error, exc_info=error)
-    return _failure(500, "internal", "an error of the service: its log has more under this request id")
+    return _failure(500, "internal", "internal error: see the service's log for this request id")
 
 
 def _of_library(error: SimhbaseError) -> Response:
@@ -93,5 +93,5 @@ def _failure(
 
 
 def _printable(text: str) -> str:
-    """Without halves of surrogate pairs, which no answer can hold."""
+    """Replaces lone surrogates, which JSON in UTF-8 cannot hold."""
     return text.encode(errors="backslashreplace").decode()

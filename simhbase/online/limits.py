@@ -1,4 +1,4 @@
-"""The body of a request, no larger and no slower than it may be; and all of them together."""
+"""Reads request bodies, with limits on size and time, and on the total size of all requests."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from simhbase.online.failures import TooLarge
 
 
 class Bodies:
-    """The bodies of all requests that are under way, of at most so many bytes."""
+    """The bodies of all running requests, limited to a total number of bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
 
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
-        """Gives a function that counts further bytes of a request until the block ends. It raises Overloaded
-        where there are too many."""
+        """Yields a function that counts further bytes of a request until the block ends. It raises Overloaded
+        above the limit."""
         held = 0
 
         def hold(size: int) -> None:
             nonlocal held
             if size > self._left:
                 raise Overloaded(
-                    f"the requests under way have {self._most:,} bytes together, and more are refused: send "
-                    "this one again later, and less at once"
+                    f"running requests have reached {self._most:,} bytes in total: try again later, with "
+                    "smaller requests"
                 )
             self._left -= size
             held += size
@@ -42,18 +42,17 @@ class Bodies:
 
 
 async def read_body(request: Request, most: int, seconds: float, hold: Callable[[int], None]) -> bytes:
-    """The body of a request; hold: counts its bytes as they come. Raises TooLarge for more than so many
-    bytes, HTTPException for one that does not come in within so many seconds, ClientDisconnect, and what
-    `hold` does."""
+    """Read the body of a request. hold: counts bytes as they arrive. Raises TooLarge for more than `most`
+    bytes, HTTPException if it is not complete within `seconds`, ClientDisconnect, and what `hold` raises."""
     length = request.headers.get("content-length", "0").lstrip("0") or "0"
-    if int(length) > most:  # of 20 digits at most, as the parser refuses larger numbers
+    if int(length) > most:  # at most 20 digits: the parser refuses larger numbers
         raise _too_large(most)
     try:
         async with asyncio.timeout(seconds):
             return await _all(request, most, hold)
     except TimeoutError as error:
         raise HTTPException(
-            408, f"the request did not come in within {seconds:g} s", {"Connection": "close"}
+            408, f"the request was not complete within {seconds:g} s", {"Connection": "close"}
         ) from error
 
 

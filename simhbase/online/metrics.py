@@ -1,7 +1,6 @@
-"""Numbers for Prometheus: what was asked of the service, and what its index and store did.
+"""Prometheus metrics of the service, its index and its store.
 
-Where several processes serve one port they keep their numbers in files of one folder, so that any of them
-tells of all.
+Several processes on one port keep their metrics in files of one folder, so each can report the sum.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 NUMBERS = (0, 1, 2, 5, 10, 20, 50, 100, 1_000, 10_000, 100_000)
 
-# By name: how those of several processes become one, and what they are.
+# By name: how values of several processes are combined, and a description.
 GAUGES: Mapping[str, tuple[Literal["livesum", "livemax"], str]] = {
-    "calls_pending": ("livesum", "Calls of the store that run, or wait for a thread."),
-    "lookups_waiting": ("livesum", "Lookups that wait for the next read."),
-    "connections_allowed": ("livesum", "Connections to HBase's gateways that there may be."),
-    "connections_in_use": ("livesum", "Connections to HBase's gateways that calls use, or open."),
-    "connections_waiting": ("livesum", "Calls that wait for a connection to HBase's gateways."),
-    "cache_bytes": ("livesum", "Bytes that the caches of embedded stores may take."),
-    "cache_used_bytes": ("livesum", "Bytes that they take."),
-    "oldest_claim_seconds": ("livemax", "Seconds that the oldest claim under way has taken so far."),
+    "calls_pending": ("livesum", "Calls of the store running or waiting for a thread."),
+    "lookups_waiting": ("livesum", "Lookups waiting for the next read."),
+    "connections_allowed": ("livesum", "Maximum number of connections to HBase gateways."),
+    "connections_in_use": ("livesum", "Connections to HBase gateways in use or being opened."),
+    "connections_waiting": ("livesum", "Calls waiting for a connection to an HBase gateway."),
+    "cache_bytes": ("livesum", "Capacity of the caches of embedded stores, in bytes."),
+    "cache_used_bytes": ("livesum", "Size of the caches of embedded stores, in bytes."),
+    "oldest_claim_seconds": ("livemax", "Age of the oldest running claim, in seconds."),
 }
 
 
 class ServiceMetrics(Metrics):
-    """The numbers of one process; see simhbase.metrics.MEASURES for those of its index."""
+    """Metrics of one process; those of its index are in simhbase.metrics.MEASURES."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -56,7 +55,7 @@ class ServiceMetrics(Metrics):
         )
         self._store = Counter(
             "simhbase_store",
-            "What has happened to the store since it was opened: operations, retries and the like.",
+            "Counts of the store since it was opened: operations, retries etc.",
             ("event",),
             registry=self._registry,
         )
@@ -84,8 +83,8 @@ class ServiceMetrics(Metrics):
         self._seconds.labels(route).observe(seconds)
 
     def page(self, counters: Mapping[str, int], gauges: Mapping[str, float]) -> bytes:
-        """All numbers, as Prometheus reads them. counters: what the store has counted since it was opened;
-        gauges: what is under way, by the names of GAUGES."""
+        """All metrics in Prometheus format. counters: of the store since it was opened; gauges: current
+        values, by the names in GAUGES."""
         with self._lock:
             for name, number in counters.items():
                 self._store.labels(name).inc(number - self._last.get(name, 0))

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the service, from its table of routes."""
+"""The OpenAPI document of the service, generated from its routes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEAR = "The council has decided to build a new bridge across the river!"
 _FINGERPRINT = "0123456789abcdef"
 _DOCUMENT = {"id": "news/1", "text": _TEXT, "tags": {"tenant": "a"}}
 
-# By operation: bodies that are answered with 200.
+# By operation: example bodies, answered with 200.
 _EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "find": [{"text": _NEAR, "tags": {"tenant": "a"}}, {"texts": [_TEXT, _NEAR], "k": 2}],
     "claim": [_DOCUMENT, {"documents": [_DOCUMENT], "timeout": 5}],
@@ -29,7 +29,7 @@ _EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     ],
 }
 _LINES = '{"id": "news/1", "text": "One text."}\n{"id": "news/2", "text": "Another one."}\n'
-# By operation: which fields go together, which no type says.
+# By operation: combinations of fields that types do not express.
 _EITHER: Mapping[str, Sequence[Sequence[str]]] = {
     "find": [["text"], ["texts"]],
     "claim": [["id", "text"], ["documents"]],
@@ -39,12 +39,12 @@ _FAILURES = {
     400: "The request is malformed.",
     401: "The token is missing or unknown.",
     403: "The token, or this service, does not allow it.",
-    408: "The request came in too slowly.",
+    408: "The request was sent too slowly.",
     413: "The body, or the batch, is too large.",
-    415: "The body has another type.",
-    421: "The request asks for another host.",
-    422: "The request is not as described here.",
-    503: "Too much to do, or the store is away: try again after Retry-After seconds.",
+    415: "The content type is not supported.",
+    421: "The host name is unknown.",
+    422: "The request does not match its schema.",
+    503: "Overloaded, or the store is unavailable: try again after Retry-After seconds.",
 }
 _UNKNOWN = {404: "No document is stored under this id."}
 _PROFILE = {
@@ -53,14 +53,14 @@ _PROFILE = {
     "properties": {
         "profile": {
             "type": "string",
-            "description": "The digest of the parameters by which the store compares.",
+            "description": "Digest of the store's profile.",
         }
     },
 }
 
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """The document as a value for JSON."""
+    """The OpenAPI document as a JSON value."""
     kinds = [kind for each in endpoints for kind in (each.asked, each.answer) if kind not in (None, bytes)]
     found, components = wire.schemas([*kinds, answers.Failed])
     schemas = dict(zip([*kinds, answers.Failed], found, strict=True))
@@ -81,7 +81,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token of the service's file of tokens.",
+                    "description": "A token from the service's token file.",
                 }
             },
         },
@@ -119,7 +119,7 @@ def _content(endpoint: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(endpoint: Endpoint, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Those of an address, from the schema of what they become."""
+    """Parameters of an address, from the schema of its type."""
     assert endpoint.asked is not None
     return [
         {
@@ -133,7 +133,7 @@ def _parameters(endpoint: Endpoint, schema: Mapping[str, Any]) -> list[dict[str,
 
 
 def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter: null is one that is left out."""
+    """Schema of a parameter; null means that it is left out."""
     there = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     return {**there[0]} if there else {name: value for name, value in schema.items() if name != "default"}
 
@@ -148,7 +148,7 @@ def _responses(endpoint: Endpoint, schemas: Mapping[Any, dict[str, Any]]) -> dic
 
 def _answer(endpoint: Endpoint, schemas: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     if endpoint.answer is bytes:
-        return {"description": "Prometheus's text format.", "content": {"text/plain": {}}}
+        return {"description": "Prometheus text format.", "content": {"text/plain": {}}}
     schema = schemas[endpoint.answer]
     if endpoint.names_profile:
         schema = {"allOf": [_PROFILE, schema]}

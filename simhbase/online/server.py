@@ -1,4 +1,4 @@
-"""The service's processes: one, or several beside each other on one port."""
+"""Runs the service in one or several processes on one port."""
 
 from __future__ import annotations
 
@@ -28,28 +28,27 @@ from simhbase.online.settings import Settings
 from simhbase.stores.base import multi_writer
 
 BACKLOG = 2048
-# Between threads; Python's own 5 ms are what the event loop would wait after each call of the system while a
-# lookup computes.
+# Thread switch interval. With Python's default of 5 ms, the event loop would wait that long after each
+# system call while a lookup computes.
 SWITCH_SECONDS = 0.0005
-# A worker answers its supervisor once it has imported everything, which takes long where many start at once
-# on few cores; one that ends is replaced at once.
+# A worker answers its supervisor after its imports, which take long if many start at once on few cores.
 WORKER_SECONDS = 600
-SECONDS_MORE = 5  # than a request may take, until a stop cuts off what is still under way
+SECONDS_MORE = 5  # beyond the time limit of requests, before a stop aborts running ones
 
 
 @dataclass(frozen=True)
 class ServiceWorker:
-    """What a process of the service runs."""
+    """A process of the service."""
 
     settings: Settings
 
     def __call__(self) -> ASGIApp:
-        """Opens the store. Raises what `simhbase.open` does."""
+        """Opens the store. Raises the errors of `simhbase.open`."""
         sys.setswitchinterval(SWITCH_SECONDS)
         settings = self.settings
         metrics = ServiceMetrics()
         index = open_index(settings.store, access=settings.access, metrics=metrics)
-        # In a thread, as a user's first process compiles for long: requests go without them until then.
+        # In a thread, as the first compilation takes long; requests are served uncompiled until then.
         Thread(target=acceleration.prepare, daemon=True).start()
         try:
             return create_app(index, settings, metrics)
@@ -59,7 +58,7 @@ class ServiceWorker:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections; port 0 is any that is free. Raises PermanentError."""
+    """A listening socket; port 0 chooses a free one. Raises PermanentError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
@@ -69,7 +68,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         raise PermanentError(
-            f"cannot listen on {host}, port {port}: {error.strerror}. Another program may use the port: "
+            f"cannot listen on {host}, port {port}: {error.strerror}. If another program uses the port, "
             "choose another one"
         ) from error
     return listening
@@ -78,16 +77,17 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(
     settings: Settings, listening: socket.socket, workers: int, log_level: str, say: Callable[[str], None]
 ) -> None:
-    """Serves until SIGTERM or SIGINT, and then finishes what it has accepted. say: is told where.
+    """Serve until SIGTERM or SIGINT, then finish accepted requests. say: called with a message once it
+    listens.
 
-    Raises what `simhbase.open` does, and UsageError for several processes that would write to an embedded
+    Raises the errors of `simhbase.open`, and UsageError for several processes that would write to an embedded
     store.
     """
     config = Config(
         ServiceWorker(settings),
         factory=True,
         workers=workers,
-        http=partial(BoundedProtocol, settings.limits),  # type: ignore[arg-type]  # is called like a class
+        http=partial(BoundedProtocol, settings.limits),  # type: ignore[arg-type]  # called like a class
         ws="none",
         loop="uvloop",
         lifespan="on",
@@ -102,7 +102,7 @@ def serve(
         app = ServiceWorker(settings)()
         say(f"serving {settings.store} on {_address(listening)}")
         config.app, config.factory = app, False
-        with suppress(KeyboardInterrupt):  # which uvicorn passes on when it has stopped
+        with suppress(KeyboardInterrupt):  # re-raised by uvicorn after its shutdown
             Server(config).run([listening])
         return
     _require_shareable(settings)
@@ -116,7 +116,7 @@ def serve(
 
 
 def _require_shareable(settings: Settings) -> None:
-    """Raises UsageError where several processes cannot have a store open."""
+    """Raises UsageError if the store cannot be opened by several processes."""
     with open_index(settings.store, access="read") as index:
         if settings.access == "write" and not multi_writer(index.store):
             raise UsageError(
@@ -139,5 +139,5 @@ def logging_config(level: str) -> dict[str, Any]:
         "formatters": {"lines": {"()": "simhbase.online.around.JsonLines"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": level.upper()},
-        "loggers": {"simhbase": {"handlers": []}},  # without that of the command line
+        "loggers": {"simhbase": {"handlers": []}},  # removes the command line's handler
     }

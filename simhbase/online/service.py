@@ -1,4 +1,5 @@
-"""What the service does: a method a route, which takes a request and returns a value. It knows no HTTP."""
+"""The service's operations: one method per route, from a request object to a result. HTTP is handled
+elsewhere."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ from simhbase.online.shared import SharedLookups
 
 STATS_KEPT = 10.0  # seconds
 READY_SECONDS, READY_WAITING = 5.0, 16
-SHARE_OF_CLAIM = 0.9  # of a request's seconds that a claim may wait for others
+SHARE_OF_CLAIM = 0.9  # of a request's time limit that a claim may wait for others
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """How large the store was."""
+    """Cached size of the store."""
 
     at: datetime
     monotonic: float
@@ -35,7 +36,7 @@ class _Counted:
 
 
 class Service:
-    """One index and its routes. metrics: those that the index tells, too."""
+    """One index and its routes. metrics: also receives the index's measurements."""
 
     def __init__(self, index: Index, settings: Settings, metrics: ServiceMetrics) -> None:
         limits = settings.limits
@@ -45,8 +46,8 @@ class Service:
         self._limits = limits
         self._lookups = SharedLookups(index, queue=limits.waiting)
         self._calls = Calls(limits.threads, limits.waiting, limits.seconds)
-        # Threads of their own: claims wait for each other; comparing takes long, and is done for readers;
-        # readiness is asked for however many requests wait, and may hang.
+        # Separate threads: claims wait for each other; comparing takes long; readiness must be answered
+        # even when many requests wait, and may hang.
         self._claims = Calls(limits.threads, limits.waiting, limits.seconds)
         self._comparing = Calls(limits.comparing_threads, limits.comparing_waiting, limits.seconds)
         self._checks = Calls(1, READY_WAITING, READY_SECONDS)
@@ -55,7 +56,7 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
-        """From the first request to the last; then closes the index."""
+        """Closes the index after the last request."""
         yield
         self._lookups.close()
         for calls in (self._claims, self._calls, self._comparing, self._checks):
@@ -63,15 +64,15 @@ class Service:
         self._index.close()
 
     async def find(self, given: asked.FindRequest) -> answers.Lookups:
-        """Finds the stored near-duplicates of texts."""
+        """Finds stored near-duplicates of texts."""
         texts = given.all()
         self._require_batch(texts)
         query = Query(given.k, given.min_similarity, given.since, given.tags)
         return answers.Lookups(await self._lookups.afind_many(texts, query, self._limits.seconds))
 
     async def claim(self, given: asked.ClaimRequest) -> answers.Claims:
-        """Stores texts unless one near them is stored: of all who claim near texts at once, at most one is
-        accepted."""
+        """Stores texts unless near ones are stored. If several clients claim near texts at once, at most one
+        is accepted."""
         documents = given.all()
         self._require_batch(documents)
         timeout = min(given.timeout, SHARE_OF_CLAIM * self._limits.seconds)
@@ -80,14 +81,14 @@ class Service:
             return answers.Claims((await within(self._limits.seconds, begun)).claims)
 
     async def add(self, given: asked.DocumentsRequest) -> AddReport:
-        """Stores documents, replacing those with the same id; durable when it answers. JSON, or a document a
-        line (application/x-ndjson)."""
+        """Stores documents, replacing those with the same id. Durable when it answers. Takes JSON, or one
+        document per line (application/x-ndjson)."""
         documents = given.all()
         self._require_batch(documents)
         return await self._calls.run(self._index.add, documents)
 
     async def get(self, given: asked.DocumentRequest) -> StoredDocument:
-        """What is stored under an id."""
+        """Returns a stored document."""
         (found,) = await self._calls.run(self._index.documents, [given.id])
         if found is None:
             raise NotStored
@@ -100,7 +101,7 @@ class Service:
         return answers.Deleted(given.id)
 
     async def neighbours(self, given: asked.NeighboursRequest) -> answers.Neighbours:
-        """Finds the documents near a stored one. A slash in its id is sent as %2F."""
+        """Finds the documents near a stored one. Send a slash in the id as %2F."""
         query = Query(given.k, given.min_similarity, given.since, given.tags)
         (found,) = await self._lookups.afind_ids([given.id], query, self._limits.seconds)
         if found.fingerprint is None:
@@ -109,30 +110,30 @@ class Service:
         return answers.Neighbours(given.id, found.fingerprint, others, found.truncated, found.reason)
 
     async def muted(self) -> answers.MuteList:
-        """The mute list: documents and fingerprints that are no matches for a time."""
+        """Returns the mute list: documents and fingerprints that are hidden from lookups."""
         return answers.MuteList(await self._calls.run(self._index.muted))
 
     async def mute(self, given: asked.MuteRequest) -> answers.Added:
-        """Puts documents and fingerprints on the mute list, or replaces their entries there."""
+        """Adds documents and fingerprints to the mute list, or replaces their entries."""
         self._require_batch([*given.ids, *given.fingerprints])
         entries = given.ids, given.fingerprints, given.until, given.note
         return answers.Added(await self._calls.run(self._index.mute, *entries))
 
     async def unmute(self, given: asked.UnmuteRequest) -> answers.Removed:
-        """Takes ids and fingerprints off the mute list; what is not on it does no harm."""
+        """Removes ids and fingerprints from the mute list; those that are not on it are ignored."""
         return answers.Removed(await self._calls.run(self._index.unmute, given.id, given.fingerprint))
 
     async def compare(self, given: asked.CompareRequest) -> Comparison:
-        """Compares two texts as the store would, and says where they differ. Reads nothing of it."""
+        """Compares two texts under the store's profile. Reads nothing from the store."""
         return await self._comparing.run(self._index.compare, given.left, given.right)
 
     async def explain(self, given: asked.ExplainRequest) -> Explanation:
-        """Says what a lookup of a text reads, what it finds there, and why that matches or does not."""
+        """Explains what a lookup of a text reads and finds, and why that matches or not."""
         query = given.text, given.id, given.k, given.min_similarity
         return await self._comparing.run(self._index.explain, *query)
 
     async def status(self) -> answers.Status:
-        """What the store is, and how large."""
+        """Returns the store's profile and size."""
         counted = self._counted
         if counted is None or time.monotonic() - counted.monotonic > STATS_KEPT:
             stats = await self._calls.run(Administrator(self._index).stats)
@@ -141,16 +142,16 @@ class Service:
         return answers.Status(simhbase.__version__, parameters, self._index.access, counted.stats, counted.at)
 
     async def healthz(self) -> answers.Alive:
-        """Whether the process answers."""
+        """Checks that the process answers."""
         return answers.Alive()
 
     async def readyz(self) -> answers.Alive:
-        """Whether the store answers, is the one that was opened, and can be written to."""
+        """Checks that the store answers, has the same tables as at the start, and can be written to."""
         await self._checks.run(self._index.require_ready)
         return answers.Alive()
 
     async def numbers(self) -> bytes:
-        """Numbers for Prometheus."""
+        """Metrics in Prometheus format."""
         gauges = {
             **self._index.gauges(),
             "calls_pending": self._calls.pending + len(self._claims_since) + self._comparing.pending,
@@ -161,11 +162,9 @@ class Service:
 
     @contextmanager
     def _claiming(self) -> Iterator[None]:
-        """Around a claim that is under way. Raises Overloaded."""
+        """Wraps a running claim. Raises Overloaded."""
         if len(self._claims_since) >= self._limits.threads + self._limits.waiting:
-            raise Overloaded(
-                f"{len(self._claims_since):,} claims are under way, as many as may be: try again later"
-            )
+            raise Overloaded(f"{len(self._claims_since):,} claims are running, the maximum: try again later")
         claim = object()
         self._claims_since[claim] = time.monotonic()
         try:
@@ -179,4 +178,4 @@ class Service:
     def _require_batch(self, batch: Sequence[object]) -> None:
         most = self._limits.documents
         if len(batch) > most:
-            raise TooLarge(f"{len(batch):,} at once are too many: at most {most:,} are allowed")
+            raise TooLarge(f"{len(batch):,} items in one request, at most {most:,} are allowed")

@@ -1,4 +1,4 @@
-"""How a service runs."""
+"""Settings of a service."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may cost, and how many may wait.
+    """Limits on the cost of a request and on waiting requests.
 
-    body_bytes: of a request; bodies: so many of the largest, as bytes, may be under way at once, beyond which
-    requests are refused; comparing_bytes: of one that compares or explains, which takes long; documents:
-    texts, claims or documents of a request; seconds: for an answer; receive_seconds: for a request to come
-    in, and for a client to read some of an answer; header_bytes: of its first line and headers; threads:
-    calls of the store at once; waiting: calls that wait for a thread, beyond which requests are refused;
-    comparing_threads, comparing_waiting: the same of those that compare or explain; connections: open at
-    once, beyond which new ones are closed.
+    body_bytes: maximum size of a request; bodies: total size of running requests, as a multiple of
+    body_bytes; comparing_bytes: maximum size of compare and explain requests, which take long; documents:
+    maximum texts, claims or documents per request; seconds: time limit of an answer; receive_seconds: time
+    limit for receiving a request, and for a client to read some of an answer; header_bytes: maximum size of
+    request line and headers; threads: concurrent store calls; waiting: calls waiting for a thread, beyond
+    which requests are refused; comparing_threads, comparing_waiting: the same for compare and explain;
+    connections: open connections, beyond which new ones are closed.
     """
 
     body_bytes: int = 16 * MIB
@@ -40,11 +40,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a process of the service needs to know.
+    """Settings of a process of the service.
 
-    store: its URL; access: "read" serves lookups alone; token_file: None lets everybody in who can connect;
-    hosts: names of this service, one of which a request has to ask for, where there are no tokens: it keeps
-    pages of other sites away that a browser on this machine has open.
+    store: its URL; access: "read" serves only lookups; token_file: None allows everybody who can connect;
+    hosts: without tokens, accepted names of this service, so that pages of other sites in a local browser
+    cannot use it.
     """
 
     store: str

@@ -1,5 +1,5 @@
-"""Lookups of many callers at once, which share reads of the store (`simhbase/joining.py`). Texts become
-fingerprints on the way, many at once, which costs less than each by itself."""
+"""Lookups of many concurrent callers that share reads of the store (`simhbase/joining.py`), and the
+fingerprinting of their texts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from simhbase.joining import OF_ALL, Queue, Request
 from simhbase.metrics import timed
 from simhbase.model import Lookup, Query
 
-LARGEST_BATCH = 256  # lookups of one read
-QUEUE = 2048  # lookups that wait
-# Two readers halve the batches. Measured on two cores with 32 threads, that took a third of the lookups a
-# second in HBase, and a tenth in RocksDB.
+LARGEST_BATCH = 256  # lookups per read
+QUEUE = 2048  # waiting lookups
+# Two readers halve the batches. On two cores with 32 threads, that cost a third of the lookups per second in
+# HBase, and a tenth in RocksDB.
 READERS = 1
 
 Answers = list[Lookup]
@@ -33,7 +33,7 @@ Answers = list[Lookup]
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What is the same for all that one read serves: the method of Index, and the query."""
+    """What the lookups of one read have in common: the method of Index, and the query."""
 
     method: str
     query: Query
@@ -47,18 +47,17 @@ _Request = Request[_Kind, Answers]
 
 
 class SharedLookups:
-    """Looks up for many threads, or tasks of asyncio, at once. Use it as a context manager, or close it.
+    """Lookups for many threads or asyncio tasks at once. Use it as a context manager, or close it.
 
-    index: stays the caller's, who closes it afterwards. largest_batch: lookups of one read at most; queue:
-    lookups that wait for one at most, Overloaded is raised beyond; readers: threads that read, more than one
-    where reads mostly wait for servers that are far away.
+    index: remains the caller's, to be closed afterwards. largest_batch: maximum lookups per read; queue:
+    maximum waiting lookups, beyond which Overloaded is raised; readers: number of reading threads; more than
+    one helps if reads mostly wait for distant servers.
 
-    The answers are those of the index. An error reaches those alone whom it concerns: a record that cannot be
-    looked up its own caller. A `timeout`, in seconds, ends in TimedOut, and what nobody waits for any more is
-    not read. A child of a fork has a queue and threads of its own, and may use what it inherited, if its
-    store can be used after a fork: one in HBase can.
+    Answers are the same as from the index. An error in one record affects only its caller. `timeout`, in
+    seconds, raises TimedOut, and lookups that no caller waits for are not read. A forked child gets its own
+    queue and threads, if its store can be used after a fork (HBase can).
 
-    Raises ProfileMismatch, as the index does on its first use.
+    Raises ProfileMismatch, like the index on first use.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class SharedLookups:
         self.queue = queue
         self._largest_batch = largest_batch
         self._scheme = index.profile.index_scheme
-        _ = index.fingerprinter  # checks the profile once, before threads and children do
+        _ = index.fingerprinter  # checks the profile once, before threads start
         self._queue = Queue[_Request](readers, "shared lookups", self._read_all)
 
     def __enter__(self) -> Self:
@@ -83,17 +82,17 @@ class SharedLookups:
         self.close()
 
     def close(self) -> None:
-        """Returns when all that was accepted is answered; may be called twice. The index stays open."""
+        """Return when all accepted lookups are answered; may be called twice. The index stays open."""
         self._queue.close()
 
     @property
     def waiting(self) -> int:
-        """How many lookups wait for a read now."""
+        """Number of lookups waiting for a read."""
         return self._queue.records
 
     def find(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
-        """Find the documents near a text. timeout: seconds. Raises Overloaded, TimedOut, and what
-        `Index.find` does."""
+        """Find the documents near a text. timeout: seconds. Raises Overloaded, TimedOut, and the errors of
+        `Index.find`."""
         return self._wait(self._submit("find_many", [text], query), timeout)[0]
 
     def find_many(
@@ -103,7 +102,7 @@ class SharedLookups:
         return self._wait(self._submit("find_many", texts, query), timeout)
 
     def find_ids(self, ids: Sequence[str], query: Query = Query(), timeout: float | None = None) -> Answers:
-        """Find the documents near each of n stored ones."""
+        """Find the documents near each of n stored documents."""
         return self._wait(self._submit("find_ids", ids, query), timeout)
 
     def find_fingerprints(
@@ -117,7 +116,7 @@ class SharedLookups:
         return self._wait(asked, timeout)
 
     async def afind(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
-        """`find` for asyncio. A task that is cancelled harms no other."""
+        """`find` for asyncio. Cancelling the task does not affect others."""
         return (await self._await(self._submit("find_many", [text], query), timeout))[0]
 
     async def afind_many(
@@ -152,8 +151,8 @@ class SharedLookups:
         if not queue.put(request, self.queue):
             self._count("overloaded")
             raise Overloaded(
-                f"{queue.records:,} lookups in {self.index.store.url} wait already, and {self.queue:,} may: "
-                "try again later, or ask for fewer at once"
+                f"{queue.records:,} lookups in {self.index.store.url} are waiting, the maximum is "
+                f"{self.queue:,}: try again later, or look up fewer at once"
             )
         return request.future
 
@@ -162,15 +161,15 @@ class SharedLookups:
         try:
             return future.result(timeout)
         except TimeoutError:
-            if future.done():  # in this moment, or the store's own error
+            if future.done():  # just now, or the store raised TimeoutError
                 return future.result()
             raise self._timed_out(timeout) from None
         finally:
             future.cancel()
 
     async def _await(self, future: Future[Answers], timeout: float | None) -> Answers:
-        # When the loop has done what it has to do now: a reader that begins before competes with it for the
-        # interpreter, and with those who are about to ask.
+        # After the current turn of the loop: a reader that starts earlier competes with it for the
+        # interpreter, and misses lookups that are about to be submitted.
         asyncio.get_running_loop().call_soon(self._queue.wake)
         try:
             async with asyncio.timeout(timeout) as limit:
@@ -183,8 +182,8 @@ class SharedLookups:
     def _timed_out(self, timeout: float | None) -> TimedOut:
         self._count("timed_out")
         return TimedOut(
-            f"looking up in {self.index.store.url} had no answer within {timeout} s: the store is slow, or "
-            "too many ask; try again later"
+            f"no answer from {self.index.store.url} within {timeout} s: the store is slow or overloaded, try "
+            "again later"
         )
 
     def _count(self, name: str) -> None:
@@ -195,7 +194,7 @@ class SharedLookups:
         while requests := self._queue.take(self._largest_batch):
             try:
                 self._read(requests)
-            except Exception as error:  # of the metrics: whatever it is, nobody may be left waiting
+            except Exception as error:  # from metrics: every caller must get an answer
                 for request in requests:
                     request.fail(error)
 
@@ -211,7 +210,7 @@ class SharedLookups:
             self._answer(requests)
 
     def _answer(self, requests: Sequence[_Request]) -> None:
-        """Answers requests of one kind by one read; by several where one of them is to blame for an error."""
+        """Answers requests of one kind by one read, or separately if one of them causes an error."""
         records = [record for request in requests for record in request.records]
         try:
             answers = iter(requests[0].kind.ask(self.index, records))

@@ -1,4 +1,4 @@
-"""Who may read and who may write: bearer tokens in a file."""
+"""Authorization by bearer tokens from a file."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from simhbase.logs import logger
 
 Role = Literal["read", "write"]
 SHORTEST = 16  # characters
-LOOKED_AT = 1.0  # seconds after which the file is looked at again
+LOOKED_AT = 1.0  # seconds between checks for a changed file
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token's SHA-256, and what it allows; write allows reading, too."""
+    """SHA-256 of a token, and its role; write includes read."""
 
     digest: bytes
     role: Role
 
 
 def read_tokens(path: Path) -> list[Token]:
-    """The tokens of a file: lines of a role and a token, `read TOKEN` or `write TOKEN`; what follows is a
-    note, and lines that begin with # are, too. Raises UsageError for a file that cannot be read, holds
-    none, or a line that is no such."""
+    """Read a token file: lines of `read TOKEN` or `write TOKEN`, optionally followed by a comment; lines
+    starting with # are comments. Raises UsageError if the file cannot be read, has no tokens or an invalid
+    line."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -46,28 +46,27 @@ def read_tokens(path: Path) -> list[Token]:
             continue
         tokens.append(_token(path, number, words))
     if not tokens:
-        raise UsageError(f"{path} has no tokens: a line each is needed, 'read TOKEN' or 'write TOKEN'")
+        raise UsageError(f"{path} has no tokens: add lines 'read TOKEN' or 'write TOKEN'")
     return tokens
 
 
 def _token(path: Path, number: int, words: list[str]) -> Token:
-    """One line; what it says is never shown, as it may be secret."""
+    """Parse a line. Errors never show it, as it may be secret."""
     role = next((each for each in get_args(Role) if each == words[0]), None)
     if role is None or len(words) < 2:
-        raise UsageError(f"{path}, line {number}: 'read TOKEN' or 'write TOKEN' is needed")
+        raise UsageError(f"{path}, line {number}: must be 'read TOKEN' or 'write TOKEN'")
     if len(words[1]) < SHORTEST:
         raise UsageError(
-            f"{path}, line {number}: a token has at least {SHORTEST} characters. One that nobody guesses: "
+            f"{path}, line {number}: a token needs at least {SHORTEST} characters. Generate one with "
             "openssl rand -hex 32"
         )
     return Token(hashlib.sha256(words[1].encode()).digest(), role)
 
 
 class Tokens:
-    """The tokens of a file as it is now.
+    """The tokens of a file, reloaded when it changes.
 
-    A file that has become unreadable or wrong leaves the tokens as they were, and the log says so: whoever
-    takes a token away sees there whether it is gone.
+    If the file becomes unreadable or invalid, the tokens stay as they were, and the log has an error.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,32 +78,30 @@ class Tokens:
         self._warn()
 
     def require(self, authorization: str, role: Role) -> None:
-        """Lets in a request with a header whose token allows so much. Raises HTTPException."""
+        """Check that the token in a header has this role. Raises HTTPException."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise HTTPException(
-                401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+                401, "a token is required: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
             )
-        found = self.role(token.encode("latin-1"))  # as it was decoded
+        found = self.role(token.encode("latin-1"))  # headers are decoded as latin-1
         if found is None:
-            raise HTTPException(
-                401, "this token is unknown here", {"WWW-Authenticate": 'Bearer error="invalid_token"'}
-            )
+            raise HTTPException(401, "unknown token", {"WWW-Authenticate": 'Bearer error="invalid_token"'})
         if role == "write" and found != "write":
-            raise HTTPException(403, "this token only allows reading: writing needs another")
+            raise HTTPException(403, "this token only allows reading: use a write token")
 
     def role(self, token: bytes) -> Role | None:
-        """What a token allows, None where it is unknown."""
+        """The role of a token, None if it is unknown."""
         self._look()
         digest = hashlib.sha256(token).digest()
         found: Role | None = None
-        for each in self._tokens:  # all of them, so that the time tells nothing
+        for each in self._tokens:  # all of them: constant time
             if hmac.compare_digest(each.digest, digest) and found != "write":
                 found = each.role
         return found
 
     def _look(self) -> None:
-        """Reads the file again if it has changed."""
+        """Reloads the file if it has changed."""
         with self._lock:
             if time.monotonic() - self._looked < LOOKED_AT:
                 return
@@ -116,15 +113,15 @@ class Tokens:
             try:
                 self._tokens = read_tokens(self._path)
             except UsageError as error:
-                log.error("the tokens stay as they were: %s", error)
+                log.error("keeping the previous tokens: %s", error)
             else:
                 log.info("%s has changed: %d tokens", self._path, len(self._tokens))
                 self._warn()
 
     def _warn(self) -> None:
-        """Says where others may read the file."""
+        """Warns if other users can read the file."""
         if self._seen and stat.S_IMODE(self._seen[0]) & 0o077:
-            log.warning("others than its owner may read %s: chmod 600 keeps its tokens secret", self._path)
+            log.warning("other users can read the tokens in %s: run chmod 600 on it", self._path)
 
     def _state(self) -> tuple[int, ...] | None:
         try:

@@ -1,4 +1,4 @@
-"""Stores by URL. A backend is imported only when its scheme is asked for."""
+"""Opens stores by URL. A backend is imported only when its scheme is used."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ _BACKENDS = {
 
 
 def open_store(url: str, access: Access) -> Store:
-    """Opens a store that exists. Raises TablesMissing, StoreBusy, StoreUnreachable, UsageError."""
+    """Open an existing store. Raises TablesMissing, StoreBusy, StoreUnreachable, UsageError."""
     return _backend(url).open_store(url, access)  # type: ignore[no-any-return]  # a module is untyped
 
 
 def create_store(url: str) -> Store:
-    """Opens a store for writing and makes what is missing of it; may be repeated."""
+    """Open a store for writing, creating what is missing. May be repeated."""
     return _backend(url).create_store(url)  # type: ignore[no-any-return]  # a module is untyped
 
 
 def drop_store(url: str) -> None:
-    """Deletes a store with all its data. Raises TablesMissing, StoreBusy."""
+    """Delete a store with all its data. Raises TablesMissing, StoreBusy."""
     _backend(url).drop_store(url)
 
 
 def copy_store(url: str, folder: str) -> None:
-    """Makes a folder that is the same embedded store as it is now. Raises TablesMissing, StoreBusy,
-    StoreFailed, and UsageError where something is there already."""
+    """Copy an embedded store to a new folder. Raises TablesMissing, StoreBusy, StoreFailed, UsageError if the
+    folder exists."""
     _backend(url).copy_store(url, folder)
 
 
 def droppable(url: str) -> list[str]:
-    """The names of what `drop_store` would delete: of a store, or of the half of one that a creation
-    left which was interrupted. Raises TablesMissing where there is nothing."""
+    """Names of what `drop_store` would delete, for a store or the remains of an interrupted creation. Raises
+    TablesMissing if there is nothing."""
     return _backend(url).droppable(url)  # type: ignore[no-any-return]  # a module is untyped
 
 
 def is_store(folder: Path) -> bool:
-    """Whether a folder holds an embedded store, so that its files are nobody's input."""
+    """True for the folder of an embedded store, which is not an input."""
     return _backend("rocksdb:").is_store(folder)  # type: ignore[no-any-return]  # a module is untyped
 
 
 def location(url: str) -> str:
-    """The part of a URL behind its scheme."""
+    """The part of a URL after its scheme."""
     return url.partition(":")[2]
 
 
 def is_in_hbase(url: str) -> bool:
-    """Whether a store is in HBase. Raises UsageError for what is no URL."""
+    """True for a store in HBase. Raises UsageError for an invalid URL."""
     _require_url(url)
     return url.startswith("hbase:")
 
 
 def _require_url(url: object) -> None:
     if not isinstance(url, str):
-        raise UsageError(f"{url!r} is no URL of a store: it is a string, such as 'rocksdb:{url}'")
+        raise UsageError(f"{url!r} is not the URL of a store: give a string such as 'rocksdb:{url}'")
 
 
 def _backend(url: str) -> ModuleType:
@@ -70,5 +70,5 @@ def _backend(url: str) -> ModuleType:
     if not colon or scheme not in _BACKENDS:
         known = ", ".join(f"{name}:" for name in _BACKENDS)
         hint = "" if colon else f"; did you mean 'rocksdb:{url}'?"
-        raise UsageError(f"no store {url!r}: a store's URL begins with one of {known}{hint}")
+        raise UsageError(f"no store {url!r}: a store's URL starts with one of {known}{hint}")
     return import_module(_BACKENDS[scheme])

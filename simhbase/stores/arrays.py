@@ -1,4 +1,4 @@
-"""What the backends share: arrays of row keys to bytes and back, and the form of some rows of meta."""
+"""Helpers shared by backends: converting arrays of row keys to bytes and back, and some rows of meta."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _COUNTER = struct.Struct(">q")
 
 
 def to_bytes(array: NDArray[np.uint8]) -> list[bytes]:
-    """Each run of bytes along the last axis, without a Python step for each."""
+    """Each run of bytes along the last axis, without a Python loop."""
     runs: list[bytes] = np.frombuffer(array.tobytes(), _run(array.shape[-1])).tolist()
     return runs
 
 
 def versions_of(version: Version | None) -> Iterable[int]:
-    """The version of each row; 0 where there is none."""
+    """The version of each row, 0 if there is none."""
     return version if isinstance(version, Sequence) else repeat(version or 0)
 
 
@@ -34,13 +34,13 @@ def _run(size: int) -> np.dtype[np.void]:
 
 
 def to_index_rows(rows: Sequence[bytes]) -> IndexRows:
-    """Rows of the index of a store that keeps no times."""
+    """Index rows of a store that keeps no times."""
     keys = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, KEY_BYTES)
     return IndexRows(keys, np.zeros(len(keys), dtype=np.int64))
 
 
 def parts_of(drawers: Sequence[Sequence[bytes]], limit: int | None) -> Iterator[DrawerRows]:
-    """The answer to a read that found all these row keys of each drawer."""
+    """The answer of a read, given all row keys of each drawer."""
     first = 0
     offsets, rows, cut = [0], list[bytes](), list[int]()
     for number, drawer in enumerate(drawers):
@@ -57,7 +57,7 @@ def parts_of(drawers: Sequence[Sequence[bytes]], limit: int | None) -> Iterator[
 def drawer_rows(
     first: int, offsets: Sequence[int], rows: Sequence[bytes], truncated: Sequence[int]
 ) -> DrawerRows:
-    """A part of an answer: row keys one drawer after the other, from the drawer `first` on."""
+    """A part of an answer, given row keys by drawer, starting with the drawer `first`."""
     return DrawerRows(
         _numbers(first, first + len(offsets) - 1),
         np.array(offsets, dtype=np.int64),
@@ -74,12 +74,12 @@ def _numbers(first: int, end: int) -> NDArray[np.int64]:
 
 
 def ttl_in(meta: Records) -> int | None:
-    """The seconds after which documents of an atomic store expire, None where they stay."""
+    """Seconds after which documents of an atomic store expire, or None."""
     (cell,) = meta.get([TTL_ROW])
     return None if cell is None else int(cell.value)
 
 
 def counted_up(value: bytes | None, by: int) -> tuple[int, bytes]:
-    """A counter that held `value` (None: nothing yet) after `by` more, as a number and as stored."""
+    """Increment a stored counter (None: absent); returns the number and the new value to store."""
     count = by if value is None else _COUNTER.unpack(value)[0] + by
     return count, _COUNTER.pack(count)

@@ -1,15 +1,14 @@
-"""The store protocols: batch-first, in arrays and bytes; no backend's type leaks.
+"""The store protocols. They work on batches of arrays and bytes; no type of a backend is visible.
 
-A store holds one index table (`Drawers`) and a few tables of records. One contract suite
-(tests/contract) runs against every backend; what these docstrings promise is what it checks.
+A store has one index table (`Drawers`) and a few tables of records. One contract suite (tests/contract)
+checks every backend for what these docstrings promise.
 
-There are two kinds of stores. An atomic one changes all its tables in one step (`AtomicStore.commit`),
-by one writing process. In the others any number of processes write, each table by itself: there every
-cell has a version, the last writer wins by version whatever arrives when, and so every call may be
-repeated, or carried out late, without harm.
+There are two kinds of stores. An atomic one changes all its tables in one step (`AtomicStore.commit`), by one
+writing process. In the others any number of processes write, each table separately: every cell has a version
+and the highest version wins, so every call may be repeated, or arrive late, without harm.
 
-Errors of a backend become those of simhbase.errors at this border: StoreUnreachable, StoreBusy,
-TablesMissing, ReadOnly, StoreFailed. Every write may be repeated after a retryable error.
+Backends convert their errors to those of simhbase.errors: StoreUnreachable, StoreBusy, TablesMissing,
+ReadOnly, StoreFailed. Every write may be repeated after a retryable error.
 """
 
 from __future__ import annotations
@@ -31,25 +30,25 @@ T = TypeVar("T")
 Access = Literal["write", "read"]
 RecordTable = Literal["fingerprints", "documents", "obsolete", "meta"]
 RECORD_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "obsolete", "meta")
-# In one step what becomes obsolete is removed, so that nobody has to come back for it.
+# Obsolete rows are removed in the same step, so there is no table for them.
 ATOMIC_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")
 TTL_ROW = b"ttl"  # in meta of atomic stores: seconds as decimal digits, put when a store is created
-PART_ROWS = 1 << 18  # of one part of a read, about
+PART_ROWS = 1 << 18  # approximate size of one part of a read
 
 
 def now() -> int:
-    """This machine's time, in milliseconds since 1970."""
+    """This machine's time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class DrawerRows:
-    """A part of what a read of m drawers found.
+    """A part of the rows of m drawers.
 
-    drawers: int64 (p,), indices of the drawers that have rows in this part; offsets: int64 (p + 1,);
-    fingerprints: uint64 (total,), those of drawer drawers[i] are fingerprints[offsets[i]:offsets[i + 1]].
-    Within a drawer they ascend. A drawer's rows may be in several parts, in order. truncated: int64 (q,),
-    indices of drawers that hold more rows than the limit; each is said once, in any part.
+    drawers: int64 (p,), indices of the drawers with rows in this part; offsets: int64 (p + 1,); fingerprints:
+    uint64 (total,), those of drawers[i] are fingerprints[offsets[i]:offsets[i + 1]], ascending. A drawer's
+    rows may be in several parts, in order. truncated: int64 (q,), indices of drawers with more rows than the
+    limit; each is reported once, in any part.
     """
 
     drawers: NDArray[np.int64]
@@ -60,24 +59,24 @@ class DrawerRows:
 
 @dataclass(frozen=True, slots=True)
 class IndexRows:
-    """Rows of the index: keys uint8 (n, 13), and the times of their cells, int64 (n,), in milliseconds;
-    0 where the store has none."""
+    """Index rows. keys: uint8 (n, 13); times: int64 (n,), cell timestamps in milliseconds, 0 if the store
+    keeps none."""
 
     keys: NDArray[np.uint8]
     times: NDArray[np.int64]
 
 
 class Cell(NamedTuple):
-    """A value, and its version: int64, milliseconds since 1970 or more (0 in the table meta of stores
-    that keep none there)."""
+    """A value and its version: int64, usually milliseconds since 1970 (0 in the meta table of stores without
+    versions there)."""
 
     value: bytes
     version: int
 
 
 class CompareAndSet(NamedTuple):
-    """Sets a key to `value` if it holds `expected` (None: is absent). never_empty: the key never holds an
-    empty value, which spares HBase a look at which of the two it is."""
+    """Set a key to `value` if it holds `expected` (None: is absent). never_empty: the key never holds an
+    empty value, which saves HBase a read."""
 
     key: bytes
     expected: bytes | None
@@ -86,64 +85,63 @@ class CompareAndSet(NamedTuple):
 
 
 Row = tuple[bytes, Cell]
-Version = int | Sequence[int]  # of all rows, or of each
+Version = int | Sequence[int]  # for all rows, or for each
 
 
 class Drawers(Protocol):
-    """The index table: drawers of fingerprints. How a drawer is laid out is the backend's."""
+    """The index table: drawers of fingerprints. Backends choose how to lay out a drawer."""
 
     def add(self, keys: NDArray[np.uint8]) -> None:
-        """Puts rows, at the server's time: keys (n, tables, 13) uint8. Rows that exist get a new time."""
+        """Put rows with the server's time: keys (n, tables, 13) uint8. Existing rows get the new time."""
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
-        """Removes rows: keys (n, 13) uint8, each up to the time (n,) that was seen: one that is put again
-        later survives."""
+        """Remove rows: keys (n, 13) uint8, each up to the time (n,) that was read: later puts survive."""
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """When rows were put: keys (n, tables, 13) uint8 -> int64 (n, tables), milliseconds; -1 where there
-        is none, 0 where the store keeps no times."""
+        """When rows were put: keys (n, tables, 13) uint8 -> int64 (n, tables), milliseconds; -1 if absent, 0
+        if the store keeps no times."""
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
-        """Reads many drawers at once: prefixes (m, 5) uint8 in any order, all different; at most `limit`
-        rows of each drawer, the smallest (None: all). The answer comes in parts of bounded size."""
+        """Read many drawers: prefixes (m, 5) uint8, distinct, in any order; up to `limit` rows per drawer,
+        smallest first (None: all). The answer comes in parts of bounded size."""
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
-        """Rows in key order from `start` to before `stop` (empty: the end), in batches of bounded size."""
+        """Rows in key order from `start` until before `stop` (empty: the end), in batches of bounded size."""
 
     def approximate_size(self) -> Size: ...
 
 
 class Records(Protocol):
-    """A table of values under byte keys, ordered as unsigned bytes."""
+    """A table of values by byte keys, ordered as unsigned bytes."""
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
-        """The cells of keys, None where a key is absent."""
+        """The cells of keys, None if a key is absent."""
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
-        """Writes rows; all of them are acknowledged when it returns. A cell of a higher version stays as
-        it is. Of a key that comes twice the last value counts. None, for meta: the store's own time."""
+        """Write rows; all are acknowledged on return. Cells with a higher version stay. For duplicate keys
+        the last value wins. version: None for meta: the store's own time."""
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
-        """Deletes the cells of keys, each up to a version; None: what is there now. A put of a higher
-        version that follows, or for None any put, is visible at once."""
+        """Delete the cells of keys, each up to a version; None: the current cell. A later put of a higher
+        version (or, for None, any put) is visible at once."""
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
-        """For each prefix, at most `limit` rows whose keys start with it, in key order."""
+        """For each prefix, up to `limit` rows whose keys start with it, in key order."""
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
-        """Rows in key order from `start` (inclusive) to before `stop` (empty: the end), in batches of
+        """Rows in key order from `start` (inclusive) until before `stop` (empty: the end), in batches of
         bounded size."""
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        """Sets `value` if the key holds `expected` (None: is absent), atomically. True if the key holds
-        `value` now, also if it did before: a call may be carried out twice, and two callers who must not both
-        succeed set different values. The new version is not lower than the old one."""
+        """Set `value` atomically if the key holds `expected` (None: is absent). True if the key holds `value`
+        now, even if it did before: a call may be executed twice, and callers of whom only one may succeed
+        must set different values. The new version is not lower than the old one."""
 
     def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        """Compare and set many keys, all different, each by itself."""
+        """Compare and set many distinct keys, each separately."""
 
     def increment(self, key: bytes, by: int = 1) -> int:
-        """Adds to an int64 big-endian counter (absent: 0), atomically; returns the new value."""
+        """Add to an int64 big-endian counter (absent: 0), atomically; returns the new value."""
 
     def approximate_size(self) -> Size: ...
 
@@ -154,11 +152,11 @@ class Store(Protocol):
 
     @property
     def tables(self) -> tuple[RecordTable, ...]:
-        """The tables of records that it has."""
+        """Names of its record tables."""
 
     def ttl(self) -> int | None:
-        """Seconds after which documents expire, None where they stay. HBase drops their cells; in an atomic
-        store they stay until somebody removes them."""
+        """Seconds after which documents expire, or None. HBase drops their cells; in an atomic store they
+        stay until removed."""
 
     @property
     def drawers(self) -> Drawers: ...
@@ -166,45 +164,45 @@ class Store(Protocol):
     def records(self, table: RecordTable) -> Records: ...
 
     def now(self) -> int:
-        """Milliseconds since 1970 by the clock that versions go by: where several machines write, the
-        servers', as far as opening for writing compared it with this machine's."""
+        """Milliseconds since 1970 by the clock for versions: with several writing machines, the servers'
+        clock, as measured when the store was opened for writing."""
 
     def exclusive(self) -> AbstractContextManager[object]:
-        """Held around a read-then-write that threads of this process must not interleave. Where many
-        processes write it does nothing."""
+        """Locks out other threads of this process during a read-then-write. No effect in multi-writer
+        stores."""
 
     def read_consistent(self, read: Callable[[], T]) -> T:
-        """What `read` returns, which sees no table without what another had lost to it: where rows are
-        removed as they become obsolete, `read` may be called a second time."""
+        """Call `read` with a consistent view of all tables: if rows were removed meanwhile, it is called a
+        second time."""
 
     def refresh(self) -> None:
-        """Makes what other processes wrote visible to a reader."""
+        """Make other processes' writes visible to a reader."""
 
     def sync(self) -> None:
-        """Returns when everything written before survives the loss of this process and machine."""
+        """Return when all previous writes survive a crash of the machine."""
 
     def require_writable(self) -> None:
-        """Raises StoreFailed where a write is known to fail; mends that where it can. For readiness."""
+        """Raise StoreFailed if writes are known to fail; recover if possible. For readiness checks."""
 
     def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None:
-        """For use after a great many writes: merges files, so that a lookup reads few. What was deleted takes
-        no room any more. whole: also where little was written. May be left out, and interrupted."""
+        """Merge files after many writes, so that lookups read few; frees the space of deleted rows. whole:
+        even if little was written. Optional, and may be interrupted."""
 
     def counters(self) -> Mapping[str, int]:
-        """What has happened since it was opened, by name: retries and the like."""
+        """Counts since it was opened, by name: retries etc."""
 
     def gauges(self) -> Mapping[str, int]:
-        """What there is at this moment, by name: connections and the like."""
+        """Current values, by name: connections etc."""
 
     def close(self) -> None:
-        """Gives everything back; may be called twice."""
+        """Release all resources; may be called twice."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What an atomic store does in one step: index rows uint8 (n, tables, 13), rows of records, and keys to
-    delete. put: of each table keys, all different, and their values. What is both removed and put stays.
-    version: of all rows that are put; or of each, by its place, the same in all tables."""
+    """One step of an atomic store: index rows uint8 (n, tables, 13), rows of records, and keys to delete.
+    put: per table, distinct keys and their values. A row that is both removed and put stays. version: for all
+    rows put, or for each by position, the same in all tables."""
 
     version: Version
     index: NDArray[np.uint8]
@@ -214,38 +212,37 @@ class Changes:
 
 
 class AtomicStore(Store, Protocol):
-    """A store in which all tables change together. It has no table `obsolete`."""
+    """A store that changes all its tables together. It has no table `obsolete`."""
 
     def commit(self, changes: Changes) -> None:
-        """Makes all changes or none; they survive the loss of the machine when it returns."""
+        """Make all changes or none, durably."""
 
 
-NamedCells = dict[bytes, Cell]  # of one row, by name; the row's own is under the empty name
+NamedCells = dict[bytes, Cell]  # cells of one row by name; the document's own has the empty name
 
 
 class NamedRecords(Protocol):
-    """The cells of documents rows beside their own, each with a name, which `Records` neither reads nor
-    deletes."""
+    """Further, named cells in rows of the documents table, which `Records` neither reads nor deletes."""
 
     def get(self, keys: Sequence[bytes]) -> list[NamedCells]:
-        """All cells of rows. Each row is read in one piece."""
+        """All cells of rows. Each row is read atomically."""
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[tuple[bytes, NamedCells]]]:
-        """All cells of rows, in the order and the batches of `Records.iterate`."""
+        """All cells of rows, in the order and batches of `Records.iterate`."""
 
     def put(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
-        """Writes a cell of this name to rows, each at its version."""
+        """Write a cell with this name to rows, each with its version."""
 
     def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
-        """Deletes the cells of this name, each up to a version."""
+        """Delete the cells with this name, each up to a version."""
 
 
 class SharedStore(Store, Protocol):
-    """A store that many processes write, each table by itself."""
+    """A store that many processes write, each table separately."""
 
     @property
     def document_cells(self) -> NamedRecords:
-        """The cells of documents rows beside their own."""
+        """Named cells of the documents table."""
 
     def put_pending(
         self,
@@ -255,11 +252,11 @@ class SharedStore(Store, Protocol):
         keys: NDArray[np.uint8],
         versions: Sequence[int],
     ) -> None:
-        """Writes cells of a name beside n documents rows, and n rows of fingerprints, each at its version,
-        and index rows (m, tables, 13) at the server's time: all at once, in any order."""
+        """Write named cells of n documents rows and n rows of fingerprints, each with its version, and index
+        rows (m, tables, 13) at the server's time, in parallel and in any order."""
 
 
 def multi_writer(store: Store) -> bool:
-    """Whether many processes write to a store, so that what becomes obsolete is noted and not removed;
-    such a store is a SharedStore, others are an AtomicStore."""
+    """True if many processes may write a store, so that obsolete rows are noted rather than removed: a
+    SharedStore. Others are an AtomicStore."""
     return "obsolete" in store.tables

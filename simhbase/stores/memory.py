@@ -1,4 +1,4 @@
-"""A store in this process's memory: private to its opener and gone with it. For tests and small sets."""
+"""A store in this process's memory, for tests and small sets. Its content is lost when it is closed."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ BATCH_ROWS = 10_000
 
 
 def open_store(url: str, access: Access) -> NoReturn:
-    """Raises TablesMissing: a store in memory is new every time."""
     _check(url)
-    raise TablesMissing(f"{url} is new every time it is opened: there is nothing in it to {access}")
+    raise TablesMissing(f"{url} is empty whenever it is opened: there is nothing to {access}")
 
 
 def create_store(url: str) -> MemoryStore:
@@ -48,7 +47,6 @@ def create_store(url: str) -> MemoryStore:
 
 
 def drop_store(url: str) -> NoReturn:
-    """Raises TablesMissing: a store in memory is gone when it is closed."""
     _check(url)
     raise TablesMissing(f"{url} is gone when it is closed: there is nothing to drop")
 
@@ -81,7 +79,7 @@ class MemoryStore:
         return now()
 
     def exclusive(self) -> AbstractContextManager[object]:
-        """A re-entrant lock; every operation takes it. Raises StoreFailed after `close`."""
+        """A re-entrant lock that every operation takes. Raises StoreFailed after `close`."""
         if self._closed:
             raise StoreFailed(f"{self.url} was closed: open a new one")
         return self._lock
@@ -114,7 +112,6 @@ class MemoryStore:
         return {}
 
     def close(self) -> None:
-        """Ends all use; the rows go with the last reference to the store."""
         self._closed = True
 
 

@@ -1,4 +1,4 @@
-"""Many byte strings in one array, so that NumPy joins, sorts and cuts them."""
+"""Arrays of byte strings, so that NumPy can join, sort and slice them."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ WORD = 8
 
 @dataclass(frozen=True)
 class Strings:
-    """n byte strings. content: uint8, one string behind the other; lengths: int64 (n,), in bytes."""
+    """n byte strings. content: uint8, concatenated; lengths: int64 (n,), in bytes."""
 
     content: NDArray[np.uint8]
     lengths: NDArray[np.int64]
 
     @staticmethod
     def of(strings: Sequence[bytes]) -> Strings:
-        """The same as an array."""
         lengths = np.fromiter(map(len, strings), np.int64, len(strings))
         return Strings(np.frombuffer(b"".join(strings), np.uint8), lengths)
 
     @staticmethod
     def rows_of(array: NDArray[np.uint8]) -> Strings:
-        """Each row of an array of shape (n, size)."""
+        """The rows of an array of shape (n, size)."""
         return Strings(array.reshape(-1), np.full(len(array), array.shape[1], dtype=np.int64))
 
     @staticmethod
     def empty(n: int) -> Strings:
-        """n strings without a byte."""
+        """n empty strings."""
         return Strings(np.empty(0, dtype=np.uint8), np.zeros(n, dtype=np.int64))
 
     @staticmethod
     def concatenated(parts: Sequence[Strings]) -> Strings:
-        """The strings of all parts, one part behind the other."""
+        """The strings of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         contents, lengths = [part.content for part in parts], [part.lengths for part in parts]
@@ -46,7 +45,7 @@ class Strings:
 
     @staticmethod
     def joined(*columns: Strings) -> Strings:
-        """For each row, its string of the first column, then its string of the second, and so on."""
+        """For each row, its strings of all columns concatenated."""
         if all(column.size is not None for column in columns):
             return Strings.rows_of(np.concatenate([column.matrix for column in columns], axis=1))
         lengths = np.sum([column.lengths for column in columns], axis=0)
@@ -65,7 +64,6 @@ class Strings:
         return self.content[start : start + int(self.lengths[number])].tobytes()
 
     def to_list(self) -> list[bytes]:
-        """The same one by one."""
         if self.size:
             return np.frombuffer(self.content, np.dtype((np.void, self.size))).tolist()  # type: ignore[no-any-return]
         content = self.content.tobytes()
@@ -73,26 +71,25 @@ class Strings:
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where in the content each begins."""
+        """Where each begins in the content."""
         return np.cumsum(self.lengths) - self.lengths
 
     @cached_property
     def longest(self) -> int:
-        """The greatest length."""
         return int(self.lengths.max(initial=0))
 
     @cached_property
     def size(self) -> int | None:
-        """The length that all strings have, None where lengths differ."""
+        """The common length, None if lengths differ."""
         return self.longest if self.longest == self.lengths.min(initial=self.longest) else None
 
     @property
     def matrix(self) -> NDArray[np.uint8]:
-        """Strings of one length as an array of shape (n, length)."""
+        """Strings of equal length as an array (n, length)."""
         return self.content.reshape(len(self), self.longest)
 
     def padded(self) -> NDArray[np.uint8]:
-        """All strings, filled up with zeros: an array of shape (n, longest)."""
+        """All strings zero-padded: an array (n, longest)."""
         if self.size is not None:
             return self.matrix
         found = np.zeros((len(self), self.longest), dtype=np.uint8)
@@ -100,7 +97,7 @@ class Strings:
         return found
 
     def between(self, start: int, end: int) -> Strings:
-        """Those from one number to before another."""
+        """The strings at start <= position < end."""
         lengths = self.lengths[start:end]
         if not len(lengths):
             return Strings(self.content[:0], lengths)
@@ -108,7 +105,7 @@ class Strings:
         return Strings(self.content[first:last], lengths)
 
     def take(self, numbers: NDArray[np.intp]) -> Strings:
-        """The strings with these numbers, in this order."""
+        """The strings at these positions, in this order."""
         if self.size is not None:
             return Strings.rows_of(self.matrix[numbers])
         lengths = self.lengths[numbers]
@@ -116,7 +113,7 @@ class Strings:
         return Strings(self.content[found._spread(self.starts[numbers])], lengths)
 
     def words(self, column: int) -> NDArray[np.uint64]:
-        """Eight bytes of each string from 8 * column on, as a big-endian number; zeros where it ends."""
+        """Eight bytes of each string from 8 * column on, as a big-endian number; zero-padded."""
         first = column * WORD
         if self.size is not None:
             part = self.matrix[:, first : first + WORD]
@@ -141,7 +138,7 @@ class Strings:
             among = np.flatnonzero(tied | np.append(tied[1:], False))
             groups = np.cumsum(~tied[among])
             is_last = column * WORD >= self.longest
-            # Zeros at the end of a string count: where all bytes are equal the shorter one is first.
+            # Trailing zeros matter: if the padded bytes are equal, the shorter string comes first.
             more = self.lengths[order[among]] if is_last else self.take(order[among]).words(column)
             again = np.lexsort((more, groups))
             order[among], more = order[among[again]], more[again]
@@ -152,12 +149,11 @@ class Strings:
         return order, tied
 
     def _spread(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The place of each byte where each string begins at one of these."""
+        """The position of each byte, given where each string begins."""
         ends = np.cumsum(self.lengths)
         total = int(ends[-1]) if len(ends) else 0
         return np.repeat(starts - (ends - self.lengths), self.lengths) + np.arange(total)
 
 
 def pairs(keys: Strings, values: Strings) -> list[tuple[bytes, bytes]]:
-    """Each key with its value."""
     return list(zip(keys.to_list(), values.to_list(), strict=True))

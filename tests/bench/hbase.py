@@ -20,7 +20,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import DRAWER_LIMIT
-from simhbase.index.writer import Batch, writer_for
+from simhbase.index.writer import DocumentBatch, writer_for
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.arrays import to_bytes
 from simhbase.stores.base import Store
@@ -104,7 +104,7 @@ class Bare:
 
     def put_documents(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> None:
         """The rows that simhbase writes for new documents."""
-        documents = Batch(list(ids), fingerprints)
+        documents = DocumentBatch(list(ids), fingerprints)
         rows = {
             "fingerprints": documents.listings(SCHEME),
             "index": [(row, b"") for row in to_bytes(documents.index_keys(SCHEME))],

@@ -175,7 +175,7 @@ def test_a_load_that_runs_is_not_forgotten(store):
 
 @pytest.mark.parametrize("name", ["", "a\n", "x" * 201, "\x7f", "n\udcff"])
 def test_names_that_cannot_be_typed_are_refused(store, name):
-    with pytest.raises(UsageError, match="names no load"):
+    with pytest.raises(UsageError, match="is not a valid name of a load"):
         LoadLog.begin(store, name, "task")
 
 

@@ -176,7 +176,7 @@ def test_a_first_load_that_fails_leaves_no_store(tmp_path, options):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "broken.jsonl"]
     done = run("find", "--text", GOOD, cwd=tmp_path)
     assert done.returncode == 10
-    assert b"simhbase load or simhbase tables create make" in done.stderr
+    assert b"create one with simhbase load or simhbase tables create" in done.stderr
 
 
 @pytest.mark.parametrize("lines", ["", '{"id": 1, "text": ""}\n'])
@@ -279,7 +279,7 @@ def test_two_outputs_in_one_file_are_a_usage_error(tmp_path, files):
     for command in (("load", "--unique-only", *STORE), ("dedup",)):
         done = run(*command, *files, "a.jsonl", cwd=tmp_path)
         assert done.returncode == 2
-        assert b"named by two options" in done.stderr
+        assert b"two options write to" in done.stderr
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "link"]
 
 
@@ -345,7 +345,7 @@ def test_an_output_file_that_cannot_be_written_is_named(tmp_path, option):
     full = run_with_small_files("dedup", "a.jsonl", option, "out.jsonl", cwd=tmp_path, largest=1)
     assert full.returncode == 1
     told = full.stderr.decode()
-    assert "out.jsonl" in told or f"cannot put documents aside in {tmp_path}" in told
+    assert "out.jsonl" in told or f"cannot spool documents to {tmp_path}" in told
     assert "Traceback" not in told
     assert not (tmp_path / "out.jsonl").exists()
 
@@ -376,7 +376,7 @@ def test_an_output_that_the_next_run_would_read_as_an_input_is_refused(tmp_path,
     (tmp_path / "link").symlink_to("corpus")
     done = run("dedup", given, "--unique", output, cwd=tmp_path)
     assert done.returncode == 2
-    assert f"{output}: it would be read as an input, as {given} is one" in done.stderr.decode()
+    assert f"{output} would be read as part of the input {given}" in done.stderr.decode()
     assert (tmp_path / "corpus/there.jsonl").read_text() == "old"
 
 
@@ -533,7 +533,7 @@ def test_the_first_rejects_are_shown_and_where_the_others_are(tmp_path, options,
     told = run("fingerprint", "a.jsonl", *options, cwd=tmp_path).stderr.decode().splitlines()
     assert told[0] == "rejected: a.jsonl, line 1, id 0: no field 'text' among 'id': name another text field"
     assert told[shown:] == [
-        f"more are rejected: {where} lists them all",
+        f"more records were rejected: {where} lists them all",
         "Error: nothing could be read",
     ]
 

@@ -179,7 +179,7 @@ def test_long_boilerplate_travels_with_the_store(tmp_path):
         (("idf", "a.jsonl"), 2, "nothing to write: give -o FILE"),
         (("idf", *LEARN), 2, "'-' can be read once: write it to a file"),
         (("idf", *LEARN, "pipe"), 2, "'pipe' can be read once"),
-        (("idf", *LEARN, "-o", "own.txt", "a.jsonl"), 2, "own.txt is named by two options"),
+        (("idf", *LEARN, "-o", "own.txt", "a.jsonl"), 2, "two options write to own.txt"),
         (("idf", "--boilerplate", "a.jsonl", "a.jsonl"), 2, "a.jsonl is an input of this command"),
         (("idf", *LEARN, "a.jsonl", "--boilerplate-share", 0), 2, "--boilerplate-share"),
         (("idf", *LEARN, "binary"), 1, "no boilerplate file is written"),

@@ -114,8 +114,8 @@ def test_a_goal_that_few_groups_reach_is_reached_without_being_sure_and_that_is_
     assert recommended["reaches_goal"]
     assert not recommended["surely_reaches_goal"]
     said = done.stderr.decode()
-    assert f"not for sure: what is to be found is in {calibrated['groups']} groups of near-duplicates" in said
-    assert f"begin at a recall of {floor(100 * share['low'])} %" in said
+    assert f"the sample has only {calibrated['groups']} groups of near-duplicates" in said
+    assert f"start at a recall of {floor(100 * share['low'])} %" in said
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_people_are_shown_the_recommendation_first_and_the_rest_when_they_ask(ha
     assert len(lines) == settings + 1 + 1 + 10  # the columns' names, and the settings
     assert b"--all shows them" in done.stderr
     assert done.stderr.decode().splitlines()[-1] == (
-        "recommended for a store of 600 documents, as many as were read: use --documents N for a larger one"
+        "recommended for a store of 600 documents, as in the corpus: use --documents N for a larger one"
     )
     given = run("calibrate", *GOAL, "--all", "--documents", 600, halves[0], cwd=tmp_path)
     assert b"--documents" not in given.stderr

@@ -203,7 +203,7 @@ def test_fields_that_are_nested_too_deeply_for_a_cell_are_named(tmp_path):
     (tmp_path / "a.jsonl").write_text(deep + "\n")
     done = run("dedup", "--unique", "u.csv", "a.jsonl", cwd=tmp_path)
     assert done.returncode == 1
-    assert b"nested too deeply for a cell" in done.stderr
+    assert b"nested too deeply for a table" in done.stderr
 
 
 @pytest.mark.parametrize("command", [("dedup",), LOAD], ids=lambda command: command[0])

@@ -218,7 +218,7 @@ def test_what_cannot_be_explained_is_refused(tmp_path):
     load(tmp_path, {"a": 0}, *STORE)
     done = run("find", "--explain", "--fingerprint", "0" * 16, *STORE, cwd=tmp_path)
     assert done.returncode == 2
-    assert b"--explain takes --text or --id" in done.stderr
+    assert b"--explain needs --text or --id" in done.stderr
 
 
 def test_a_stored_id_is_replaced_by_a_later_load(tmp_path):
@@ -331,7 +331,7 @@ def test_a_file_named_by_a_dash_is_standard_output(tmp_path, command):
     ("command", "told"),
     [
         (("dedup", "--unique", "-", "--json"), "--unique - and --json both go to standard output"),
-        (("dedup", "--unique", "-", "--duplicates", "-"), "standard output is named by two options"),
+        (("dedup", "--unique", "-", "--duplicates", "-"), "two options write to standard output"),
         (("fingerprint", "--rejects", "-"), "--rejects - and the results both go to standard output"),
     ],
 )
@@ -616,7 +616,7 @@ def test_groups_keep_their_names_when_a_longer_document_is_added(tmp_path):
 def test_dedup_says_how_to_see_the_duplicates_to_people_who_did_not_ask(tmp_path):
     file = fingerprints(tmp_path / "p.jsonl", {"a": 0, "b": 1})
     dedup = ("dedup", "--fingerprint-field", "f", file)
-    assert b"--duplicates FILE writes the duplicates" in run(*dedup, cwd=tmp_path).stderr
+    assert b"use --duplicates FILE to write the duplicates" in run(*dedup, cwd=tmp_path).stderr
     for told in (("--duplicates", "d.jsonl"), ("--json",), ("--set", "k=0")):
         assert run(*dedup, *told, cwd=tmp_path).stderr == b""
 

@@ -75,7 +75,7 @@ def test_fingerprints_are_grouped_without_texts_and_refuse_a_similarity(tmp_path
         assert result(*options, *asked, cwd=tmp_path)["duplicates"] == 1
     refused = run(*options, "--min-similarity", 0.5, cwd=tmp_path)
     assert refused.returncode == 2
-    assert b"do not tell similarities" in refused.stderr
+    assert b"similarity cannot be computed from fingerprints" in refused.stderr
 
 
 @pytest.mark.parametrize(

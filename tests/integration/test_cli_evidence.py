@@ -146,7 +146,7 @@ def test_evidence_of_a_load_needs_unique_only_and_a_file_of_its_own(tmp_path):
     assert alone.returncode == 2
     assert b"--evidence: applies to unique-only loads" in alone.stderr
     twice = run("dedup", "--evidence", "e.jsonl", "--duplicates", "e.jsonl", "a.jsonl", cwd=tmp_path)
-    assert (twice.returncode, b"named by two options" in twice.stderr) == (2, True)
+    assert (twice.returncode, b"two options write to" in twice.stderr) == (2, True)
     assert not (tmp_path / "simhbase.db").exists()
 
 

@@ -91,7 +91,7 @@ def test_what_is_no_time_is_a_usage_error(tmp_path, made, command, time):
     done = run(*command, time, *STORE, cwd=tmp_path)
     assert done.returncode == 2
     assert f"Invalid value for '{command[-1]}': ".encode() in done.stderr
-    assert b"is no time: use a number with s, m, h, d or w" in done.stderr
+    assert b"is not a time: use a number with s, m, h, d or w" in done.stderr
 
 
 def test_a_time_that_is_to_come_is_a_usage_error(tmp_path, made):
@@ -200,7 +200,7 @@ def test_a_time_to_live_is_that_of_the_store_it_is_copied_to(tmp_path, made):
     done = run("migrate", *STORE, "--to", "rocksdb:u.db", "--json", cwd=tmp_path)
     report = json.loads(done.stdout)
     assert (report["documents"], report["added"], report["expired"]) == (1, 0, 1)
-    assert b"left out as older than the time to live of rocksdb:u.db: 1\n" in done.stderr
+    assert b"left out, older than the time to live of rocksdb:u.db: 1\n" in done.stderr
 
 
 @pytest.mark.parametrize("ttl", ["0", "9999999999w"])

@@ -77,7 +77,7 @@ def test_a_snapshot_within_the_store_is_refused(tmp_path):
     load(tmp_path, spread(5))
     done = run("tables", "snapshot", "s.db/kept", *STORE, cwd=tmp_path)
     assert done.returncode == 2
-    assert b"lies in the folder of the store" in done.stderr
+    assert b"is inside the folder of the store" in done.stderr
     assert not (tmp_path / "s.db" / "kept").exists()
 
 
@@ -110,7 +110,7 @@ def test_a_store_in_memory_has_none(tmp_path):
     assert run("tables", "snapshot", "other", "--store", "memory:", cwd=tmp_path).returncode == 10
     done = run("tables", "restore", "kept", "--store", "memory:", cwd=tmp_path)
     assert done.returncode == 2
-    assert b"no place for a copy of a store" in done.stderr
+    assert b"cannot be copied or restored" in done.stderr
 
 
 def test_a_snapshot_that_was_killed_leaves_none_and_is_made_again(tmp_path):
@@ -133,7 +133,7 @@ def test_dropping_asks_with_a_word_of_snapshots(tmp_path):
     load(tmp_path, spread(5))
     done = run("tables", "drop", *STORE, cwd=tmp_path, stdin=b"n\n")
     assert done.returncode == 1
-    assert b"simhbase tables snapshot keeps a copy" in done.stderr
+    assert b"simhbase tables snapshot makes a copy" in done.stderr
     assert result("stats", "--exact", *STORE, cwd=tmp_path)["documents"] == 5
 
 

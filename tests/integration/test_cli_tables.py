@@ -65,7 +65,7 @@ def test_a_layout_with_drawers_longer_than_are_read_is_warned_of(tmp_path):
     ("options", "reason"),
     [
         (("--regions", 4, "--documents", 5), "give one of them"),
-        (("--ttl", "soon"), "'soon' is no duration"),
+        (("--ttl", "soon"), "'soon' is not a duration"),
         (("--ttl", "0"), "--ttl: must be a whole number of seconds"),
         (("--ttl", "9999999999w"), "--ttl: must be a whole number of seconds"),
         (("--compression", "zip"), "--compression: must be one of"),
@@ -94,16 +94,14 @@ def test_other_stores_refuse_what_only_hbase_has(tmp_path, store, command):
     done = run("tables", *command, "--store", store, cwd=tmp_path)
     assert done.returncode == 2
     assert f"{command[1]}: " in done.stderr.decode()
-    assert f"{store} is no HBase store" in done.stderr.decode()
+    assert f"{store} is not an HBase store" in done.stderr.decode()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_choices_for_new_tables_need_a_gateway_that_makes_them(tmp_path):
     done = run("tables", "create", "--store", HBASE, "--regions", 4, cwd=tmp_path)
     assert done.returncode == 2
-    assert (
-        f"--regions: it takes a Thrift 2 gateway to create such tables, and {HBASE}" in done.stderr.decode()
-    )
+    assert f"--regions: creating HBase tables needs a Thrift 2 gateway, and {HBASE}" in done.stderr.decode()
 
 
 def test_what_an_interrupted_creation_left_is_dropped_after_the_same_question(tmp_path):

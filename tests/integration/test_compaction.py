@@ -193,7 +193,7 @@ def test_a_follower_reads_on_meanwhile(url):
 def test_without_room_it_says_so_and_a_load_only_merges_the_newest_files(url, monkeypatch):
     monkeypatch.setattr(compaction.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1 << 20))
     store = opened(url)
-    with pytest.raises(StoreFailed, match=r"takes room for .* make room first"):
+    with pytest.raises(StoreFailed, match=r"needs \d+ MiB of disk space .* free some space first"):
         store.compact(whole=True)
     store.compact()
     assert_all_there(store)

@@ -35,7 +35,7 @@ from simhbase.index.claim_batch import TOKEN_BYTES
 from simhbase.index.load_log import LoadState
 from simhbase.index.rows import PendingCell, document_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import Batch, HintingWriter
+from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.jobs import hfiles as job
 from simhbase.jobs import load as load_job
 from simhbase.jobs.hfiles_unique import UniqueDocuments
@@ -215,7 +215,7 @@ def test_what_others_claim_while_documents_are_loaded_is_settled(url, tmp_path, 
     stored, dead = list(values)[1:3]
     settle = UniqueDocuments.settle
 
-    def late(self: UniqueDocuments, batch: Batch, version: int) -> int:
+    def late(self: UniqueDocuments, batch: DocumentBatch, version: int) -> int:
         with open_index(url) as index:
             add(index, {"stored": values[stored] ^ 1})
             leave_pending(index, "dead", values[dead] ^ 1)
@@ -237,7 +237,7 @@ def test_what_others_claim_while_documents_are_loaded_is_settled(url, tmp_path, 
 def leave_pending(index: Index, document: str, fingerprint: int) -> None:
     """A claim whose process has died before it was decided."""
     store = cast(HBaseStore, index.store)
-    batch = Batch([document], FingerprintBatch.bare(np.array([fingerprint], np.uint64)))
+    batch = DocumentBatch([document], FingerprintBatch.bare(np.array([fingerprint], np.uint64)))
     cell = PendingCell(0, fingerprint, lease=200)
     store.put_pending(
         b"t" * TOKEN_BYTES,

@@ -481,7 +481,7 @@ def test_an_open_index_whose_tables_are_dropped_or_made_anew_stops(replaced, mon
                     lambda opened=opened: found(opened, F),
                     lambda opened=opened: opened.delete(["a"]),
                 ):
-                    with pytest.raises(ProfileMismatch, match="dropped and created anew"):
+                    with pytest.raises(ProfileMismatch, match="dropped and recreated"):
                         operation()
     with open_index(replaced) as index:
         assert not any(content(index.store)[table] for table in ("documents", "index", "fingerprints"))

@@ -180,7 +180,7 @@ def test_a_single_string_is_not_taken_for_many(index):
     ("documents", "told"),
     [
         ([Document("good", NEWS), Document(5, NEWS)], "Document(id=5"),
-        ([Document("good", NEWS), Document("a", None)], "id and text are strings"),
+        ([Document("good", NEWS), Document("a", None)], "id and text must be strings"),
         ([Document("good", NEWS), ("a", NEWS)], "use Document(id, text)"),
         ([("a", "x" * 10_000)], "..."),
         (Document("a", NEWS), "put it into a list"),
@@ -199,7 +199,7 @@ def test_what_is_no_document_is_refused_before_anything_is_stored(index, documen
 
 def test_what_is_no_string_is_no_text_and_no_id(index):
     for call in (index.delete, index.find_many, index.fingerprints):
-        with pytest.raises(UsageError, match=r"^5 is among the (ids|texts): they are strings"):
+        with pytest.raises(UsageError, match=r"^5 is among the (ids|texts), which must be strings"):
             call(["a", 5])
         with pytest.raises(UsageError, match=r"^None was given for (ids|texts)"):
             call(None)

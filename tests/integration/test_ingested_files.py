@@ -193,9 +193,9 @@ def test_what_failed_to_be_handed_over_comes_before_the_next_write(
                 hand_over(self, table)
 
             patch.setattr(ingestion.Ingestion, "_hand_over", full)
-            with pytest.raises(StoreFailed, match="Make room, then do the same again"):
+            with pytest.raises(StoreFailed, match="Free some disk space and repeat this"):
                 add(store, NEW)
-            with pytest.raises(StoreFailed, match="Make room"):
+            with pytest.raises(StoreFailed, match="Free some disk space"):
                 add(store, OLD, seed=7)
         assert AtomicWriter(store, SCHEME).delete(NEW[:10]) == 10
         assert found(store, NEW) == NEW[10:]
@@ -221,7 +221,7 @@ def test_what_failed_to_be_handed_over_is_there_when_it_is_written_again(
                 hand_over(self, name)
 
             patch.setattr(ingestion.Ingestion, "_hand_over", full)
-            with pytest.raises(StoreFailed, match="Make room"):
+            with pytest.raises(StoreFailed, match="Free some disk space"):
                 writer.add(["a", "b"], same)
         assert writer.add(["a", "b"], same).unchanged == 2
         assert writer.delete(["a"]) == 1
@@ -239,7 +239,7 @@ def test_no_room_for_the_files_leaves_the_store_as_it_was(url: str, monkeypatch:
         before = content(store)
         with monkeypatch.context() as patch:
             patch.setattr(ingestion, "_write_records", full)
-            with pytest.raises(StoreFailed, match="Make room"):
+            with pytest.raises(StoreFailed, match="Free some disk space"):
                 add(store, NEW)
         assert content(store) == before
         add(store, NEW)

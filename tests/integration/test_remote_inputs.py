@@ -142,7 +142,9 @@ def test_outputs_are_local_files(web, served, tmp_path):
     where = "https://someone:hidden@host/u.jsonl?key=hidden"
     done = run("dedup", f"{web.url}/a.jsonl", "--unique", where, cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == b"Error: cannot write https://host/u.jsonl: URLs are only read, name a local file\n"
+    assert (
+        done.stderr == b"Error: cannot write https://host/u.jsonl: URLs can only be read, give a local file\n"
+    )
 
 
 def test_an_input_named_as_a_url_of_this_machine_is_not_overwritten(tmp_path):
@@ -150,4 +152,4 @@ def test_an_input_named_as_a_url_of_this_machine_is_not_overwritten(tmp_path):
     done = run("dedup", f"file://{path}", "--unique", path, cwd=tmp_path)
     assert (done.returncode, b"is an input of this command" in done.stderr) == (2, True)
     done = run("dedup", f"file://{tmp_path}", "--unique", tmp_path / "u.jsonl", cwd=tmp_path)
-    assert (done.returncode, b"it would be read as an input" in done.stderr) == (2, True)
+    assert (done.returncode, b"would be read as part of the input" in done.stderr) == (2, True)

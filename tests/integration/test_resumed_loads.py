@@ -519,7 +519,7 @@ def test_names_that_are_no_utf_8_are_loaded_and_said(tmp_path):
     (state,) = loads(tmp_path)
     assert state.progress == "finished"
     refused = run_alone("load", name, "--name", os.fsdecode(b"n\xff"), cwd=tmp_path)
-    assert (refused.returncode, b"names no load" in refused.stderr) == (2, True)
+    assert (refused.returncode, b"is not a valid name of a load" in refused.stderr) == (2, True)
     assert not (tmp_path / "simhbase.db").exists()
     assert run("load", name, "--name", "", cwd=tmp_path).returncode == 2
 
@@ -593,7 +593,7 @@ def test_a_store_is_told_behind_forget(tmp_path):
     corpus(tmp_path / "a.jsonl", 20)
     run("load", "a.jsonl", "--name", "n", cwd=tmp_path)
     done = run("loads", "--store", "rocksdb:other.db", "forget", "n", cwd=tmp_path)
-    assert (done.returncode, b"--store goes after forget" in done.stderr) == (2, True)
+    assert (done.returncode, b"put --store after forget" in done.stderr) == (2, True)
     assert run("loads", "forget", "n", cwd=tmp_path).returncode == 0
 
 

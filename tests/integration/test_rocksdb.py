@@ -99,7 +99,7 @@ def test_a_file_or_another_folder_is_no_store(tmp_path: Path, access: Access) ->
 def test_a_store_is_not_created_among_other_files(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
     for path in (tmp_path / "file", tmp_path):
-        with pytest.raises(UsageError, match="folder of its own"):
+        with pytest.raises(UsageError, match="give the store its own folder"):
             create_store(f"rocksdb:{path}")
 
 
@@ -412,7 +412,7 @@ def test_a_reader_who_may_not_write_sees_what_writers_write_one_after_the_other(
 
 def test_a_store_that_may_not_be_written_says_so_to_a_writer(url: str) -> None:
     create_store(url).close()
-    with closed_to_this_user(folder(url), 0o755), pytest.raises(StoreFailed, match="the right to write"):
+    with closed_to_this_user(folder(url), 0o755), pytest.raises(StoreFailed, match="needs write permission"):
         open_store(url, "write")
 
 
@@ -486,7 +486,9 @@ def test_a_full_disk_is_named_and_costs_nothing_that_was_acknowledged(small_disk
     store = create_store(url)
     batches = fill(store)
     assert batches > 10
-    with pytest.raises(StoreFailed, match=f"writing to {url} failed: .*No space left on device.*Make room"):
+    with pytest.raises(
+        StoreFailed, match=f"writing to {url} failed: .*No space left on device.*Free some disk space"
+    ):
         store.records("documents").put([(b"more", bytes(8 << 20))])
     store.close()
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
@@ -497,7 +499,7 @@ def test_a_store_writes_again_once_a_full_disk_has_room(small_disk: Path) -> Non
     url = f"rocksdb:{small_disk / 'store'}"
     store = create_store(url)
     batches = fill(store)
-    with pytest.raises(StoreFailed, match="Make room, then do the same again"):
+    with pytest.raises(StoreFailed, match="Free some disk space and repeat this"):
         store.require_writable()
     assert there(store, encode(batch(batches - 1), LAYOUT)).all(), "what is stored can be read meanwhile"
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)

@@ -110,7 +110,7 @@ def test_a_token_file_that_changes_is_read_again_and_a_wrong_one_changes_nothing
         await_status(service, other, 200)
         assert asked(service, f"Bearer {READ}").status == 401
         (tmp_path / "tokens").write_text("nonsense\n")
-        await_logged(service, "the tokens stay as they were")
+        await_logged(service, "keeping the previous tokens")
         assert asked(service, f"Bearer {other}").status == 200
         (tmp_path / "tokens").write_text(f"read {READ}\n")
         await_status(service, READ, 200)
@@ -119,9 +119,9 @@ def test_a_token_file_that_changes_is_read_again_and_a_wrong_one_changes_nothing
 
 def test_a_token_file_that_others_may_read_is_warned_of_after_each_change(tmp_path: Path) -> None:
     with with_tokens(tmp_path) as service:
-        assert not any("others than its owner" in line["message"] for line in service.logged())
+        assert not any("other users can read" in line["message"] for line in service.logged())
         (tmp_path / "tokens").chmod(0o644)
-        await_logged(service, "others than its owner")
+        await_logged(service, "other users can read")
 
 
 def test_a_token_is_looked_at_before_the_body_comes(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def await_logged(service: Service, text: str) -> None:
         (None, "cannot be read"),
         ("", "has no tokens"),
         ("# nothing\n", "has no tokens"),
-        ("admin 0123456789abcdef\n", "line 1: 'read TOKEN' or 'write TOKEN'"),
-        ("read\n", "line 1: 'read TOKEN'"),
-        ("write short\n", "line 1: a token has at least 16 characters"),
+        ("admin 0123456789abcdef\n", "line 1: must be 'read TOKEN' or 'write TOKEN'"),
+        ("read\n", "line 1: must be 'read TOKEN'"),
+        ("write short\n", "line 1: a token needs at least 16 characters"),
     ],
 )
 def test_a_wrong_token_file_is_refused_without_what_it_says(

@@ -20,7 +20,7 @@ from simhbase import Document, Index, Lookup, Profile, SharedLookups
 from simhbase.errors import Overloaded, StoreFailed, StoreUnreachable, TimedOut, UsageError
 from simhbase.index import rows
 from simhbase.model import Query
-from simhbase.stores.rocksdb.database import Batch
+from simhbase.stores.rocksdb.database import RocksBatch
 from tests.cluster import Cluster
 from tests.command_line import environment
 from tests.near import versions
@@ -233,7 +233,9 @@ def test_a_read_serves_one_kind_of_lookup_and_kinds_take_turns():
 def test_who_would_wait_too_long_is_told_at_once_and_the_others_are_answered():
     with gated(queue=3) as (shared, gate, pool):
         calls = [submitted(pool, shared, shared.find, text) for text in TEXTS[:2]]
-        with pytest.raises(Overloaded, match=r"^2 lookups in memory: wait already, and 3 may: try again"):
+        with pytest.raises(
+            Overloaded, match=r"^2 lookups in memory: are waiting, the maximum is 3: try again"
+        ):
             shared.find_many(TEXTS[:2])
         calls.append(submitted(pool, shared, shared.find, TEXTS[2]))
         with pytest.raises(Overloaded):
@@ -250,13 +252,13 @@ def test_who_gives_up_is_not_looked_up_and_harms_nobody():
         while shared.waiting < 4:
             await asyncio.sleep(0.001)
         tasks[1].cancel()
-        with pytest.raises(TimedOut, match=r"had no answer within 0\.01 s"):
+        with pytest.raises(TimedOut, match=r"no answer from memory: within 0\.01 s"):
             await shared.afind(TEXTS[5], timeout=0.01)
         gate.open.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     with gated() as (shared, gate, _):
-        with pytest.raises(TimedOut, match=r"looking up in memory: had no answer within 0\.01 s"):
+        with pytest.raises(TimedOut, match=r"no answer from memory: within 0\.01 s"):
             shared.find(TEXTS[6], timeout=0.01)
         answers = asyncio.run(ask_and_cancel())
         assert gate.reads[1:] == [[TEXTS[0], *TEXTS[2:4]]]
@@ -285,7 +287,7 @@ def test_a_task_that_is_cancelled_while_it_is_read_harms_nobody():
 def test_a_record_that_cannot_be_read_is_its_own_callers_error(tmp_path):
     with simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(verify=False)) as index:
         index.add(STORED)
-        damage = Batch(index.store.database)  # type: ignore[attr-defined]  # RocksDB's own
+        damage = RocksBatch(index.store.database)  # type: ignore[attr-defined]  # RocksDB's own
         damage.put("documents", [rows.document_key("damaged")], [b"?"])
         damage.write()
         alone = index.find_ids([document.id for document in STORED[:9]])
@@ -328,7 +330,7 @@ def test_a_store_that_is_away_is_everybodys_error_after_one_try():
         (lambda shared: shared.find("some text", Query(k=9)), "k = 9"),
         (lambda shared: shared.find("some text", Query(min_similarity=0.5)), "keeps no sketches"),
         (lambda shared: shared.find(7), "7 is among the texts"),
-        (lambda shared: shared.find_fingerprints([-1]), "fingerprints are integers"),
+        (lambda shared: shared.find_fingerprints([-1]), "fingerprints must be a list or array of integers"),
         (lambda shared: SharedLookups(shared.index, queue=0), "queue: must be a whole number"),
     ],
 )

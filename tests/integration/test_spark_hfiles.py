@@ -18,7 +18,7 @@ from simhbase.admin import Administrator
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
 from simhbase.index import open_index
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import Batch, HintingWriter
+from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.jobs import spark as jobs
 from simhbase.jobs.hfile_input import MANIFEST
 from simhbase.profile import Profile
@@ -105,7 +105,7 @@ def test_rows_of_spark_are_those_that_a_load_makes_in_files_of_one_region(made):
     with open_index(url) as index:
         fingerprints = index.fingerprinter.fingerprint_many(list(after.values())).fingerprints
         writer = HintingWriter(index.store, index.profile.index_scheme)
-        plan = writer.plan(Batch(list(after), fingerprints), manifest.version)
+        plan = writer.plan(DocumentBatch(list(after), fingerprints), manifest.version)
         (step,) = plan.steps  # Spark has written already what a clock ahead has written before
         assert counts(manifest) == {**counts(plan.report), "updated": 14, "unchanged": 287}
         expected = {

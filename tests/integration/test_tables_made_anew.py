@@ -68,10 +68,10 @@ def test_an_index_whose_tables_were_made_anew_says_so_and_stops(index, clock, op
     make_anew(index.store)
     clock.now += facade.LOOKED_AT + 1
     for _ in range(2):
-        with pytest.raises(ProfileMismatch, match="dropped and created anew while they were open") as told:
+        with pytest.raises(ProfileMismatch, match="dropped and recreated while they were open") as told:
             operation(index)
         assert told.value.exit_code == 12
-        assert "open the store again" in str(told.value)
+        assert "Open the store again" in str(told.value)
     assert rows(index) == ["a"], "nothing was written or deleted"
 
 
@@ -168,5 +168,5 @@ def test_a_reader_of_a_folder_in_which_another_store_was_made_notices_it(tmp_pat
         with simhbase.open(url, create=Profile(verify=False, layout="6x3")) as index:
             index.add([Document("a", TEXT)])
         clock.now += facade.LOOKED_AT + 1
-        with pytest.raises(ProfileMismatch, match="created anew"):
+        with pytest.raises(ProfileMismatch, match="recreated"):
             reader.find(TEXT)

@@ -281,7 +281,7 @@ def test_a_fleet_says_why_its_workers_cannot_go_on(tmp_path: Path) -> None:
     lines = list(map(json.dumps, DOCUMENTS))
     with serving("rocksdb:store", tmp_path, "--token-file", "tokens") as service:
         done = run_whole(service.url, tmp_path, lines, "--token-file", "unknown", "--workers", "2")
-        check_message(done, service.url, "token is unknown")
+        check_message(done, service.url, "unknown token")
         done = run_whole(service.url, tmp_path, lines, "--token-file", "tokens")
-        check_message(done, "give the token alone")
+        check_message(done, "give only the token")
         assert TOKEN not in done.stderr

@@ -31,7 +31,7 @@ from simhbase.admin.vacuum import DAY, LEAST_GRACE, Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.index import Index
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import Batch
+from simhbase.index.writer import DocumentBatch
 from simhbase.stores import open_store
 from simhbase.stores.arrays import to_bytes
 from simhbase.stores.base import Store, now
@@ -300,7 +300,7 @@ def machine(kind: Kind, of: Contents) -> type[RuleBasedStateMachine]:
 
         def _holds_what_is_needed(self) -> None:
             store = self.index.store
-            batch = Batch(list(self.oracle), of.fingerprints[list(self.oracle.values())])
+            batch = DocumentBatch(list(self.oracle), of.fingerprints[list(self.oracle.values())])
             assert _cells(store, "documents") == dict(batch.commits(of.profile.index_scheme))
             assert _cells(store, "fingerprints") == dict(batch.listings(of.profile.index_scheme))
             keys = of.profile.index_scheme.keys(of.fingerprints[list(self.oracle.values())])

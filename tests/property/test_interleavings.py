@@ -24,7 +24,7 @@ from simhbase.admin.vacuum import Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import Reader
 from simhbase.index.rows import listing_key
-from simhbase.index.writer import Batch, HintingWriter, Step, known
+from simhbase.index.writer import DocumentBatch, HintingWriter, Step, known
 from tests.exploration import (
     LIKE,
     OTHER,
@@ -224,7 +224,7 @@ class TakesHintsFromThePast(HintingWriter):
     def copy(self, ids: Sequence[str], fingerprints: FingerprintBatch, versions: Sequence[int]) -> None:
         found = zip(ids, known(self.store, ids), strict=True)
         left = [(document, each.entry) for document, each in found if each and each.stored]
-        self.put(Step(versions[0], Batch(list(ids), fingerprints), left))
+        self.put(Step(versions[0], DocumentBatch(list(ids), fingerprints), left))
 
 
 class TrustsListings(Reader):

@@ -73,7 +73,7 @@ def test_parameters_may_be_given_by_name():
 
 
 def test_what_is_no_text_is_refused():
-    with pytest.raises(simhbase.UsageError, match="compare takes two texts, and was given bytes"):
+    with pytest.raises(simhbase.UsageError, match="compare takes two strings, not bytes"):
         simhbase.compare(TEXT, b"bytes")  # type: ignore[arg-type]
 
 

@@ -195,7 +195,7 @@ def test_regions_of_who_creates_tables_at_the_same_time_are_told():
     live = Raced(theirs["index"], theirs["fingerprints"])
     ddl.create(ours, live)
     assert str(ddl.other_regions(ours, live)).startswith(
-        "regions: p_index has 2, not 4; p_fingerprints has 2, not 4. Tables keep"
+        "regions: p_index has 2, not 4; p_fingerprints has 2, not 4. Existing tables keep"
     )
     assert ddl.other_regions(list(tables(regions=4).values()), Listed(*ours)) is None
 

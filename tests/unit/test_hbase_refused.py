@@ -34,7 +34,7 @@ def test_a_time_to_live_that_must_not_be_seen_counts_as_none_and_is_warned_of(mo
     store = refused_store(monkeypatch, "AccessDeniedException: Insufficient permissions")
     with caplog.at_level(logging.WARNING):
         assert [store.ttl(), store.ttl()] == [None, None]
-    assert caplog.text.count("not written anew before they expire") == 1
+    assert caplog.text.count("not rewritten before they expire") == 1
 
 
 def test_a_time_to_live_that_cannot_be_read_for_another_reason_is_an_error(monkeypatch):

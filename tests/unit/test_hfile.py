@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from simhbase.errors import StoreFailed, UsageError
 from simhbase.stores.hbase.hfile import GZ, Family, HFileWriter, _Blocks
-from simhbase.stores.hbase.hfiles import Rows, even_borders, sampled_borders
+from simhbase.stores.hbase.hfiles import TableRows, even_borders, sampled_borders
 from simhbase.stores.strings import Strings
 
 TIME = 0x19200000001
@@ -181,7 +181,7 @@ def test_strings_are_joined_padded_and_cut(strings, data):
 def test_rows_in_buckets_come_in_order_and_once(tmp_path, borders):
     rng = np.random.default_rng(1)
     rows = [row.tobytes() for row in rng.integers(0, 256, (500, 9), dtype=np.uint8)]
-    aside = Rows("documents", Family(b"d"), TIME, tmp_path / "rows", borders)
+    aside = TableRows("documents", Family(b"d"), TIME, tmp_path / "rows", borders)
     for part in (rows[:300], rows[200:]):
         aside.put(Strings.of(part), Strings.of([row[:3] for row in part]))
     found = [
@@ -205,7 +205,7 @@ def test_a_full_disk_says_what_to_do(tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    aside = Rows("documents", Family(b"d"), TIME, tmp_path / "rows", even_borders(1))
+    aside = TableRows("documents", Family(b"d"), TIME, tmp_path / "rows", even_borders(1))
     aside.put(Strings.of([b"a"]), Strings.of([b""]))
     monkeypatch.setattr(_Blocks, "write", full)
     with pytest.raises(StoreFailed, match=r"cannot write .*hfiles: No space left on device.*work folder"):
@@ -214,7 +214,7 @@ def test_a_full_disk_says_what_to_do(tmp_path, monkeypatch):
 
 
 def test_buckets_that_were_cut_short_are_noticed(tmp_path):
-    aside = Rows("documents", Family(b"d"), TIME, tmp_path / "rows", even_borders(1))
+    aside = TableRows("documents", Family(b"d"), TIME, tmp_path / "rows", even_borders(1))
     for row in (b"a", b"b"):
         aside.put(Strings.of([row]), Strings.of([b"x" * 10_000]))
     (path,) = (tmp_path / "rows").iterdir()

@@ -29,7 +29,7 @@ def test_texts_that_a_profile_serves_well_have_no_hints():
         ([text[:60] for text in LONG], "profile short"),
         (["An opening line that all of these have in common. " + text for text in LONG], "idf --boilerplate"),
         ([f"{text} And a footer that all of these have in common." for text in LONG], "idf --boilerplate"),
-        ([text.replace(" ", "&nbsp;") for text in LONG], "--html"),
+        ([text.replace(" ", "&nbsp;") for text in LONG], "read as HTML"),
         ([f"{number:<40}{THAI}{number:>40}" for number in range(120)], "profile complete"),
     ],
 )

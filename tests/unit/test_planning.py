@@ -48,4 +48,4 @@ def test_longer_drawers_than_are_read_are_told_with_a_layout_that_has_shorter_on
     )
     assert str(oversized_drawers(10_001 << 25, layout("5x2"), 10_000)).endswith("take layout 6x3, with 157")
     assert str(oversized_drawers(BILLION, layout("3x1"), 10)).endswith("take layout 4x2, with 1")
-    assert "part the documents" in str(oversized_drawers(10_001 << 32, layout("5x2"), 10_000))
+    assert "split the documents" in str(oversized_drawers(10_001 << 32, layout("5x2"), 10_000))

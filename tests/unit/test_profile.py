@@ -301,8 +301,8 @@ def test_an_older_format_is_refused_with_what_to_do(store):
         read_profile(store)
     assert refused.value.exit_code == 12
     assert "made by an older simhbase" in str(refused.value)
-    assert "Load the documents anew into another store, then drop this one" in str(refused.value)
-    with pytest.raises(ProfileMismatch, match="Load the documents anew"):
+    assert "Load the documents into a new store, then drop this one" in str(refused.value)
+    with pytest.raises(ProfileMismatch, match="Load the documents into a new store"):
         write_profile(store, Profile(verify=False))
     assert stored_record(store) == older
 
@@ -313,7 +313,7 @@ def test_tables_that_were_made_anew_are_told_from_those_that_were_opened(store):
     opened.require_in(store)
     write_profile(store, Profile(verify=False))
     opened.require_in(store)
-    with create_anew() as anew, pytest.raises(ProfileMismatch, match="dropped and created anew"):
+    with create_anew() as anew, pytest.raises(ProfileMismatch, match="dropped and recreated"):
         opened.require_in(anew)
     store.records("meta").delete([b"profile"])
     with pytest.raises(TablesMissing, match="lost their profile"):

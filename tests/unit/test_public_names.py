@@ -177,9 +177,9 @@ def test_the_help_of_the_command_line_imports_no_rooms():
 
 def test_wrong_arguments_are_named_as_python_has_them(tmp_path):
     url = f"rocksdb:{tmp_path / 's.db'}"
-    with pytest.raises(simhbase.UsageError, match=r"^regions: only tables in HBase"):
+    with pytest.raises(simhbase.UsageError, match=r"^regions: only for tables in HBase"):
         simhbase.tables.create(url, regions=4, compression="gz", ttl=60)
     with pytest.raises(simhbase.UsageError, match="either inputs, documents to compare, or a store"):
         simhbase.evaluate(tmp_path / "pairs.tsv")
-    with pytest.raises(simhbase.UsageError, match=r"part: must be as \(1, 100\).* not \(3, 2\)"):
+    with pytest.raises(simhbase.UsageError, match=r"part: must be a pair like \(1, 100\).* not \(3, 2\)"):
         simhbase.check(url, part=(3, 2))

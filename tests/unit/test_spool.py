@@ -50,6 +50,6 @@ def test_a_full_disk_names_the_folder(tmp_path):
     with (
         SpooledRows(tmp_path, np.empty((0, 1024), np.uint8)) as rows,
         files_up_to(8 << 20),
-        pytest.raises(SimhbaseError, match=f"aside in {tmp_path}"),
+        pytest.raises(SimhbaseError, match=f"spool documents to {tmp_path}"),
     ):
         rows.append(np.zeros((32 << 10, 1024), np.uint8))

@@ -5,7 +5,7 @@ import pytest
 from simhbase.admin.vacuum import DAY, Vacuum, VacuumCounts
 from simhbase.index import rows
 from simhbase.index.part import Part
-from simhbase.index.writer import Batch, HintingWriter
+from simhbase.index.writer import DocumentBatch, HintingWriter
 from tests.claiming import FAR, SCHEME, A, fingerprints_of
 from tests.simulated import Server, SimulatedStore
 
@@ -28,7 +28,8 @@ def lose_a_race(store: SimulatedStore) -> None:
     """Two writers see that a document is not stored, and both store it."""
     one, other = (HintingWriter(store, SCHEME, lambda time=time: time) for time in (NOW, NOW + 5_000))
     plans = [
-        writer.plan(Batch(["a"], fingerprints_of([value]))) for writer, value in ((one, A), (other, FAR))
+        writer.plan(DocumentBatch(["a"], fingerprints_of([value])))
+        for writer, value in ((one, A), (other, FAR))
     ]
     for writer, plan in zip((one, other), plans, strict=True):
         for step in plan.steps:

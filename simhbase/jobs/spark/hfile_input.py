@@ -32,7 +32,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from simhbase.errors import OutputFailed, UsageError
 from simhbase.index import Index, open_index
 from simhbase.index.rows import document_id, id_problem
-from simhbase.index.writer import Batch, HintingWriter
+from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.jobs.hfile_input import COUNTED, MANIFEST, HFileInput, TableFiles, uri_of
 from simhbase.jobs.hfiles import SAMPLED, TABLES, holds_documents, rows_of
 from simhbase.jobs.spark.dedup import PLACE, order_of, without_repeats
@@ -287,10 +287,10 @@ class _Planning:
             columns = Columns.of(index.profile)
             writer = HintingWriter(index.store, index.profile.index_scheme, index.store.now)
             for read in batches:
-                batch = Batch(read.column(ID).to_pylist(), columns.read(read))
+                batch = DocumentBatch(read.column(ID).to_pylist(), columns.read(read))
                 yield from self._planned(batch, writer)
 
-    def _planned(self, batch: Batch, writer: HintingWriter) -> Iterator[pa.RecordBatch]:
+    def _planned(self, batch: DocumentBatch, writer: HintingWriter) -> Iterator[pa.RecordBatch]:
         plan = writer.plan(batch, self.version, has_documents=self.has_documents)
         for step in plan.steps:
             if step.version != self.version:

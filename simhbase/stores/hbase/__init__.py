@@ -1,4 +1,4 @@
-"""A store in HBase, through its Thrift gateways: any number of processes write and read.
+"""A store in HBase, accessed through Thrift gateways by any number of reading and writing processes.
 
 URL: hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60&tls=1&ca=FILE
 """
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def open_store(url: str, access: Access) -> HBaseStore:
-    """Opens a store that exists. Raises TablesMissing, StoreUnreachable, StoreFailed."""
+    """Open an existing store. Raises TablesMissing, StoreUnreachable, StoreFailed."""
     store = HBaseStore(parse(url), access)
     try:
         store.require()
@@ -47,9 +47,9 @@ def open_store(url: str, access: Access) -> HBaseStore:
 
 
 def create_store(url: str) -> HBaseStore:
-    """Opens a store for writing; with a Thrift 2 gateway in the URL, creates what is missing of it.
+    """Open a store for writing; with a Thrift 2 gateway in the URL, create missing tables.
 
-    Raises SchemaDiffers where a table exists with other attributes, and what `open_store` raises.
+    Raises SchemaDiffers if a table has other attributes, and the errors of `open_store`.
     """
     if has_administration(url):
         create_tables(url)
@@ -64,14 +64,14 @@ def create_store(url: str) -> HBaseStore:
 
 
 def drop_store(url: str) -> None:
-    """Deletes the tables with all their data. Raises TablesMissing, StoreUnreachable, StoreFailed."""
+    """Delete the tables with all their data. Raises TablesMissing, StoreUnreachable, StoreFailed."""
     address = parse(url)
     with _administrator(address, "drop") as administrator:
         ddl.drop(_specification(address, DEFAULT_OPTIONS), administrator)
 
 
 def droppable(url: str) -> list[str]:
-    """The names of the tables that `drop_store` would delete. Raises what that raises."""
+    """Names of the tables that `drop_store` would delete. Raises its errors."""
     address = parse(url)
     with _administrator(address, "drop") as administrator:
         there = ddl.existing(_specification(address, DEFAULT_OPTIONS), administrator)
@@ -79,12 +79,12 @@ def droppable(url: str) -> list[str]:
 
 
 def has_administration(url: str) -> bool:
-    """Whether a URL names a Thrift 2 gateway, which creates, checks and drops tables."""
+    """True if a URL has a Thrift 2 gateway, which can create, check and drop tables."""
     return bool(parse(url).gateways2)
 
 
 def create_tables(url: str, options: Options = DEFAULT_OPTIONS) -> list[str]:
-    """Creates the tables that are missing, through Thrift 2, and returns their names; may be repeated.
+    """Create missing tables through Thrift 2; returns their names. May be repeated.
 
     Raises SchemaDiffers, StoreUnreachable, StoreFailed.
     """
@@ -94,7 +94,7 @@ def create_tables(url: str, options: Options = DEFAULT_OPTIONS) -> list[str]:
 
 
 def check_tables(url: str, options: Options = DEFAULT_OPTIONS) -> None:
-    """Compares the live tables with what they should be, attribute by attribute, through Thrift 2.
+    """Compare the attributes of the tables with the specification, through Thrift 2.
 
     Raises TablesMissing, SchemaDiffers, StoreUnreachable, StoreFailed.
     """
@@ -104,8 +104,7 @@ def check_tables(url: str, options: Options = DEFAULT_OPTIONS) -> None:
 
 
 def table_warnings(url: str, options: Options | None = None) -> list[str]:
-    """What an administrator should know of tables that are as they must be: writes that may be lost,
-    and, of `options` that were asked for, regions that came out otherwise.
+    """Warnings about valid tables: writes that may be lost and, given `options`, another number of regions.
 
     Raises StoreUnreachable, StoreFailed.
     """
@@ -119,7 +118,7 @@ def table_warnings(url: str, options: Options | None = None) -> list[str]:
 
 
 def describe_tables(url: str) -> dict[str, LiveTable]:
-    """Each of ddl.TABLES as it is. Raises TablesMissing, StoreUnreachable, StoreFailed."""
+    """The live tables. Raises TablesMissing, StoreUnreachable, StoreFailed."""
     address = parse(url)
     with _administrator(address, "describe") as administrator:
         found = ddl.describe(_specification(address, DEFAULT_OPTIONS), administrator)
@@ -127,12 +126,12 @@ def describe_tables(url: str) -> dict[str, LiveTable]:
 
 
 def specification(url: str, options: Options = DEFAULT_OPTIONS) -> list[TableSpec]:
-    """What the tables of a URL should be."""
+    """Specification of the tables of a URL."""
     return _specification(parse(url), options)
 
 
 def script(url: str, options: Options = DEFAULT_OPTIONS) -> str:
-    """What creates the tables of a URL in the HBase shell."""
+    """A script for the hbase shell that creates the tables of a URL."""
     address = parse(url)
     namespace = "" if address.namespace == ddl.DEFAULT_NAMESPACE else f"{address.namespace}:"
     return (
@@ -143,12 +142,12 @@ def script(url: str, options: Options = DEFAULT_OPTIONS) -> str:
 
 
 def snapshot_script(url: str, name: str) -> str:
-    """What takes snapshots of a URL's tables in the HBase shell. Raises UsageError."""
+    """A script for the hbase shell that takes snapshots of the tables of a URL. Raises UsageError."""
     return ddl.render_snapshots(specification(url), _snapshot_name(name))
 
 
 def clone_script(url: str, name: str) -> str:
-    """What makes a URL's tables of such snapshots in the HBase shell. Raises UsageError."""
+    """A script for the hbase shell that creates the tables of a URL from snapshots. Raises UsageError."""
     return ddl.render_clones(specification(url), _snapshot_name(name))
 
 

@@ -1,4 +1,4 @@
-"""Tables through a Thrift 2 gateway: Thrift 1 can neither split them nor set all of their attributes."""
+"""Administration of tables through a Thrift 2 gateway. (Thrift 1 cannot set splits and all attributes.)"""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ idl: Any = thriftpy2.load(
     str(Path(__file__).with_name("admin.thrift")), module_name="hbase_administration_thrift"
 )
 
-CALL_LIMIT = 600.0  # seconds: HBase answers when all regions of a table are where they belong
+CALL_LIMIT = 600.0  # seconds: HBase answers when all regions of a table are assigned
 _FOREVER_SECONDS = 2**31 - 1
-# A namespace that was made here, and for nobody else, has this in its configuration.
+# Marks a namespace as created here, in its configuration.
 _MADE_BY = (b"made_by", b"simhbase")
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of TColumnFamilyDescriptor: its name, and what its value is in the shell's words."""
+    """A field of TColumnFamilyDescriptor: its name, and the conversion of its value to the shell's
+    notation."""
 
     name: str
     to_thrift: Callable[[str], Any]
@@ -60,13 +61,13 @@ _FIELDS = {
     "DATA_BLOCK_ENCODING": _enum("dataBlockEncoding", idl.TDataBlockEncoding),
     "KEEP_DELETED_CELLS": _enum("keepDeletedCells", idl.TKeepDeletedCells),
 }
-# Those without a field; they are shown where they are set.
+# Attributes without a field; shown if they are set.
 _OTHERS = ("ENCRYPTION", "IS_MOB", "COMPRESS_TAGS")
 _DURABILITY = _enum("durability", idl.TDurability)
 
 
 class Thrift2Administrator:
-    """See simhbase.stores.hbase.schema.Administrator. Raises StoreUnreachable and StoreFailed everywhere."""
+    """Implements TableAdministrator. All methods raise StoreUnreachable and StoreFailed."""
 
     def __init__(self, address: Address) -> None:
         counters = Counters()
@@ -76,11 +77,9 @@ class Thrift2Administrator:
         self._answered = False
 
     def close(self) -> None:
-        """Closes the connections."""
         self._client.close()
 
     def families(self, table: TableSpec) -> Mapping[str, Attributes] | None:
-        """The attributes of a live table's column families, None where there is no such table."""
         with _failures("describing", table):
             if not self._exists(table):
                 return None
@@ -88,17 +87,15 @@ class Thrift2Administrator:
         return {column.name.decode(): _attributes(column) for column in descriptor.columns or ()}
 
     def create(self, table: TableSpec) -> None:
-        """Creates a table, and its namespace where that is missing; one that exists stays."""
         with _failures("creating", table):
             self._create_namespace(table)
             try:
                 self._call(table, "createTable", desc=_descriptor(table), splitKeys=list(table.splits))
             except CallRefused:
-                if not self._exists(table):  # it may be there by somebody else, or by a lost call of ours
+                if not self._exists(table):  # another process, or a lost call, may have created it
                     raise
 
     def drop(self, table: TableSpec) -> None:
-        """Deletes a table with its data; one that is gone already is right, too."""
         with _failures("dropping", table):
             try:
                 if self._call(table, "isTableEnabled", tableName=_name(table)):
@@ -109,20 +106,17 @@ class Thrift2Administrator:
                     raise
 
     def drop_namespace(self, table: TableSpec) -> None:
-        """Deletes the namespace of a table where `create` made it and it has no tables any more."""
-        with suppress(CallRefused):  # it has tables of others, or is gone, or may not be deleted
+        with suppress(CallRefused):  # it has other tables, is gone, or must not be deleted
             name = table.namespace.encode()
             configuration = self._call(table, "getNamespaceDescriptor", ns=name).configuration or {}
             if _MADE_BY in configuration.items():
                 self._call(table, "deleteNamespace", name=name)
 
     def regions(self, table: TableSpec) -> int:
-        """How many regions a live table has."""
         with _failures("describing", table):
             return len(self._call(table, "getAllRegionLocations", table=table.full_name.encode()))
 
     def durability(self, table: TableSpec) -> str:
-        """When a live table acknowledges a write."""
         with _failures("describing", table):
             number = self._call(table, "getTableDescriptor", table=_name(table)).durability
         return DEFAULT_DURABILITY if number is None else _DURABILITY.to_shell(number)
@@ -143,7 +137,7 @@ class Thrift2Administrator:
                 raise
 
     def _call(self, table: TableSpec, method: str, /, **arguments: object) -> Any:
-        """The answer to a call; a lost one is asked again. Raises CallRefused."""
+        """The answer to a call; lost calls are repeated. Raises CallRefused."""
 
         def call(connection: Connection) -> Any:
             connection.limit(time.monotonic() + CALL_LIMIT)
@@ -153,7 +147,7 @@ class Thrift2Administrator:
                 text = (error.message or b"").decode(errors="replace")
                 raise CallRefused(connection.gateway, text, final=True) from error
 
-        # What never answered may be mistyped.
+        # A gateway that never answered may be mistyped.
         attempts = Attempts(self._timeout if self._answered else min(self._timeout, OPENING_SECONDS))
         while True:
             try:

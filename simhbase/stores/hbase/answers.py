@@ -1,9 +1,9 @@
-"""Answers to scans of the index straight into arrays, with no Python object for a row.
+"""Parses answers to index scans directly into arrays, without a Python object per row.
 
-A row of the index is a key of 13 bytes with one cell, an empty value in the column i: (family i, empty
-qualifier). So all rows of an answer have the same number of bytes, and the same bytes but for key and
-time: they are compared with a pattern, and keys and times are cut out of them. The patterns are what
-HBase 2.6.1 sends, in Thrift's binary protocol.
+An index row is a key of 13 bytes with one cell, an empty value in the column i: (family i, empty qualifier).
+So all rows of an answer have the same size, and differ only in key and time: they are compared with a
+pattern, from which keys and times are extracted. The patterns are those of HBase 2.6.1 in Thrift's binary
+protocol.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ _SIZES = {_BOOL: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8}  # of values, by type: bool, 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a gateway says instead of an answer; can_retry: the same request may succeed later."""
+    """A gateway's error answer; can_retry: the same request may succeed later."""
 
     message: bytes
     can_retry: bool
 
 
 class UnexpectedRow(Exception):
-    """An answer with something else than rows of the index. Nothing can be read after it."""
+    """An answer with something other than index rows. The connection cannot be used further."""
 
 
 class NotFiltered(Exception):
-    """Rows of drawers that were not asked for: the gateway does not know the filter."""
+    """Rows of drawers that were not requested: the gateway does not know the filter."""
 
 
 def read_index_rows_thrift1(read: Read) -> IndexRows | Failure:
-    """The answer to scannerGetList or getRowsWithColumns of Thrift 1, read whole.
+    """Parse the answer to scannerGetList or getRowsWithColumns of Thrift 1.
 
-    read(n) returns the next n bytes, of those behind the message's header. Raises UnexpectedRow.
+    read(n) returns the next n bytes after the message's header. Raises UnexpectedRow.
     """
     return _read_answer(read, _TROWRESULT)
 
 
 def read_index_rows_thrift2(read: Read) -> IndexRows | Failure:
-    """The same for getScannerResults of Thrift 2."""
+    """Parse the answer to getScannerResults of Thrift 2."""
     return _read_answer(read, _TRESULT)
 
 
 def drawer_parts(
     keys: NDArray[np.uint8], prefixes: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which rows are of which drawer: keys (n, 13) uint8, sorted, and prefixes (m, 5) uint8, sorted, all
-    different -> the drawers that have rows, int64 (p,), indices of prefixes, and the offsets of their
-    rows, int64 (p + 1,). Raises NotFiltered where a key is of no drawer."""
+    """Assign rows to drawers: keys (n, 13) uint8, sorted, and prefixes (m, 5) uint8, sorted and distinct ->
+    drawers with rows, int64 (p,), as indices of prefixes, and offsets of their rows, int64 (p + 1,). Raises
+    NotFiltered for a row of another drawer."""
     rows, drawers = _prefix_words(keys), _prefix_words(prefixes)
     starts = np.searchsorted(rows, drawers).astype(np.int64)
     counts = np.searchsorted(rows, drawers, side="right") - starts
@@ -78,8 +78,7 @@ def _prefix_words(keys: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 class _Form:
-    """The bytes of a row: `head`, which ends with the length of the key, the key, `middle`, the time of
-    the cell, `end`."""
+    """The bytes of a row: `head`, ending with the key's length; the key; `middle`; the cell's time; `end`."""
 
     def __init__(self, head: bytes, middle: bytes, end: bytes) -> None:
         self.head = head
@@ -92,18 +91,18 @@ class _Form:
             _TIME.itemsize,
             re.escape(end),
         )
-        # NumPy would be faster from 70 rows on, and take ten times as long for the few of most drawers.
+        # NumPy is faster from 70 rows on, but takes ten times as long for the few rows of most drawers.
         self._rows = re.compile(rb"(?:%b)*+" % row, re.DOTALL)
 
     def check(self, rows: bytes) -> None:
-        """Raises UnexpectedRow where these are not rows of this form."""
+        """Raises UnexpectedRow if these are not rows of this form."""
         fine = self._rows.match(rows)
         end = fine.end() if fine else 0
         if end != len(rows):
             raise UnexpectedRow(f"not a row of the index: {rows[end : end + self.size].hex(' ')}")
 
     def converted(self, rows: bytes) -> IndexRows:
-        """Rows of this form."""
+        """Parse rows of this form."""
         count, start = len(rows) // self.size, len(self.head)
         if not count:  # no buffer to point into
             return IndexRows(np.empty((0, KEY_BYTES), dtype=np.uint8), np.empty(0, dtype=np.int64))
@@ -150,13 +149,12 @@ def _read_answer(read: Read, sketching: _Form) -> IndexRows | Failure:
 
 
 def _read_rows(read: Read, count: int, sketching: _Form) -> bytes:
-    """Rows of the form, one behind the other.
+    """Concatenated rows of the form.
 
-    A row of another form must not make us wait for bytes that never come, as rows may be shorter than
-    ours. Only the key can make them so, by 12 bytes: a name of a column is never shorter than i:, and a
-    value can only be longer. 12 bytes are less than a third of a row, so that two thirds of the rows that
-    are left are never more bytes than what follows, whatever that is. Each part is checked before the
-    next one is read.
+    Rows of another form must not make us wait for bytes that never come, as they may be shorter. Only the key
+    can make them shorter, by 12 bytes: a column name is never shorter than i:, and a value can only be
+    longer. 12 bytes are less than a third of a row, so two thirds of the remaining rows never have more bytes
+    than what follows. Each part is checked before the next one is read.
     """
     parts = []
     while count > 1:
@@ -165,7 +163,7 @@ def _read_rows(read: Read, count: int, sketching: _Form) -> bytes:
         sketching.check(parts[-1])
         count -= some
     if count:
-        # The last one shows the length of its key first: if that is ours, the rest is at least as long.
+        # The last row starts with the length of its key: if that is ours, the rest is at least as long.
         head = read(len(sketching.head))
         if head != sketching.head:
             raise UnexpectedRow(f"not a row of the index: {head.hex(' ')}")
@@ -175,7 +173,7 @@ def _read_rows(read: Read, count: int, sketching: _Form) -> bytes:
 
 
 def _read_failure(read: Read) -> Failure:
-    """An IOError, TIOError or IllegalArgument {1: string message, 2: bool canRetry}."""
+    """Parse an IOError, TIOError or IllegalArgument {1: string message, 2: bool canRetry}."""
     fields: dict[tuple[int, int], bytes] = {}
     while (kind := read(1)[0]) != _STOP:
         number = int.from_bytes(read(2))

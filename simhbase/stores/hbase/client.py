@@ -1,8 +1,8 @@
-"""Operations on several connections at once, with retries, within a limit of time.
+"""Runs operations on several connections in parallel, with retries, within a time limit.
 
-An operation is made of tasks. A task is a generator: it yields the requests of a step, is sent their
-answers, and returns its result. The tasks of a connection take their steps together, so that one round
-trip serves them all, and all connections are sent requests before any is waited for.
+An operation consists of tasks. A task is a generator: it yields the requests of a step, is sent their
+answers, and returns its result. The tasks of a connection take their steps together, so one round trip serves
+all of them, and requests are sent on all connections before waiting for any.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Task = Callable[[], Steps[T]]
 BURST_BYTES = 64 << 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
 OPENING_SECONDS = 10.0
-SILENT_SECONDS = 2.0  # after which somebody who waits for an answer is told so
+SILENT_SECONDS = 2.0  # waiting time after which a warning is logged
 # Of an operation's time: what is kept for finding out why it failed, and that at most, in seconds.
 EXPLAINING_SHARE, EXPLAINING_LIMIT = 1 / 10, 3.0
-# Of an operation's time: after so much silence a gateway is asked whether it lives, and has as much again
+# Share of an operation's time: after this much silence a gateway is probed, and has as much again
 # to say so. Silence alone says little: a gateway waits for a region server that has died, too.
 DOUBT_SHARE = 1 / 8
 SLOW_SECONDS = 1.0
@@ -48,18 +48,18 @@ log = logger(__name__)
 
 
 def ask(request: Request) -> Steps[Any]:
-    """The task of one request, whose result is the answer."""
+    """The task of one request; its result is the answer."""
     (answer,) = yield [request]
     return answer
 
 
 def tasks(requests: Iterable[Request]) -> list[Task[Any]]:
-    """The tasks of requests that do not depend on each other."""
+    """A task for each independent request."""
     return [partial(ask, request) for request in requests]
 
 
 class Attempts:
-    """The time for all attempts at something with the pauses between them: `seconds`, until `end`."""
+    """The time limit of an operation with its retries and pauses: `seconds`, until `end`."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -69,7 +69,7 @@ class Attempts:
         self._said = False
 
     def pause_for(self, problem: Exception) -> bool:
-        """The same as pause, and says what is waited for, once, before the wait becomes a long one."""
+        """Like pause, but logs a warning once before the wait becomes long."""
         longest = min(FIRST_PAUSE * 2**self.retries, LONGEST_PAUSE)
         if not self._said and time.monotonic() + longest > self.start + SILENT_SECONDS < self.end:
             self._said = True
@@ -77,10 +77,10 @@ class Attempts:
         return self.pause()
 
     def pause(self) -> bool:
-        """Waits, longer each time; false where the time is up.
+        """Wait, longer each time; false if the time is up.
 
-        The first failure is followed by no pause: it may be a connection that was closed while it was
-        idle. Chance keeps many clients from coming back all at once.
+        No pause after the first failure: an idle connection may have been closed. Random, so that many
+        clients do not come back at once.
         """
         self.retries += 1
         if self.retries > 1:
@@ -90,7 +90,7 @@ class Attempts:
 
 
 class Operation(Attempts):
-    """One call of the store. It ends at `limit`, with what is asked to explain an error."""
+    """A call of the store. It ends at `limit`, including checks that explain an error."""
 
     def __init__(self, doing: str, table: Table, seconds: float) -> None:
         super().__init__(seconds)
@@ -102,7 +102,7 @@ class Operation(Attempts):
 
 @dataclass(slots=True)
 class _Running:
-    """A task under way: its number, and the requests whose answers it waits for."""
+    """A running task: its number, and the requests it waits for."""
 
     number: int
     steps: Steps[Any]
@@ -111,7 +111,7 @@ class _Running:
 
 @dataclass(slots=True)
 class _Channel:
-    """A connection and its tasks under way."""
+    """A connection and its running tasks."""
 
     connection: Connection
     running: list[_Running] = field(default_factory=list)
@@ -123,7 +123,7 @@ class _Channel:
         self.connection.send()
 
     def answers(self) -> list[Any]:
-        """The answers to all requests, CallRefused in the place of those that were refused."""
+        """The answers to all requests; CallRefused for refused ones."""
         return [self._answer(request) for task in self.running for request in task.requests]
 
     def _answer(self, request: Request) -> Any:
@@ -134,7 +134,7 @@ class _Channel:
 
 
 class _Attempt:
-    """One go at the tasks that are left. Afterwards `left` are those without a result."""
+    """One attempt at the remaining tasks. Afterwards `left` are those without a result."""
 
     def __init__(self, pool: Pool, tasks: Sequence[Task[Any]], left: Iterable[int]) -> None:
         self._pool = pool
@@ -142,7 +142,7 @@ class _Attempt:
         self._waiting = deque(left)
         self._failed: list[int] = []
         self.results: dict[int, Any] = {}
-        self.abandoned = 0  # requests that nobody waits for any more
+        self.abandoned = 0  # requests without a waiting caller
         self.problem: CallFailed | None = None
 
     @property
@@ -150,9 +150,8 @@ class _Attempt:
         return [*self._waiting, *self._failed]
 
     def run(self, deadline: float, doubt: float | None) -> None:
-        """Takes as many connections as the tasks can use, and serves them in turn: each is sent requests,
-        and waited for when it is its turn again. One that other threads wait for is given back between
-        two tasks."""
+        """Take as many connections as the tasks can use, and serve them in turn: send requests, and wait at
+        the next turn. Connections that other threads wait for are returned between two tasks."""
         try:
             connections = self._pool.take(len(self._waiting), deadline)
         except ConnectionLost as problem:
@@ -171,11 +170,11 @@ class _Attempt:
                     busy.rotate(-1)
                 else:
                     busy.popleft()
-        finally:  # answers that are under way would be given to the next call
+        finally:  # pending answers would be returned to the next call
             self._pool.discard(channel.connection for channel in busy)
 
     def _serve(self, channel: _Channel, share: int) -> bool:
-        """Takes the next step on a channel; false where it has been given back or given up."""
+        """Take the next step on a channel; false if it was returned or given up."""
         start = time.monotonic()
         try:
             if channel.running:
@@ -195,7 +194,7 @@ class _Attempt:
         return True
 
     def _fill(self, channel: _Channel, share: int) -> None:
-        """Begins tasks on a channel: its share, or as many as make a burst, or a single larger one."""
+        """Start tasks on a channel: its share, or a burst, or one larger task."""
         size = 0
         while self._waiting and len(channel.running) < share:
             steps = self._tasks[self._waiting[0]]()
@@ -206,7 +205,7 @@ class _Attempt:
             channel.running.append(_Running(self._waiting.popleft(), steps, requests))
 
     def _advance(self, channel: _Channel, answers: Iterator[Any]) -> None:
-        """Gives the tasks of a channel their answers; what is left running has requests to send."""
+        """Pass answers to the tasks of a channel; unfinished ones have new requests."""
         running = []
         for task in channel.running:
             own = list(islice(answers, len(task.requests)))
@@ -224,7 +223,7 @@ class _Attempt:
 
 
 class GatewayClient:
-    """Carries out operations on the tables of an address."""
+    """Runs operations on the tables of an address."""
 
     def __init__(self, address: Address, access: Access, pool: Pool, counters: Counters) -> None:
         self._address = address
@@ -233,16 +232,16 @@ class GatewayClient:
         self._counters = counters
 
     def gauges(self) -> Mapping[str, int]:
-        """How its connections are used; see Pool.gauges."""
+        """Use of its connections; see Pool.gauges."""
         return self._pool.gauges()
 
     def share(self, n: int, fewest: int, most: int) -> int:
-        """How many of n rows to put into one task, so that there is one for every connection."""
+        """Number of n rows per task, so that every connection gets a task."""
         return min(max(-(-n // self._pool.most), fewest), most)
 
     @contextmanager
     def reading(self, table: Table, doing: str = "reading") -> Iterator[Operation]:
-        """An operation that reads."""
+        """A read operation."""
         operation = Operation(doing, table, self._address.timeout)
         try:
             yield operation
@@ -255,39 +254,39 @@ class GatewayClient:
 
     @contextmanager
     def writing(self, table: Table) -> Iterator[Operation]:
-        """An operation that writes. Raises ReadOnly where the store was opened for reading."""
+        """A write operation. Raises ReadOnly if the store was opened for reading."""
         if self._access == "read":
             raise ReadOnly(f"{self._address.url} was opened for reading: open it with access='write'")
         with self.reading(table, "writing to") as operation:
             yield operation
 
     def read(self, operation: Operation, tasks: Sequence[Task[T]]) -> list[T]:
-        """The results of tasks that read. Raises StoreUnreachable, StoreFailed, TablesMissing, and what
-        the readers of answers do.
+        """The results of reading tasks. Raises StoreUnreachable, StoreFailed, TablesMissing, and errors of
+        parsers.
 
-        Where there is another gateway, an attempt has half of the time that is left: a gateway may
-        hang, and reads that are given up harm nobody.
+        If there is another gateway, an attempt gets half of the remaining time: a gateway may hang, and
+        abandoned reads are harmless.
         """
         return self._run(operation, tasks, 2 if self._pool.has_choice else 1)
 
     def write(self, operation: Operation, tasks: Sequence[Task[T]]) -> list[T]:
-        """The results of tasks that write and may be repeated. Raises what `read` does.
+        """The results of writing tasks that may be repeated. Raises the errors of `read`.
 
-        An attempt has all the time that is left, unless the gateway itself hangs: a write that is given
-        up is carried out later, perhaps, for nothing.
+        An attempt gets all the remaining time, unless the gateway hangs: an abandoned write may still be
+        executed.
         """
         return self._run(operation, tasks, 1)
 
     def write_once(
         self, operation: Operation, tasks: Sequence[Task[T]]
     ) -> tuple[dict[int, T], CallFailed | None]:
-        """One attempt at tasks that write and may not be repeated blindly: their results by number, and why
-        others have none, which may have been carried out nevertheless, or may be yet."""
+        """One attempt at writing tasks that must not be repeated blindly: their results by number, and why
+        others have none. Those may have been executed, or may be later."""
         attempt = self._attempt(tasks, range(len(tasks)), operation.end)
         return attempt.results, attempt.problem
 
     def call(self, operation: Operation, function: Callable[[Connection], T]) -> T:
-        """What a function of a connection returns, which may be called again. Raises what `read` does."""
+        """The result of a function of a connection, which may be repeated. Raises the errors of `read`."""
         while True:
             try:
                 return self.attempt(function, operation.end)
@@ -295,7 +294,7 @@ class GatewayClient:
                 self.failed(operation, problem)
 
     def attempt(self, function: Callable[[Connection], T], deadline: float) -> T:
-        """What a function of a connection returns, called once. Raises CallFailed."""
+        """The result of a function of a connection, called once. Raises CallFailed."""
         (connection,) = self._pool.take(1, deadline)
         start = time.monotonic()
         doubt = self._doubt
@@ -318,8 +317,7 @@ class GatewayClient:
         return result
 
     def try_once(self, tasks: Sequence[Task[T]], deadline: float) -> list[T]:
-        """The results of tasks, with one more attempt where connections were closed while they were idle.
-        Raises CallFailed."""
+        """The results of tasks, with one retry if idle connections were closed. Raises CallFailed."""
         results: dict[int, T] = {}
         left: Sequence[int] = range(len(tasks))
         for last in (False, True):
@@ -334,8 +332,8 @@ class GatewayClient:
         return [results[number] for number in range(len(tasks))]
 
     def failed(self, operation: Operation, problem: CallFailed) -> None:
-        """Returns, after a pause, where another attempt may help, and raises an error of ours where
-        it will not, or the time is up."""
+        """Returns, after a pause, if a retry may help; raises a simhbase error if not, or if the time is
+        up."""
         # Writes to a missing table and all calls to a disabled one fail for other reasons.
         if isinstance(problem, CallRefused):
             self._ask_about(operation.table, operation.limit)
@@ -349,8 +347,8 @@ class GatewayClient:
         log.log(level, "%s: attempt %d after %s", operation.doing, operation.retries + 1, problem)
 
     def require(self, table: Table) -> None:
-        """Raises TablesMissing where a table does not exist, StoreFailed where it is disabled, and
-        StoreUnreachable, sooner than other operations: what never answered may be mistyped."""
+        """Raises TablesMissing if a table does not exist, StoreFailed if it is disabled, and
+        StoreUnreachable, earlier than other operations: an address that never answered may be mistyped."""
         operation = Operation("looking for", table, min(self._address.timeout, OPENING_SECONDS))
         while (problem := self._ask_about(table, operation.end)) is not None:
             if isinstance(problem, CallRefused) and problem.final:
@@ -359,16 +357,16 @@ class GatewayClient:
                 raise _unreachable(operation, problem) from problem
 
     def close(self) -> None:
-        """Ends all use."""
+        """Close all connections."""
         self._pool.close()
 
     @property
     def _doubt(self) -> float | None:
-        """After how much silence a gateway is asked whether it lives; None where there is no other."""
+        """Seconds of silence after which a gateway is probed; None if there is no other."""
         return self._address.timeout * DOUBT_SHARE if self._pool.has_choice else None
 
     def _run(self, operation: Operation, tasks: Sequence[Task[T]], attempts: int) -> list[T]:
-        """An attempt has the share of the time that is left which makes so many of them possible."""
+        """Each attempt gets an equal share of the remaining time."""
         results: dict[int, T] = {}
         left: Sequence[int] = range(len(tasks))
         while left:
@@ -389,8 +387,8 @@ class GatewayClient:
         return attempt
 
     def _ask_about(self, table: Table, deadline: float) -> CallFailed | None:
-        """Raises TablesMissing or StoreFailed where a table is missing or disabled; returns what
-        prevents an answer."""
+        """Raises TablesMissing or StoreFailed if a table is missing or disabled; returns what prevents an
+        answer."""
         limit = min(deadline, time.monotonic() + EXPLAINING_LIMIT)
         try:
             enabled = self.attempt(lambda connection: connection.is_table_enabled(table.name), limit)

@@ -1,4 +1,4 @@
-"""Versions go by the servers' clock: opening for writing measures how far this machine's differs from it."""
+"""Versions follow the servers' clock: opening for writing measures its difference from this machine's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simhbase.stores.hbase.requests import Table
 
 WARNING_MS = 5_000
 MOST_MS = 3_600_000
-# Beside the column of the records, which therefore never show it.
+# Another column than that of records, so reads never return it.
 _COLUMN = b"d:clock"
 ROW = b"clock"
 
@@ -19,13 +19,13 @@ log = logger(__name__)
 
 
 def ahead(client: GatewayClient, meta: Table) -> int:
-    """Measures by how many milliseconds this machine's clock is ahead of a server's (negative: behind); 0
-    where the call took longer than they differ. Warns from some seconds on.
+    """Measure by how many milliseconds this machine's clock is ahead of a server's (negative: behind); 0 if
+    the difference is less than the duration of the call. Warns from some seconds on.
 
-    Raises StoreFailed where they differ by more than an hour, and what a write raises.
+    Raises StoreFailed if they differ by more than an hour, and the errors of a write.
     """
     before, there, after = server_time(client, meta)
-    # The call itself took some of the time between.
+    # The call itself accounts for part of the difference.
     difference = max(before - there, 0) + min(after - there, 0)
     if abs(difference) > MOST_MS:
         raise StoreFailed(
@@ -38,8 +38,8 @@ def ahead(client: GatewayClient, meta: Table) -> int:
 
 
 def server_time(client: GatewayClient, meta: Table) -> tuple[int, int, int]:
-    """Puts a cell in the row ROW of meta, and looks which time it was given: that, between this machine's
-    times before and after it. Raises what a write raises."""
+    """Write the row ROW of meta and read its timestamp: returns that, between this machine's times before and
+    after. Raises the errors of a write."""
 
     def put(connection: Connection) -> tuple[int, int, int]:
         table = connection.table(meta.name)

@@ -1,4 +1,5 @@
-"""One connection to a gateway: happybase's, with limits of time, TLS, and errors that name the gateway."""
+"""A connection to a gateway, based on happybase's, with time limits, TLS, and errors that name the
+gateway."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from simhbase.stores.hbase.interface import IllegalArgument, RetryingIOError, cl
 from simhbase.stores.hbase.requests import Request
 from simhbase.stores.hbase.url import Gateway
 
-OPENING_LIMIT = 10.0  # seconds until a new connection has its first answer
+OPENING_LIMIT = 10.0  # seconds until the first answer on a new connection
 # A gateway closes connections that were idle for 60 s (hbase.thrift.server.socket.read.timeout).
 IDLE_LIMIT = 45.0
 BUFFER_BYTES = 1 << 16
@@ -31,15 +32,15 @@ KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_
 
 
 class CallFailed(Exception):
-    """A call without a result; another attempt may have one. The message names the gateway."""
+    """A call without a result; a retry may succeed. The message names the gateway."""
 
 
 class ConnectionLost(CallFailed):
-    """The connection is of no use any more; what was asked may have been done or not."""
+    """The connection cannot be used any more; the request may or may not have been executed."""
 
 
 ACCESS_DENIED = "AccessDeniedException"
-# What gateways say, as a last word, while HBase's ZooKeeper or master does not answer.
+# Final errors of gateways while HBase's ZooKeeper or master does not answer.
 OUTAGE = re.compile(
     r"Zookeeper \w+ could not be completed|KeeperErrorCode = ConnectionLoss|MasterNotRunningException"
     r"|PleaseHoldException|MasterRegistryFetchException"
@@ -47,23 +48,22 @@ OUTAGE = re.compile(
 
 
 class CallRefused(CallFailed):
-    """The gateway answered with an error, HBase's or its own: `text` is all of it, with the stack
-    trace, `final` says that the same call is refused again."""
+    """The gateway answered with an error, HBase's or its own. text: all of it, with the stack trace; final: a
+    retry fails again."""
 
     def __init__(self, gateway: Gateway, text: str, *, final: bool) -> None:
         super().__init__(f"{gateway}: {_gist(text) or 'an error without a message'}")
         self.text = text
         self.is_outage = OUTAGE.search(text) is not None
-        # Denied: the gateway has tried again by itself, and takes that for a reason to try again.
+        # Denied: the gateway retried by itself, and reports this as a reason to retry.
         self.final = (final and not self.is_outage) or ACCESS_DENIED in text
 
 
 class GatewaySocket:
-    """What the client's transport reads from and writes to.
+    """The socket behind the client's transport.
 
-    deadline: when to give up (time.monotonic). What is written is sent by `send`, or when an answer is
-    wanted. Where there has been none for `doubt` seconds, `ask_about` is called, which may raise
-    ConnectionLost.
+    deadline: when to give up (time.monotonic). Writes are buffered until `send`, or until an answer is read.
+    After `doubt` seconds of silence, `ask_about` is called, which may raise ConnectionLost.
     """
 
     def __init__(self, gateway: Gateway, tls: ssl.SSLContext | None) -> None:
@@ -78,20 +78,20 @@ class GatewaySocket:
         self._sent = 0.0
 
     def is_open(self) -> bool:
-        """Whether it has been opened, and not been closed since."""
+        """True while it is open."""
         return self._socket is not None
 
     def open(self) -> None:
-        """Connects. Raises OSError."""
+        """Connect. Raises OSError."""
         self._socket = open_socket(self._gateway, _left(self.deadline))
 
     def secure(self) -> None:
-        """Begins TLS, where it is wanted. Raises OSError."""
+        """Start TLS if configured. Raises OSError."""
         if self._tls is not None:
             self._socket = self._tls.wrap_socket(self._connected, server_hostname=self._gateway.host)
 
     def close(self) -> None:
-        """Gives this process's end back; a process that it was inherited from keeps its own."""
+        """Close this process's end; a parent process keeps its own."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -264,7 +264,7 @@ def connect(
 
 
 def _server_type(connection: Connection) -> int | None:
-    """Which Thrift a gateway speaks; None before HBase 2.2, which does not know the question."""
+    """The Thrift version of a gateway; None before HBase 2.2."""
     asking = client(thrift2.Reading, connection.transport)
     try:
         with connection.failures():
@@ -294,13 +294,13 @@ def _lost(gateway: Gateway, error: Exception) -> ConnectionLost:
 
 
 def _gist(text: str) -> str:
-    """The first line of a Java stack trace, with exceptions named without their packages, and once."""
+    """The first line of a Java stack trace, without package names and repeated exceptions."""
     line = text.partition("\n")[0].strip()
     return re.sub(r"(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error): )(?:(?:[a-z]\w*\.)+\1)*", r"\1", line)
 
 
 def _left(deadline: float) -> float:
-    """Seconds until a deadline; a moment at least, because 0 would mean not to wait at all."""
+    """Seconds until a deadline, slightly more than 0, which would mean not to wait."""
     return max(deadline - time.monotonic(), 0.001)
 
 

@@ -1,4 +1,4 @@
-"""What has happened to a store since it was opened, in numbers."""
+"""Counters of a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = (
 
 
 class Counters:
-    """Numbers by name; see NAMES. For many threads."""
+    """Counts by name; see NAMES. Thread-safe."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -25,12 +25,10 @@ class Counters:
         self._numbers = dict.fromkeys(NAMES, 0)
 
     def count(self, name: str, by: int = 1) -> None:
-        """Adds to a number."""
-        if self._process != os.getpid():  # a fork may have left the lock locked
+        if self._process != os.getpid():  # a fork may have copied a locked lock
             self._process, self._lock = os.getpid(), threading.Lock()
         with self._lock:
             self._numbers[name] += by
 
     def numbers(self) -> Mapping[str, int]:
-        """What they are now."""
         return dict(self._numbers)

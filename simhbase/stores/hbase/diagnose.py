@@ -1,4 +1,4 @@
-"""Diagnosis of a server that is no binary Thrift gateway: it is asked in the ways of others."""
+"""Finds out why a server does not answer like a Thrift gateway, by trying other protocols."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SASL_BAD = (b"\x03\x00\x00", b"\x04\x00\x00")  # a status, and the length of wh
 _TLS_ALERT = b"\x15\x03"
 _SASL = "asks for SASL (Kerberos), which simhbase does not speak: use a gateway that does not"
 
-# A question, where in its answer a sign is that the server understood, the sign, and what that means.
+# Request; position and value of a byte in the answer that shows that the server understood; its meaning.
 _QUESTIONS: tuple[tuple[bytes, int, bytes | tuple[bytes, ...], str], ...] = (
     (
         _with_length(_BINARY),
@@ -46,9 +46,9 @@ _QUESTIONS: tuple[tuple[bytes, int, bytes | tuple[bytes, ...], str], ...] = (
 
 
 def explain(connect: Callable[[float], socket.socket], deadline: float, *, tls: bool) -> str | None:
-    """What a server is that did not answer as a gateway does, and what to do; None where nothing tells
-    by the deadline, or it answers now: then a connection was lost, no more. `connect` opens a connection
-    to it, without TLS, within so many seconds; tls: whether it was asked with TLS."""
+    """What kind of server this is, and what to do; None if unknown by the deadline, or if it answers now (the
+    connection was only lost). connect: opens a connection without TLS, within a number of seconds; tls:
+    whether TLS was used."""
     ask = partial(_ask, connect, deadline)
     answer = ask(_BINARY)
     if answer.startswith(b"\x80\x01"):
@@ -66,7 +66,7 @@ def explain(connect: Callable[[float], socket.socket], deadline: float, *, tls: 
 def _speaks_tls(connect: Callable[[float], socket.socket], deadline: float) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is sent: who it is does not matter
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent, so its identity does not matter
     try:
         with connect(_seconds(deadline)) as connection, context.wrap_socket(connection):
             return True
@@ -75,7 +75,7 @@ def _speaks_tls(connect: Callable[[float], socket.socket], deadline: float) -> b
 
 
 def _ask(connect: Callable[[float], socket.socket], deadline: float, question: bytes) -> bytes:
-    """The first bytes of the answer; none where it hangs up or stays silent."""
+    """The first bytes of the answer; none if it closes the connection or times out."""
     try:
         with connect(_seconds(deadline)) as connection:
             connection.settimeout(_seconds(deadline))
@@ -86,7 +86,7 @@ def _ask(connect: Callable[[float], socket.socket], deadline: float, question: b
 
 
 def _seconds(deadline: float) -> float:
-    """What a question may take. Raises TimeoutError after the deadline."""
+    """Time limit of a request. Raises TimeoutError after the deadline."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError

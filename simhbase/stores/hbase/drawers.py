@@ -53,7 +53,7 @@ _KIND = Kind[IndexRows](
 
 
 class HBaseDrawers:
-    """See simhbase.stores.base.Drawers. filtered: where there is a Thrift 2 gateway."""
+    """The index table. filtered: if there is a Thrift 2 gateway."""
 
     def __init__(
         self, client: GatewayClient, table: Table, filtered: FilteredScans | None, counters: Counters
@@ -65,15 +65,14 @@ class HBaseDrawers:
         self._scans = Scans(client, table, _KIND, ITERATED_ROWS)
 
     def add(self, keys: NDArray[np.uint8]) -> None:
-        """See Drawers."""
         with self._client.writing(self._table) as operation:
             self._client.write(operation, tasks(self.puts(keys)))
 
     def puts(self, keys: NDArray[np.uint8]) -> Iterator[Request]:
-        """Puts rows at the servers' time.
+        """Requests that put rows at the servers' time.
 
-        They are sorted by their first 8 bytes: a call for neighbours goes to few regions, and costs the
-        servers two thirds of one for rows from everywhere.
+        They are sorted by their first 8 bytes: a call for neighbours goes to few regions, and takes the
+        servers two thirds of the time of one for scattered rows.
         """
         rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
         first = np.ascontiguousarray(rows[:, :8]).view(">u8").ravel().astype(np.uint64)
@@ -81,7 +80,7 @@ class HBaseDrawers:
         return map(self._table.put_keys, parts)
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
-        """Removes rows, each up to the time that was seen; a negative one says that there was none."""
+        """Remove rows, each up to the time that was read; negative if there was none."""
         order = np.argsort(times, kind="stable")[np.count_nonzero(times < 0) :]
         borders = np.flatnonzero(np.diff(times[order])) + 1
         requests = [
@@ -95,7 +94,6 @@ class HBaseDrawers:
         time.sleep(DELETE_PAUSE if requests else 0.0)
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """When rows were put."""
         rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
         parts = _parts(rows, self._client.share(len(rows), *GET_ROWS))
         requests = [self._table.get(to_bytes(part), read_index_rows_thrift1) for part in parts]
@@ -116,7 +114,7 @@ class HBaseDrawers:
         return found.reshape(keys.shape[:-1])
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
-        """Reads drawers: with one scan a region through Thrift 2, else with one a drawer."""
+        """Read drawers, with one filtered scan per region through Thrift 2, otherwise one scan per drawer."""
         asked = _SortedDrawers(prefixes, limit)
         filtered = self._filtered if self._filtered is not None and self._filtered.is_usable() else None
         waiting = deque(self._cursors(asked, filtered))
@@ -132,7 +130,7 @@ class HBaseDrawers:
                 filtered = None
                 waiting = deque(single for cursor in (*cursors, *waiting) for single in cursor.split(asked))
                 continue
-            part = _Part(asked)
+            part = _RowCollector(asked)
             further = [part.take(cursor, rows) for cursor, rows in zip(cursors, pages, strict=True)]
             waiting.extendleft(cursor for cursor in reversed(further) if cursor is not None)
             if part.drawers:
@@ -140,11 +138,11 @@ class HBaseDrawers:
                 yield part.rows()
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
-        """Rows in key order. After an error it goes on where it was."""
+        """Rows in key order. Can be continued after an error."""
         return self._scans.iterate(start, stop)
 
     def approximate_size(self) -> Size:
-        """Counted if it is small, else guessed from samples."""
+        """Counted if small, otherwise estimated from samples."""
         return self._scans.size()
 
     def _cursors(self, asked: _SortedDrawers, filtered: FilteredScans | None) -> Iterable[_Cursor]:
@@ -163,7 +161,7 @@ class HBaseDrawers:
     def _filtered_pages(
         self, operation: Operation, asked: _SortedDrawers, cursors: Sequence[_Cursor], filtered: FilteredScans
     ) -> list[tuple[IndexRows, _Found]] | None:
-        """None where Thrift 1 has to go on."""
+        """None if Thrift 1 must continue."""
         requests = [
             self._table.filtered(
                 cursor.start,
@@ -186,7 +184,7 @@ class HBaseDrawers:
             filtered.forget(problem)
             return None
 
-    def _count_truncated(self, part: _Part, limit: int | None) -> None:
+    def _count_truncated(self, part: _RowCollector, limit: int | None) -> None:
         truncated = sum(map(len, part.truncated))
         if truncated:
             self._counters.count("truncated_drawers", truncated)
@@ -198,7 +196,7 @@ _Found = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class _SortedDrawers:
-    """The drawers that a read asks for, sorted; order: where they stood before."""
+    """The drawers of a read, sorted; order: their original positions."""
 
     def __init__(self, prefixes: NDArray[np.uint8], limit: int | None) -> None:
         self.order = np.argsort(_as_strings(prefixes))
@@ -212,7 +210,7 @@ class _SortedDrawers:
         return self.start(cursor.end - 1) + _DRAWER_END
 
     def some_of(self, waiting: deque[_Cursor]) -> list[_Cursor]:
-        """Takes as many as have a bounded number of rows together."""
+        """Take as many as have a bounded number of rows together."""
         taken: list[_Cursor] = []
         rows = 0
         while waiting and rows < 2 * PART_ROWS:
@@ -223,8 +221,8 @@ class _SortedDrawers:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where a scan of drawers goes on: those from `first` to before `end`, from the key `start` on, with
-    `seen` rows of the first one before it."""
+    """Position of a scan of drawers: those from `first` until before `end`, from the key `start` on, after
+    `seen` rows of the first one."""
 
     first: int
     end: int
@@ -232,7 +230,7 @@ class _Cursor:
     seen: int = 0
 
     def rows(self, asked: _SortedDrawers) -> int:
-        """How many rows to ask for."""
+        """Number of rows to request."""
         of_one = MORE_ROWS if self.seen else FIRST_ROWS
         most = of_one if self.end - self.first == 1 else FILTERED_ROWS
         if asked.limit is None:
@@ -240,21 +238,21 @@ class _Cursor:
         return min(most, (self.end - self.first) * (asked.limit + 1) - self.seen)
 
     def split(self, asked: _SortedDrawers) -> Iterator[_Cursor]:
-        """The same for each drawer."""
+        """A cursor per drawer."""
         yield _Cursor(self.first, self.first + 1, self.start, self.seen)
         for drawer in range(self.first + 1, self.end):
             yield _Cursor(drawer, drawer + 1, asked.start(drawer))
 
     def after(self, asked: _SortedDrawers, drawer: int, seen: int, last: bytes) -> _Cursor | None:
-        """What follows a full page whose last row is the one of this drawer with so many before it."""
+        """The cursor after a full page whose last row is in this drawer. seen: rows of it so far."""
         if asked.limit is None or seen <= asked.limit:
             return _Cursor(drawer, self.end, behind(last), seen)
         return _Cursor(drawer + 1, self.end, asked.start(drawer + 1)) if drawer + 1 < self.end else None
 
 
 @dataclass
-class _Part:
-    """Rows on the way to a DrawerRows, without those beyond the limit."""
+class _RowCollector:
+    """Collects rows for a DrawerRows, up to the limit."""
 
     asked: _SortedDrawers
     drawers: list[NDArray[np.int64]] = field(default_factory=list)
@@ -263,7 +261,7 @@ class _Part:
     truncated: list[NDArray[np.int64]] = field(default_factory=list)
 
     def take(self, cursor: _Cursor, page: tuple[IndexRows, _Found]) -> _Cursor | None:
-        """Takes a page of a cursor; returns where it goes on."""
+        """Add a page; returns the cursor to continue, if any."""
         rows, (found, offsets) = page
         keys = rows.keys
         if not len(keys):
@@ -288,7 +286,6 @@ class _Part:
         return further
 
     def rows(self) -> DrawerRows:
-        """The part."""
         order = self.asked.order
         offsets = np.concatenate([np.zeros(1, np.int64), *self.counts]).cumsum()
         return DrawerRows(
@@ -300,12 +297,12 @@ class _Part:
 
 
 def _only(rows: IndexRows) -> _Found:
-    """What a page of one drawer has found."""
+    """Drawers of a page that has rows of one drawer."""
     return np.zeros(1, dtype=np.int64), np.array([0, len(rows.keys)])
 
 
 def _as_strings(rows: NDArray[np.uint8]) -> NDArray[np.bytes_]:
-    """Each row as one string, which sorts as its bytes do: (n, size) -> (n,)."""
+    """Rows as strings that sort like their bytes: (n, size) -> (n,)."""
     size = rows.shape[-1]
     return np.ascontiguousarray(rows).view(f"S{size}").reshape(-1)
 

@@ -1,7 +1,7 @@
-"""One scan for many ranges of keys, through Thrift 2.
+"""Combines many key ranges into one scan, through Thrift 2.
 
-The server seeks from one range to the next, so that all ranges of a region cost one call. Where no
-gateway does that, or none knows the filter, the caller goes on with Thrift 1.
+The server seeks from one range to the next, so all ranges of a region cost one call. If no gateway supports
+this, or knows the filter, the caller uses Thrift 1.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from simhbase.stores.hbase.connection import CallFailed, CallRefused
 from simhbase.stores.hbase.requests import Request, Table
 
 MOST_RANGES = 2_000  # of one filter
-FEWEST_RANGES = 50  # that are worth a call of their own within a region
+FEWEST_RANGES = 50  # within a region that justify a separate call
 ROWS = 8_192  # of one answer
-# Of the time that an operation has left: how long Thrift 2 may take before Thrift 1 goes on.
+# Share of an operation's remaining time that Thrift 2 may take before Thrift 1 takes over.
 SHARE = 1 / 4
 FIRST_REST, LONGEST_REST = 10.0, 300.0  # seconds without Thrift 2 after it has failed
-REGIONS_SECONDS = 600.0  # until the regions are asked for again
+REGIONS_SECONDS = 600.0  # lifetime of the cached regions
 
 log = logger(__name__)
 
 
 class FilteredScans:
-    """Reads one table with filters. client: of Thrift 1; filtering: of Thrift 2."""
+    """Reads one table with filters. client: for Thrift 1; filtering: for Thrift 2."""
 
     def __init__(self, client: GatewayClient, filtering: GatewayClient, table: Table) -> None:
         self._client = client
@@ -44,17 +44,17 @@ class FilteredScans:
         self._regions_until = 0.0
 
     def is_usable(self) -> bool:
-        """Whether it is worth a try."""
+        """True if it should be tried."""
         return self._known and time.monotonic() >= self._until
 
     def forget(self, why: object) -> None:
-        """Is not to be used again: the gateway does not know the filter."""
+        """Disable it: the gateway does not know the filter."""
         self._known = False
         log.warning("%s is read through Thrift 1 from now on: %s", self._table.name, why)
 
     def chunks(self, operation: Operation, starts: NDArray[np.bytes_]) -> list[tuple[int, int]]:
-        """Which ranges to put into one scan, as first and last + 1: those that begin in one region, and
-        no more than leave some for every connection. starts: where the ranges start, sorted."""
+        """Group ranges into scans, as (first, last + 1): those that begin in one region, but leaving some for
+        every connection. starts: sorted starts of the ranges."""
         regions = np.searchsorted(self._region_starts(operation), starts, side="right")
         most = self._filtering.share(len(starts), FEWEST_RANGES, MOST_RANGES)
         borders = [0, *(np.flatnonzero(np.diff(regions)) + 1).tolist(), len(starts)]
@@ -65,7 +65,7 @@ class FilteredScans:
         ]
 
     def read(self, operation: Operation, requests: Sequence[Request]) -> list[Any] | None:
-        """The answers to requests; None where Thrift 1 has to go on."""
+        """The answers to requests; None if Thrift 1 must take over."""
         now = time.monotonic()
         deadline = now + (operation.end - now) * SHARE
         try:
@@ -85,8 +85,8 @@ class FilteredScans:
         return answers
 
     def _region_starts(self, operation: Operation) -> NDArray[np.bytes_]:
-        """The first keys of the regions, sorted. They may have changed meanwhile, or nobody may tell them
-        while some split: then a scan goes through several of them in turn, which takes longer."""
+        """Sorted first keys of the regions. They may be outdated or unavailable while regions split: then a
+        scan visits several regions in turn, which takes longer."""
         now = time.monotonic()
         if now >= self._regions_until:
             try:

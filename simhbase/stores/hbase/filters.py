@@ -7,8 +7,8 @@ protobuf (HBase's Filter.proto; what is inside is a message of the filter's own)
     MultiRowRangeFilter  { repeated 1: RowRange }
     RowRange             { 1: bytes start, 2: bool with the start, 3: bytes stop, 4: bool with the stop }
 
-A field is a byte of its number * 8 + its kind, 0 for a bool and 2 for bytes, in front of which stands
-their length as a varint: 7 bits a byte, the lowest first, 128 added to all but the last.
+A field is a byte of its number * 8 + its kind, 0 for a bool and 2 for bytes. Bytes are preceded by their
+length as a varint: 7 bits per byte, lowest first, 128 added to all but the last.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _NAME = b"org.apache.hadoop.hbase.filter.MultiRowRangeFilter"
 
 
 def multi_row_range(starts: Sequence[bytes], stops: Sequence[bytes]) -> bytes:
-    """The filter for ranges of keys, each from its start to before its stop (empty: the end); at least
-    one, in order. The server merges those that overlap."""
+    """A filter for key ranges, each from its start until before its stop (empty: the end); at least one,
+    sorted. The server merges overlapping ranges."""
     return _filter(b"".join(starmap(_range, zip(starts, stops, strict=True))))
 
 
 def drawer_ranges(prefixes: NDArray[np.uint8]) -> bytes:
-    """The same for the rows of drawers: prefixes (m, 5) uint8, at least one, sorted."""
+    """A filter for the rows of drawers: prefixes (m, 5) uint8, at least one, sorted."""
     ranges = np.empty((len(prefixes), len(_DRAWER)), dtype=np.uint8)
     ranges[:] = _DRAWER
     ranges[:, _FIRST] = ranges[:, _SECOND] = prefixes
@@ -58,7 +58,7 @@ def _varint(number: int) -> bytes:
     return bytes([*low, number])
 
 
-# The range of a drawer; its prefix stands at two places.
+# The range of a drawer; its prefix occurs twice.
 _PREFIX = b"\xd1" * PREFIX_BYTES
 _DRAWER_RANGE = _range(_PREFIX, _PREFIX + b"\xff" * (KEY_BYTES - PREFIX_BYTES) + b"\x00")
 _FIRST, _SECOND = (

@@ -49,21 +49,21 @@ _HEADER = struct.Struct(">8siiqbii")
 _CRC32, _CHECKED_BYTES = 1, 16_384
 _FAST_DIFF = (4).to_bytes(2)
 _SAME_KEY_LENGTH, _SAME_VALUE_LENGTH, _SAME_VALUE = 0x08, 0x10, 0x40
-_SAME_TYPE_AND_TIME = 0x20 | 7  # but for the last byte of the time
+_SAME_TYPE_AND_TIME = 0x20 | 7  # except the last byte of the time
 _PUT = b"\x04"
 _BEFORE_ALL_CELLS = b"\0" + b"\x7f" + b"\xff" * 8  # no family, the latest time, the highest type
 _CELL_BYTES = 8  # the lengths of key and value, before encoding
-_COMPARED_BYTES = 64  # of two rows, for what they share: the encoding may leave out less than it could
+_COMPARED_BYTES = 64  # of two rows; a longer shared prefix is encoded only up to here
 _AT_ONCE = 1 << 22  # bytes of cells that are encoded together
 _TRAILER_BYTES = 4_096
-_COMPARATOR = b"org.apache.hadoop.hbase.KeyValue$KeyComparator"  # the name that all versions of HBase know
+_COMPARATOR = b"org.apache.hadoop.hbase.KeyValue$KeyComparator"  # the name known by all versions of HBase
 _SEVEN_BITS = 0x7F
 
 
 @dataclass(frozen=True)
 class Family:
-    """How a column family is kept. bloom: bytes of a row's beginning in the Bloom filter, 0 for whole rows,
-    None for no filter."""
+    """Storage attributes of a column family. bloom: length of the row prefix in the Bloom filter, 0 for whole
+    rows, None for no filter."""
 
     name: bytes
     block_bytes: int = BLOCK_BYTES
@@ -72,14 +72,14 @@ class Family:
 
     @staticmethod
     def of(table: str, name: bytes, attributes: Attributes) -> Family:
-        """That of a live table. Raises UsageError where files of it cannot be written here."""
+        """The family of a live table. Raises UsageError if its files cannot be written here."""
         problem = _refused(attributes)
         if problem:
             raise UsageError(f"cannot write HFiles for {table}: {problem}. Load through the gateways instead")
         kind, bloom = attributes.get("BLOOMFILTER", "NONE"), None
         if kind != "NONE":
             bloom = int(attributes[BLOOM_PREFIX]) if kind == "ROWPREFIX_FIXED_LENGTH" else 0
-        # Files of one table may be compressed in different ways; a compaction makes them alike.
+        # Files of one table may have different compressions; a compaction rewrites them.
         is_compressed = attributes.get("COMPRESSION", "NONE") != "NONE"
         size = int(attributes.get("BLOCKSIZE", BLOCK_BYTES))
         return Family(name, size, bloom, GZ if is_compressed else UNCOMPRESSED)
@@ -102,17 +102,17 @@ def _refused(attributes: Attributes) -> str | None:
 
 
 class Output(Protocol):
-    """A binary file, of any file system."""
+    """A binary file of any file system."""
 
     def write(self, content: bytes, /) -> object:
-        """Appends bytes."""
+        """Append bytes."""
 
 
 class HFileWriter:
-    """Writes an HFile. Rows come in ascending order, all different. Raises OSError.
+    """Writes an HFile from distinct rows in ascending order. Raises OSError.
 
-    output: a binary file of any file system; time: of all cells, in milliseconds since 1970; now: the file's
-    own time, by default the same.
+    output: a binary file; time: of all cells, in milliseconds since 1970; now: the file's own time, by
+    default the same.
     """
 
     def __init__(
@@ -136,8 +136,8 @@ class HFileWriter:
         self.rows = 0
 
     def put(self, rows: Strings, values: Strings | None = None) -> None:
-        """Appends rows with their values; None: all values are empty. Raises ValueError where a row does not
-        sort behind the one before."""
+        """Append rows with values; None: empty values. Raises ValueError if a row is not greater than the one
+        before."""
         n, width = len(rows), rows.longest + (0 if values is None else values.longest)
         if n > 1 and n * width > _AT_ONCE:
             for start, end in ((0, n // 2), (n // 2, n)):
@@ -178,11 +178,11 @@ class HFileWriter:
         difference: NDArray[np.intp],
         firsts: NDArray[np.intp],
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """All cells but the first of each block, and where each begins: columns of bytes, of which a mask
-        keeps those that a cell needs."""
+        """All cells except the first of each block, and where each begins: columns of bytes, with a mask of
+        those that a cell needs."""
         n, same_length = len(rows), _as_before(rows.lengths)
         different = ~same_length
-        # The key begins with the row's length: where that differs, nothing is shared.
+        # The key begins with the row's length, so keys of different lengths share nothing.
         common = np.where(same_length, np.minimum(difference, rows.lengths), 0)
         same_value_length = _as_before(values.lengths)
         flags = np.full(n, _SAME_TYPE_AND_TIME, dtype=np.uint8)
@@ -218,7 +218,7 @@ class HFileWriter:
         return len(row).to_bytes(2) + row + self._suffix
 
     def close(self) -> None:
-        """Writes the end of the file; closing that is for the caller. Raises ValueError without rows."""
+        """Write the end of the file, without closing it. Raises ValueError if there are no rows."""
         if not self.rows:
             raise ValueError("an HFile has rows")
         last_data = self._blocks.last[b"DATABLKE"]
@@ -254,15 +254,15 @@ class HFileWriter:
 
 
 def _as_before(lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which lengths are that of the one before; the first is."""
+    """Which lengths equal the one before; true for the first."""
     found = np.ones(len(lengths), dtype=np.bool_)
     np.equal(lengths[1:], lengths[:-1], out=found[1:])
     return found
 
 
 def _first_difference(padded: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """The place of the first byte in which each row differs from the one before; the number of compared bytes
-    where it is none of these; 0 for the first row."""
+    """Position of the first byte in which each row differs from the one before; the number of compared bytes
+    if there is none; 0 for the first row."""
     heads = padded[:, :_COMPARED_BYTES]
     differ = heads[1:] != heads[:-1]
     first = np.argmax(differ, axis=1)
@@ -283,7 +283,7 @@ def _ascending(rows: Strings, padded: NDArray[np.uint8], difference: NDArray[np.
 
 
 class _Blocks:
-    """Writes blocks, and knows where they are."""
+    """Writes blocks and records their positions."""
 
     def __init__(self, output: Output, compression: int) -> None:
         self.output = output
@@ -293,7 +293,7 @@ class _Blocks:
         self._place = 0
 
     def write(self, magic: bytes, content: bytes) -> tuple[int, int]:
-        """Place and size of a new block."""
+        """Write a block; returns its position and size."""
         stored = content
         if self.compression == GZ:
             packer = zlib.compressobj(wbits=31)
@@ -318,7 +318,7 @@ class _Blocks:
 
 @dataclass
 class _Entries:
-    """Blocks of an index, each with a key at or before its first."""
+    """Entries of an index: blocks, each with a key at or before its first."""
 
     keys: list[bytes] = field(default_factory=list)
     blocks: list[tuple[int, int]] = field(default_factory=list)
@@ -356,7 +356,7 @@ class _Entries:
 
 
 class _Index:
-    """The index of data blocks. Leaves are written as they fill, the levels above at the end."""
+    """The index of data blocks. Leaves are written when they are full, higher levels at the end."""
 
     def __init__(self, blocks: _Blocks, block_bytes: int) -> None:
         self._blocks = blocks
@@ -382,7 +382,7 @@ class _Index:
         return self._blocks.write(magic, content)
 
     def finish(self) -> int:
-        """The place of the root."""
+        """Write the rest; returns the position of the root."""
         root, middle = self._leaf, b""
         if self._ends:
             if self._leaf.keys:
@@ -397,7 +397,7 @@ class _Index:
         return self._write(b"IDXROOT2", root.root() + middle)[0]
 
     def _middle(self) -> bytes:
-        """Where HBase splits: the leaf of the middle data block, and its number there."""
+        """The split point for HBase: the leaf of the middle data block, and its number there."""
         block = (self._ends[-1] - 1) // 2
         leaf = next(number for number, end in enumerate(self._ends) if block < end)
         before = self._ends[leaf - 1] if leaf else 0
@@ -405,10 +405,10 @@ class _Index:
 
 
 class _Bloom:
-    """A Bloom filter in blocks: of rows that are not in the file it takes 1 in 100 for such that are."""
+    """A Bloom filter in blocks, with 1 % false positives."""
 
     _VERSION, _MURMUR, _HASHES = 3, 1, 7
-    _BYTES, _ROWS = 131_072, 109_306  # of a block; more rows would make it wrong more often
+    _BYTES, _ROWS = 131_072, 109_306  # of a block; more rows would give more false positives
 
     def __init__(self, blocks: _Blocks, prefix: int) -> None:
         self._blocks = blocks
@@ -423,9 +423,10 @@ class _Bloom:
         self._held, self._first = 0, b""
 
     def add(self, rows: Strings, padded: NDArray[np.uint8], difference: NDArray[np.intp]) -> None:
-        """Takes sorted rows, the same filled up with zeros, and where each differs from the one before."""
+        """Add sorted rows. padded: the rows, zero-padded; difference: where each differs from the one
+        before."""
         if self._prefix:
-            # Each beginning once; rows are as long as that, or longer.
+            # Each prefix once; all rows have at least this length.
             is_new = difference < self._prefix
             is_new[0] = rows[0][: self._prefix] != self._last
             rows = Strings.rows_of(padded[is_new, : self._prefix])
@@ -458,7 +459,7 @@ class _Bloom:
         self._begin()
 
     def finish(self) -> dict[bytes, bytes]:
-        """What the file says about it."""
+        """Write the rest; returns entries for the file info."""
         if self._held:
             self._end_block()
         kind: dict[bytes, bytes] = {b"BLOOM_FILTER_TYPE": b"ROW"}
@@ -470,13 +471,13 @@ class _Bloom:
         return kind | {b"LAST_BLOOM_KEY": self._last}
 
     def about(self) -> bytes:
-        """What HBase reads when it opens the file."""
+        """Metadata that HBase reads when it opens the file."""
         numbers = (self._VERSION, self._size, self._HASHES, self._MURMUR, self._rows, self._room)
         return struct.pack(">iqiiqqi", *numbers, len(self._entries.keys)) + _vint(0) + self._entries.root()
 
 
 def _hashes(rows: Strings) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Two hashes of each row: the first is the seed of the second."""
+    """Two hashes of each row; the first is the seed of the second."""
     found = np.zeros((2, len(rows)), dtype=np.uint32)
     for length in np.unique(rows.lengths).tolist():
         where = np.flatnonzero(rows.lengths == length)
@@ -487,7 +488,7 @@ def _hashes(rows: Strings) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
 
 
 def _murmur(strings: NDArray[np.uint8], seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """MurmurHash 2 of strings of one length, uint8 (n, length), as Java computes it: bytes have a sign."""
+    """MurmurHash 2 of strings of equal length, uint8 (n, length), as in Java, with signed bytes."""
     factor = np.uint32(0x5BD1E995)
     length = strings.shape[1]
     found = seeds ^ np.uint32(length)
@@ -521,7 +522,7 @@ def _file_info(facts: Mapping[bytes, bytes]) -> bytes:
 
 
 def _field(number: int, value: int | bytes) -> bytes:
-    """A field of a message of Protocol Buffers."""
+    """A field of a Protocol Buffers message."""
     if isinstance(value, int):
         return _varint(number << 3) + _varint(value)
     return _varint(number << 3 | 2) + _varint(len(value)) + value
@@ -539,7 +540,7 @@ def _varint(number: int) -> bytes:
 def _varints(
     numbers: NDArray[np.int64], wanted: NDArray[np.bool_]
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Varints of many numbers in columns, and which bytes they use where they are wanted."""
+    """Varints of many numbers as columns, and which bytes are used."""
     columns = -(-int(numbers.max()).bit_length() // 7) or 1
     left = numbers[:, None] >> (7 * np.arange(columns))
     found = (left & _SEVEN_BITS | np.where(left > _SEVEN_BITS, 0x80, 0)).astype(np.uint8)
@@ -549,7 +550,7 @@ def _varints(
 
 
 def _vint(number: int) -> bytes:
-    """Hadoop's integer, of one that is not negative."""
+    """Hadoop's encoding of a non-negative integer."""
     if number <= _SEVEN_BITS:
         return bytes([number])
     size = -(-number.bit_length() // 8)

@@ -1,12 +1,12 @@
-"""Rows into HBase as files of its own, past its gateways, write-ahead logs and memory: for loads of millions.
+"""Loads rows as HFiles, bypassing gateways, write-ahead logs and the servers' memory, for loads of millions.
 
-Rows are put aside in buckets on disk, sorted bucket by bucket, and written as one HFile for each region.
-HBase's loader moves these into the regions. It must not cut a file in two where a region was split meanwhile:
-before 2.6.8 it may lose one half (HBASE-30501). So borders are compared right before, the loader is told to
-refuse such files, and new files are made of the buckets, which stay until all rows have arrived.
+Rows are collected in buckets on disk, sorted bucket by bucket, and written as one HFile per region, which
+HBase's loader moves into the regions. It must not split a file if a region was split meanwhile: before 2.6.8
+it may lose one half (HBASE-30501). So region boundaries are compared just before, the loader is told to
+refuse such files, and new files are written from the buckets, which are kept until all rows have arrived.
 
-A file goes into its region as a whole or not at all. So all rows have arrived when the first row of each
-file, its last and some between are found, with their time or a later one.
+A file is moved into its region completely or not at all. So all rows have arrived if the first and last row
+of each file, and some in between, are found with their time or a later one.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ from simhbase.stores.hbase.tools import ToolFailed, Tools
 from simhbase.stores.hbase.workfolder import WorkFolder, writing
 from simhbase.stores.strings import Strings
 
-ATTEMPTS = 3  # at a table, before a person has to look
-BUCKET_ROWS = 1_000_000  # sorted together, in memory
-MOST_BUCKETS = 128  # files that are open at a time
-SAMPLES = 100  # rows of each part of a file that are looked for afterwards
+ATTEMPTS = 3  # per table
+BUCKET_ROWS = 1_000_000  # sorted together in memory
+MOST_BUCKETS = 128  # open files
+SAMPLES = 100  # rows of each part of a file to check afterwards
 LOOKED_FOR_AT_ONCE = 10_000
 _ROWS, _HFILES = "rows", "hfiles"
 
 
 @dataclass(frozen=True)
 class HFile:
-    """A file that was written. samples: rows of it in their order, the first and the last among them."""
+    """A written file. samples: some of its rows in order, including the first and the last."""
 
     name: str
     rows: int
     samples: tuple[bytes, ...]
 
     def fits(self, starts: Sequence[bytes]) -> bool:
-        """True where one region has all of its rows; starts: the first rows of all regions, sorted."""
+        """True if one region contains all of its rows. starts: sorted first keys of all regions."""
         return bisect_right(starts, self.samples[0]) == bisect_right(starts, self.samples[-1])
 
 
-class Rows:
-    """What a table is to get: rows whose cells have one time, on disk in buckets.
+class TableRows:
+    """Rows for a table with one timestamp, in buckets on disk.
 
-    borders: between buckets, by the first eight bytes of a row, sorted. Raises StoreFailed where the disk is
-    full, or does not give back what was written.
+    borders: between buckets, as the first eight bytes of a row, sorted. Raises StoreFailed if the disk is
+    full or damaged.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Rows:
             self._files: list[BinaryIO] = [self._stack.enter_context(path.open("w+b")) for path in paths]
 
     def put(self, rows: Strings, values: Strings) -> None:
-        """Takes rows with their values; of equal rows one is kept."""
+        """Add rows with values; of equal rows one is kept."""
         if not len(rows):
             return
         numbers = np.searchsorted(self._borders, rows.words(0), side="right").astype(np.uint8)
@@ -97,7 +97,7 @@ class Rows:
         self.count += len(rows)
 
     def write(self, folder: Path, starts: Sequence[bytes]) -> list[HFile]:
-        """Writes all rows as HFiles, one for each region that gets any; starts: the regions' first rows."""
+        """Write all rows as HFiles, one per region with any; starts: first keys of the regions."""
         ends: list[bytes | None] = [*starts[1:], None]
         with writing(folder), ExitStack() as opened:
             folder.mkdir(parents=True)
@@ -138,13 +138,13 @@ class Rows:
         return Strings.concatenated(parts[::2]), Strings.concatenated(parts[1::2])
 
     def close(self) -> None:
-        """Removes the files; may be called twice."""
+        """Remove the files; may be called twice."""
         self._stack.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class _Writing:
-    """HFiles of regions, one after the other, each begun with its first row."""
+    """Writes HFiles, one region after the other."""
 
     def __init__(self, folder: Path, family: Family, time: int, opened: ExitStack) -> None:
         self.files: list[HFile] = []
@@ -166,7 +166,7 @@ class _Writing:
         self._samples += samples_of(rows)
 
     def finish(self) -> None:
-        """Ends the file of a region, if it has any rows."""
+        """Finish the file of a region, if it has rows."""
         if self._writer is not None:
             self._writer.close()
             self._opened.close()
@@ -176,32 +176,31 @@ class _Writing:
 
 
 def samples_of(rows: Strings) -> list[bytes]:
-    """Some of sorted rows, the first and the last among them."""
+    """Some of the sorted rows, including the first and the last."""
     numbers = np.unique(np.linspace(0, len(rows) - 1, SAMPLES).astype(np.intp))
     return rows.take(numbers).to_list()
 
 
 def even_borders(buckets: int) -> NDArray[np.uint64]:
-    """Borders between buckets of rows that begin with a hash."""
+    """Bucket borders for rows that begin with a hash."""
     return np.array([(number << 64) // buckets for number in range(1, buckets)], dtype=np.uint64)
 
 
 def sampled_borders(words: NDArray[np.uint64], buckets: int) -> NDArray[np.uint64]:
-    """Borders between buckets of rows of which some begin with these words."""
+    """Bucket borders, from a sample of first words of rows."""
     words = np.sort(words)
     return words[np.arange(1, buckets) * len(words) // buckets] if len(words) else words
 
 
 def buckets_for(rows: int) -> int:
-    """How many buckets so many rows take."""
+    """Number of buckets for this many rows."""
     return min(MOST_BUCKETS, -(-rows // BUCKET_ROWS) or 1)
 
 
 class HFiles:
-    """Hands rows to the tables of a store.
+    """Loads rows into the tables of a store.
 
-    command: HBase's, of `hbase_command`; alive: is called every second while a tool runs; note: with what a
-    person should know.
+    command: from `hbase_command`; alive: called every second while a tool runs; note: called with messages.
     """
 
     def __init__(
@@ -220,14 +219,14 @@ class HFiles:
         self._has_tools = False
 
     def start(self) -> None:
-        """To be called first. Raises UsageError where HFiles cannot be written for a table. The tools start
-        meanwhile, which takes Java seconds."""
+        """Call this first. Raises UsageError if HFiles cannot be written for a table. Starts the tools in the
+        background, which takes Java seconds."""
         self._families = families(self._store)
         self._tools.start()
 
     def require_tools(self, *, wait: bool = True) -> None:
-        """Raises UsageError where the tools are too old, or work on another HBase than the store is in;
-        StoreFailed where one fails. wait: False: looks at them only when they have started."""
+        """Raises UsageError if the tools are too old or configured for another HBase, StoreFailed if one
+        fails. wait: False: check only if they have started."""
         if self._has_tools or not (wait or self._tools.has_started):
             return
         version = self._tools.version()
@@ -247,23 +246,23 @@ class HFiles:
         self._has_tools = True
 
     def close(self) -> None:
-        """Ends the tools."""
+        """Stop the tools."""
         self._tools.close()
 
     def finish(self) -> None:
-        """Removes copies on other file systems, or says that they stay."""
+        """Remove copies on other file systems, or report that they are left."""
         try:
             self._folder.remove_copies(self._tools)
         except ToolFailed as error:
             self._note(f"all is loaded, but {error}")
 
-    def rows(self, table: str, time: int, borders: NDArray[np.uint64]) -> Rows:
-        """New buckets for rows of a table; see Rows."""
-        return Rows(table, self._families[table], time, self._folder.local / _ROWS / table, borders)
+    def rows(self, table: str, time: int, borders: NDArray[np.uint64]) -> TableRows:
+        """New buckets for a table's rows; see Rows."""
+        return TableRows(table, self._families[table], time, self._folder.local / _ROWS / table, borders)
 
-    def hand_over(self, rows: Rows, require: Callable[[], object]) -> None:
-        """All rows are in their table when it returns. require: is called before they are loaded, and may
-        raise. Raises StoreFailed where they cannot be brought there, and what a read raises."""
+    def hand_over(self, rows: TableRows, require: Callable[[], object]) -> None:
+        """Load rows into their table. require: called just before loading, may raise. Raises StoreFailed if
+        they cannot be loaded, and the errors of reads."""
         if rows.count:
             self.require_tools()
             self._repeated(rows.table, lambda: self._attempt(rows, require))
@@ -272,7 +271,7 @@ class HFiles:
     def hand_over_files(
         self, table: str, time: int, folder: str, files: Sequence[HFile], require: Callable[[], object]
     ) -> None:
-        """The same of rows that are in HFiles of a folder already, which stay there."""
+        """Load rows from existing HFiles in a folder, which are kept."""
         self.require_tools()
         starts = self._store.region_starts(table)
         if not all(file.fits(starts) for file in files):
@@ -283,7 +282,7 @@ class HFiles:
         self._repeated(table, lambda: self._load(table, time, folder, files, require, "always.copy.files"))
 
     def fetched(self, uri: str) -> Path:
-        """A file on this machine, or a copy of it here."""
+        """A local file, or a local copy of it."""
         return self._folder.fetched(uri, self._tools)
 
     def _repeated(self, table: str, attempt: Callable[[], str | None]) -> None:
@@ -298,8 +297,8 @@ class HFiles:
             "no harm: run the same command again"
         )
 
-    def _attempt(self, rows: Rows, require: Callable[[], object]) -> str | None:
-        """Writes HFiles, loads them and looks for their rows; what went wrong, None where nothing did."""
+    def _attempt(self, rows: TableRows, require: Callable[[], object]) -> str | None:
+        """Write HFiles, load them and check their rows; returns the problem, or None."""
         folder = f"{_HFILES}/{rows.table}"
         self._folder.remove(folder, self._tools)
         family = self._families[rows.table].name.decode()
@@ -327,7 +326,7 @@ class HFiles:
         # HBase's own limit is 32; all files may be of one region.
         wanted["hbase.mapreduce.bulkload.max.hfiles.perRegion.perFamily"] = str(max(32, len(files)))
         if prefix := self._families[table].bloom:
-            wanted[BLOOM_PREFIX] = str(prefix)  # loaders that do not know that option cut by this one
+            wanted[BLOOM_PREFIX] = str(prefix)  # loaders without that option split files by this one
         try:
             set_to = [f"-D{option}={value}" for option, value in wanted.items()]
             self._tools.load(f"loading HFiles into {name}", folder, name, set_to)
@@ -344,7 +343,7 @@ class HFiles:
         return f"{missing:,} of {len(samples):,} rows looked for in {name} are missing, of {rows:,} in all"
 
     def _times(self, table: str, keys: Sequence[bytes]) -> NDArray[np.int64]:
-        """The times of the cells of rows, -1 where there is none."""
+        """Times of the cells of rows, -1 if absent."""
         if table == INDEX:
             return self._store.drawers.times(np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY_BYTES))
         cells = self._store.records(cast(RecordTable, table)).get(keys)
@@ -355,8 +354,8 @@ class HFiles:
 
 
 def families(store: HBaseStore) -> dict[str, Family]:
-    """How the live tables keep their rows. Raises UsageError where files cannot be written for one, or the
-    store's URL names no Thrift 2 gateway, which alone tells; StoreUnreachable."""
+    """Storage attributes of the live tables. Raises UsageError if files cannot be written for one, or if the
+    URL has no Thrift 2 gateway, which provides them; StoreUnreachable."""
     live = describe_tables(store.url)
     return {
         table: Family.of(each.name, store.table(table).column.rstrip(b":"), each.attributes)
@@ -365,7 +364,7 @@ def families(store: HBaseStore) -> dict[str, Family]:
 
 
 def _search(rows: Strings, row: bytes) -> int:
-    """How many of the sorted rows are before this one."""
+    """Number of sorted rows before this one."""
     return bisect_left(range(len(rows)), row, key=rows.__getitem__)
 
 

@@ -1,5 +1,4 @@
-"""What simhbase calls of HBase's gateways: happybase's own interface classes, with what HBase 2 has beyond
-them."""
+"""The Thrift interface: happybase's classes, extended for HBase 2."""
 
 from __future__ import annotations
 
@@ -34,21 +33,21 @@ thrift2: Any = thriftpy2.load(str(Path(__file__).with_name("thrift2.thrift")), "
 
 
 class RetryingIOError(IOError):  # type: ignore[misc]  # it has no types
-    """An error that says whether the call may succeed later."""
+    """An error that states whether a retry may succeed."""
 
     thrift_spec = {**IOError.thrift_spec, 2: (TType.BOOL, "canRetry", False)}  # noqa: RUF012  # as it is there
     canRetry = False  # noqa: N815  # as it is there
 
 
 class Scan(TScan):  # type: ignore[misc]  # it has no types
-    """A scan that says whether what it reads stays in the servers' caches."""
+    """A scan that sets whether blocks stay in the servers' caches."""
 
     thrift_spec = {**TScan.thrift_spec, 10: (TType.BOOL, "cacheBlocks", False)}  # noqa: RUF012  # as it is there
     default_spec = [*TScan.default_spec, ("cacheBlocks", None)]  # noqa: RUF012
 
 
 def _service() -> Any:
-    """happybase's service with results that hold RetryingIOError."""
+    """happybase's service, with results that hold RetryingIOError."""
     results = {}
     for name in (f"{method}_result" for method in Hbase.thrift_services):
         result = getattr(Hbase, name)
@@ -64,6 +63,6 @@ Thrift1: Any = _service()
 
 
 def client(service: Any, transport: Any) -> Any:
-    """happybase's client, whose protocol is binary, in C, with strings as bytes."""
+    """happybase's client with the binary protocol in C, and strings as bytes."""
     protocol: Any = TCyBinaryProtocol
     return TClient(service, protocol(transport, decode_response=False))

@@ -1,4 +1,4 @@
-"""Connections to several gateways, opened when they are needed and kept for the next call."""
+"""A pool of connections to several gateways."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.interface import Thrift1
 from simhbase.stores.hbase.url import Address, Gateway
 
-# Seconds in which a gateway that failed is asked only where the others fail, too: longer each time, and
-# the longer it took to fail.
+# Seconds during which a failed gateway is only used if all others fail: longer each time, and the longer it
+# took to fail.
 SHORTEST_REST, LONGEST_REST = 0.5, 60.0
 REST_A_SECOND = 6.0
-# A gateway that failed the last time has so many seconds to answer.
+# Seconds that a gateway has to answer after a failure.
 PROBING_LIMIT = 2.0
 
 log = logger(__name__)
@@ -31,7 +31,7 @@ log = logger(__name__)
 
 @dataclass
 class _Standing:
-    """How a gateway has done lately."""
+    """Recent failures of a gateway."""
 
     rest: float = 0.0
     until: float = 0.0
@@ -40,7 +40,7 @@ class _Standing:
         return time.monotonic() < self.until
 
     def failed(self, seconds: float) -> None:
-        """It took so many seconds to see that."""
+        """seconds: how long it took to fail."""
         longer = max(2 * self.rest, REST_A_SECOND * seconds)
         self.rest = min(max(longer, SHORTEST_REST), LONGEST_REST)
         self.until = time.monotonic() + self.rest
@@ -51,7 +51,7 @@ class _Standing:
 
 @dataclass
 class _State:
-    """What belongs to one process: a child of it starts anew, with sockets and a lock of its own."""
+    """State of one process: a forked child starts with a new one."""
 
     process: int = field(default_factory=os.getpid)
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -62,10 +62,11 @@ class _State:
 
 
 class Pool:
-    """Lends connections to gateways of one Thrift version, the most recently used first; of all threads
-    of a process together at most `most`.
+    """Lends connections to gateways of one Thrift version, most recently used first; at most `most` to all
+    threads of a process.
 
-    New ones go to the gateways in turn, beginning anywhere, so that many processes use all evenly.
+    New connections rotate through the gateways, starting at a random one, so that many processes use all of
+    them evenly.
     """
 
     def __init__(
@@ -92,14 +93,14 @@ class Pool:
 
     @property
     def has_choice(self) -> bool:
-        """Whether there is more than one gateway."""
+        """True if there are several gateways."""
         return len(self._gateways) > 1
 
     def take(self, most: int, deadline: float) -> list[Connection]:
-        """From 1 to `most` connections that answer: one that is waited for, and more where there are.
+        """Take 1 to `most` connections: waits for the first, and takes more if available.
 
-        Raises ConnectionLost where no gateway answers or none is free in time, and StoreFailed where
-        all are no gateways, or the pool is closed.
+        Raises ConnectionLost if no gateway answers or no connection is free in time, StoreFailed if no
+        address is a gateway, or the pool is closed.
         """
         if self._closed:
             raise StoreFailed(f"{self._url} was closed: open it again")
@@ -114,11 +115,11 @@ class Pool:
         return taken
 
     def is_wanted(self) -> bool:
-        """Whether a thread waits for a connection."""
+        """True if a thread waits for a connection."""
         return self._of_this_process().waiting > 0
 
     def gauges(self) -> Mapping[str, int]:
-        """How many connections there may be and are lent, and how many threads wait for one."""
+        """Maximum and lent connections, and waiting threads."""
         state = self._of_this_process()
         with state.changed:
             return {
@@ -128,7 +129,7 @@ class Pool:
             }
 
     def give_back(self, connections: Iterable[Connection]) -> None:
-        """Keeps connections that have no request without an answer."""
+        """Return connections without pending requests."""
         state = self._of_this_process()
         with state.changed:
             state.idle.extend(connections)
@@ -137,7 +138,7 @@ class Pool:
             state.changed.notify_all()
 
     def discard(self, connections: Iterable[Connection]) -> None:
-        """Closes connections that somebody still owes answers to."""
+        """Close connections with pending requests."""
         state = self._of_this_process()
         with state.changed:
             for connection in connections:
@@ -145,8 +146,8 @@ class Pool:
             state.changed.notify_all()
 
     def give_up(self, connections: Sequence[Connection], seconds: float, problem: Exception) -> None:
-        """Closes connections that broke after so many seconds, with all that are idle to the same
-        gateways: whatever happened to these gateways, others are asked first for a while."""
+        """Close connections that failed after some seconds, and all idle ones to the same gateways; others
+        are preferred for a while."""
         failed = {connection.gateway for connection in connections}
         state = self._of_this_process()
         with state.changed:
@@ -157,8 +158,8 @@ class Pool:
             self._rest(gateway, seconds, problem)
 
     def require_life(self, gateway: Gateway, seconds: float) -> None:
-        """Raises ConnectionLost where a gateway does not answer a question that needs no HBase within
-        so many seconds. Only one thread asks at a time."""
+        """Raises ConnectionLost if a gateway does not answer a request that needs no HBase within some
+        seconds. Only one thread asks at a time."""
         with self._probes[gateway]:
             if self._standings[gateway].is_resting():
                 raise ConnectionLost(f"{gateway}: no answer in time")
@@ -170,7 +171,7 @@ class Pool:
                 raise
 
     def close(self) -> None:
-        """Closes what is idle now, and what is lent when it comes back."""
+        """Close idle connections now, and lent ones when they are returned."""
         self._closed = True
         self.give_back(())
 
@@ -197,7 +198,7 @@ class Pool:
         return self._opened(state, self._in_turn(state), deadline)
 
     def _another(self, state: _State, deadline: float) -> Connection | None:
-        """One more, where there is one that nobody waits for, or a gateway does well."""
+        """A further connection, if one is free or a gateway is healthy."""
         with state.changed:
             if state.waiting:
                 return None
@@ -214,15 +215,15 @@ class Pool:
             return None
 
     def _in_turn(self, state: _State) -> list[Gateway]:
-        """The gateways in the order in which to ask them."""
+        """The gateways in the order to try."""
         state.turn += 1
         turn = state.turn % len(self._gateways)
         gateways = self._gateways[turn:] + self._gateways[:turn]
         return sorted(gateways, key=lambda gateway: self._standings[gateway].is_resting())
 
     def _opened(self, state: _State, gateways: Sequence[Gateway], deadline: float) -> Connection:
-        """A new connection, counted already, to the first gateway that answers. Raises ConnectionLost
-        with the problem of each, and StoreFailed where none of them is a gateway."""
+        """A new connection, already counted, to the first gateway that answers. Raises ConnectionLost with
+        the problem of each, and StoreFailed if none is a gateway."""
         try:
             return self._connected(gateways, deadline)
         except BaseException:
@@ -274,24 +275,24 @@ class Pool:
 
 
 def thrift1_pool(address: Address, counters: Counters) -> Pool:
-    """Connections to the gateways that read and write."""
+    """Connections for reads and writes."""
     most = address.connections - _of_gateways2(address)
     return Pool(address.url, address.gateways, Thrift1, 1, tls_of(address), most, counters)
 
 
 def thrift2_pool(address: Address, service: Any, counters: Counters) -> Pool:
-    """Connections to the gateways that know filters, and create and drop tables."""
+    """Connections for filtered scans and administration."""
     most = max(_of_gateways2(address), 1)
     return Pool(address.url, address.gateways2, service, 2, tls_of(address), most, counters)
 
 
 def _of_gateways2(address: Address) -> int:
-    """How many of the connections go to Thrift 2."""
+    """Number of connections to Thrift 2."""
     return address.connections // 2 if address.gateways2 else 0
 
 
 def tls_of(address: Address) -> ssl.SSLContext | None:
-    """What a connection begins TLS with. Raises StoreFailed."""
+    """The TLS context for connections. Raises StoreFailed."""
     if not address.tls:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The other tables in HBase: a row is a key with one value, and its version the time of the cell."""
+"""Record tables in HBase: a row is a key with one value; its version is the cell's timestamp."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from simhbase.stores.hbase.scans import Kind, Page, Scans, behind
 PUT_ROWS = (250, 5_000)
 GET_ROWS = (100, 1_000)
 PAGE_ROWS = 2_000
-# The same where values may have a megabyte.
+# The same for values of up to a megabyte.
 META_ROWS = 20
 PUT_BYTES = 1 << 20
 
 
 class HBaseRecords:
-    """See simhbase.stores.base.Records. filtered: where there is a Thrift 2 gateway."""
+    """A record table. filtered: if there is a Thrift 2 gateway."""
 
     def __init__(
         self, client: GatewayClient, table: Table, name: RecordTable, filtered: FilteredScans | None
@@ -44,28 +44,28 @@ class HBaseRecords:
         self._scans = Scans(client, table, kind, META_ROWS if small else PAGE_ROWS)
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
-        """The cells of keys, each read once."""
+        """The cells of keys; duplicate keys are read once."""
         with self._client.reading(self._table) as operation:
             cells = self._get(operation, keys)
         return list(map(cells.get, keys))
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
-        """Writes rows. Of a key that comes twice the last value is sent: a server would give both the
-        same time, and either could win. Rows of one version go with one call."""
+        """Write rows, one call per version. For duplicate keys only the last value is sent: a server would
+        give both the same time, and either could win."""
         with self._client.writing(self._table) as operation:
             self._client.write(operation, tasks(self.puts(rows, version)))
 
     def puts(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None) -> Iterator[Request]:
-        """What writes rows."""
+        """Requests that write rows."""
         return (self._table.put(part, at) for part, at in _put_parts(self._client, rows, version))
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
-        """Deletes cells, each up to a version; None: up to the time of what is there now.
+        """Delete cells, each up to a version; None: up to the time of the current cell.
 
-        HBase hides what is put after a delete that has a later time. With the servers' time for the
-        delete, that could be every put in the same millisecond, and, where an answer was lost and the
-        call repeated, all until the first call is carried out after all. So the time is that of what is
-        deleted, and the pause gives a later one to whatever is put when this has returned.
+        HBase hides puts that are not later than a delete. With the server's time for the delete, that could
+        affect puts in the same millisecond and, if an answer was lost and the call repeated, all puts until
+        the first call is executed. So the delete has the time of the deleted cell, and a pause ensures that
+        puts after this call get a later one.
         """
         with self._client.writing(self._table) as operation:
             is_now = versions is None
@@ -76,8 +76,8 @@ class HBaseRecords:
             time.sleep(DELETE_PAUSE if is_now and keys else 0.0)
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
-        """The rows of prefixes, each read once: with one scan a region through Thrift 2, else with one
-        a prefix."""
+        """The rows of prefixes, with one filtered scan per region through Thrift 2, otherwise one scan per
+        prefix."""
         asked = sorted(set(prefixes))
         found: dict[bytes, list[Row]] = {prefix: [] for prefix in asked}
         with self._client.reading(self._table) as operation:
@@ -86,20 +86,19 @@ class HBaseRecords:
         return [found[prefix] for prefix in prefixes]
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
-        """Rows in key order. After an error it goes on where it was."""
+        """Rows in key order. Can be continued after an error."""
         return self._scans.iterate(start, stop)
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        """Sets `value` if the key holds `expected`; see compare_and_set_many."""
         return self.compare_and_set_many([CompareAndSet(key, expected, value)])[0]
 
     def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        """Sets values where keys hold what is expected, at the server's time, or that of the cell which is
-        replaced where that is later.
+        """Set values if keys hold the expected ones, at the server's time, or that of the replaced cell if it
+        is later.
 
-        Where it was not set, or the answer was lost, the cell tells: true if it holds the value, as a
-        gateway may carry a call out twice, and answer what came of the second time. HBase takes an absent
-        cell and an empty value for the same, so these are told apart by a look that comes before.
+        If the value was not set or the answer was lost, the cell is read: true if it holds the value, because
+        a gateway may execute a call twice and return the second result. HBase does not distinguish an absent
+        cell from an empty value, so a read beforehand does.
         """
         done = dict[int, bool]()
         with self._client.writing(self._table) as operation:
@@ -133,8 +132,8 @@ class HBaseRecords:
         return [done[number] for number in range(len(changes))]
 
     def increment(self, key: bytes, by: int = 1) -> int:
-        """Adds to a counter. After a lost answer it is done again: numbers may be skipped, but none
-        is given twice."""
+        """Add to a counter. Repeated after a lost answer: numbers may be skipped, but are never given
+        twice."""
         with self._client.writing(self._table) as operation:
             return self._client.call(
                 operation,
@@ -144,11 +143,11 @@ class HBaseRecords:
             )
 
     def approximate_size(self) -> Size:
-        """Counted if it is small, else guessed from samples."""
+        """Counted if small, otherwise estimated from samples."""
         return self._scans.size()
 
     def _get(self, operation: Operation, keys: Sequence[bytes]) -> dict[bytes, Cell]:
-        """The cells of those of the keys that are there."""
+        """The cells of existing keys."""
         distinct = list(dict.fromkeys(keys))
         parts = _parts(distinct, self._client.share(len(distinct), *self._get_rows))
         answers = self._client.read(operation, tasks(map(self._table.get, parts)))
@@ -165,7 +164,7 @@ class HBaseRecords:
     def _scan_each(
         self, operation: Operation, asked: Sequence[bytes], limit: int, found: dict[bytes, list[Row]]
     ) -> None:
-        """Adds the rows that are missing of each prefix, a scan for each."""
+        """Adds the missing rows of each prefix, with one scan each."""
         left = [prefix for prefix in asked if len(found[prefix]) < limit]
         while left:
             pages = [self._next_page(prefix, found[prefix], limit) for prefix in left]
@@ -183,7 +182,7 @@ class HBaseRecords:
         return Page(start, _successor(prefix), min(self._scans.rows, limit - len(found)))
 
     def _is_filtered(self, asked: Sequence[bytes]) -> bool:
-        """Whether Thrift 2 reads these prefixes: ranges of a filter must not lie in each other."""
+        """True if Thrift 2 can read these prefixes: ranges of a filter must not be nested."""
         return (
             self._filtered is not None
             and self._filtered.is_usable()
@@ -194,7 +193,7 @@ class HBaseRecords:
     def _scan_filtered(
         self, operation: Operation, asked: Sequence[bytes], limit: int, found: dict[bytes, list[Row]]
     ) -> bool:
-        """Adds the rows of the prefixes, with a scan for many; false where it could not finish that."""
+        """Adds the rows of the prefixes with combined scans; false if it could not complete."""
         assert self._filtered is not None
         chunks = self._filtered.chunks(operation, np.array(asked))
         left = deque(_Chunk(asked[first:end], asked[first]) for first, end in chunks)
@@ -211,7 +210,7 @@ class HBaseRecords:
 
 
 class HBaseNamedRecords:
-    """The cells of a table's rows beside their own: a column each."""
+    """Named cells of a table's rows: a column each."""
 
     def __init__(self, client: GatewayClient, table: Table) -> None:
         self._client = client
@@ -222,7 +221,6 @@ class HBaseNamedRecords:
         self._scans = Scans(client, table, kind, PAGE_ROWS)
 
     def get(self, keys: Sequence[bytes]) -> list[NamedCells]:
-        """See NamedRecords."""
         distinct = list(dict.fromkeys(keys))
         parts = _parts(distinct, self._client.share(len(distinct), *GET_ROWS))
         with self._client.reading(self._table) as operation:
@@ -231,23 +229,20 @@ class HBaseNamedRecords:
         return [found.get(key, {}) for key in keys]
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[tuple[bytes, NamedCells]]]:
-        """See NamedRecords."""
         return self._scans.iterate(start, stop)
 
     def put(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
-        """See NamedRecords."""
         with self._client.writing(self._table) as operation:
             self._client.write(operation, tasks(self.puts(name, rows, versions)))
 
     def puts(
         self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]
     ) -> Iterator[Request]:
-        """What writes cells of a name."""
+        """Requests that write cells with a name."""
         table = self._table.named(name)
         return (table.put(part, at) for part, at in _put_parts(self._client, rows, versions))
 
     def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
-        """See NamedRecords."""
         with self._client.writing(self._table) as operation:
             self._client.write(operation, tasks(_deletions(self._table.named(name), keys, versions)))
 
@@ -264,7 +259,7 @@ class HBaseNamedRecords:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Prefixes that one scan reads, from the key `start` on."""
+    """Prefixes read by one scan, from the key `start` on."""
 
     prefixes: Sequence[bytes]
     start: bytes
@@ -278,7 +273,7 @@ class _Chunk:
         return table.filtered(self.start, stops[-1], ranges, self.rows(limit), None)
 
     def take(self, results: Sequence[Any], limit: int, found: dict[bytes, list[Row]]) -> _Chunk | None:
-        """Adds the rows of an answer; returns where the chunk goes on."""
+        """Add the rows of an answer; returns where the chunk continues."""
         size = len(self.prefixes[0])
         for result in results:
             rows = found[result.row[:size]]
@@ -297,7 +292,7 @@ class _Chunk:
 def _by_version(
     rows: Sequence[tuple[bytes, bytes]], version: Version | None
 ) -> Iterable[tuple[int | None, dict[bytes, bytes]]]:
-    """The rows of each version; of a key that comes twice the last."""
+    """Rows by version; of duplicate keys the last."""
     if not isinstance(version, Sequence):
         return [(version, dict(rows))] if rows else []
     found: dict[int | None, dict[bytes, bytes]] = {}
@@ -309,7 +304,7 @@ def _by_version(
 def _put_parts(
     client: GatewayClient, rows: Sequence[tuple[bytes, bytes]], version: Version | None
 ) -> Iterator[tuple[list[tuple[bytes, bytes]], int | None]]:
-    """What to put with one call each."""
+    """Rows for one put call each."""
     for at, same in _by_version(rows, version):
         distinct = sorted(same.items())
         for whole in _parts(distinct, client.share(len(distinct), *PUT_ROWS)):
@@ -318,7 +313,7 @@ def _put_parts(
 
 
 def _deletions(table: Table, keys: Sequence[bytes], versions: Sequence[int]) -> list[Request]:
-    """One call for all keys of a version."""
+    """One call for all keys with the same version."""
     by_version: dict[int, list[bytes]] = {}
     for key, version in zip(keys, versions, strict=True):
         by_version.setdefault(version, []).append(key)
@@ -334,7 +329,7 @@ def _parts(whole: list[Any], most: int) -> list[list[Any]]:
 
 
 def _of_bounded_size(rows: Sequence[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
-    """The same rows in parts of a bounded number of bytes."""
+    """The rows in parts of bounded size."""
     fitting: list[tuple[bytes, bytes]] = []
     size = 0
     for row in rows:
@@ -351,6 +346,6 @@ def _size(rows: Sequence[Row]) -> int:
 
 
 def _successor(prefix: bytes) -> bytes:
-    """The first key behind all that begin with a prefix; empty, for the end, where there is none."""
+    """The first key after all with this prefix; empty (the end) if there is none."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""

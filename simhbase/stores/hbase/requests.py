@@ -1,8 +1,8 @@
 """Requests to gateways.
 
-Most are written by happybase's client when they are sent. Batches of rows are put together from pieces of
-what it writes: Thrift's binary protocol has lengths in front of strings and lists and nowhere else. The
-rows of the index, all of one size, are filled in by NumPy.
+Most are encoded by happybase's client. Batches of rows are assembled from encoded pieces: Thrift's binary
+protocol has lengths in front of strings and lists, and nowhere else. Index rows, all of one size, are filled
+in by NumPy.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from thriftpy2.transport import TCyMemoryBuffer
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.stores.hbase.interface import BatchMutation, Mutation, Scan, Thrift1, client, thrift2
 
-# Reads what follows the header of an answer; read(n) returns the next n bytes.
+# Parses an answer after its header; read(n) returns the next n bytes.
 Reader = Callable[[Callable[[int], bytes]], Any]
 
-# HBase hides a put whose time is not later than that of a delete: a later millisecond must have come.
+# HBase hides a put that is not later than a delete: wait for a later millisecond.
 DELETE_PAUSE = 0.01  # seconds
 SMALL_BYTES = 256  # of a request without rows, about
 
@@ -33,8 +33,8 @@ _INDEX_KEY = b"\xd4" * KEY_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call: its arguments, or all of its message where that is written already; about how large it is;
-    and what reads the answer, where not the client does."""
+    """A call: its arguments or its encoded message, its approximate size, and optionally a parser of the
+    answer."""
 
     method: str
     arguments: Mapping[str, object]
@@ -44,17 +44,17 @@ class Request:
 
 
 def next_rows(scanner: int, rows: int, reader: Reader | None = None) -> Request:
-    """The next rows of an open scanner."""
+    """Fetch the next rows of an open scanner."""
     return Request("scannerGetList", {"id": scanner, "nbRows": rows}, reader=reader)
 
 
 def close_scanner(scanner: int) -> Request:
-    """The end of a scanner."""
+    """Close a scanner."""
     return Request("scannerClose", {"id": scanner})
 
 
 class Table:
-    """Requests about one table, whose cells are all in one column."""
+    """Requests about one table, with all cells in one column."""
 
     def __init__(self, name: str, column: bytes) -> None:
         self.name = name
@@ -71,14 +71,14 @@ class Table:
     def open_scanner(
         self, start: bytes, stop: bytes, rows: int, *, cache: bool = True, all_cells: bool = False
     ) -> Request:
-        """A scanner from `start` to before `stop` (empty: the end) that fetches so many rows at once;
-        `cache` says whether they stay in the servers' caches."""
+        """Open a scanner from `start` until before `stop` (empty: the end) that fetches a number of rows at
+        once; `cache`: keep the blocks in the servers' caches."""
         columns = [self.column.partition(b":")[0] if all_cells else self.column]
         scan = Scan(startRow=start, stopRow=stop, columns=columns, caching=rows, cacheBlocks=cache)
         return self._request("scannerOpenWithScan", scan=scan, attributes={})
 
     def filtered(self, start: bytes, stop: bytes, ranges: bytes, rows: int, reader: Reader | None) -> Request:
-        """To Thrift 2: the first rows that a filter lets pass."""
+        """For Thrift 2: the first rows that pass a filter."""
         scan = thrift2.TScan(
             startRow=start,
             stopRow=stop,
@@ -92,38 +92,38 @@ class Table:
         return Request("getScannerResults", arguments, size=SMALL_BYTES + len(ranges), reader=reader)
 
     def get(self, keys: Sequence[bytes], reader: Reader | None = None) -> Request:
-        """Those of the rows that exist."""
+        """Get existing rows."""
         size = SMALL_BYTES + sum(map(len, keys)) + 4 * len(keys)
         arguments = {"rows": keys, "columns": [self.column], "attributes": {}}
         return self._request("getRowsWithColumns", size=size, reader=reader, **arguments)
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None) -> Request:
-        """Puts rows at a version; None: at the servers' time."""
+        """Put rows with a version; None: the servers' time."""
         return self._mutate([self._put.filled(key, value) for key, value in rows], version)
 
     def put_keys(self, keys: NDArray[np.uint8]) -> Request:
-        """Puts rows without values at the servers' time: keys (n, 13) uint8."""
+        """Put rows without values at the servers' time: keys (n, 13) uint8."""
         return self._mutate([_repeated(self._put_key, keys)], None, len(keys))
 
     def delete(self, keys: Sequence[bytes], version: int) -> Request:
-        """Deletes what has this version or a lower one."""
+        """Delete cells with this version or a lower one."""
         return self._mutate(list(map(self._delete.filled, keys)), version)
 
     def delete_keys(self, keys: NDArray[np.uint8], time: int) -> Request:
-        """The same for keys (n, 13) uint8."""
+        """Delete rows by keys (n, 13) uint8, up to a time."""
         return self._mutate([_repeated(self._delete_key, keys)], time, len(keys))
 
     def all_cells(self, keys: Sequence[bytes]) -> Request:
-        """Those of the rows that exist, with all cells."""
+        """Get existing rows with all cells."""
         size = SMALL_BYTES + sum(map(len, keys)) + 4 * len(keys)
         return self._request("getRows", size, rows=keys, attributes={})
 
     def named(self, name: bytes) -> Table:
-        """The same table, with the cells of a name in place of the rows' own."""
+        """The same table, with named cells in place of the records."""
         return Table(self.name, self.column + name)
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> Request:
-        """Puts a row at the server's time if it holds what is expected; None: if it is absent."""
+        """Put a row at the server's time if it holds the expected value; None: if it is absent."""
         put = Mutation(column=self.column, value=value)
         size = SMALL_BYTES + len(key) + len(expected or b"") + len(value)
         return self._request(
@@ -131,7 +131,7 @@ class Table:
         )
 
     def _mutate(self, batches: Sequence[bytes], version: int | None, count: int | None = None) -> Request:
-        """A call whose list of batches is `batches`, together `count`, by default one each."""
+        """A call with encoded batches. count: number of rows, by default one per batch."""
         method, more = ("mutateRows", {}) if version is None else ("mutateRowsTs", {"timestamp": version})
         of_one = [BatchMutation(row=_KEY, mutations=[Mutation(column=self.column, value=b"")])]
         written = _written(method, tableName=self.bytes_name, rowBatches=of_one, attributes={}, **more)
@@ -147,7 +147,7 @@ class Table:
 
 
 class _Form:
-    """Bytes with blanks, in the order of the marks that they were written with."""
+    """A byte template with blanks, given as marks, in order."""
 
     def __init__(self, written: bytes, *marks: bytes) -> None:
         template = b""
@@ -181,7 +181,7 @@ def _batch(key: bytes, *mutations: Any) -> bytes:
 
 
 def _repeated(element: bytes, keys: NDArray[np.uint8]) -> bytes:
-    """The element once for each key (n, 13) uint8, which takes the place of the index key in it."""
+    """The element once per key (n, 13) uint8, which replaces the index key in it."""
     start = element.index(_INDEX_KEY)
     elements = np.empty((len(keys), len(element)), dtype=np.uint8)
     elements[:] = np.frombuffer(element, dtype=np.uint8)

@@ -1,8 +1,8 @@
-"""Reading ranges of a table's rows through Thrift 1, and guessing its size from some of them.
+"""Reads key ranges through Thrift 1, and estimates table sizes.
 
-A page of rows is opened, read and closed in two round trips, and a range that holds more goes on behind
-its last row with a new page: no scanner is open between two, so that each can be asked for again, of
-another gateway, after any failure.
+A page of rows is opened, read and closed in two round trips; a longer range continues after its last row with
+a new page. No scanner stays open in between, so a page can be requested again from another gateway after a
+failure.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from simhbase.stores.hbase.requests import Reader, Table, close_scanner, next_ro
 
 P = TypeVar("P")
 
-EXACT_ROWS = 20_000  # a table with no more is counted
+EXACT_ROWS = 20_000  # smaller tables are counted
 SAMPLES, SAMPLES_A_PART = 256, 4
 SAMPLE_ROWS = 50
-STORED_BYTES = 18  # of a row beside key and value, as measured with FAST_DIFF
+STORED_BYTES = 18  # per row, in addition to key and value, measured with FAST_DIFF
 SHOWN_BYTES = 40
 _POSITION_BYTES = 8
 
 
 class Page(NamedTuple):
-    """What to read: the first rows from `start` to before `stop` (empty: the end)."""
+    """A range to read: the first rows from `start` until before `stop` (empty: the end)."""
 
     start: bytes
     stop: bytes
@@ -41,20 +41,20 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind(Generic[P]):
-    """What is made of the answer to a page; of that the number of rows, the last key, and the size in
-    bytes. reader: of the answer's bytes, None where the client reads it."""
+    """How to parse a page, and to get its number of rows, last key and size in bytes. reader: of the raw
+    answer, None if the client parses it."""
 
     reader: Reader | None
     converted: Callable[[Any], P]
     count: Callable[[P], int]
     last: Callable[[P], bytes]
     size: Callable[[P], int]
-    all_cells: bool = False  # not only the rows' own
+    all_cells: bool = False
 
 
 @dataclass(frozen=True)
 class Scans(Generic[P]):
-    """Reads one table; `rows` is the number of rows of one page where all are read."""
+    """Reads one table. rows: rows per page when reading everything."""
 
     client: GatewayClient
     table: Table
@@ -62,7 +62,7 @@ class Scans(Generic[P]):
     rows: int
 
     def pages(self, operation: Operation, pages: Sequence[Page], *, cache: bool = True) -> list[P]:
-        """The rows of each page; `cache` says whether they stay in the servers' caches."""
+        """The rows of each page; `cache`: keep the blocks in the servers' caches."""
         try:
             return self.client.read(operation, [partial(self._page, page, cache) for page in pages])
         except UnexpectedRow as error:
@@ -73,13 +73,12 @@ class Scans(Generic[P]):
             ) from error
 
     def iterate(self, start: bytes, stop: bytes) -> Iterator[P]:
-        """All rows from a key to before another one, a page at a time. After an error it goes on where
-        it was."""
+        """All rows of a range, in pages. Can be continued after an error."""
         return _Iteration(self, start, stop)
 
     def size(self) -> Size:
-        """How many rows there are, and the bytes that they take: counted if they are few, else
-        guessed from the distances between keys at many places."""
+        """Number of rows and bytes: counted if few, otherwise estimated from distances between keys at many
+        places."""
         rows = size = 0
         for page in self.iterate(b"", b""):
             rows += self.kind.count(page)
@@ -94,7 +93,7 @@ class Scans(Generic[P]):
         return self.kind.converted(found)
 
     def _unexpected(self, operation: Operation, pages: Sequence[Page]) -> bytes | None:
-        """The first row that is none of the index; None where it is gone."""
+        """The first foreign row; None if it is gone."""
 
         def find(connection: Connection) -> bytes | None:
             table = connection.table(self.table.name)
@@ -121,7 +120,7 @@ class Scans(Generic[P]):
         rows = 0.0
         for part in range(0, SAMPLES, SAMPLES_A_PART):
             own = slice(part, part + SAMPLES_A_PART)
-            # One crowded place among others counts for the little room that it takes.
+            # Weighted by key range, so that one crowded place does not dominate.
             rows += sum(counts[own]) / sum(spans[own]) * width * SAMPLES_A_PART
         each = sum(map(self.kind.size, samples)) / max(sum(counts), 1) + STORED_BYTES
         return Size(round(rows), round(rows * each))
@@ -136,7 +135,7 @@ class _Iteration(Iterator[P]):
         self._stop = stop
 
     def __next__(self) -> P:
-        # HBase takes a scan that ends where it starts for a get of that row.
+        # HBase treats a scan whose start equals its end as a get of that row.
         if self._next is None or (self._stop and self._next >= self._stop):
             raise StopIteration
         page = Page(self._next, self._stop, self._scans.rows)
@@ -150,7 +149,7 @@ class _Iteration(Iterator[P]):
 
 
 def behind(key: bytes) -> bytes:
-    """The smallest key greater than this one."""
+    """The smallest key after this one."""
     return key + b"\x00"
 
 

@@ -1,7 +1,7 @@
-"""What the tables of an HBase store should be: the one source of schema/*.rb, of what is created
-through Thrift 2, and of what live tables are compared with.
+"""Specification of the HBase tables, for schema/*.rb, for creating tables through Thrift 2, and for checking
+live tables.
 
-Attributes have the names and values that the HBase shell shows.
+Attributes have the names and values of the HBase shell.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ TABLES: tuple[str, ...] = (INDEX, *RECORD_TABLES)
 DEFAULT_NAMESPACE = "default"
 DEFAULT_PREFIX = "simhbase"
 
-COMPRESSIONS = ("NONE", "GZ", "ZSTD", "SNAPPY", "LZ4", "LZO", "BZIP2")  # whose library the servers must have
+COMPRESSIONS = ("NONE", "GZ", "ZSTD", "SNAPPY", "LZ4", "LZO", "BZIP2")  # the servers must have the library
 FOREVER = "FOREVER"
 BLOOM_PREFIX = "RowPrefixBloomFilter.prefix_length"
 
 DEFAULT_REGIONS = 16
 MOST_REGIONS = 10_000
 MOST_TTL = 2**31 - 2  # seconds; HBase takes one more for never
-OBSOLETE_REGIONS = 4  # at most, where one number is given for all tables: it has few rows
+OBSOLETE_REGIONS = 4  # maximum, if one number is given for all tables: it has few rows
 DEFAULT_DURABILITY = "USE_DEFAULT"  # the write-ahead log has a row before it is acknowledged
 LOSSY_DURABILITIES = ("SKIP_WAL", "ASYNC_WAL")
 
-BLOCK_BYTES = 16_384  # a lookup wants a few rows of each block that it reads
+BLOCK_BYTES = 16_384  # a lookup needs a few rows of each block that it reads
 _SPLIT_BITS = 32
 _ATTRIBUTES = {
     "VERSIONS": "1",
@@ -57,11 +57,10 @@ Attributes = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What an administrator may choose; None leaves it to HBase, and whatever is there is right.
+    """Attributes that an administrator may choose; None leaves one to HBase, and accepts any value.
 
-    regions: by table; or one number for all, which meta, with one, does not take, and obsolete up to
-    OBSOLETE_REGIONS; compression: one of COMPRESSIONS; ttl: seconds after which rows are dropped, those
-    of meta never.
+    regions: by table, or one number for all (meta always has one, obsolete at most OBSOLETE_REGIONS);
+    compression: one of COMPRESSIONS; ttl: seconds after which rows are dropped, except those of meta.
     """
 
     regions: int | Mapping[str, int] = DEFAULT_REGIONS
@@ -83,7 +82,7 @@ class Options:
             )
 
     def regions_of(self, table: str) -> int:
-        """How many regions one of TABLES begins with."""
+        """Initial number of regions of one of TABLES."""
         if table == "meta":
             return 1
         if not isinstance(self.regions, int):
@@ -100,7 +99,7 @@ DEFAULT_OPTIONS = Options()
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """A table with one column family; `splits` are the first keys of its regions but the first."""
+    """A table with one column family; `splits` are the first keys of its regions except the first."""
 
     namespace: str
     name: str
@@ -110,13 +109,13 @@ class TableSpec:
 
     @property
     def full_name(self) -> str:
-        """The name with its namespace, as the shell and Thrift 1 take it."""
+        """The name with its namespace, as used by the shell and Thrift 1."""
         return self.name if self.namespace == DEFAULT_NAMESPACE else f"{self.namespace}:{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeDifference:
-    """An attribute of a live table that is not what it should be; None where it has none."""
+    """An attribute of a live table with a wrong value; None if it is missing."""
 
     table: str
     attribute: str
@@ -129,7 +128,7 @@ class AttributeDifference:
 
 @dataclass(frozen=True, slots=True)
 class LiveTable:
-    """A table as it is: how many regions, its durability, and the attributes of its column family."""
+    """A live table: number of regions, durability, attributes of its column family."""
 
     name: str
     regions: int
@@ -138,29 +137,29 @@ class LiveTable:
 
 
 class TableAdministrator(Protocol):
-    """What creates and describes tables."""
+    """Creates, describes and drops tables."""
 
     def families(self, table: TableSpec) -> Mapping[str, Attributes] | None:
-        """The attributes of a live table's column families, None where there is no such table."""
+        """Attributes of a live table's column families, None if there is no such table."""
 
     def create(self, table: TableSpec) -> None:
-        """Creates a table, and its namespace where that is missing; one that exists stays."""
+        """Create a table and its namespace if they are missing."""
 
     def drop(self, table: TableSpec) -> None:
-        """Deletes a table with its data; one that is gone already is right, too."""
+        """Delete a table with its data, if it exists."""
 
     def drop_namespace(self, table: TableSpec) -> None:
-        """Deletes the namespace of a table where `create` made it and it has no tables any more."""
+        """Delete the namespace of a table if it was made by `create` and has no tables left."""
 
     def regions(self, table: TableSpec) -> int:
-        """How many regions a live table has."""
+        """Number of regions of a live table."""
 
     def durability(self, table: TableSpec) -> str:
-        """When a live table acknowledges a write."""
+        """Durability attribute of a live table."""
 
 
 def table_spec(table: str, namespace: str, prefix: str, options: Options = DEFAULT_OPTIONS) -> TableSpec:
-    """What one of TABLES should be."""
+    """Specification of one of TABLES."""
     attributes = {**_ATTRIBUTES, **_BLOOMS[table]}
     if options.compression is not None:
         attributes["COMPRESSION"] = options.compression
@@ -178,21 +177,21 @@ def table_spec(table: str, namespace: str, prefix: str, options: Options = DEFAU
 
 
 def schema(namespace: str, prefix: str, options: Options = DEFAULT_OPTIONS) -> list[TableSpec]:
-    """What each of TABLES should be."""
+    """Specifications of all TABLES."""
     return [table_spec(table, namespace, prefix, options) for table in TABLES]
 
 
 def even_splits(regions: int) -> tuple[bytes, ...]:
-    """The keys that part a table evenly: those of all tables but meta begin with bits of a hash."""
+    """Evenly spaced split keys: keys of all tables except meta begin with bits of a hash."""
     starts = [(number << _SPLIT_BITS) // regions for number in range(1, regions)]
     return tuple(start.to_bytes(_SPLIT_BITS // 8).rstrip(b"\x00") for start in starts)
 
 
 def create(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list[str]:
-    """Creates those of the tables that are missing, and returns their names; may be repeated.
+    """Create missing tables; returns their names. May be repeated.
 
-    Raises SchemaDiffers where one exists with other attributes: before anything is created, and where
-    somebody else creates tables at the same time, afterwards.
+    Raises SchemaDiffers if one has other attributes: before creating any, or afterwards if another process
+    creates tables at the same time.
     """
     missing = _compared(tables, administrator)
     for table in missing:
@@ -213,8 +212,8 @@ def check(tables: Sequence[TableSpec], administrator: TableAdministrator) -> Non
 
 
 def other_regions(tables: Sequence[TableSpec], administrator: TableAdministrator) -> str | None:
-    """Which live tables have more or fewer regions than they should begin with, in words. That is no
-    error: regions split as tables grow, and a table that exists keeps those that it has."""
+    """A message about live tables with another number of regions than specified, or None. This is not an
+    error: regions split as tables grow, and existing tables keep theirs."""
     counted = [(table, administrator.regions(table), len(table.splits) + 1) for table in tables]
     different = [
         f"{table.full_name} has {there:,}, not {asked:,}" for table, there, asked in counted if there != asked
@@ -222,13 +221,13 @@ def other_regions(tables: Sequence[TableSpec], administrator: TableAdministrator
     if not different:
         return None
     return (
-        f"regions: {'; '.join(different)}. Tables keep those that they were created with, here or by "
-        "somebody else: for others drop the tables and create them anew, or split regions in the hbase shell"
+        f"regions: {'; '.join(different)}. Existing tables keep theirs: to change them, drop and create the "
+        "tables again, or split regions in the hbase shell"
     )
 
 
 def lossy(tables: Sequence[TableSpec], administrator: TableAdministrator) -> str | None:
-    """Which live tables acknowledge writes that a server's end may lose, in words."""
+    """A message about live tables that may lose acknowledged writes, or None."""
     durabilities = [(table, administrator.durability(table)) for table in tables]
     found = [(table, durability) for table, durability in durabilities if durability in LOSSY_DURABILITIES]
     if not found:
@@ -243,7 +242,7 @@ def lossy(tables: Sequence[TableSpec], administrator: TableAdministrator) -> str
 
 
 def existing(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list[TableSpec]:
-    """Those of the tables that exist. Raises TablesMissing where none does."""
+    """The existing tables. Raises TablesMissing if there are none."""
     there = [table for table in tables if administrator.families(table) is not None]
     if not there:
         raise TablesMissing(f"none of {', '.join(table.full_name for table in tables)} exists")
@@ -251,7 +250,7 @@ def existing(tables: Sequence[TableSpec], administrator: TableAdministrator) -> 
 
 
 def describe(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list[LiveTable]:
-    """The tables as they are. Raises TablesMissing."""
+    """The live tables. Raises TablesMissing."""
     found = []
     for table in tables:
         families = administrator.families(table)
@@ -263,10 +262,9 @@ def describe(tables: Sequence[TableSpec], administrator: TableAdministrator) -> 
 
 
 def drop(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list[str]:
-    """Deletes those of the tables that exist, and returns their names. Raises TablesMissing.
+    """Delete existing tables; returns their names. Raises TablesMissing.
 
-    The last table goes first: it is the one with the profile, and without it what is left counts as
-    missing, wherever this stops.
+    The table with the profile is deleted first: without it, the others count as missing, wherever this stops.
     """
     there = existing(tables, administrator)[::-1]
     for table in there:
@@ -277,7 +275,7 @@ def drop(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list
 
 
 def _compared(tables: Sequence[TableSpec], administrator: TableAdministrator) -> list[TableSpec]:
-    """The tables that are missing. Raises SchemaDiffers where others are not what they should be."""
+    """The missing tables. Raises SchemaDiffers if others differ."""
     missing, different, changes = [], [], []
     found = [administrator.families(table) for table in tables]
     for table, live in zip(_expiring_alike(tables, found), found, strict=True):
@@ -290,7 +288,7 @@ def _compared(tables: Sequence[TableSpec], administrator: TableAdministrator) ->
         commands = "".join(f"  {change}\n" for change in changes)
         raise SchemaDiffers(
             f"{'; '.join(map(str, different))}. Change that in the hbase shell with\n{commands}"
-            "or drop the tables and create them anew"
+            "or drop the tables and create them again"
         )
     return missing
 
@@ -298,8 +296,8 @@ def _compared(tables: Sequence[TableSpec], administrator: TableAdministrator) ->
 def _expiring_alike(
     tables: Sequence[TableSpec], found: Sequence[Mapping[str, Attributes] | None]
 ) -> list[TableSpec]:
-    """The tables, those whose time to live is nobody's business with that of the first which exists:
-    rows of one document must not expire one after the other."""
+    """Specifications with an unspecified time to live set to that of the first existing table: rows of one
+    document must expire together."""
     lives = [
         family["TTL"]
         for table, families in zip(tables, found, strict=True)
@@ -310,8 +308,8 @@ def _expiring_alike(
 
 
 def compare(live: Mapping[str, Attributes], wanted: TableSpec) -> list[AttributeDifference]:
-    """Where a live table's column families are not what they should be. Families and attributes
-    that the specification does not name are nobody's business."""
+    """Differences of a live table's column families from the specification. Unspecified families and
+    attributes are ignored."""
     family = live.get(wanted.family)
     if family is None:
         return [AttributeDifference(wanted.full_name, "NAME", None, wanted.family)]
@@ -323,7 +321,7 @@ def compare(live: Mapping[str, Attributes], wanted: TableSpec) -> list[Attribute
 
 
 def render_shell(table: TableSpec) -> str:
-    """The command that creates a table in the HBase shell."""
+    """Command of the HBase shell that creates the table."""
     family = _family(table, table.attributes)
     parts = [_quoted(table.full_name), "{" + ",\n   ".join(family) + "}"]
     if table.splits:
@@ -333,14 +331,14 @@ def render_shell(table: TableSpec) -> str:
 
 
 def render_alter(table: TableSpec, attributes: Collection[str]) -> str:
-    """The command that sets some attributes of a live table in the HBase shell; NAME stands for a
-    column family that is missing."""
+    """Command of the HBase shell that sets attributes of a live table; NAME stands for a missing column
+    family."""
     changed = table.attributes if "NAME" in attributes else attributes
     return f"alter {_quoted(table.full_name)}, {{{', '.join(_family(table, changed))}}}"
 
 
 def _family(table: TableSpec, attributes: Iterable[str]) -> list[str]:
-    """The column family and some of its attributes, as commands of the shell take them."""
+    """The column family and some attributes, in the shell's notation."""
     pairs = [f"NAME => {_quoted(table.family)}"]
     for name in attributes:
         value = _quoted(table.attributes[name])
@@ -350,19 +348,19 @@ def _family(table: TableSpec, attributes: Iterable[str]) -> list[str]:
 
 
 def render_script(tables: Sequence[TableSpec]) -> str:
-    """A file for the HBase shell that creates tables, and their namespace where that is missing."""
+    """A script for the HBase shell that creates tables, and their namespace if necessary."""
     namespaces = sorted({table.namespace for table in tables} - {DEFAULT_NAMESPACE})
     commands = map(_render_namespace, namespaces)
     return "\n\n".join([*commands, *map(render_shell, tables), "exit\n"])
 
 
-# A document is committed in documents behind its hints in fingerprints and index: in this order no snapshot
-# has a document without them. How far loads are, in meta, must not be ahead of the documents.
+# A document is committed in documents after its hints in fingerprints and index: in this order, no snapshot
+# has a document without hints. The progress of loads, in meta, must not be ahead of the documents.
 _SNAPSHOT_ORDER = ("meta", "documents", "fingerprints", "index", "obsolete")
 
 
 def render_snapshots(tables: Sequence[TableSpec], name: str) -> str:
-    """A file for the HBase shell that takes snapshots of TABLES, of which each gets a name with this one."""
+    """A script for the HBase shell that takes snapshots of TABLES, with this prefix."""
     by_name = dict(zip(TABLES, tables, strict=True))
     snapshots = [
         f"snapshot {_quoted(by_name[table].full_name)}, {_quoted(f'{name}-{table}')}"
@@ -372,8 +370,8 @@ def render_snapshots(tables: Sequence[TableSpec], name: str) -> str:
 
 
 def render_clones(tables: Sequence[TableSpec], name: str) -> str:
-    """A file for the HBase shell that makes TABLES of such snapshots. The last is meta, with the profile:
-    until then the others count as no store. The shell stops at a table that exists."""
+    """A script for the HBase shell that creates TABLES from snapshots. meta, with the profile, comes last:
+    until then the others do not count as a store. The shell stops if a table exists."""
     namespaces = sorted({table.namespace for table in tables} - {DEFAULT_NAMESPACE})
     clones = [
         f"clone_snapshot {_quoted(f'{name}-{table}')}, {_quoted(spec.full_name)}"
@@ -394,7 +392,7 @@ def _quoted(text: str) -> str:
 
 
 def write_files(folder: Path) -> list[Path]:
-    """Writes the default schema as scripts for the HBase shell, one a table, into a folder."""
+    """Write the default schema as scripts for the HBase shell, one per table, to a folder."""
     written = []
     for table in TABLES:
         path = folder / f"{table}.rb"
@@ -404,7 +402,7 @@ def write_files(folder: Path) -> list[Path]:
 
 
 def render_file(table: str) -> str:
-    """The script for one of TABLES with the default options."""
+    """The script for one of TABLES with default options."""
     return (
         "# Made by `python -m simhbase.stores.hbase.schema schema`. `simhbase tables ddl` prints the same\n"
         "# for other names, numbers of regions, compression and time to live.\n\n"

@@ -36,13 +36,13 @@ T = TypeVar("T")
 log = logger(__name__)
 
 
-# Filtered scans read all cells of rows: documents rows have those of claims, too.
+# Filtered scans read all cells of rows; documents rows also have those of claims.
 SCANNED = ("fingerprints", "obsolete")
 
 
 class HBaseStore:
-    """See simhbase.stores.base.Store. What a call has acknowledged is in the servers' write-ahead
-    logs; many processes may write."""
+    """Implements SharedStore. Acknowledged writes are in the servers' write-ahead logs; many processes may
+    write."""
 
     tables: tuple[RecordTable, ...] = RECORD_TABLES
 
@@ -67,7 +67,6 @@ class HBaseStore:
         self._clock_ahead = 0  # milliseconds
 
     def records(self, table: RecordTable) -> HBaseRecords:
-        """One of the other tables."""
         return self._records[table]
 
     def put_pending(
@@ -78,7 +77,6 @@ class HBaseStore:
         keys: NDArray[np.uint8],
         versions: Sequence[int],
     ) -> None:
-        """See SharedStore. Calls of all tables are under way at once."""
         requests = [
             *self.document_cells.puts(name, documents, versions),
             *self._records["fingerprints"].puts(listings, versions),
@@ -88,18 +86,18 @@ class HBaseStore:
             self._client.write(operation, tasks(requests))
 
     def table(self, name: str) -> Table:
-        """One of schema.TABLES as HBase has it."""
+        """One of schema.TABLES."""
         return self._index if name == INDEX else self._tables[cast(RecordTable, name)]
 
     def region_starts(self, name: str) -> list[bytes]:
-        """The first keys of the regions of one of schema.TABLES, sorted, as they are now."""
+        """Current first keys of a table's regions, sorted."""
         table = self.table(name)
 
         def regions(connection: Connection) -> list[dict[str, Any]]:
             try:
                 found: list[dict[str, Any]] = connection.table(table.name).regions()
             except TApplicationException as error:
-                # A gateway stumbles over a region that is being split.
+                # A gateway fails on a region that is being split.
                 raise CallRefused(connection.gateway, str(error.message), final=False) from error
             return found
 
@@ -108,20 +106,20 @@ class HBaseStore:
         return sorted(region["start_key"] for region in found)
 
     def server_time(self) -> int:
-        """What a server's clock shows, in milliseconds since 1970; the row clocks.ROW of meta gets it."""
+        """A server's time in milliseconds since 1970; writes the row clocks.ROW of meta."""
         _, there, _ = clocks.server_time(self._client, self._tables["meta"])
         return there
 
     def ttl(self) -> int | None:
-        """Seconds after which the cells of documents expire, None where they stay, or where the gateway's
-        user may not know; asked once."""
+        """Seconds after which cells of documents expire; None if they do not, or the gateway's user may not
+        know. Cached."""
         if self._ttl is None:
             try:
                 seconds = self._read_ttl()
             except StoreFailed as error:
                 if ACCESS_DENIED not in str(error):
                     raise
-                log.warning("unchanged documents are not written anew before they expire: %s", error)
+                log.warning("unchanged documents are not rewritten before they expire: %s", error)
                 seconds = _FOREVER[0]
             self._ttl = (None if seconds in _FOREVER else seconds,)
         return self._ttl[0]
@@ -136,50 +134,49 @@ class HBaseStore:
         return seconds
 
     def require(self) -> None:
-        """Raises TablesMissing, StoreFailed for a disabled table, or a clock that is wrong where the
-        store was opened for writing, StoreUnreachable."""
+        """Raises TablesMissing, StoreUnreachable, and StoreFailed for a disabled table or, if opened for
+        writing, a wrong clock."""
         for table in (self._index, *self._tables.values()):
             self._client.require(table)
         if self._access == "write":
             self._clock_ahead = clocks.ahead(self._client, self._tables["meta"])
 
     def now(self) -> int:
-        """The servers' time, as far as opening for writing compared it with this machine's: with a clock that
-        is ahead, a late copy of a call could win over what came after it."""
+        """The servers' time, as measured when opening for writing: with a clock that is ahead, a delayed call
+        could overwrite newer data."""
         return clocks.now() - self._clock_ahead
 
     def exclusive(self) -> AbstractContextManager[object]:
-        """Keeps nobody out: other processes would come in all the same."""
+        """No effect: other processes write anyway."""
         return nullcontext()
 
     def read_consistent(self, read: Callable[[], T]) -> T:
-        """What `read` returns: nothing is removed that a reader may still need."""
+        """Calls `read`: rows that a reader may need are not removed."""
         return read()
 
     def refresh(self) -> None:
-        """Does nothing: what others wrote is visible."""
+        """No effect: all writes are visible."""
 
     def sync(self) -> None:
-        """Does nothing: what was acknowledged is in the write-ahead logs."""
+        """No effect: acknowledged writes are in write-ahead logs."""
 
     def require_writable(self) -> None:
-        """Does nothing: what fails is a call."""
+        """No effect: calls report failures."""
 
     def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None:
-        """Does nothing: region servers merge files when they see fit."""
+        """No effect: region servers compact their files themselves."""
 
     def counters(self) -> Mapping[str, int]:
-        """What has happened since it was opened; see simhbase.stores.hbase.counters.NAMES."""
+        """Counts since it was opened; see counters.NAMES."""
         return self._counters.numbers()
 
     def gauges(self) -> Mapping[str, int]:
-        """How its connections are used, of both versions together; see Pool.gauges."""
+        """Use of its connections, for both Thrift versions; see Pool.gauges."""
         clients = (self._client,) if self._filtering is None else (self._client, self._filtering)
         numbers = [client.gauges() for client in clients]
         return {name: sum(each[name] for each in numbers) for name in numbers[0]}
 
     def close(self) -> None:
-        """Closes the connections."""
         self._client.close()
         if self._filtering is not None:
             self._filtering.close()

@@ -1,7 +1,7 @@
-"""HBase's own tools, in one Java process: its starts would take longer than what the tools do.
+"""HBase's own tools, run in one Java process, as starting Java takes longer than the tools.
 
-The command `hbase` runs org.jruby.Main, the Ruby of HBase's shell, on a script that carries out one line of
-its input after the other.
+The command `hbase` runs org.jruby.Main (the Ruby of HBase's shell) on a script that executes its input line
+by line.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from simhbase.errors import StoreFailed, UsageError
 
 VARIABLE = "SIMHBASE_HBASE_COMMAND"
 LEAST_VERSION, TRIED_VERSION = (2, 2), 2  # BulkLoadHFilesTool is new in 2.2; 3 has not been tried
-# Most of the time passes in starting: Java's better compiler would take as much again.
+# Most of the time is startup: Java's optimizing compiler would double it.
 _JAVA_OPTIONS, _COMPILED_QUICKLY = "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -Djruby.compile.mode=OFF"
-STOP_SECONDS = 10.0  # that the process has to end in when it is interrupted
+STOP_SECONDS = 10.0  # for the process to exit after an interrupt
 _LOOKED_AT = 1.0  # seconds between signs of life while a tool runs
 _SHOWN_LINES, _SHOWN_CHARACTERS = 4, 300
 _TELLING = re.compile(r"\bERROR\b|\bFATAL\b|^Caused by: |^Exception in thread |^[\w.$]+(?:Exception|Error)\b")
-_ANSWER = "simhbase: "  # how lines begin that are no messages of HBase
+_ANSWER = "simhbase: "  # prefix of answers, to tell them from HBase's messages
 _SCRIPT = f"""
 conf = org.apache.hadoop.hbase.HBaseConfiguration.create
 answer = lambda do |text|
@@ -64,15 +64,15 @@ end
 
 
 class ToolFailed(StoreFailed):
-    """A tool of HBase ended with an error."""
+    """An HBase tool failed."""
 
 
 @dataclass
 class Tools:
     """Runs tools one after the other.
 
-    command: what runs a class, with its first arguments; log: a file for all that is printed; alive: is
-    called every second while a tool runs.
+    command: runs a class, with its first arguments; log: file for all output; alive: called every second
+    while a tool runs.
     """
 
     command: Sequence[str]
@@ -85,11 +85,11 @@ class Tools:
 
     @property
     def has_started(self) -> bool:
-        """Whether a call would not wait for the process any more."""
+        """True if a call would not wait for the process to start."""
         return bool(self._version) or not self._answers.empty()
 
     def version(self) -> tuple[int, ...]:
-        """HBase's, as (2, 6, 1). Raises ToolFailed, UsageError."""
+        """HBase's version, e.g. (2, 6, 1). Raises ToolFailed, UsageError."""
         self._started()
         found = re.match(r"HBase (\d+)\.(\d+)\.(\d+)", self._version)
         if not found:
@@ -100,15 +100,15 @@ class Tools:
         return tuple(map(int, found.groups()))
 
     def load(self, doing: str, folder: str, table: str, options: Sequence[str]) -> None:
-        """Moves the HFiles of a folder into a table; `doing` is for messages. Raises ToolFailed."""
+        """Move the HFiles of a folder into a table. doing: for messages. Raises ToolFailed."""
         self._require("load", doing, *options, folder, table)
 
     def files(self, doing: str, *arguments: str) -> None:
-        """Runs a command of Hadoop's file systems. Raises ToolFailed."""
+        """Run a command of Hadoop's file systems. Raises ToolFailed."""
         self._require("files", doing, *arguments)
 
     def has(self, table: str, row: str, time: int) -> bool:
-        """True where HBase's configuration leads to a table with a cell of this time. Raises ToolFailed."""
+        """True if HBase's configuration leads to a table with a cell of this time. Raises ToolFailed."""
         return self._run("has", f"looking for {row} in {table}", table, row, str(time)) == "true"
 
     def _require(self, name: str, doing: str, *words: str) -> None:
@@ -117,7 +117,7 @@ class Tools:
             raise ToolFailed(f"{doing} failed. {self._said_since(begun)}")
 
     def _run(self, name: str, doing: str, *words: str) -> str:
-        """The answer of a tool. The process ends where anything is raised meanwhile, Ctrl-C as well."""
+        """The answer of a tool. Any exception, including Ctrl-C, stops the process."""
         process = self._started()
         begun = self.log.stat().st_size
         assert process.stdin is not None
@@ -131,8 +131,7 @@ class Tools:
             raise
 
     def start(self) -> None:
-        """Starts the process, if there is none, and does not wait for the seconds that this takes. Raises
-        UsageError."""
+        """Start the process without waiting for it. Raises UsageError."""
         if self._process is not None:
             return
         said = os.environ.get(_JAVA_OPTIONS, "")
@@ -145,7 +144,7 @@ class Tools:
                 text=True,
                 errors="replace",
                 env={**os.environ, _JAVA_OPTIONS: f"{_COMPILED_QUICKLY} {said}".strip()},
-                start_new_session=True,  # so that Ctrl-C is for us alone, and all of it can be stopped
+                start_new_session=True,  # so that Ctrl-C only reaches us, and we can stop all of it
             )
         except OSError as error:
             raise UsageError(
@@ -183,7 +182,7 @@ class Tools:
         return f"{self.log} says:{shown}"
 
     def close(self) -> None:
-        """Ends the process, if there is one."""
+        """Stop the process, if there is one."""
         process, self._process, self._version = self._process, None, ""
         if process is None:
             return
@@ -200,8 +199,8 @@ class Tools:
 
 
 def hbase_command() -> Sequence[str]:
-    """HBase's command: that of SIMHBASE_HBASE_COMMAND, with arguments if it has any, or hbase on the PATH.
-    Raises UsageError where there is none."""
+    """HBase's command: SIMHBASE_HBASE_COMMAND, optionally with arguments, or hbase on the PATH. Raises
+    UsageError if there is none."""
     named = os.environ.get(VARIABLE, "hbase")
     try:
         command = shlex.split(named)
@@ -216,7 +215,7 @@ def hbase_command() -> Sequence[str]:
 
 
 def _read(process: subprocess.Popen[str], log: Path, answers: SimpleQueue[str]) -> None:
-    """Sorts what a process prints into messages and answers; an empty answer is its end."""
+    """Separates the output of a process into messages and answers; an empty answer is its end."""
     assert process.stdout is not None
     with process.stdout, log.open("a", buffering=1) as messages:
         for line in process.stdout:
@@ -229,7 +228,7 @@ def _read(process: subprocess.Popen[str], log: Path, answers: SimpleQueue[str]) 
 
 
 def _telling_lines(printed: str) -> list[str]:
-    """The last different lines that name an error, or the last of all where none does."""
+    """The last distinct lines that name an error, or the last lines if there are none."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     telling = list(dict.fromkeys(filter(_TELLING.search, lines)))
     return (telling or lines or ["nothing"])[-_SHOWN_LINES:]

@@ -1,4 +1,4 @@
-"""The URL of an HBase store: which gateways, which tables, how many connections, how long."""
+"""The URL of an HBase store: gateways, tables, number of connections, timeout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """Where a Thrift server listens."""
+    """Address of a Thrift server."""
 
     host: str
     port: int
@@ -38,13 +38,11 @@ class Gateway:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a URL says.
+    """A parsed URL.
 
-    gateways: Thrift 1, all equal; gateways2: Thrift 2, for many ranges in one scan, and for creating and
-    dropping tables; connections: how many a process has at most, which its threads share, half of them
-    to gateways of each kind; timeout: seconds that an operation may take with all its retries;
-    certificates: a file of authorities to trust instead of the system's, None where the gateways speak
-    without TLS or the system's are right.
+    gateways: Thrift 1; gateways2: Thrift 2, for filtered scans and administration; connections: maximum of a
+    process, shared by its threads, half of them to each kind; timeout: seconds for an operation with all
+    retries; certificates: file of authorities to trust instead of the system's, or None.
     """
 
     url: str
@@ -59,7 +57,7 @@ class Address:
 
 
 def parse(url: str) -> Address:
-    """The address that a URL names. Raises UsageError with the part that is wrong."""
+    """Parse a URL. Raises UsageError naming the invalid part."""
     parts = urlsplit(url)
     gateways = _gateways(url, parts.netloc)
     namespace, prefix = _tables(url, parts.path.removeprefix("/"))
@@ -113,11 +111,11 @@ def _gateway(text: str) -> Gateway:
 
 
 def _gateways2(text: str, gateways: tuple[Gateway, ...]) -> tuple[Gateway, ...]:
-    """A port alone is one on each of the gateways' hosts."""
+    """A bare port means this port on each of the gateways' hosts."""
     if text.isdecimal():
         port = _number_from(1, MOST_PORTS)(text)
         return tuple(dict.fromkeys(Gateway(gateway.host, port) for gateway in gateways))
-    if not re.search(r":\d+$", text):  # a name alone is a port that was mistyped, more often than a host
+    if not re.search(r":\d+$", text):  # a bare name is more often a mistyped port than a host
         raise ValueError(text)
     return (_gateway(text),)
 

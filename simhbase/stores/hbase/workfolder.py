@@ -1,4 +1,4 @@
-"""Files on their way to HBase: where this process writes them, and where HBase's tools read them."""
+"""The folder for HFiles: where this process writes them, and where HBase's tools read them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ LOCAL = "file://"
 
 
 class WorkFolder:
-    """A new folder in `where`: a folder, or a URI of a file system of Hadoop's; None for the system's folder
-    for what is temporary. What an earlier one of this name has left is removed.
+    """A new folder in `where`: a local folder, or a URI of a Hadoop file system; None for the system's
+    temporary folder. Removes what an earlier run with this name has left.
 
-    local: where this process writes. The tools read the same files, or, where these are on another file
-    system (hdfs://...), copies of them.
+    local: where this process writes. The tools read the same files, or copies on another file system
+    (hdfs://...).
     """
 
     def __init__(self, where: str | None, name: str) -> None:
         where = where or gettempdir()
         is_remote = "://" in where and not where.startswith(LOCAL)
-        # Tools that a killed run has left may still write to its own.
+        # Tools of a killed run may still write to its folder.
         run = token_hex(4)
         self._top = Path(gettempdir() if is_remote else where.removeprefix(LOCAL)).resolve() / name
         self._remote_top = f"{where.rstrip('/')}/{name}" if is_remote else None
@@ -38,18 +38,18 @@ class WorkFolder:
             self.local.mkdir(parents=True)
 
     def uri(self, name: str) -> str:
-        """Where the tools find what has this name."""
+        """Where the tools find a file."""
         return f"{self._remote or f'{LOCAL}{self.local}'}/{name}"
 
     def publish(self, name: str, tools: Tools) -> None:
-        """Makes a folder visible to the tools."""
+        """Make a folder visible to the tools."""
         if self._remote:
             doing, parent = f"copying files to {self._remote}", self.uri(name).rpartition("/")[0]
             tools.files(doing, "-mkdir", "-p", parent)
             tools.files(doing, "-put", f"{LOCAL}{self.local / name}", parent)
 
     def fetched(self, uri: str, tools: Tools) -> Path:
-        """What is at a URI, a copy of it where this process cannot read it there."""
+        """The file at a URI, or a local copy."""
         if uri.startswith(LOCAL):
             return Path(uri.removeprefix(LOCAL))
         copy = self.local / "fetched" / uri.rpartition("/")[2]
@@ -59,13 +59,13 @@ class WorkFolder:
         return copy
 
     def remove(self, name: str, tools: Tools) -> None:
-        """Removes a folder, that of the tools as well, if it is there."""
+        """Remove a folder, and its copy for the tools."""
         shutil.rmtree(self.local / name, ignore_errors=True)
         if self._remote:
             self._remove(self.uri(name), tools)
 
     def remove_copies(self, tools: Tools) -> None:
-        """Removes what this run and earlier ones of its name have copied to another file system."""
+        """Remove copies of this and earlier runs on another file system."""
         if self._remote_top:
             self._remove(self._remote_top, tools)
 
@@ -73,7 +73,7 @@ class WorkFolder:
         tools.files(f"removing {uri}", "-rm", "-r", "-f", "-skipTrash", uri)
 
     def close(self, *, keeping_log: bool) -> None:
-        """Removes all that is here, but for the log of the tools if somebody may want it."""
+        """Remove everything, except optionally the tools' log."""
         if not keeping_log:
             shutil.rmtree(self._top, ignore_errors=True)
             return
@@ -86,11 +86,11 @@ class WorkFolder:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Raises StoreFailed where a folder cannot be written."""
+    """Raises StoreFailed if a folder cannot be written."""
     try:
         yield
     except OSError as error:
         raise StoreFailed(
-            f"cannot write the files of the load in {folder}: {error.strerror}. Name a work folder that can "
-            "be written and has room, about 1 kB a document"
+            f"cannot write the files of the load in {folder}: {error.strerror}. Choose a writable work "
+            "folder with enough space, about 1 kB per document"
         ) from error

@@ -1,14 +1,14 @@
-"""A store in a folder, by RocksDB: one writing process, any number of readers beside it.
+"""A store in a folder, on RocksDB: one writing process, any number of reading ones.
 
-The tables are column families; a row of the index is its 13-byte key with an empty value. Values of
-documents and fingerprints begin with the version of the cell, 8 bytes.
+The tables are column families; a row of the index is its 13-byte key with an empty value. Values of documents
+and fingerprints begin with the version of the cell, 8 bytes.
 
-A writer's batches are in the write-ahead log when a call returns, which survives the loss of the
-process, and on the disk after `sync`, which survives the loss of the machine. A reader is one of
-RocksDB's secondary instances: it replays the writer's log into its own memory.
+When a write returns, it is in the write-ahead log, which survives a crash of the process; after `sync` it
+also survives a crash of the machine. A reader is one of RocksDB's secondary instances: it replays the
+writer's log into its own memory.
 
-RocksDB does not survive a fork: its threads are not there in the child, and what the child wrote would
-ruin the parent's log. So a store that was opened before a fork refuses to work in the child.
+RocksDB does not survive a fork: its threads do not exist in the child, whose writes would corrupt the
+parent's log. So a store opened before a fork refuses to work in the child.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 
 
 def open_store(url: str, access: Access) -> RocksStore:
-    """Opens a store that exists. Raises TablesMissing, StoreBusy, StoreFailed."""
+    """Open an existing store. Raises TablesMissing, StoreBusy, StoreFailed."""
     path = path_of(url)
     require_store(url, path)
     if access == "write":
@@ -62,8 +62,8 @@ def open_store(url: str, access: Access) -> RocksStore:
 
 
 def create_store(url: str) -> RocksStore:
-    """Opens a store for writing and makes what is missing of it. Raises StoreBusy, StoreFailed,
-    UsageError where the path is in use for something else."""
+    """Open a store for writing, creating what is missing. Raises StoreBusy, StoreFailed, UsageError if the
+    path is used for something else."""
     path = path_of(url)
     make_folder(url, path)
     options = database_options()
@@ -73,8 +73,8 @@ def create_store(url: str) -> RocksStore:
 
 
 def drop_store(url: str) -> None:
-    """Deletes a store with all its data, or what an interrupted creation left of one. Raises
-    TablesMissing, StoreBusy, StoreFailed."""
+    """Delete a store with all its data, or the remains of an interrupted creation. Raises TablesMissing,
+    StoreBusy, StoreFailed."""
     droppable(url)
     with Failures("dropping", url):
         Rdict.destroy(str(path_of(url)), database_options())
@@ -82,8 +82,8 @@ def drop_store(url: str) -> None:
 
 
 def copy_store(url: str, folder: str) -> None:
-    """Makes a folder that is the same store as it is now. Raises TablesMissing, StoreBusy, StoreFailed, and
-    UsageError where something is there already."""
+    """Copy the store to a new folder. Raises TablesMissing, StoreBusy, StoreFailed, UsageError if the folder
+    exists."""
     path, copied = path_of(url), path_of(f"rocksdb:{folder}")
     require_store(url, path)
     make_room(path, copied)

@@ -1,7 +1,7 @@
-"""Merges the files of a store.
+"""Compaction of a store.
 
-Rows lie in several levels of files, of which a lookup may have to read each. RocksDB merges them when it
-sees fit, which is not enough after a large load.
+Rows are in several levels of files, and a lookup may have to read each. RocksDB's automatic merging is not
+enough after a large load.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from simhbase.progress import Progress
 from simhbase.stores.rocksdb.database import Database
 from simhbase.stores.rocksdb.options import L0_FILES
 
-MERGED_FROM = 0.15  # of a table's bytes above its last level, from which on all of it is merged
-_KEPT_FREE = 64 << 20  # bytes of the disk
+MERGED_FROM = 0.15  # share of a table's bytes above its last level from which all of it is merged
+_KEPT_FREE = 64 << 20  # bytes of disk space
 _LOOKED_AT = 0.05  # seconds
 _MERGED_FILES = "level0_file_num_compaction_trigger"
 _LEVEL = re.compile(r"^ *\d+ +\d+ +(\d+) *$", re.MULTILINE)  # number, files, MB
 
 
 def compact(database: Database, progress: Progress, whole: bool) -> None:
-    """Merges the files of each table into one level; where little is new only its newest files. whole: all of
-    each table in any case. Raises StoreFailed where there is no room for that, or it failed."""
+    """Merge the files of each table into one level, or only its newest files if little is new. whole: merge
+    everything in any case. Raises StoreFailed if it fails, or there is not enough
+    disk space."""
     tables = [table for table in database.families.values() if whole or _is_scattered(table)]
     needed = max(map(_bytes, tables), default=0) + _KEPT_FREE
     free = shutil.disk_usage(database.folder).free
     if free < needed and whole:
         raise StoreFailed(
-            f"compacting {database.url} takes room for {needed >> 20} MiB until it is done, and "
-            f"{free >> 20} are free: make room first"
+            f"compacting {database.url} needs {needed >> 20} MiB of disk space until it is done, and "
+            f"{free >> 20} MiB are free: free some space first"
         )
     if tables and free >= needed:
         _merge(database, tables, whole, progress)
@@ -52,7 +53,7 @@ def compact(database: Database, progress: Progress, whole: bool) -> None:
 
 
 def _is_scattered(table: Rdict) -> bool:
-    """Whether much of a table lies above its last level."""
+    """True if much of a table is above its last level."""
     megabytes = list(map(int, _LEVEL.findall(table.property_value("rocksdb.levelstats") or "")))
     filled = [level for level, size in enumerate(megabytes) if size]
     above = sum(megabytes[: filled[-1]] if filled[1:] else megabytes[:1])
@@ -64,9 +65,10 @@ def _bytes(table: Rdict) -> int:
 
 
 def _merge(database: Database, tables: Sequence[Rdict], whole: bool, progress: Progress) -> None:
-    """Merges all files of tables. RocksDB does that in one call for each, so another thread waits for it."""
+    """Merges all files of tables. RocksDB does this in one blocking call per table, so it runs in a
+    thread."""
     options = CompactOptions()
-    if whole:  # files of the last level, too, in the form in which they are written now
+    if whole:  # rewrite files of the last level, too
         options.set_bottommost_level_compaction(BottommostLevelCompaction.force_optimized())
     total = sum(map(_bytes, tables))
     before = set(_files(database.folder))
@@ -86,7 +88,7 @@ def _merge(database: Database, tables: Sequence[Rdict], whole: bool, progress: P
                 advance(max(written - done, 0), written)
                 done = max(done, written)
         except BaseException as error:
-            # Its files are dropped. After that RocksDB writes nothing, until it is opened again.
+            # RocksDB drops the new files and refuses writes until it is reopened.
             stopped.set()
             database.rdict.cancel_all_background(True)
             database.failed = StoreFailed(f"compacting {database.url} was interrupted: {error!r}")
@@ -95,7 +97,7 @@ def _merge(database: Database, tables: Sequence[Rdict], whole: bool, progress: P
 
 
 def _files(folder: Path, without: set[Path] | frozenset[Path] = frozenset()) -> dict[Path, int]:
-    """The files of rows and their sizes."""
+    """Sizes of the data files."""
     sizes = {}
     for file in folder.glob("*.sst"):
         if file not in without:
@@ -105,7 +107,7 @@ def _files(folder: Path, without: set[Path] | frozenset[Path] = frozenset()) -> 
 
 
 def _merge_newest(database: Database) -> None:
-    """Returns when no table has files that may hold any key."""
+    """Returns when no table has files that may hold any key (level 0)."""
     tables = database.families.values()
     with database.writing():
         for table in tables:
@@ -119,7 +121,7 @@ def _merge_newest(database: Database) -> None:
 
 
 def _is_merging(table: Rdict) -> bool:
-    """Whether files of a table are being merged, or will be. After an error RocksDB merges none."""
+    """True if files of a table are being merged or are due. After an error RocksDB merges nothing."""
     return any(
         table.property_int_value(f"rocksdb.{name}")
         for name in ("compaction-pending", "num-running-compactions")

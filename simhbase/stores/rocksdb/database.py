@@ -1,4 +1,4 @@
-"""An open RocksDB, and the errors that it raises."""
+"""An open RocksDB, and conversion of its errors."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from simhbase.stores.rocksdb.options import (
 from simhbase.stores.strings import Strings
 
 _LOOKED_AT = 0.01  # seconds
-STILL_READING = 10.0  # seconds that a call of another thread may still read
-OPENING_BYTES = 16 << 20  # of a manifest, a log and the like, beside what the logs hold
+STILL_READING = 10.0  # seconds that another thread may take to finish reading
+OPENING_BYTES = 16 << 20  # disk space for a manifest, a log etc., besides the content of the logs
 _COUNTED = re.compile(r"^rocksdb\.block\.cache\.(\w+) COUNT : (\d+)", re.MULTILINE)
 _READS = {"hits": "hit", "misses": "miss"}
 _NOT_WRITABLE = re.compile(r"Read-only file system|Permission denied")
 
 
 class Failures:
-    """Turns what rocksdict raises, bare Exceptions, into errors of ours."""
+    """Converts the bare Exceptions of rocksdict to simhbase errors."""
 
     __slots__ = ("_doing", "_url")
 
@@ -64,27 +64,27 @@ class Failures:
     def _ours(self, message: str) -> SimhbaseError:
         if "lock hold by current process" in message or "While lock file" in message:
             return StoreBusy(
-                f"{self._url} is open for writing already, and only one process at a time can write: "
-                "wait until it ends, or open it for reading, which works meanwhile"
+                f"{self._url} is open for writing already, and only one process can write at a time: "
+                "wait until it ends, or open the store for reading"
             )
         if "Not supported operation in secondary mode" in message:
             return ReadOnly(f"{self._url} was opened for reading: open it with access='write' to change it")
         failed = f"{self._doing} {self._url} failed: {message.strip()}"
         if self._doing == "opening" and _NOT_WRITABLE.search(message):
             return StoreFailed(
-                f"{failed}. Who writes to the store needs the right to write to its folder; "
-                "who reads from it needs the right to read all of its files"
+                f"{failed}. Writing to the store needs write permission for its folder; "
+                "reading needs read permission for all of its files"
             )
         if "No space left" in message or "quota exceeded" in message:
-            failed += ". Make room, then do the same again: nothing that was acknowledged is lost"
+            failed += ". Free some disk space and repeat this: nothing that was acknowledged is lost"
         return StoreFailed(failed)
 
 
 class Database:
-    """An open RocksDB: its column families and what is done with them.
+    """An open RocksDB with its column families.
 
-    An iterator keeps the folder open, and locked, for as long as anything refers to it. So none
-    outlives the call it serves, not even in the frames of a traceback that somebody keeps.
+    An iterator keeps the folder open and locked while anything refers to it, so no iterator outlives the call
+    it serves, not even in the frames of a traceback.
     """
 
     def __init__(self, url: str, rdict: Rdict, folder: Path, options: Options, memory: Memory) -> None:
@@ -93,7 +93,7 @@ class Database:
         self._reading = Failures("reading", url)
         self._writing = Failures("writing to", url)
         self.process = os.getpid()
-        # After a failed write RocksDB refuses all that follow, until it is opened again.
+        # After a failed write RocksDB refuses all further ones until it is reopened.
         self.failed: StoreFailed | None = None
         self.closed = False
         self.options = options
@@ -106,18 +106,18 @@ class Database:
         _OPEN.add(self)
 
     def get(self, table: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Values, None where a key is absent."""
+        """Values, None if a key is absent."""
         with self._reading:
             return cast(list[bytes | None], self.families[table].get([*keys]))
 
     def keys(
         self, table: str, options: ReadOptions, starts: Iterable[bytes], most: int
     ) -> tuple[list[bytes], list[int], list[bool]]:
-        """At most so many keys from each start on, as far as the options let them be seen, of as many
-        starts as it takes for PART_ROWS keys.
+        """Up to `most` keys from each start on, within the bounds of the read options, for as many starts as
+        give PART_ROWS keys.
 
-        Returns all keys, the offsets of each start's among them (one more than starts), and whether
-        there were more.
+        Returns all keys, the offsets of each start's keys (one more than starts), and whether there were
+        more.
         """
         with self._reading:
             iterator = self.families[table].iter(options)
@@ -144,7 +144,7 @@ class Database:
     def rows(
         self, table: str, options: ReadOptions, ranges: Iterable[tuple[bytes, bytes]], most: int
     ) -> list[list[tuple[bytes, bytes]]]:
-        """For each start and prefix, at most so many rows from the start on that have the prefix."""
+        """For each start and prefix, up to `most` rows from the start on with this prefix."""
         with self._reading:
             iterator = self.families[table].iter(options)
             found = []
@@ -163,8 +163,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Held around every write. What was written is acknowledged only where the store's path still leads
-        to it."""
+        """Wraps every write: it is acknowledged only if the store's path still leads to the open files."""
         try:
             with self._writing:
                 yield
@@ -174,13 +173,12 @@ class Database:
         self.require_folder()
 
     def require_folder(self) -> None:
-        """Raises StoreFailed where the folder was removed or replaced: RocksDB would go on writing to files
-        that no name leads to."""
+        """Raises StoreFailed if the folder was removed or replaced: RocksDB would keep writing to unlinked
+        files."""
         if _identity(self.folder) != self._identity:
             raise StoreFailed(
                 f"writing to {self.url} failed: its folder was removed or replaced while it was open, so "
-                "what is written now is lost. Bring the folder back, or end this process and open the store "
-                "that is there"
+                "further writes would be lost. Restore the folder, or end this process and open the new store"
             )
 
     @property
@@ -189,10 +187,10 @@ class Database:
         return bool(self.rdict.property_int_value("rocksdb.background-errors"))
 
     def require_sound(self) -> None:
-        """Raises StoreFailed where the folder is gone, and notes a flush that failed in the background."""
+        """Raises StoreFailed if the folder is gone; detects a background flush that failed."""
         self.require_folder()
         if not self.closed and self.has_background_errors:
-            self.failed = StoreFailed(f"writing to {self.url} failed: its LOG says why")
+            self.failed = StoreFailed(f"writing to {self.url} failed: see the file LOG in its folder")
 
     def write(self, batch: WriteBatch) -> None:
         with self.writing():
@@ -200,19 +198,19 @@ class Database:
             self.rdict.write(batch, WRITES)
 
     def add_files(self, index: NDArray[np.uint8], rows: Mapping[str, tuple[Strings, Strings]]) -> None:
-        """Adds many rows: see Ingestion. They are on the disk when it returns."""
+        """Add many rows as files (see Ingestion), durably."""
         self.require_folder()
         with self.writing():
             self._ingestion.add(index, rows)
 
     def end_ingestion(self) -> None:
-        """Has the files that a writer has left."""
+        """Take over files left by a writer."""
         with self.writing():
             self._ingestion.end()
 
     def copy_to(self, folder: Path) -> None:
-        """Makes a folder with all that is stored by now, whole or not at all. Files of rows never change, so
-        that hard links to them do on the same file system."""
+        """Copy what is stored to a new folder, completely or not at all. Data files never change, so they are
+        hard-linked on the same file system."""
         with self._writing:
             Checkpoint(self.rdict).create_checkpoint(str(folder))
 
@@ -221,15 +219,15 @@ class Database:
             self.rdict.flush_wal(sync=True)
 
     def set_index_option(self, name: str, value: str) -> None:
-        """Changes an option of the index while it is open."""
+        """Change an option of the index while it is open."""
         self.families[INDEX].set_options({name: value})
 
     def catch_up(self) -> None:
-        """Reads on in the files of the primary."""
+        """Read what the primary has written since."""
         self.rdict.try_catch_up_with_primary()
 
     def approximate_size(self, table: str) -> Size:
-        """RocksDB's estimates, of what is in files and what is in memory."""
+        """RocksDB's estimates for files and memory."""
         family = self.families[table]
         properties = ("estimate-num-keys", "live-sst-files-size", "cur-size-all-mem-tables")
         with self._reading:
@@ -237,12 +235,12 @@ class Database:
         return Size(rows, sum(sizes))
 
     def cache_reads(self) -> dict[str, int]:
-        """How many blocks were found in the cache, and how many not, since it was opened."""
+        """Hits and misses of the block cache since it was opened."""
         counted = dict(_COUNTED.findall(self.options.get_statistics() or ""))
         return {f"cache_{name}": int(counted.get(found, 0)) for name, found in _READS.items()}
 
     def close(self) -> None:
-        """Gives the folder and its lock back, at once; may be called twice. Does nothing in a child."""
+        """Release the folder and its lock; may be called twice. No effect in a forked child."""
         if self.process != os.getpid():
             return
         self.closed = True
@@ -254,18 +252,18 @@ class Database:
 
 
 def _is_in_use(error: BaseException) -> bool:
-    """Whether rocksdict refuses a call beside one that another thread is in, in which one of them closes."""
+    """True if rocksdict refused a call because another thread is closing or using the database."""
     return type(error) is RuntimeError and "borrowed" in str(error)
 
 
 def _is_still_read(part: Rdict) -> bool:
-    """Closes a part of a database. Returns whether a call of another thread is in the way."""
+    """Closes a part of a database. Returns True if another thread's call prevents that."""
     try:
         part.close()
     except DbClosedError:
         return False
     except Exception as error:
-        # Closing flushes; where that fails, the rows are in the log, for the next opening.
+        # Closing flushes. If that fails, the rows are in the log for the next open.
         if type(error) is not Exception and not _is_in_use(error):
             raise
         return _is_in_use(error)
@@ -273,16 +271,16 @@ def _is_still_read(part: Rdict) -> bool:
 
 
 def _identity(folder: Path) -> tuple[int, ...]:
-    """Which folder a path leads to, and which lock file lies there; empty where there is none."""
+    """Identifies the folder at a path and its lock file; empty if there is none."""
     try:
-        # Both: contents may be replaced within a folder, and a copy may consist of hard links.
+        # Both, as the content of a folder may be replaced, and a copy may consist of hard links.
         there = folder.stat(), (folder / "LOCK").stat()
     except OSError:
         return ()
     return tuple(number for each in there for number in (each.st_dev, each.st_ino))
 
 
-class Batch:
+class RocksBatch:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._batch = WriteBatch(raw_mode=True)
@@ -294,7 +292,7 @@ class Batch:
         deque(map(self._batch.delete, keys, repeat(self._database.handles[table])), maxlen=0)
 
     def write(self) -> None:
-        """Writes all of it to the log."""
+        """Write everything to the log."""
         self._database.write(self._batch)
 
 
@@ -302,8 +300,8 @@ _OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
 
 
 def _forget_in_child() -> None:
-    """Keeps a forked child from ever closing what its parent has open: that would wait for threads which
-    are not there."""
+    """Keeps a forked child from closing its parent's databases, which would wait for threads that do not
+    exist there."""
     for database in _OPEN:
         for part in (database.rdict, *database.families.values(), *database.handles.values()):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
@@ -313,37 +311,37 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def reopened(database: Database) -> Database:
-    """A database in the place of one that refuses to write. That one stays open for reading where the files
-    have no room to be opened. Raises StoreFailed."""
+    """Reopen a database that refuses to write. The old one stays open for reading if there is no disk space
+    to reopen. Raises StoreFailed."""
     database.require_folder()
     url, path = database.url, database.folder
     needed = OPENING_BYTES + sum(file.stat().st_size for file in path.glob("*.log"))
     free = shutil.disk_usage(path).free
     if not database.closed and free < needed:
         raise StoreFailed(
-            f"{database.failed}. To be opened again it needs {needed >> 20} MiB, and {free >> 20} are free"
+            f"{database.failed}. Reopening needs {needed >> 20} MiB of disk space, {free >> 20} MiB are free"
         ) from database.failed
     database.close()
     end = time.monotonic() + STILL_READING
     while True:
         try:
             return open_writer(url, path, database.options, database.memory)
-        except StoreBusy:  # an iterator of another thread keeps the lock until its call ends
+        except StoreBusy:  # another thread's iterator holds the lock until its call ends
             if time.monotonic() > end:
                 raise
             time.sleep(_LOOKED_AT)
-            database.close()  # what was in use before
+            database.close()
 
 
 def open_writer(url: str, path: Path, options: Options, memory: Memory) -> Database:
-    """A database for writing. Raises StoreBusy, StoreFailed."""
+    """Open a database for writing. Raises StoreBusy, StoreFailed."""
     with Failures("opening", url):
         database = Database(
             url, open_rdict(path, options, AccessType.read_write(), memory), path, options, memory
         )
         try:
-            # rocksdict has no setter for this. Drawers are found by their prefix: without whole keys
-            # the filters are half as large.
+            # rocksdict has no setter for this. Drawers are read by prefix; without whole keys the filters
+            # are half as large.
             database.set_index_option("block_based_table_factory", "{whole_key_filtering=false}")
             database.end_ingestion()
         except BaseException:

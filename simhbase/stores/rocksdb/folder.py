@@ -14,21 +14,21 @@ from simhbase.stores.rocksdb.options import CONFIGURATION, TABLES, database_opti
 
 
 def path_of(url: str) -> Path:
-    """The folder that a URL names. Raises UsageError where it names none."""
+    """The folder in a URL. Raises UsageError if there is none."""
     path, _, _ = location(url).partition("?")
     if not path:
-        raise UsageError(f"no store {url!r}: name its folder, as in rocksdb:simhbase.db")
-    # A shell leaves the tilde behind a scheme as it is; a change of the working folder moves no store.
+        raise UsageError(f"no store {url!r}: give its folder, e.g. rocksdb:simhbase.db")
+    # Shells do not expand a tilde after a scheme. Absolute, as the working folder may change.
     return Path(path).expanduser().absolute()
 
 
 def options_of(url: str) -> str:
-    """The options behind the path of a URL."""
+    """The options after the path of a URL."""
     return location(url).partition("?")[2]
 
 
 def require_store(url: str, path: Path) -> None:
-    """Raises TablesMissing where there is no store, or only a part of one."""
+    """Raises TablesMissing if there is no store, or an incomplete one."""
     with Failures("opening", url):
         if not (path / "CURRENT").exists():
             raise nothing_there(url)
@@ -38,39 +38,39 @@ def require_store(url: str, path: Path) -> None:
 
 
 def nothing_there(url: str) -> TablesMissing:
-    """The error where there is no store."""
-    return TablesMissing(f"{url}: no store is there; simhbase load or simhbase tables create make one")
+    """The error if there is no store."""
+    return TablesMissing(f"{url}: no store there; create one with simhbase load or simhbase tables create")
 
 
 def is_store(path: Path) -> bool:
-    """Whether a folder holds a store, or what an interrupted creation left of one."""
-    # An interrupted creation leaves the second before any other file.
+    """True for the folder of a store, or of an interrupted creation."""
+    # The second is the first file that a creation writes.
     return any((path / name).exists() for name in ("CURRENT", CONFIGURATION))
 
 
 def make_folder(url: str, path: Path) -> None:
-    """Raises UsageError where a store's files would be scattered among others."""
+    """Create the folder. Raises UsageError if it contains something else."""
     with Failures("creating", url):
         if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not is_store(path))):
-            raise UsageError(f"{url}: the path holds something else, give the store a folder of its own")
+            raise UsageError(f"{url}: the path contains something else, give the store its own folder")
         path.mkdir(parents=True, exist_ok=True)
         sync_name(path)
 
 
 def make_room(store: Path, folder: Path) -> None:
-    """Makes what a folder for a copy of a store lies in. Raises UsageError where something is there."""
+    """Create the parent of a folder for a copy. Raises UsageError if the folder exists."""
     with Failures("copying", f"rocksdb:{store}"):
         if os.path.lexists(folder):
             raise UsageError(
-                f"{folder} exists already: name a folder that does not (simhbase tables drop deletes a store)"
+                f"{folder} exists already: give a new folder (simhbase tables drop deletes a store)"
             )
         if folder.resolve().is_relative_to(store.resolve()):
-            raise UsageError(f"{folder} lies in the folder of the store: name one outside")
+            raise UsageError(f"{folder} is inside the folder of the store: give one outside")
         folder.parent.mkdir(parents=True, exist_ok=True)
 
 
 def sync_name(path: Path) -> None:
-    """Brings a folder's own name to the disk: RocksDB syncs what is in it."""
+    """Sync the parent folder; RocksDB syncs only the contents."""
     above = os.open(path.absolute().parent, os.O_RDONLY)
     try:
         os.fsync(above)

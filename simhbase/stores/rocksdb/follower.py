@@ -1,4 +1,4 @@
-"""A reader's view of what a writer writes."""
+"""Keeps a reader up to date with the writer."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ OPENING_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)  # seconds
 
 
 def _remove_folder(folder: str, process: int) -> None:
-    """Removes a folder of this process, not of the one that it was forked from."""
+    """Removes a temporary folder, unless this process was forked from its creator."""
     if process == os.getpid():
         shutil.rmtree(folder, ignore_errors=True)
 
 
 class Follower:
-    """Keeps a reader level with the writer's files.
+    """Keeps a reader up to date with the writer's files.
 
-    RocksDB's own catching up serves old values after the writer has flushed (facebook/rocksdb#14444):
-    what the reader replayed from a log before the flush hides what it never read of that log. Every
-    flush makes the manifest longer, so the reader catches up while the manifest is as it was when it
-    opened, and opens anew when it is not.
+    RocksDB's own catching up returns old values after the writer has flushed (facebook/rocksdb#14444): what
+    the reader replayed from a log before the flush hides the part of the log it never read. Every flush makes
+    the manifest longer, so the reader catches up while the manifest is unchanged since it opened, and reopens
+    otherwise.
     """
 
     def __init__(self, url: str, path: Path) -> None:
@@ -47,12 +47,12 @@ class Follower:
         self._seen = _Progress((), ())
 
     def open(self, options: Options, memory: Memory) -> Database:
-        """A reader of all that has been written by now. options: count, as memory does, all that is read by
-        readers that are opened one after the other."""
+        """Open a reader of everything written so far. options, memory: shared by readers opened one after the
+        other, so that their statistics add up."""
         for pause in OPENING_PAUSES:
             try:
                 return self._open(options, memory)
-            except StoreFailed:  # the writer may have deleted a file between its listing and its opening
+            except StoreFailed:  # the writer may delete a file between listing and opening it
                 time.sleep(pause)
         return self._open(options, memory)
 
@@ -61,7 +61,7 @@ class Follower:
         with Failures("opening", self._url):
             self._seen = _progress(self._path)
             database = Database(self._url, self._open_rdict(options, memory), self._path, options, memory)
-            # The logs that a flush deleted before they could be replayed are now files.
+            # A flush deleted logs before they were replayed; their rows are in files now.
             self._catch_up(database)
         return database
 
@@ -70,7 +70,7 @@ class Follower:
         if self._links is None:
             try:
                 return open_rdict(self._path, options, access, memory)
-            except OSError:  # rocksdict writes its configuration beside the files, also to read them
+            except OSError:  # rocksdict writes a configuration file even for reading
                 self._links = Path(self._folder, "store")
                 self._links.mkdir()
         _link_files(self._path, self._links)
@@ -82,13 +82,13 @@ class Follower:
         database.catch_up()
 
     def is_behind(self) -> _Progress | None:
-        """How far the writer is, None where nothing has been written since the last look."""
+        """The writer's progress, None if nothing has been written since the last check."""
         with Failures("refreshing", self._url):
             now = _progress(self._path)
         return None if now == self._seen else now
 
     def level(self, database: Database, now: _Progress) -> Database:
-        """The same reader, or a new one, that has seen all that has been written by `now`."""
+        """This reader, or a new one, that has seen everything written by `now`."""
         with Failures("refreshing", self._url):
             if now.manifest == self._seen.manifest:
                 self._catch_up(database)
@@ -102,9 +102,9 @@ class Follower:
 
 
 def _link_files(store: Path, links: Path) -> None:
-    """Brings a folder of links level with the files of a store that this user cannot write to."""
+    """Updates a folder of links to the files of a store that this user cannot write to."""
     for link in links.iterdir():
-        if link.is_symlink() and not link.exists():  # a log that is gone would hide all later ones
+        if link.is_symlink() and not link.exists():  # a dangling log would hide all later ones
             link.unlink()
     for file in store.iterdir():
         if file.name != CONFIGURATION:
@@ -114,7 +114,7 @@ def _link_files(store: Path, links: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Progress:
-    """Names and sizes of the files that a flush (manifest) or any write (log) makes longer."""
+    """Names and sizes of the files that grow with a flush (manifest) or any write (log)."""
 
     manifest: tuple[tuple[str, int], ...]
     logs: tuple[tuple[str, int], ...]

@@ -1,11 +1,10 @@
-"""Many new rows as files of RocksDB's own, which it takes over as they are.
+"""Adds many new rows as RocksDB files, which are ingested as they are.
 
-That spares the log and the memory tables: twice as fast as batches of the log, of the index alone
-three times. RocksDB takes over the files of one table in one step, but not those of several. So they lie
-complete in a folder of the store's before the first is handed over, and who opens the store next hands
-over what is left, before anything else is written, or read to be written. To hand over a file twice
-changes nothing. The documents' own rows come last: who is stopped leaves hints that lead nowhere, for so
-long.
+This avoids the log and the memory tables: twice as fast as batches, three times for the index only. RocksDB
+ingests the files of one table in one step, but not those of several tables. So all files are written to a
+folder of the store before the first is ingested, and the next process to open the store for writing ingests
+those left over before it reads or writes anything else. Ingesting a file twice changes nothing. The documents
+table comes last: until then a crash leaves hints that lead nowhere.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _FOLDER = "ingest"
 _ORDER = ("fingerprints", INDEX, "documents")
 _UNFINISHED = "ingest-unfinished"
 _KEYS_AT_ONCE = 1 << 16
-_NO_CACHE = 64 << 10  # bytes; what only writes reads no blocks
+_NO_CACHE = 64 << 10  # bytes; writing needs no block cache
 
 
 class Ingestion:
-    """The files that are on their way into one store, of which this process is the writer."""
+    """Files to be ingested into a store that this process writes."""
 
     def __init__(self, folder: Path, families: Mapping[str, Rdict]) -> None:
         self._store = folder
@@ -42,7 +41,7 @@ class Ingestion:
         self._has_left = self._folder.exists()
 
     def end(self) -> None:
-        """Hands over what an earlier call, or process, has left. Every write does this first."""
+        """Ingest files left by an earlier call or process. Every write does this first."""
         if self._has_left:
             for table in _ORDER:
                 self._hand_over(table)
@@ -51,16 +50,16 @@ class Ingestion:
 
     def _hand_over(self, table: str) -> None:
         file = self._folder / table
-        if file.exists():  # is moved when the table has it
+        if file.exists():  # RocksDB moves ingested files
             options = IngestExternalFileOptions()
             options.set_move_files(True)
             self._families[table].ingest_external_file([str(file)], options)
 
     def add(self, index: NDArray[np.uint8], rows: Mapping[str, tuple[Strings, Strings]]) -> None:
-        """Adds rows, all different: of the index uint8 (n, 13), of other tables keys and their values."""
+        """Add distinct rows: uint8 (n, 13) of the index, keys and values of other tables."""
         self.end()
         folder = self._store / _UNFINISHED
-        shutil.rmtree(folder, ignore_errors=True)  # of one who was killed
+        shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
         folder.mkdir()
         try:
             _write_index(folder / INDEX, index)
@@ -77,7 +76,7 @@ class Ingestion:
 
 
 def remove_files(store: Path) -> None:
-    """Removes what is on its way into a store that is gone."""
+    """Remove files to be ingested into a store that was dropped."""
     for folder in (_FOLDER, _UNFINISHED):
         shutil.rmtree(store / folder, ignore_errors=True)
 

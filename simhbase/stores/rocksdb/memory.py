@@ -1,4 +1,4 @@
-"""How much memory a store takes: its cache of blocks, and the filters of its largest files."""
+"""Memory of a store: its block cache, and the filters of its largest files."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rocksdict import Cache
 
 from simhbase.errors import UsageError
 
-CACHE_SHARE = 16  # of what this process may use: four processes that read take a quarter of it
+CACHE_SHARE = 16  # the cache takes 1/16 of memory, so four reading processes take a quarter
 LEAST_CACHE, MOST_CACHE = 16 << 20, 256 << 20
 FILTER_SHARE = 8
-FILTERS = 0.09  # of the bytes of the files that they belong to
-ENTRY_BYTES = 4 << 10  # of a block; the cache counts its places by that
+FILTERS = 0.09  # size of filters relative to their files
+ENTRY_BYTES = 4 << 10  # estimated size of a block, by which the cache sizes its table
 _CGROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of one open store. Blocks outlive a database: one that is opened again finds them.
+    """Memory of an open store. The cache is kept when the database is reopened.
 
-    capacity: of the cache, in bytes; filters: bytes that filters may take.
+    capacity: of the cache, in bytes; filters: maximum size of filters, in bytes.
     """
 
     blocks: Cache
@@ -33,35 +33,35 @@ class Memory:
     filters: int
 
     def has_room_for_filters(self, folder: Path) -> bool:
-        """Whether the filters of all files fit: they are in memory as long as the store is open."""
+        """True if the filters of all files fit in memory, where they stay while the store is open."""
         return FILTERS * sum(file.stat().st_size for file in folder.glob("*.sst")) <= self.filters
 
 
 def memory_for(options: str) -> Memory:
-    """The memory for a store with these options of its URL, such as `cache=256m`. Raises UsageError."""
+    """The memory for a store with these URL options, e.g. `cache=256m`. Raises UsageError."""
     usable = memory_limit()
     capacity = _given(options) or min(max(usable // CACHE_SHARE, LEAST_CACHE), MOST_CACHE)
-    # The LRU cache, the default, took 1.5 times as long.
+    # The default LRU cache took 1.5 times as long.
     blocks = Cache.new_hyper_clock_cache(capacity, ENTRY_BYTES)
     return Memory(blocks, capacity, usable // FILTER_SHARE)
 
 
 def _given(options: str) -> int | None:
-    """The bytes of the cache that a URL asks for. Raises UsageError."""
+    """The cache size in a URL, in bytes. Raises UsageError."""
     if not options:
         return None
     found = re.fullmatch(r"cache=(\d+)([kmg]?)", options.lower())
     size = int(found[1]) * _UNITS[found[2]] if found else 0
     if not 1 << 20 <= size <= 1 << 40:
         raise UsageError(
-            f"?{options}: an embedded store has one option, the size of its cache: ?cache=256m, 2g or bytes, "
-            "from 1m on"
+            f"?{options}: the only option of an embedded store is its cache size, at least 1m: ?cache=256m, "
+            "2g or a number of bytes"
         )
     return size
 
 
 def memory_limit() -> int:
-    """Bytes that this process may use: of the machine, or of the container that it is in."""
+    """Memory that this process may use, in bytes: of the machine or the container."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_container_limits()])
 
@@ -76,7 +76,7 @@ def _container_limits() -> Iterator[int]:
         if controllers in {"", "memory"}:
             name = "memory.limit_in_bytes" if controllers else "memory.max"
             path = PurePosixPath(group.lstrip("/"))
-            # In a container the path may be one that is only known outside: the root is always there.
+            # Inside a container the path may be unknown; the root always exists.
             for each in (path, *path.parents):
                 try:
                     yield int((_CGROUPS / controllers / each / name).read_text())

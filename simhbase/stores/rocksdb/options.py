@@ -1,8 +1,8 @@
-"""How RocksDB is set.
+"""RocksDB options.
 
-The options were chosen by measurement: 300,000 and a million documents of ten random rows, inserted a
-thousand at a time, on two cores. Level compaction with its defaults stayed: universal inserted no faster
-and left lookups twice as slow until compacted.
+They were chosen by measurement: 300,000 and a million documents of ten random rows, inserted a thousand at a
+time, on two cores. Level compaction with its defaults was kept: universal compaction inserted no faster and
+left lookups twice as slow until compacted.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from simhbase.errors import StoreFailed
 from simhbase.stores.base import ATOMIC_TABLES
 from simhbase.stores.rocksdb.memory import Memory
 
-L0_FILES = 4  # that may hold any key, of each table, before they are merged with others: RocksDB's default
+L0_FILES = 4  # level-0 files per table that trigger merging: RocksDB's default
 CONFIGURATION = "rocksdict-config.json"
 INDEX = "index"
 TABLES = (INDEX, *ATOMIC_TABLES)
-_PROCESSES: set[int] = set()  # those that have opened a store: this one, and whichever it was forked from
+_PROCESSES: set[int] = set()  # processes that opened a store: this one and its ancestors by fork
 
 
 def open_rdict(path: Path, options: Options, access: AccessType, memory: Memory) -> Rdict:
-    """A database with all its tables. Raises StoreFailed in a process that was forked from one that had
-    opened a store, and what rocksdict raises."""
+    """Open a database with all its tables. Raises StoreFailed in a process forked from one that had opened a
+    store, and the exceptions of rocksdict."""
     _PROCESSES.add(os.getpid())
     if len(_PROCESSES) > 1:
         raise StoreFailed(
             f"{path} cannot be opened here: this process was forked from one that had opened a store, and "
-            "the threads of RocksDB do not outlive a fork. Start processes by multiprocessing's 'spawn'"
+            "RocksDB does not survive a fork. Start processes with multiprocessing's 'spawn'"
         )
     index = index_options(memory.blocks)
-    # Most rows are on the last level, and so most of the filters: 12 MB for a million documents. Without them
-    # a drawer that is empty costs one read, as any other does.
+    # Most rows, and so most filters, belong to the last level: 12 MB for a million documents. Without them
+    # an empty drawer costs one read, like any other.
     index.set_optimize_filters_for_hits(not memory.has_room_for_filters(path))
     families = {INDEX: index} | {table: records_options(memory.blocks) for table in ATOMIC_TABLES}
     return Rdict(str(path), options, column_families=families, access_type=access)
@@ -53,15 +53,15 @@ def open_rdict(path: Path, options: Options, access: AccessType, memory: Memory)
 
 def database_options() -> Options:
     options = Options(raw_mode=True)
-    # The log is kept until every table has flushed what is in it, and a reader that opens replays it:
-    # 1 microsecond a row, so 2 s at worst.
+    # The log is kept until every table is flushed, and an opening reader replays it: 1 microsecond per row,
+    # 2 s at worst.
     options.set_max_total_wal_size(32 << 20)
-    # It replays the manifest too.
+    # It replays the manifest, too.
     options.set_max_manifest_file_size(1 << 20)
-    # 16 threads, the default, are started anew for every table whenever a reader catches up: that
-    # takes 3 to 20 ms instead of 0.05.
+    # By default 16 threads are started for every table whenever a reader catches up, which takes 3 to 20 ms
+    # instead of 0.05.
     options.set_max_file_opening_threads(1)
-    # The rate of hits of the cache; a lookup's drawers take a tenth longer for it.
+    # For the cache hit rate; reading drawers takes a tenth longer.
     options.enable_statistics()
     options.set_keep_log_file_num(3)
     options.set_stats_dump_period_sec(0)
@@ -74,21 +74,21 @@ def index_options(cache: Cache) -> Options:
     options.set_write_buffer_size(32 << 20)
     options.set_max_write_buffer_number(3)
     options.set_prefix_extractor(SliceTransform.create_fixed_prefix(PREFIX_BYTES))
-    # A lookup takes one block of each drawer that is there. Of 4 KiB they are read from the disk 0.8 times as
-    # fast as of 8, and the index takes 7 % more room.
+    # A lookup reads one block per non-empty drawer. With 4 KiB blocks, disk reads are 0.8 times as fast as
+    # with 8 KiB, and the index is 7 % larger.
     options.set_block_based_table_factory(_blocks(cache, 4 << 10))
-    # Lookups of what is not there: 10 microseconds in memory tables instead of 30, for inserts 0.9
-    # times as fast.
+    # Lookups of absent keys take 10 microseconds in memory tables instead of 30; inserts are 0.9 times as
+    # fast.
     options.set_memtable_prefix_bloom_ratio(0.02)
     return options
 
 
 def records_options(cache: Cache) -> Options:
-    # No prefix extractor: scans look for what is there, and took 9 microseconds each instead of 6.
+    # No prefix extractor: scans look for existing keys, and took 9 microseconds instead of 6.
     options = Options(raw_mode=True)
     options.set_write_buffer_size(8 << 20)
-    # Bytes a document in the index: 237 uncompressed, 140 with lz4, which costs lookups nothing,
-    # 118 with zstd, which makes those that miss the cache 1.7 times as long.
+    # Bytes per document in the index: 237 uncompressed, 140 with lz4 (lookups as fast), 118 with zstd
+    # (lookups that miss the cache take 1.7 times as long).
     options.set_compression_type(DBCompressionType.lz4())
     options.set_block_based_table_factory(_blocks(cache, 8 << 10))
     return options
@@ -100,9 +100,9 @@ def _blocks(cache: Cache, size: int) -> BlockBasedOptions:
     blocks.set_block_size(size)
     blocks.set_format_version(6)
     blocks.set_bloom_filter(10, block_based=False)
-    # Indexes and filters are whole, and held beside the cache: then a drawer takes one read where it has
-    # rows, and none where it has not. In parts, in a cache that was too small for them, each was a read of
-    # its own, in each level: 27 for a text among 10 million.
+    # Indexes and filters are unpartitioned and held outside the cache: a drawer with rows takes one read,
+    # an empty one none. Partitioned, in a cache too small for them, each took a separate read on each level:
+    # 27 for a text among 10 million.
     blocks.set_cache_index_and_filter_blocks(False)
     return blocks
 
@@ -120,7 +120,7 @@ def _in_order() -> ReadOptions:
 
 
 def _scanning() -> ReadOptions:
-    """Of all rows: their blocks are not needed again soon, and would drive others out of the cache."""
+    """For full scans: their blocks would evict others from the cache."""
     options = _in_order()
     options.fill_cache(False)  # type: ignore[call-arg]  # the stub lacks the argument
     return options

@@ -1,4 +1,4 @@
-"""A store's tables, and what is done with all of them in one step."""
+"""The tables of a store, and operations on all of them in one step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from simhbase.stores.base import (
     now,
 )
 from simhbase.stores.rocksdb.compaction import compact
-from simhbase.stores.rocksdb.database import Batch, Database, reopened
+from simhbase.stores.rocksdb.database import Database, RocksBatch, reopened
 from simhbase.stores.rocksdb.follower import Follower
 from simhbase.stores.rocksdb.options import IN_ORDER, INDEX, SCANNING, WITHIN_DRAWER
 from simhbase.stores.strings import Strings
@@ -43,14 +43,12 @@ from simhbase.stores.strings import Strings
 T = TypeVar("T")
 BATCH_ROWS = 10_000
 WRITE_FINGERPRINTS = 10_000
-# From so many rows of the index on, files are faster than the log; as many as fit into its memory table.
+# From this many index rows on (a full memory table), files are faster than the log.
 FILE_ROWS = 500_000
 _VERSION = struct.Struct(">q")
 
 
 class RocksStore:
-    """See simhbase.stores.base.AtomicStore."""
-
     def __init__(self, url: str, database: Database, follower: Follower | None = None) -> None:
         self.url = url
         self.tables = ATOMIC_TABLES
@@ -58,16 +56,15 @@ class RocksStore:
         self._database: Database | None = database
         self._follower = follower
         self._process = os.getpid()
-        self._views = 0  # counts the times at which rows begin, and end, to go: odd while they go
+        self._views = 0  # incremented before and after rows are removed: odd while this is going on
         self.drawers = RocksDrawers(self)
         self._records = {table: RocksRecords(self, table) for table in self.tables}
 
     def records(self, table: RecordTable) -> RocksRecords:
-        """One of the other tables."""
         return self._records[table]
 
     def ttl(self) -> int | None:
-        """Seconds after which documents expire; read once."""
+        """Seconds after which documents expire; cached."""
         return self._ttl
 
     @cached_property
@@ -76,15 +73,15 @@ class RocksStore:
 
     @property
     def database(self) -> Database:
-        """What the tables are read and written through. Raises StoreFailed after `close`, and in a process
-        that was forked from the one that opened it."""
+        """The database for reads and writes. Raises StoreFailed after `close`, and in a process forked from
+        the one that opened it."""
         self._require_own_process()
         if self._database is None:
             raise StoreFailed(f"{self.url} was closed: open it again")
         return self._database
 
     def _require_own_process(self) -> None:
-        # Before any lock: one that another thread held at the fork is never released in the child.
+        # Before taking any lock: one held at the fork is never released in the child.
         if self._process != os.getpid():
             raise StoreFailed(
                 f"{self.url} was opened before this process was forked, and RocksDB does not survive a fork: "
@@ -98,13 +95,13 @@ class RocksStore:
             yield
 
     def now(self) -> int:
-        """This machine's time: nobody else writes."""
+        """This machine's time: only this process writes."""
         return now()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """A re-entrant lock of this process; every write takes it. What an earlier write has left is there
-        before what is read inside; after one that failed the database is opened anew."""
+        """A re-entrant lock that every write takes. Earlier writes are complete before reads inside it; after
+        a failed write the database is reopened."""
         with self._locked():
             if self._follower is None:
                 if self.database.failed is not None:
@@ -113,7 +110,6 @@ class RocksStore:
             yield
 
     def require_writable(self) -> None:
-        """Raises StoreFailed where a write would fail."""
         with self._locked():
             if self._follower is None:
                 self.database.require_sound()
@@ -121,7 +117,7 @@ class RocksStore:
                     pass
 
     def read(self, read: Callable[[Database], T]) -> T:
-        """What is read of the database; once more where that was opened anew meanwhile."""
+        """Read from the database; once more if it was reopened meanwhile."""
         database = self.database
         try:
             return read(database)
@@ -132,8 +128,8 @@ class RocksStore:
             return read(self.database)
 
     def read_consistent(self, read: Callable[[], T]) -> T:
-        """What `read` returns; with writers kept out where rows are being removed, and once more where some
-        were meanwhile."""
+        """Call `read`: with writers locked out while rows are being removed, and once more if some were
+        removed meanwhile."""
         before = self._views
         if before % 2 == 0:
             result = read()
@@ -144,7 +140,7 @@ class RocksStore:
 
     @contextmanager
     def _rows_go(self) -> Iterator[None]:
-        """Held, under the lock, while rows are removed that a lookup may have been led to."""
+        """Wraps, under the lock, the removal of rows that a running lookup may rely on."""
         self._views += 1
         try:
             yield
@@ -152,13 +148,13 @@ class RocksStore:
             self._views += 1
 
     def commit(self, changes: Changes) -> None:
-        """Makes all changes as one batch of the log, and syncs it; or many new rows as files."""
+        """Make all changes as one synced batch, or by ingesting files if there are many new rows."""
         removes = any(changes.delete.values()) or len(changes.unindex) > 0
         with self.exclusive():
             if self._follower is None and not removes and changes.index.size >= FILE_ROWS * KEY_BYTES:
                 self._add_files(changes)
                 return
-            batch = Batch(self.database)
+            batch = RocksBatch(self.database)
             batch.delete(INDEX, _sorted_rows(changes.unindex))
             for table, gone in changes.delete.items():
                 batch.delete(table, gone)
@@ -178,39 +174,36 @@ class RocksStore:
         self.database.add_files(changes.index.reshape(-1, KEY_BYTES), rows)
 
     def refresh(self) -> None:
-        """Lets a reader see all that the writer has written so far; a writer sees it anyway."""
         with self._locked():
             if self._follower is not None and (written := self._follower.is_behind()):
                 with self._rows_go():
                     self._database = self._follower.level(self.database, written)
 
     def sync(self) -> None:
-        """Syncs the log, which is one for all tables: 0.4 ms after a hundred documents, 1 to 4 ms after a
-        thousand (ext4 on a virtual disk)."""
+        """Sync the log of all tables: 0.4 ms after a hundred documents, 1 to 4 ms after a thousand (ext4 on a
+        virtual disk)."""
         with self.exclusive():
             if self._follower is None:
                 self.database.sync()
 
     def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None:
-        """Merges the files of each table into one level, or where little is new only the newest files. Reads
-        and writes go on meanwhile."""
+        """Merge the files of each table into one level, or only the newest files if little is new. Reads and
+        writes continue meanwhile."""
         with self.exclusive():
             database = self.database
         compact(database, progress, whole)
         self.require_writable()
 
     def counters(self) -> Mapping[str, int]:
-        """How many blocks were found in the cache, and how many were read from files."""
+        """Hits and misses of the block cache."""
         return self.read(Database.cache_reads)
 
     def gauges(self) -> Mapping[str, int]:
-        """How large the cache of blocks may be, and how much of it is used."""
         memory = self.database.memory
         return {"cache_bytes": memory.capacity, "cache_used_bytes": memory.blocks.get_usage()}
 
     def close(self) -> None:
-        """Gives the folder back: the next writer can open it when this returns; does nothing in a child of
-        the process."""
+        """Release the folder: the next writer can open it on return. No effect in a forked child."""
         if self._process != os.getpid():
             return
         with self._lock:
@@ -222,34 +215,29 @@ class RocksStore:
 
 
 class RocksDrawers:
-    """See simhbase.stores.base.Drawers."""
-
     def __init__(self, store: RocksStore) -> None:
         self._store = store
 
     def add(self, keys: NDArray[np.uint8]) -> None:
-        """Puts rows."""
         for start in range(0, len(keys), WRITE_FINGERPRINTS):
             with self._store.exclusive():
-                batch = Batch(self._store.database)
+                batch = RocksBatch(self._store.database)
                 batch.put(INDEX, _sorted_rows(keys[start : start + WRITE_FINGERPRINTS]), repeat(b""))
                 batch.write()
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
-        """Removes rows; they have no times."""
         with self._store.exclusive():
-            batch = Batch(self._store.database)
+            batch = RocksBatch(self._store.database)
             batch.delete(INDEX, _sorted_rows(keys))
             batch.write()
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """0 for rows that exist, -1 for others."""
         values = self._store.read(lambda database: database.get(INDEX, to_bytes(keys)))
         found = np.fromiter((0 if value is not None else -1 for value in values), np.int64, len(values))
         return found.reshape(keys.shape[:-1])
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
-        """Reads drawers. In the order asked: sorted, 10,000 seeks among 10 million rows took as long."""
+        """Read drawers in the given order: sorting did not make 10,000 seeks among 10 million rows faster."""
         most = sys.maxsize if limit is None else limit
         starts = to_bytes(prefixes)
         done = 0
@@ -264,7 +252,7 @@ class RocksDrawers:
             done = last + 1
 
     def _rest(self, drawer: int, key: bytes, most: int) -> Iterator[DrawerRows]:
-        """The rows of a long drawer behind a key, `most` at most."""
+        """Up to `most` rows of a long drawer after a key."""
         more = True
         while more and most > 0:
             rows, offsets, (more,) = self._keys([_behind(key)], min(most, PART_ROWS))
@@ -276,7 +264,7 @@ class RocksDrawers:
         return self._store.read(lambda database: database.keys(INDEX, WITHIN_DRAWER, starts, most))
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
-        """Rows in key order. Between two batches nothing is held open."""
+        """Rows in key order. No iterator is held between batches."""
         for rows in _batches(self._batch, start, stop, key=lambda row: row):
             yield to_index_rows(rows)
 
@@ -285,12 +273,11 @@ class RocksDrawers:
         return rows
 
     def approximate_size(self) -> Size:
-        """RocksDB's estimates."""
         return self._store.read(lambda database: database.approximate_size(INDEX))
 
 
 class RocksRecords:
-    """See simhbase.stores.base.Records. Values of meta have no version."""
+    """A record table. Values in meta have no version."""
 
     def __init__(self, store: RocksStore, table: RecordTable) -> None:
         self._store = store
@@ -298,7 +285,7 @@ class RocksRecords:
         self._head_bytes = 0 if table == "meta" else _VERSION.size
 
     def with_versions(self, values: Strings, version: Version | None) -> Strings:
-        """Values behind their versions."""
+        """Values prefixed with their versions."""
         if not self._head_bytes:
             return values
         versions = np.broadcast_to(np.array(version or 0, dtype=">i8"), len(values)).copy()
@@ -315,24 +302,21 @@ class RocksRecords:
         return Cell(stored[self._head_bytes :], _VERSION.unpack_from(stored)[0])
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
-        """The cells of keys."""
         found = self._store.read(lambda database: database.get(self._table, keys))
         return [None if stored is None else self._cell(stored) for stored in found]
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
-        """Writes rows."""
         with self._store.exclusive():
             if version is not None:
                 there = zip(rows, self.get([key for key, _ in rows]), versions_of(version), strict=False)
                 fitting = [(row, at) for row, cell, at in there if cell is None or cell.version <= at]
                 rows, version = [row for row, _ in fitting], [at for _, at in fitting]
-            batch = Batch(self._store.database)
+            batch = RocksBatch(self._store.database)
             values = self.with_versions(Strings.of([value for _, value in rows]), version)
             batch.put(self._table, [key for key, _ in rows], values.to_list())
             batch.write()
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
-        """Deletes keys."""
         with self._store.exclusive():
             if versions is not None:
                 keys = [
@@ -340,12 +324,11 @@ class RocksRecords:
                     for key, cell, version in zip(keys, self.get(keys), versions, strict=True)
                     if cell is not None and cell.version <= version
                 ]
-            batch = Batch(self._store.database)
+            batch = RocksBatch(self._store.database)
             batch.delete(self._table, keys)
             batch.write()
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
-        """The rows of prefixes."""
         ranges = [(prefix, prefix) for prefix in prefixes]
         found = self._store.read(lambda database: database.rows(self._table, IN_ORDER, ranges, limit))
         return [self._cells(rows) for rows in found]
@@ -354,7 +337,7 @@ class RocksRecords:
         return [(key, self._cell(stored)) for key, stored in rows]
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
-        """Rows in key order. Between two batches nothing is held open."""
+        """Rows in key order. No iterator is held between batches."""
         return _batches(self._batch, start, stop, key=itemgetter(0))
 
     def _batch(self, start: bytes) -> list[Row]:
@@ -364,7 +347,6 @@ class RocksRecords:
         return self._cells(rows)
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        """Sets `value` if the key holds `expected`."""
         with self._store.exclusive():
             (found,) = self.get([key])
             if (found and found.value) != expected:
@@ -373,11 +355,9 @@ class RocksRecords:
             return True
 
     def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        """The same for many keys."""
         return [self.compare_and_set(*change[:3]) for change in changes]
 
     def increment(self, key: bytes, by: int = 1) -> int:
-        """Adds to a counter."""
         with self._store.exclusive():
             (found,) = self.get([key])
             count, value = counted_up(found and found.value, by)
@@ -385,14 +365,13 @@ class RocksRecords:
             return count
 
     def approximate_size(self) -> Size:
-        """RocksDB's estimates."""
         return self._store.read(lambda database: database.approximate_size(self._table))
 
 
 def _batches(
     batch: Callable[[bytes], list[T]], start: bytes, stop: bytes, key: Callable[[T], bytes]
 ) -> Iterator[list[T]]:
-    """All rows from `start` to before `stop`, given what reads some from a key on."""
+    """All rows from `start` until before `stop`. `read` returns some rows from a key on."""
     while rows := batch(start):
         start = _behind(key(rows[-1]))
         if stop and start > stop:
@@ -404,13 +383,12 @@ def _batches(
 
 
 def _sorted_rows(keys: NDArray[np.uint8]) -> list[bytes]:
-    """The rows in order of their first 8 bytes: RocksDB's memory table takes sorted rows 1.5 times as fast
-    as others."""
+    """Rows in order of their first 8 bytes: RocksDB's memory table takes sorted rows 1.5 times as fast."""
     rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
     first_bytes = np.ascontiguousarray(rows[:, :8]).view(">u8").ravel().astype(np.uint64)
     return to_bytes(rows[np.argsort(first_bytes)])
 
 
 def _behind(key: bytes) -> bytes:
-    """The smallest key greater than this one."""
+    """The smallest key after this one."""
     return key + b"\x00"
