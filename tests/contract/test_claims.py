@@ -1,8 +1,10 @@
 """Claims: what every store promises. tests/property/test_claims.py has all interleavings of the protocol."""
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
+from typing import cast
 
 import numpy as np
 import pytest
@@ -10,10 +12,13 @@ import pytest
 import simhbase
 from simhbase import Document, Index, Profile
 from simhbase.admin.tables import UpgradedTables
+from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.errors import Conflict, ProfileMismatch, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.rows import Entry, PendingClaim, State, document_key
-from simhbase.stores.base import CompareAndSet
+from simhbase.index.claim_batch import ClaimBatch, ClaimContext, Kind
+from simhbase.index.rows import BATCH_ROWS, BEHIND_BATCH_ROWS, Entry, PendingClaim, State, document_key
+from simhbase.stores.base import CompareAndSet, SharedStore
+from tests.claiming import claims_of
 from tests.contract.conftest import Backend
 from tests.contract.plain import milliseconds
 
@@ -187,3 +192,48 @@ def test_claims_take_no_other_time_than_a_number_of_seconds_and_need_a_writer(in
     index.access = "read"
     with pytest.raises(ReadOnly):
         index.claim("a", BRIDGE)
+
+
+class Died(Exception):
+    pass
+
+
+def test_a_batch_row_that_grows_old_decides_until_vacuum_takes_it(shared: Backend, monkeypatch):
+    accepted, open_ = 0x0123456789ABCDEF, 0xFEDCBA9876543210
+    with simhbase.open(shared.url(0), create=Profile()) as index:
+        scheme = index.profile.index_scheme
+        context = ClaimContext(cast(SharedStore, index.store), scheme, index.clock, lease=0.1)
+        meta = index.store.records("meta")
+
+        def dies_before(step: str, document: str, value: int) -> None:
+            def die(_: ClaimBatch, *places: Sequence[int]) -> None:
+                if places != ([],):
+                    raise Died
+
+            with monkeypatch.context() as patch:
+                patch.setattr(ClaimBatch, step, die)
+                with pytest.raises(Died):
+                    claims_of(context, [document], batch([value]), Kind(scheme.bounds(None, None)))
+
+        def batch_rows() -> int:
+            return sum(map(len, meta.iterate(BATCH_ROWS, BEHIND_BATCH_ROWS)))
+
+        dies_before("_commit", "accepted", accepted)
+        dies_before("step", "open", open_)
+        # Who meets them commits what the first has accepted, and ends the second, which has decided nothing.
+        claims = index.claim_batch(["b", "c"], batch([accepted ^ 1, open_ ^ 1])).claims
+        assert [(claim.outcome, claim.match and claim.match.id) for claim in claims] == [
+            ("duplicate", "accepted"),
+            ("accepted", None),
+        ]
+        assert index.fingerprints(["accepted", "open", "b", "c"]) == [accepted, None, None, open_ ^ 1]
+        index.claimer.close()  # cleans up
+        assert batch_rows() >= 2  # more where the test has failed before
+        Vacuum(index.store, scheme, DAY, lambda: index.clock() + 3 * DAY * 1000).run()
+        assert batch_rows() == 0
+        rows = cast(SharedStore, index.store).document_cells.iterate()
+        assert all(set(cells) == {b""} for some in rows for _, cells in some)
+        assert index.fingerprints(["accepted", "open", "c"]) == [accepted, None, open_ ^ 1]
+    with simhbase.open(shared.url(0)) as index:
+        claims = index.claim_batch(["d", "open"], batch([accepted ^ 2, open_ ^ 2])).claims
+        assert [claim.match and claim.match.id for claim in claims] == ["accepted", "c"]

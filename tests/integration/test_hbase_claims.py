@@ -14,6 +14,7 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
+import happybase
 import numpy as np
 import pytest
 
@@ -137,8 +138,14 @@ def claim_by_threads(url: str, worker: int, documents: Sequence[Given], path: Pa
         claim_by(lambda some: list(pool.map(ask_one, some)), worker, documents, path)
 
 
+def move_region(cluster: Cluster, table: str) -> None:
+    with closing(happybase.Connection(*cluster.gateway, timeout=60_000)) as connection:
+        (region,) = connection.table(table).regions()
+    cluster.shell(f"move '{region['name'].decode().rstrip('.').rpartition('.')[2]}'")
+
+
 @pytest.mark.full
-def test_threads_of_a_fleet_while_workers_stop_for_longer_than_a_lease_a_gateway_hangs_and_vacuum_runs(
+def test_threads_of_a_fleet_while_workers_stop_and_meta_moves_a_gateway_hangs_and_vacuum_runs(
     url, hbase_cluster, tmp_path
 ):
     groups = 150
@@ -154,6 +161,7 @@ def test_threads_of_a_fleet_while_workers_stop_for_longer_than_a_lease_a_gateway
         with open_index(url) as index:
             end = time.monotonic() + LEASE + 5
             while time.monotonic() < end:
+                move_region(hbase_cluster, "claims_meta")
                 Vacuum(index.store, index.profile.index_scheme, vacuum.LEAST_GRACE, index.clock).run()
         os.kill(stopped[0], signal.SIGCONT)
         os.kill(gateway, signal.SIGSTOP)
