@@ -381,7 +381,7 @@ def test_a_store_keeps_its_profile(tmp_path):
         (("--set", "layout=4x1"), "layout is 5x2, not 4x1"),
         (("--set", "k=2"), "k is 3, not 2"),
         (("--set", "features=chars:3"), "features is words, not chars:3"),
-        (("--profile", "classic"), "weights is count, not tfidf"),
+        (("--profile", "classic"), "weights is capped, not tfidf"),
         (("--set", "min_length=1"), "min_length is 2, not 1"),
     ],
 )
