@@ -88,7 +88,7 @@ def add_beside(url: str) -> None:
 @pytest.fixture(scope="module")
 def made(hbase, spark, tmp_path_factory) -> tuple[str, Path, jobs.HFileInput]:
     """A store, and rows for it."""
-    url, folder = store(hbase, "hfiles"), tmp_path_factory.mktemp("rows")
+    url, folder = store(hbase, "spark"), tmp_path_factory.mktemp("rows")
     (folder / "_attempts").mkdir()  # of a run that was stopped
     (folder / "_attempts" / "index-x").touch()
     before, after = before_and_after()
