@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory, TemporaryFile
-from typing import Any
+from typing import Any, cast
 
 from simhbase.stores import open_store
-from simhbase.stores.base import Drawers, Records
+from simhbase.stores.base import Drawers, Records, SharedStore
 from simhbase.stores.hbase.schema import INDEX, TABLES, Options
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "hbase"
@@ -142,6 +142,7 @@ class Cluster:
         url, options = self.url(prefix), Options(regions=REGIONS)
         create_tables(url, options)
         with closing(open_store(url, "write")) as store:
+            empty_of_claims(cast(SharedStore, store))
             left: list[str] = [name for name in store.tables if not emptied_records(store.records(name))]
             if not emptied_drawers(store.drawers):
                 left.append(INDEX)
@@ -160,6 +161,15 @@ def emptied_drawers(drawers: Drawers) -> bool:
             return False
         drawers.remove(rows.keys, rows.times)
     return True
+
+
+def empty_of_claims(store: SharedStore) -> None:
+    """Deletes what claims have left beside documents."""
+    for batch in store.document_cells.iterate():
+        for key, cells in batch:
+            for name, cell in cells.items():
+                if name:
+                    store.document_cells.delete(name, [key], [cell.version])
 
 
 def emptied_records(records: Records) -> bool:

@@ -75,7 +75,7 @@ class Service:
 
     def logged(self) -> list[dict[str, Any]]:
         """The lines of the log so far."""
-        lines = self._log.read_text("utf-8").splitlines()
+        lines = self._log.read_text("utf-8").split("\n")  # an id may hold other ends of lines
         return [json.loads(line) for line in lines if line.startswith("{")]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:

@@ -29,9 +29,9 @@ Examples:
 def list(  # noqa: A001  # the command's name
     url: str, since: datetime | None, tags: Mapping[str, str], output: Output
 ) -> None:
-    """List the documents of a store: fingerprint, tags and id.
+    """List the documents of a store.
 
-    Reads all documents. They come in no particular order.
+    Prints fingerprint, tags and id of each, in no particular order. Reads all documents.
     """
     from simhbase.index import open_index
 

@@ -185,7 +185,9 @@ def _known(store: Store, ids: Iterable[str], earliest: int) -> dict[str, Known]:
     if multi_writer(store):
         beside = cast(SharedStore, store).document_cells.get(list(map(rows.document_key, storable)))
         for id_, cells in zip(storable, beside, strict=True):
+            own = cells.get(b"")
             for token, cell in cells.items():
-                if id_ not in found and token and (pending := PendingCell.decode(cell.value)):
+                is_newer = own is None or cell.version > own.version
+                if id_ not in found and token and is_newer and (pending := PendingCell.decode(cell.value)):
                     found[id_] = Known(Entry(pending.fingerprint, State.PENDING), cell.version)
     return found

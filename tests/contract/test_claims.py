@@ -201,7 +201,7 @@ class Died(Exception):
 def test_a_batch_row_that_grows_old_decides_until_vacuum_takes_it(shared: Backend, monkeypatch):
     accepted, open_ = 0x0123456789ABCDEF, 0xFEDCBA9876543210
     url = shared.url(0)
-    with simhbase.open(url, create=Profile()) as index:
+    with simhbase.open(url, create=Profile(verify=False)) as index:
         scheme = index.profile.index_scheme
         context = ClaimContext(cast(SharedStore, index.store), scheme, index.clock, lease=0.1)
         meta = index.store.records("meta")

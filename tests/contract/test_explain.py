@@ -1,16 +1,17 @@
 """What a lookup says of itself, on every store and with every scheme."""
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import pytest
 
 from simhbase.index import Index
-from simhbase.index.rows import Entry, PendingClaim, State, document_key, listing_key
+from simhbase.index.rows import Entry, PendingCell, PendingClaim, State, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.model import Candidate, Document, Explanation, Query
 from simhbase.profile import Profile
-from simhbase.stores.base import multi_writer
+from simhbase.stores.base import SharedStore, multi_writer
 from tests.command_line import texts
 from tests.contract.conftest import Backend
 
@@ -146,4 +147,17 @@ def test_a_claim_that_is_not_decided_is_no_match(index):
     (cell,) = index.store.records("documents").get([document_key("b")])
     pending = Entry(value, State.PENDING, claim=claim).encode()
     index.store.records("documents").put([(document_key("b"), pending)], cell.version + 1)
+    assert candidate(index.explain(OTHER), "b").verdict == "pending claim"
+
+
+def test_what_a_claim_left_behind_before_a_deletion_is_no_pending_claim(index):
+    if not multi_writer(index.store):
+        return  # claims leave nothing there
+    (stored,) = index.documents(["b"])
+    cell = PendingCell(0, stored.fingerprint, lease=200).encode()
+    cells, row = cast(SharedStore, index.store).document_cells, document_key("b")
+    cells.put(b"0123456789abcdef", [(row, cell)], [index.clock()])
+    index.delete(["b"])
+    assert candidate(index.explain(OTHER), "b").verdict == "stale hint"
+    cells.put(b"0123456789abcdef", [(row, cell)], [index.clock() + 1000])
     assert candidate(index.explain(OTHER), "b").verdict == "pending claim"

@@ -110,9 +110,9 @@ def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(tmp_pa
         lookups: list[Lookup] = []
         reader = Reader(Watched(store, lambda: written.wait(5)), SCHEME)
         looking = threading.Thread(target=lambda: lookups.extend(reader.find(fingerprints(F), Query(k=3))))
-        write = database.Batch.write
+        write = database.RocksBatch.write
 
-        def write_later(batch: database.Batch) -> None:
+        def write_later(batch: database.RocksBatch) -> None:
             looking.start()
             looking.join(0.3)
             write(batch)
@@ -120,7 +120,7 @@ def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(tmp_pa
             looking.join(0.3)  # before the commit has ended
 
         with monkeypatch.context() as patch:
-            patch.setattr(database.Batch, "write", write_later)
+            patch.setattr(database.RocksBatch, "write", write_later)
             AtomicWriter(store, SCHEME).add(["x"], fingerprints(NEAR_F))
         looking.join()
         assert dict(found_in(lookups[0]))["x"] in (F, NEAR_F)

@@ -39,7 +39,7 @@ def noted(store, monkeypatch) -> list[str]:
         real = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *args: notes.append(name) or real(*args))
 
-    note(database.Batch, "write")
+    note(database.RocksBatch, "write")
     note(database.Database, "sync")
     return notes
 

@@ -499,7 +499,7 @@ def test_a_store_writes_again_once_a_full_disk_has_room(small_disk: Path) -> Non
     url = f"rocksdb:{small_disk / 'store'}"
     store = create_store(url)
     batches = fill(store)
-    with pytest.raises(StoreFailed, match="Free some disk space and repeat this"):
+    with pytest.raises(StoreFailed, match="free some disk space and repeat this"):
         store.require_writable()
     assert there(store, encode(batch(batches - 1), LAYOUT)).all(), "what is stored can be read meanwhile"
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)

@@ -162,7 +162,8 @@ def test_a_wrong_token_file_is_refused_without_what_it_says(
 ) -> None:
     if content is not None:
         (tmp_path / "tokens").write_text(content)
-    done = run_alone("serve", "--store", store_in(tmp_path), "--token-file", "tokens", cwd=tmp_path)
+    options = ("--store", store_in(tmp_path), "--token-file", "tokens", "--port", 0)
+    done = run_alone("serve", *options, cwd=tmp_path)
     assert done.returncode == 2
     assert problem in done.stderr.decode()
     assert "0123456789abcdef" not in done.stderr.decode()

@@ -319,7 +319,8 @@ def reopened(database: Database) -> Database:
     free = shutil.disk_usage(path).free
     if not database.closed and free < needed:
         raise StoreFailed(
-            f"{database.failed}. Reopening needs {needed >> 20} MiB of disk space, {free >> 20} MiB are free"
+            f"{database.failed}. Reopening needs {needed >> 20} MiB of disk space, {free >> 20} MiB are "
+            "free: free some disk space and repeat this"
         ) from database.failed
     database.close()
     end = time.monotonic() + STILL_READING
