@@ -221,7 +221,7 @@ def test_files_that_cross_a_border_of_regions_are_not_loaded(made, tmp_path):
     crossing = replace(file, samples=(b"\0", *file.samples[1:-1], b"\xff" * 13))
     tables = {"index": replace(table, files=(crossing, *others))}
     (tmp_path / MANIFEST).write_bytes(replace(manifest, tables=tables).encode())
-    with pytest.raises(StoreFailed, match=r"regions of hfiles_index were split .* make them again"):
+    with pytest.raises(StoreFailed, match=r"regions of spark_index were split .* make them again"):
         simhbase.load_hfiles(tmp_path, url)
 
 
