@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simhbase.corpus.record import Record, Reject
-from simhbase.stores.rocksdb.scratch import Scratch
+
+if TYPE_CHECKING:
+    from simhbase.stores.rocksdb.scratch import Scratch
 
 IN_MEMORY = 100_000  # ids, in 20 MB
 _PLACE = Struct(">IQ")  # the number of a source, a line
@@ -41,8 +43,7 @@ class SeenIds:
             if first is None:
                 self._newest[key] = _PLACE.pack(self._number(place.source), place.line)
         if len(self._newest) > self._in_memory:
-            self._older = self._older or Scratch()
-            self._older.put(self._newest)
+            self._to_disk()
             self._newest.clear()
         return found
 
@@ -59,6 +60,12 @@ class SeenIds:
             if place is not None
         }
         return [repeats.get(id(item), item) for item in items]
+
+    def _to_disk(self) -> None:
+        from simhbase.stores.rocksdb.scratch import Scratch  # takes time to load, and few runs need it
+
+        self._older = self._older or Scratch()
+        self._older.put(self._newest)
 
     def _among_older(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         if self._older is None:

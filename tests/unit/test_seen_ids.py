@@ -104,6 +104,11 @@ def test_many_ids_leave_memory_and_no_file(folder):
     assert list(folder.iterdir()) == []
 
 
+def test_jobs_without_a_store_load_no_engine_before_ids_go_to_disk():
+    code = "import sys, simhbase.jobs.dedup, simhbase.jobs.match; sys.exit('rocksdict' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_what_a_killed_process_left_is_removed_by_the_next_and_what_another_one_uses_is_not(folder):
     code = (
         "import os; from simhbase.stores.rocksdb.scratch import Scratch; it = Scratch(); "
