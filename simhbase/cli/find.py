@@ -17,7 +17,7 @@ from simhbase.cli.options import (
     ids_limit_option,
     min_similarity_option,
     option,
-    past,
+    since_option,
     store_option,
     tag_option,
     text_option,
@@ -56,12 +56,7 @@ Examples:
     type=click.IntRange(min=0),
 )
 @min_similarity_option("Minimum Jaccard similarity, estimated by the store's sketches.")
-@option(
-    "--since TIME",
-    "Only documents written since then, e.g. 7d, 12h or 2026-01-31.",
-    group="Matches",
-    callback=converted(past),
-)
+@since_option("Matches")
 @tag_option("Only documents with this tag. Repeatable: with all of them.", "Matches")
 @option("--exclude-self", "Leave out the document with the query's id.", group="Matches")
 @option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from simhbase.cli.options import command, converted, option, past, store_option, tag_option
+from simhbase.cli.options import command, since_option, store_option, tag_option
 from simhbase.cli.output import Output, results_option
 from simhbase.model import StoredDocument
 
@@ -18,13 +18,8 @@ Examples:
 """,
 )
 @store_option
-@option(
-    "--since TIME",
-    "Only documents written since then, e.g. 7d, 12h or 2026-01-31.",
-    group="Documents",
-    callback=converted(past),
-)
-@tag_option("Only documents with this tag; of several, with all.", "Documents")
+@since_option("Documents")
+@tag_option("Only documents with this tag. Repeatable: with all of them.", "Documents")
 @results_option
 def list(  # noqa: A001  # the command's name
     url: str, since: datetime | None, tags: Mapping[str, str], output: Output

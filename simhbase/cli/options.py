@@ -249,6 +249,16 @@ ids_limit_option = option(
 )
 
 
+def since_option(group: str) -> Decorator:
+    """Adds `--since`."""
+    return option(
+        "--since TIME",
+        "Only documents written since then, e.g. 7d, 12h or 2026-01-31.",
+        group=group,
+        callback=converted(past),
+    )
+
+
 def tag_option(text: str, group: str) -> Decorator:
     """Adds `--tag`."""
     return option(
