@@ -605,7 +605,7 @@ class Index:
         earliest = expired_before(self.store, self.clock())
         if since is not None:
             earliest = max(earliest, milliseconds(since, self.clock()))
-        return self._stored_from(earliest, required_tags(tags))
+        return self._stored_from(earliest, required_tags(tags))  # a generator would raise at the first one
 
     def _stored_from(self, earliest: int, tags: Tags) -> Iterator[StoredDocument]:
         self.store.refresh()
