@@ -37,33 +37,6 @@ RECOMMENDED = ("20x6", "similarity >= 0.7")
 VERIFIED = ", similarity >= 0.7"
 STRICT = ("20x6", "similarity >= 0.8")
 
-# What the page says of its columns, before it has more of them.
-COLUMNS = [
-    "[Choosing](choosing.md) says more of when to take what; for texts of 140 characters and fewer take "
-    "`--profile short`. `simhbase calibrate` measures the same on a corpus of your own.",
-    "Similarity is the Jaccard similarity of two texts: of the shingles (three characters in a row) that "
-    "either has, the share that both have. All pairs of a corpus are known with theirs, by an exact join. In "
-    "the tables:",
-    "\n".join(
-        [
-            "- **recall A-B**: of the pairs with a similarity from A to below B, the share that is found.",
-            "- **precision**: of the pairs found, the share that is right: of a similarity of 0.65 and more.",
-            "- **templates matched**, **labelled pairs found**: of pairs that people have labelled, the "
-            "share that is found. Templates are items of different days made of one text, which are no "
-            "duplicates: the less, the better.",
-            "- A share is in per cent; in brackets is its 95 % interval.",
-            "- **scheme**: simhash, minhash, or verified, which is SimHash with matches verified by sketches "
-            "(`--set verify=true`). **features**: what of a text is hashed.",
-            "- **near**: what makes a match: k, the bits in which two fingerprints differ at most, or the "
-            "least similarity as sketches estimate it.",
-            "- **layout**: how fingerprints are cut into the blocks (of MinHash: bands) that name drawers.",
-            "- **rows**: rows of the index that a document takes, and drawers that a lookup reads.",
-            "- **candidates**: rows that a lookup reads, in a store of a million documents; **largest "
-            "drawer**: rows of the fullest drawer then.",
-        ]
-    ),
-]
-
 
 @dataclass(frozen=True)
 class Corpus:
