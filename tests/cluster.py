@@ -16,7 +16,7 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory, TemporaryFile
 from typing import Any, cast
 
 from simhbase.stores import open_store
-from simhbase.stores.base import Drawers, Records, SharedStore
+from simhbase.stores.base import Drawers, HintingStore, Records
 from simhbase.stores.hbase.schema import INDEX, TABLES, Options
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "hbase"
@@ -142,7 +142,7 @@ class Cluster:
         url, options = self.url(prefix), Options(regions=REGIONS)
         create_tables(url, options)
         with closing(open_store(url, "write")) as store:
-            empty_of_claims(cast(SharedStore, store))
+            empty_of_claims(cast(HintingStore, store))
             left: list[str] = [name for name in store.tables if not emptied_records(store.records(name))]
             if not emptied_drawers(store.drawers):
                 left.append(INDEX)
@@ -163,7 +163,7 @@ def emptied_drawers(drawers: Drawers) -> bool:
     return True
 
 
-def empty_of_claims(store: SharedStore) -> None:
+def empty_of_claims(store: HintingStore) -> None:
     """Deletes what claims have left beside documents."""
     for batch in store.document_cells.iterate():
         for key, cells in batch:

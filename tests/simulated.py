@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.drawers.layout import Layout
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.arrays import counted_up, parts_of, to_bytes
@@ -205,6 +206,7 @@ class SimulatedStore:
 
     url = "simulated:"
     tables = RECORD_TABLES
+    multi_writer = True
 
     def __init__(self, ask: Ask, fine: bool = False) -> None:
         self.drawers = SimulatedDrawers(ask, fine)
@@ -231,6 +233,9 @@ class SimulatedStore:
 
     def now(self) -> int:
         return now()
+
+    def arrange(self, layout: Layout | None) -> None:
+        pass
 
     def exclusive(self) -> AbstractContextManager[object]:
         return nullcontext()

@@ -32,13 +32,13 @@ from simhbase.index.sums import Sums, row_hashes
 from simhbase.index.writer import HintingWriter, Known, batch_of, known
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import (
+    HintingStore,
     IndexRows,
     NamedCells,
     RecordTable,
     Row,
-    SharedStore,
     Store,
-    multi_writer,
+    keeps_hints,
     now,
 )
 
@@ -172,10 +172,10 @@ class Checker:
 
     def _document_rows(self, part: Part, report: Findings) -> Iterator[list[Row]]:
         """Documents rows; checks pending claims on the way."""
-        if not multi_writer(self.store):
+        if not keeps_hints(self.store):
             yield from self.store.records("documents").iterate(*part.keys())
             return
-        for batch in cast(SharedStore, self.store).document_cells.iterate(*part.keys()):
+        for batch in cast(HintingStore, self.store).document_cells.iterate(*part.keys()):
             self._pending(batch, report)
             yield [(key, cells[b""]) for key, cells in batch if b"" in cells]
 
@@ -194,7 +194,7 @@ class Checker:
                 if pending := PendingCell.decode(cell.value):
                     left = [(rows.document_id(key), Entry(pending.fingerprint))]
                     writer.note_obsolete(writer.version(), left)
-                cast(SharedStore, self.store).document_cells.delete(token, [key], [cell.version])
+                cast(HintingStore, self.store).document_cells.delete(token, [key], [cell.version])
 
     def _sums(self, report: Findings) -> Sums:
         sums = Sums(self.scheme)
@@ -258,12 +258,12 @@ class Checker:
     @property
     def _before(self) -> int:
         """Rows with lower versions can be judged: all of them if tables change in one step."""
-        return self.clock() - int(self.grace * 1000) if multi_writer(self.store) else 1 << 62
+        return self.clock() - int(self.grace * 1000) if keeps_hints(self.store) else 1 << 62
 
     def _note(self, report: Findings, kind: str, what: Sequence[str]) -> None:
         if not what:
             return
-        counter = report.garbage if kind in GARBAGE and multi_writer(self.store) else report.problems
+        counter = report.garbage if kind in GARBAGE and keeps_hints(self.store) else report.problems
         counter[kind] += len(what)
         examples = report.examples.setdefault(kind, [])
         examples += what[: EXAMPLES - len(examples)]
@@ -300,7 +300,7 @@ class Checker:
 
     def _expires(self, version: int) -> bool:
         """True if some of a document's rows may have expired, as they do not expire at the same moment."""
-        ttl = self.store.ttl() if multi_writer(self.store) else None
+        ttl = self.store.ttl() if keeps_hints(self.store) else None
         return ttl is not None and version + ttl * 1000 < self.clock() + EXPIRING
 
     def _remove_unreadable(

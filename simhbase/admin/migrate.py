@@ -21,7 +21,7 @@ from simhbase.index.writer import SETTLED, Copied, Known, alive_since, batch_of,
 from simhbase.interrupt import interrupt_put_off
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
-from simhbase.stores.base import Row, multi_writer
+from simhbase.stores.base import Row, keeps_hints
 
 COPIED_AT_ONCE = 1 << 16  # documents; enough that an embedded store ingests new ones as files
 
@@ -175,7 +175,7 @@ class Migration:
     def _batches(self) -> Iterator[list[Row]]:
         """All rows of the source, in batches that suit the target."""
         batches = self.source.store.records("documents").iterate()
-        return batches if multi_writer(self.target.store) else _joined(batches, self.copied_at_once)
+        return batches if keeps_hints(self.target.store) else _joined(batches, self.copied_at_once)
 
     def _carry_over(self, batch: Sequence[Row], done: Done) -> None:
         found = known_in(batch)

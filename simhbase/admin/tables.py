@@ -26,7 +26,7 @@ from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores import create_store, drop_store, droppable, hbase, is_in_hbase, open_store
-from simhbase.stores.base import Store, multi_writer
+from simhbase.stores.base import Store, keeps_hints
 from simhbase.stores.hbase.planning import Content, oversized_drawers
 from simhbase.stores.hbase.schema import LiveTable, Options
 
@@ -175,7 +175,7 @@ def describe(url: str) -> DescribedTables:
     """
     with closing(open_store(url, "read")) as store:
         stored = read_profile(store)
-        ttl = None if multi_writer(store) else store.ttl()
+        ttl = None if keeps_hints(store) else store.ttl()
     asks = is_in_hbase(url) and hbase.has_administration(url)
     live = hbase.describe_tables(url) if asks else {}
     return DescribedTables(url, stored.profile, dict(stored.software), live, ttl)
@@ -277,7 +277,7 @@ def _created(url: str, profile: Profile, ttl: int | None, like: StoredProfile | 
 def _require_ttl(store: Store, ttl: int | None) -> None:
     """Raises SchemaDiffers if an embedded store has another time to live. (HBase tables are compared by
     attributes.)"""
-    if ttl is None or multi_writer(store) or store.ttl() == ttl:
+    if ttl is None or keeps_hints(store) or store.ttl() == ttl:
         return
     there = "no time to live" if store.ttl() is None else f"a time to live of {store.ttl()} s"
     raise SchemaDiffers(

@@ -32,7 +32,7 @@ from simhbase.index.rows import SALTS
 from simhbase.index.writer import Known, alive_since, batch_of, emptied_by, known, remove_older, writer_for
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores import is_in_hbase
-from simhbase.stores.base import SharedStore, Store, multi_writer, now
+from simhbase.stores.base import HintingStore, Store, keeps_hints, now
 
 DAY = 24 * 3600
 GRACE = DAY  # seconds
@@ -78,7 +78,7 @@ def vacuum(
     start = monotonic()
     part = None if sweep is None else part_of(sweep)
     with open_index(url) as index:
-        hints = multi_writer(index.store)
+        hints = keeps_hints(index.store)
 
         def notes() -> int:
             return index.store.records("obsolete" if hints else "documents").approximate_size().rows
@@ -176,7 +176,7 @@ class Vacuum:
     def run(self, sweep: Part | None = None) -> VacuumCounts:
         """Process all notes, and a part of the listings."""
         report = VacuumCounts()
-        if not multi_writer(self.store):
+        if not keeps_hints(self.store):
             self._expire(report)
             return report
         before = self.clock() - int(self.grace * 1000)
@@ -257,9 +257,9 @@ class Vacuum:
     def _end_claims(self, ids: Sequence[str], before: int, report: VacuumCounts) -> set[str]:
         """Removes pending cells of documents; returns the documents that have younger ones."""
         claimed = set[str]()
-        if not multi_writer(self.store):
+        if not keeps_hints(self.store):
             return claimed
-        named = cast(SharedStore, self.store).document_cells
+        named = cast(HintingStore, self.store).document_cells
         distinct = list(dict.fromkeys(ids))
         keys = list(map(rows.document_key, distinct))
         for document, key, cells in zip(distinct, keys, named.get(keys), strict=True):

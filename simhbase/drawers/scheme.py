@@ -126,6 +126,10 @@ class Scheme(Protocol):
         """Row keys in these drawers: uint8 (n, tables, 13)."""
 
     @property
+    def layout(self) -> Layout | None:
+        """Which fingerprint bits name its drawers; None if fingerprints do not determine them."""
+
+    @property
     def drawer_runs(self) -> tuple[tuple[Run, ...], ...]:
         """Per table, the runs of fingerprint bits or sketch slots that name its drawers."""
 
@@ -282,6 +286,10 @@ class MinHashScheme:
     bands: Bands
     sketching: SketchParameters
     threshold: float | RisingThreshold
+
+    @property
+    def layout(self) -> None:
+        """None: drawers depend on the sketches."""
 
     @property
     def tables(self) -> int:

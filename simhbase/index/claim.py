@@ -39,7 +39,7 @@ from simhbase.interrupt import interrupt_waits
 from simhbase.joining import OF_ALL, Queue, Request
 from simhbase.logs import logger
 from simhbase.model import AddReport, Claim, Fingerprint, Match, Outcome
-from simhbase.stores.base import AtomicStore, SharedStore, Store, multi_writer
+from simhbase.stores.base import AtomicStore, HintingStore, Store, keeps_hints
 
 log = logger(__name__)
 
@@ -148,8 +148,8 @@ def claimer_for(
     store: Store, scheme: Scheme, clock: Callable[[], int], count: Count, hidden: Callable[[], Hidden]
 ) -> Claimer:
     """The claimer for a kind of store. count: is told metrics; hidden: says what is muted."""
-    if multi_writer(store):
-        shared = cast(SharedStore, store)
+    if keeps_hints(store):
+        shared = cast(HintingStore, store)
         return BatchClaimer(ClaimContext(shared, scheme, clock, count, hidden=hidden))
     return AtomicClaimer(cast(AtomicStore, store), scheme, clock, count, hidden)
 

@@ -44,7 +44,7 @@ from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LISTING_GROWTH, Led, 
 from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell
 from simhbase.index.writer import SMALL_CHANCE, DocumentBatch, HintingWriter, Known, refreshed_before
 from simhbase.model import AddReport, Match, Outcome
-from simhbase.stores.base import Cell, CompareAndSet, SharedStore, Store, now
+from simhbase.stores.base import Cell, CompareAndSet, HintingStore, Store, now
 
 LEASE = 10.0  # seconds that a batch is waited for while its row does not change
 BEATS = 3  # changes of a row in a lease, to show that its owner is alive
@@ -141,7 +141,7 @@ class ClaimContext:
     workers together; beside: starts a read beside another one, and returns what waits for its result.
     """
 
-    store: SharedStore
+    store: HintingStore
     scheme: Scheme
     clock: Callable[[], int] = now
     count: Callable[..., None] = lambda name, by=1, **labels: None

@@ -20,7 +20,7 @@ from simhbase.index.rows import Entry, PendingCell, State
 from simhbase.index.tags import required_tags
 from simhbase.index.writer import Known, known
 from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Match, Query, Verdict
-from simhbase.stores.base import DrawerRows, SharedStore, Store, multi_writer
+from simhbase.stores.base import DrawerRows, HintingStore, Store, keeps_hints
 
 MOST_CANDIDATES = 100
 _EVERYTHING = Bounds(64)
@@ -182,8 +182,8 @@ def _known(store: Store, ids: Iterable[str], earliest: int) -> dict[str, Known]:
         for id_, each in zip(storable, known(store, storable), strict=True)
         if each and (each.stored or each.entry.state == State.PENDING) and each.version >= earliest
     }
-    if multi_writer(store):
-        beside = cast(SharedStore, store).document_cells.get(list(map(rows.document_key, storable)))
+    if keeps_hints(store):
+        beside = cast(HintingStore, store).document_cells.get(list(map(rows.document_key, storable)))
         for id_, cells in zip(storable, beside, strict=True):
             own = cells.get(b"")
             for token, cell in cells.items():

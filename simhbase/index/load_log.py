@@ -31,7 +31,7 @@ import orjson
 
 from simhbase.errors import SimhbaseError, StoreBusy, UsageError
 from simhbase.logs import logger
-from simhbase.stores.base import Records, Store, multi_writer, now
+from simhbase.stores.base import Records, Store, now
 
 log = logger(__name__)
 LEASE, RENEWED = 30.0, 10.0  # seconds
@@ -253,7 +253,7 @@ def _value_of_free(store: Store, name: str) -> bytes | None:
     while (value := _value(meta, name)) is not None and (state := LoadState.decode(value)).is_held:
         if state.token in _held:
             raise _busy(state)
-        if not multi_writer(store):
+        if not store.multi_writer:
             break
         if first is None:
             first, end = value, time.monotonic() + LEASE
@@ -293,7 +293,7 @@ def forget_load(store: Store, name: str) -> bool:
     if value is None:
         return False
     state = LoadState.decode(value)
-    is_held_elsewhere = multi_writer(store) and not state.was_killed
+    is_held_elsewhere = store.multi_writer and not state.was_killed
     if state.is_held and (state.token in _held or is_held_elsewhere):
         raise _busy(state)
     meta.delete([_STATE + name.encode()])

@@ -26,7 +26,7 @@ from simhbase.index.writer import Known, alive_since, batch_of, known
 from simhbase.metrics import Metrics
 from simhbase.model import Fingerprint, Lookup, Match, Query
 from simhbase.slices import bounded_slices, ranges
-from simhbase.stores.base import DrawerRows, Row, Store, multi_writer, now
+from simhbase.stores.base import DrawerRows, Row, Store, keeps_hints, now
 
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
@@ -340,7 +340,7 @@ class Reader:
     @property
     def _asks_documents(self) -> bool:
         """True if the documents table must be read, to follow hints or for sketches."""
-        return multi_writer(self.store) or (
+        return keeps_hints(self.store) or (
             self.scheme.sketching is not None and not self.scheme.listed_sketching
         )
 
@@ -468,7 +468,7 @@ def listed_sketches(store: Store, fingerprints: dict[str, int]) -> dict[str, byt
 
 def expired_before(store: Store, time: int) -> int:
     """Documents with a lower version have expired. 0 if the store drops them itself."""
-    return 0 if multi_writer(store) else alive_since(store, time)
+    return 0 if keeps_hints(store) else alive_since(store, time)
 
 
 @dataclass(frozen=True)

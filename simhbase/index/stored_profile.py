@@ -25,7 +25,7 @@ from simhbase.fingerprint.pipeline import (
     to_int,
 )
 from simhbase.profile import NAMES, TOKENIZER, Profile
-from simhbase.stores.base import TTL_ROW, Store, multi_writer
+from simhbase.stores.base import TTL_ROW, Store, keeps_hints
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
 from simhbase.text.userfile import NamedContent
@@ -85,12 +85,6 @@ def write_profile(
     if meta.get([_PROFILE_KEY]) != [None]:
         read_profile(store).profile.require(profile.parameters())
         return
-    if not multi_writer(store):
-        meta.delete([TTL_ROW])  # left by an interrupted creation
-        meta.put([] if ttl is None else [(TTL_ROW, str(ttl).encode())])
-    for each in profile.parameters().values():
-        if isinstance(each, NamedContent) and getattr(each, "source", None) != JIEBA:
-            meta.put(_pieces(_KEYS[type(each)], each))
     record = {
         "format": FORMAT,
         **profile.describe(),
@@ -100,9 +94,24 @@ def write_profile(
         "token": secrets.token_hex(_TOKEN_BYTES),
     }
     value = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
-    if not meta.compare_and_set(_PROFILE_KEY, None, value):
+    with store.exclusive():
+        is_first = meta.get([_PROFILE_KEY]) == [None] and _complete(store, profile, ttl, value)
+    if not is_first:
         read_profile(store).profile.require(profile.parameters())
     store.sync()
+
+
+def _complete(store: Store, profile: Profile, ttl: int | None, row: bytes) -> bool:
+    """Writes what belongs to a profile, then its row; false if another process was faster."""
+    meta = store.records("meta")
+    store.arrange(profile.index_scheme.layout)
+    if not keeps_hints(store):
+        meta.delete([TTL_ROW])  # left by an interrupted creation
+        meta.put([] if ttl is None else [(TTL_ROW, str(ttl).encode())])
+    for each in profile.parameters().values():
+        if isinstance(each, NamedContent) and getattr(each, "source", None) != JIEBA:
+            meta.put(_pieces(_KEYS[type(each)], each))
+    return meta.compare_and_set(_PROFILE_KEY, None, row)
 
 
 def _pieces(kind: bytes, file: NamedContent) -> list[tuple[bytes, bytes]]:
@@ -153,7 +162,7 @@ class StoredProfile:
 
     def require_claims(self, store: Store) -> None:
         """Raises ProfileMismatch if a multi-writer store may contain claims of older versions."""
-        if multi_writer(store) and self.format < _BATCHES:
+        if keeps_hints(store) and self.format < _BATCHES:
             raise ProfileMismatch(
                 f"{store.url} has rows of format {self.format}, in which this version cannot claim: stop all "
                 "processes that claim or run 'simhbase load --unique-only', run 'simhbase tables upgrade', "

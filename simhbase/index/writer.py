@@ -31,7 +31,7 @@ from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.index.tags import Tags, tags_problem
 from simhbase.interrupt import interrupt_put_off
 from simhbase.model import AddReport, Rejected
-from simhbase.stores.base import AtomicStore, Changes, Row, Store, multi_writer, now
+from simhbase.stores.base import AtomicStore, Changes, Row, Store, keeps_hints, now
 from simhbase.stores.strings import Strings, pairs
 
 DOCUMENTS_AT_ONCE = 1 << 17  # new documents per step of an atomic store, which ingests many as files
@@ -108,7 +108,7 @@ class Copied:
 
 
 def writer_for(store: Store, scheme: Scheme, clock: Callable[[], int] = now) -> Writer:
-    if multi_writer(store):
+    if keeps_hints(store):
         return HintingWriter(store, scheme, clock)
     return AtomicWriter(cast(AtomicStore, store), scheme, clock)
 

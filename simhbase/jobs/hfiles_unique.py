@@ -31,7 +31,7 @@ from simhbase.jobs.lookups import StoredDocuments
 from simhbase.jobs.pipeline import Batch as Read
 from simhbase.jobs.unique import claim_all, store_kept
 from simhbase.model import Match, Query
-from simhbase.stores.base import NamedCells, SharedStore
+from simhbase.stores.base import HintingStore, NamedCells
 
 
 class UniqueDocuments:
@@ -45,7 +45,7 @@ class UniqueDocuments:
         self, index: Index, min_similarity: float | None, folder: Path, run: Run, unsettled: int | None
     ) -> None:
         self._index = index
-        self._store = cast(SharedStore, index.store)
+        self._store = cast(HintingStore, index.store)
         self._min_similarity = min_similarity
         self._bounds = index.profile.index_scheme.bounds(None, min_similarity)
         self._folder = folder

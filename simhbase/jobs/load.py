@@ -58,7 +58,7 @@ from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, sto
 from simhbase.model import AddReport, Match
 from simhbase.profile import Profile, given_parameters, make_profile, unverified
 from simhbase.stores import drop_store, open_store
-from simhbase.stores.base import multi_writer, now
+from simhbase.stores.base import keeps_hints, now
 from simhbase.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ def _stored(
     job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int
 ) -> tuple[BatchDecision, Loaded]:
     """Stores what is to be stored of a batch: all of it, or only what nothing is near."""
-    is_shared = multi_writer(index.store)
+    is_shared = keeps_hints(index.store)
     with index.store.exclusive() if job.unique_only and not is_shared else nullcontext():
         decision = _decided(job, index, checkpoints, batch, chunks)
         if decision.skipped:
@@ -383,7 +383,7 @@ def _stored(
 def _decided(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int) -> BatchDecision:
     """What becomes of a batch, as far as that is told before it is written; noted, as the store may answer
     otherwise when a part of it is stored."""
-    decides = job.unique_only and not multi_writer(index.store)
+    decides = job.unique_only and not keeps_hints(index.store)
     if not (decides or job.skip_existing or job.new):
         return BatchDecision()
     if found := checkpoints.decided(chunks):

@@ -25,7 +25,6 @@ from simhbase.online.app import create_app
 from simhbase.online.connection import BoundedProtocol
 from simhbase.online.metrics import FOLDER, ServiceMetrics
 from simhbase.online.settings import Settings
-from simhbase.stores.base import multi_writer
 
 BACKLOG = 2048
 # Thread switch interval. With Python's default of 5 ms, the event loop would wait that long after each
@@ -118,7 +117,7 @@ def serve(
 def _require_shareable(settings: Settings) -> None:
     """Raises UsageError if the store cannot be opened by several processes."""
     with open_index(settings.store, access="read") as index:
-        if settings.access == "write" and not multi_writer(index.store):
+        if settings.access == "write" and not index.store.multi_writer:
             raise UsageError(
                 f"only one process can write to the embedded store {settings.store}: use one worker, whose "
                 "threads share its reads, or serve it read-only",

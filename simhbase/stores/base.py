@@ -3,9 +3,11 @@
 A store has one index table (`Drawers`) and a few tables of records. One contract suite (tests/contract)
 checks every backend for what these docstrings promise.
 
-There are two kinds of stores. An atomic one changes all its tables in one step (`AtomicStore.commit`), by one
-writing process. In the others any number of processes write, each table separately: every cell has a version
-and the highest version wins, so every call may be repeated, or arrive late, without harm.
+There are three kinds of stores:
+- atomic, one writing process (memory, RocksDB): all tables change in one step (`AtomicStore.commit`);
+- atomic, many writing processes (PostgreSQL): the same; `Store.exclusive` locks in the server;
+- with hints (HBase): any number of processes write each table separately (`HintingStore`). Every cell has a
+  version and the highest version wins, so every call may be repeated, or arrive late, without harm.
 
 Backends convert their errors to those of simhbase.errors: StoreUnreachable, StoreBusy, TablesMissing,
 ReadOnly, StoreFailed. Every write may be repeated after a retryable error.
@@ -22,6 +24,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.drawers.layout import Layout
 from simhbase.model import Size
 from simhbase.progress import Progress, no_progress
 from simhbase.stores.strings import Strings
@@ -89,7 +92,12 @@ Version = int | Sequence[int]  # for all rows, or for each
 
 
 class Drawers(Protocol):
-    """The index table: drawers of fingerprints. Backends choose how to lay out a drawer."""
+    """The index table: drawers of fingerprints.
+
+    Backends choose how to lay out a drawer. One that was told the layout (`Store.arrange`) may keep a row per
+    fingerprint and derive its drawers: there, to put or remove any row of a fingerprint is to put or remove
+    all of them.
+    """
 
     def add(self, keys: NDArray[np.uint8]) -> None:
         """Put rows with the server's time: keys (n, tables, 13) uint8. Existing rows get the new time."""
@@ -102,8 +110,8 @@ class Drawers(Protocol):
         if the store keeps no times."""
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
-        """Read many drawers: prefixes (m, 5) uint8, distinct, in any order; up to `limit` rows per drawer,
-        smallest first (None: all). The answer comes in parts of bounded size."""
+        """Read many drawers: prefixes (m, 5) uint8, distinct, in any order; up to `limit` rows per drawer
+        (None: all), the same ones each time. The answer comes in parts of bounded size."""
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows in key order from `start` until before `stop` (empty: the end), in batches of bounded size."""
@@ -167,9 +175,18 @@ class Store(Protocol):
         """Milliseconds since 1970 by the clock for versions: with several writing machines, the servers'
         clock, as measured when the store was opened for writing."""
 
+    @property
+    def multi_writer(self) -> bool:
+        """True if several processes may write at once."""
+
+    def arrange(self, layout: Layout | None) -> None:
+        """Tells an empty store, before its profile is written, which bits of a fingerprint name its drawers;
+        None: fingerprints do not determine them. Call it under `exclusive`."""
+
     def exclusive(self) -> AbstractContextManager[object]:
-        """Locks out other threads of this process during a read-then-write. No effect in multi-writer
-        stores."""
+        """Locks out all other writers of an atomic store, in any thread or process, for a read-then-write;
+        re-entrant. With many writing processes, what is written inside becomes visible at its end, all or
+        nothing. No effect in stores with hints."""
 
     def read_consistent(self, read: Callable[[], T]) -> T:
         """Call `read` with a consistent view of all tables: if rows were removed meanwhile, it is called a
@@ -212,7 +229,8 @@ class Changes:
 
 
 class AtomicStore(Store, Protocol):
-    """A store that changes all its tables together. It has no table `obsolete`."""
+    """A store that changes all its tables together. It has no table `obsolete`, and nothing to vacuum except
+    expired documents."""
 
     def commit(self, changes: Changes) -> None:
         """Make all changes or none, durably."""
@@ -237,8 +255,8 @@ class NamedRecords(Protocol):
         """Delete the cells with this name, each up to a version."""
 
 
-class SharedStore(Store, Protocol):
-    """A store that many processes write, each table separately."""
+class HintingStore(Store, Protocol):
+    """A store whose tables are written separately, by many processes."""
 
     @property
     def document_cells(self) -> NamedRecords:
@@ -256,7 +274,7 @@ class SharedStore(Store, Protocol):
         rows (m, tables, 13) at the server's time, in parallel and in any order."""
 
 
-def multi_writer(store: Store) -> bool:
-    """True if many processes may write a store, so that obsolete rows are noted rather than removed: a
-    SharedStore. Others are an AtomicStore."""
+def keeps_hints(store: Store) -> bool:
+    """True if a store's tables are written separately, so that a row of one is only a hint and obsolete rows
+    are noted rather than removed: a HintingStore. Others are an AtomicStore."""
     return "obsolete" in store.tables

@@ -12,6 +12,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.drawers.layout import Layout
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.model import Size
@@ -61,6 +62,8 @@ def _check(url: str) -> None:
 
 
 class MemoryStore:
+    multi_writer = False
+
     def __init__(self, url: str) -> None:
         self.url = url
         self.tables = ATOMIC_TABLES
@@ -77,6 +80,8 @@ class MemoryStore:
 
     def now(self) -> int:
         return now()
+
+    def arrange(self, layout: Layout | None) -> None: ...
 
     def exclusive(self) -> AbstractContextManager[object]:
         """A re-entrant lock that every operation takes. Raises StoreFailed after `close`."""

@@ -31,7 +31,7 @@ from simhbase.model import Claim
 from simhbase.online.client import Client
 from simhbase.profile import Profile
 from simhbase.stores import drop_store, open_store
-from simhbase.stores.base import SharedStore, Store
+from simhbase.stores.base import HintingStore, Store
 from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import Options
 from tests.bench.hfiles import REGIONS, cluster, fingerprints, processor_time
@@ -111,7 +111,7 @@ def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, 
     """New documents, one at a time and all at once."""
     writer, reader = writer_for(store, SCHEME), Reader(store, SCHEME)
     n, alone = round(TOGETHER * scale), round(ALONE * scale)
-    with closing(BatchClaimer(ClaimContext(cast(SharedStore, store), SCHEME))) as claimer:
+    with closing(BatchClaimer(ClaimContext(cast(HintingStore, store), SCHEME))) as claimer:
 
         def look_up_and_add(ids: Sequence[str], batch: FingerprintBatch) -> None:
             reader.find(batch)
@@ -171,7 +171,7 @@ def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, 
 
 def by_many(running: Cluster, store: Store, documents: Iterator[tuple[str, int]], scale: float) -> Table:
     """One new document after the other by each of many callers."""
-    context = ClaimContext(cast(SharedStore, store), SCHEME)
+    context = ClaimContext(cast(HintingStore, store), SCHEME)
     lock = threading.Lock()
 
     def take() -> tuple[list[str], FingerprintBatch]:

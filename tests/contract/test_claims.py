@@ -17,7 +17,7 @@ from simhbase.errors import Conflict, ProfileMismatch, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claim_batch import ClaimBatch, ClaimContext, Kind
 from simhbase.index.rows import BATCH_ROWS, BEHIND_BATCH_ROWS, Entry, PendingClaim, State, document_key
-from simhbase.stores.base import CompareAndSet, SharedStore
+from simhbase.stores.base import CompareAndSet, HintingStore
 from tests.claiming import claims_of
 from tests.contract.conftest import Backend
 from tests.contract.plain import milliseconds
@@ -203,7 +203,7 @@ def test_a_batch_row_that_grows_old_decides_until_vacuum_takes_it(shared: Backen
     url = shared.url(0)
     with simhbase.open(url, create=Profile(verify=False)) as index:
         scheme = index.profile.index_scheme
-        context = ClaimContext(cast(SharedStore, index.store), scheme, index.clock, lease=0.1)
+        context = ClaimContext(cast(HintingStore, index.store), scheme, index.clock, lease=0.1)
         meta = index.store.records("meta")
 
         def dies_before(step: str, document: str, value: int) -> None:

@@ -11,7 +11,7 @@ from simhbase.index.rows import Entry, PendingCell, PendingClaim, State, documen
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.model import Candidate, Document, Explanation, Query
 from simhbase.profile import Profile
-from simhbase.stores.base import SharedStore, multi_writer
+from simhbase.stores.base import HintingStore, keeps_hints
 from tests.command_line import texts
 from tests.contract.conftest import Backend
 
@@ -70,7 +70,7 @@ def test_a_document_that_moved_or_went_is_no_match(index):
     index.delete(["b"])
     assert "match" not in [each.verdict for each in index.explain(NEAR).candidates if each.id == "near"]
     assert "match" not in [each.verdict for each in index.explain(OTHER).candidates]
-    if multi_writer(index.store):
+    if keeps_hints(index.store):
         assert candidate(index.explain(OTHER), "b").verdict == "stale hint"
 
 
@@ -152,12 +152,12 @@ def test_a_claim_that_is_not_decided_is_no_match(index):
 
 def test_what_a_claim_left_behind_before_a_deletion_is_no_pending_claim(index):
     (stored,) = index.documents(["b"])
-    if not multi_writer(index.store):  # claims leave nothing there, and a deletion removes the hints
+    if not keeps_hints(index.store):  # claims leave nothing there, and a deletion removes the hints
         index.delete(["b"])
         assert not [each for each in index.explain(OTHER).candidates if each.id == "b"]
         return
     cell = PendingCell(0, stored.fingerprint, lease=200).encode()
-    cells, row = cast(SharedStore, index.store).document_cells, document_key("b")
+    cells, row = cast(HintingStore, index.store).document_cells, document_key("b")
     cells.put(b"0123456789abcdef", [(row, cell)], [index.clock()])
     index.delete(["b"])
     assert candidate(index.explain(OTHER), "b").verdict == "stale hint"

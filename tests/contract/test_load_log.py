@@ -8,7 +8,7 @@ import pytest
 from simhbase.errors import StoreBusy, StoreUnreachable, UsageError
 from simhbase.index import load_log
 from simhbase.index.load_log import LoadLog, LoadState, all_loads, finished_since, forget_load
-from simhbase.stores.base import Store, multi_writer
+from simhbase.stores.base import Store
 
 
 def killed(log: LoadLog) -> None:
@@ -53,7 +53,7 @@ def test_a_load_that_runs_is_refused_and_one_that_was_killed_is_resumed(store, s
 def test_a_load_of_another_process_is_refused_while_it_gives_signs_of_life(store, short_lease):
     first = LoadLog.begin(store, "a", "task")
     load_log._held.discard(first.state.token)  # as another process sees it
-    if multi_writer(store):
+    if store.multi_writer:
         with pytest.raises(StoreBusy, match="running already"):
             LoadLog.begin(store, "a", "task")
         with pytest.raises(StoreBusy, match="running already"):

@@ -15,7 +15,7 @@ from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.index.writer import writer_for
 from simhbase.model import Query
 from simhbase.profile import Profile
-from simhbase.stores.base import Store, multi_writer, now
+from simhbase.stores.base import Store, keeps_hints, now
 from tests.contract.conftest import Backend
 from tests.kept import vacuumed
 
@@ -62,7 +62,7 @@ def test_what_is_older_is_deleted_and_nothing_else(index, name):
     assert found(index) == [c]
     checked = Checker(index.store, index.profile.index_scheme).check()
     assert checked.is_clean
-    assert not checked.garbage or multi_writer(index.store)
+    assert not checked.garbage or keeps_hints(index.store)
     write(index, {a: NEAR})
     assert found(index) == [a, c]
 

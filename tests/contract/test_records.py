@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from simhbase.stores.base import ATOMIC_TABLES, Cell, CompareAndSet, Records, RecordTable, SharedStore, Store
+from simhbase.stores.base import ATOMIC_TABLES, Cell, CompareAndSet, HintingStore, Records, RecordTable, Store
 from tests.contract.conftest import Backend
 from tests.contract.plain import Values, milliseconds
 
@@ -339,11 +339,11 @@ NAME, OTHER_NAME = b"\x00" * 16, b":\xff" * 8
 
 
 @pytest.fixture
-def shared_store(shared: Backend) -> SharedStore:
-    return cast(SharedStore, shared.fresh())
+def shared_store(shared: Backend) -> HintingStore:
+    return cast(HintingStore, shared.fresh())
 
 
-def test_named_cells_are_beside_the_own_ones(shared_store: SharedStore) -> None:
+def test_named_cells_are_beside_the_own_ones(shared_store: HintingStore) -> None:
     now = milliseconds()
     documents, named = shared_store.records("documents"), shared_store.document_cells
     documents.put([(b"a", b"own"), (b"b", b"own")], now)
@@ -368,7 +368,7 @@ def test_named_cells_are_beside_the_own_ones(shared_store: SharedStore) -> None:
     assert documents.scan([b"a", b"b", b"c"], 5) == [[own[0]], [own[1]], []]
 
 
-def test_who_deletes_own_cells_leaves_named_ones_and_the_other_way_round(shared_store: SharedStore) -> None:
+def test_who_deletes_own_cells_leaves_named_ones_and_the_other_way_round(shared_store: HintingStore) -> None:
     now = milliseconds()
     documents, named = shared_store.records("documents"), shared_store.document_cells
     documents.put([(b"a", b"own"), (b"b", b"own")], now)

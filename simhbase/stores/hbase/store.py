@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from thriftpy2.thrift import TApplicationException
 
+from simhbase.drawers.layout import Layout
 from simhbase.errors import StoreFailed
 from simhbase.logs import logger
 from simhbase.progress import Progress, no_progress
@@ -41,10 +42,11 @@ SCANNED = ("fingerprints", "obsolete")
 
 
 class HBaseStore:
-    """Implements SharedStore. Acknowledged writes are in the servers' write-ahead logs; many processes may
+    """Implements HintingStore. Acknowledged writes are in the servers' write-ahead logs; many processes may
     write."""
 
     tables: tuple[RecordTable, ...] = RECORD_TABLES
+    multi_writer = True
 
     def __init__(self, address: Address, access: Access) -> None:
         self.url = address.url
@@ -145,6 +147,8 @@ class HBaseStore:
         """The servers' time, as measured when opening for writing: with a clock that is ahead, a delayed call
         could overwrite newer data."""
         return clocks.now() - self._clock_ahead
+
+    def arrange(self, layout: Layout | None) -> None: ...
 
     def exclusive(self) -> AbstractContextManager[object]:
         """No effect: other processes write anyway."""

@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.drawers.layout import Layout
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
 from simhbase.model import Size
@@ -49,6 +50,8 @@ _VERSION = struct.Struct(">q")
 
 
 class RocksStore:
+    multi_writer = False
+
     def __init__(self, url: str, database: Database, follower: Follower | None = None) -> None:
         self.url = url
         self.tables = ATOMIC_TABLES
@@ -97,6 +100,8 @@ class RocksStore:
     def now(self) -> int:
         """This machine's time: only this process writes."""
         return now()
+
+    def arrange(self, layout: Layout | None) -> None: ...
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
