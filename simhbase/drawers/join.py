@@ -115,7 +115,7 @@ def segments(
 ) -> NDArray[np.uint64]:
     """The drawer of each fingerprint in each table, named by at most 64 of its bits: uint64 (n, tables)."""
     words = _words(fingerprints)
-    tables = [_segments(words, list(_pieces(table, name_bits))) for table in layout.tables]
+    tables = [_segments(words, list(_pieces(table, name_bits))) for table in layout.meeting_tables]
     return np.column_stack(tables)
 
 
@@ -219,7 +219,7 @@ def _found_pairs(words: Words, k: int, layout: Layout, name_bits: int) -> Iterat
         return
     position_bits = (n - 1).bit_length()
     room = min(name_bits, WORD_BITS - position_bits)
-    tables = [list(_pieces(table, room)) for table in layout.tables]
+    tables = [list(_pieces(table, room)) for table in layout.meeting_tables]
     for number, table in enumerate(tables):
         shared = _shared_drawers(_segments(words, table), position_bits)
         for left, right in _near_mates(words, shared, k):

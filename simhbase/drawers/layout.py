@@ -3,6 +3,9 @@
 Two fingerprints that differ in at most `guarantee` bits agree on all blocks of at least one combination
 (pigeonhole principle), so they share at least one drawer (Manku, Jain, Das Sarma: Detecting Near-Duplicates
 for Web Crawling, WWW 2007, section 3).
+
+A layout with flips stores fewer rows and reads more drawers: a lookup also asks for the drawers whose name
+differs from the query's in one bit. Two fingerprints meet if the lookup of one reads a drawer of the other.
 """
 
 from __future__ import annotations
@@ -30,27 +33,48 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The tables of a layout for fingerprints of `bits` bits; table i (flag i + 1) concatenates runs."""
+    """The tables of a layout for fingerprints of `bits` bits; table i (flag i + 1) concatenates runs.
+
+    guarantee: fingerprints within this many bits meet; flips: a lookup also reads the drawers whose names
+    differ in up to this many bits, 0 or 1.
+    """
 
     name: str
     bits: int
     tables: tuple[tuple[Run, ...], ...]
     guarantee: int
+    flips: int = 0
+
+    @property
+    def meeting_tables(self) -> tuple[tuple[Run, ...], ...]:
+        """Tables of which two fingerprints that meet agree on at least one: with flips, each table without
+        each one of its bits."""
+        return _meeting_tables(self.name, self.bits)
+
+    def named_bits(self) -> list[list[int]]:
+        """Per table, the positions of the bits that fit into the segment, most significant first."""
+        return [
+            [bit for run in table for bit in range(run.start, run.start + run.width)][:SEGMENT_BITS]
+            for table in self.tables
+        ]
 
 
 @lru_cache
 def layout(name: str, bits: int = 64) -> Layout:
-    """The layout with a name: 5x2, 4x1, 4x4, 6x3 or any NxM (N blocks, every M of them).
+    """The layout with a name: 5x2, 4x1, 4x4, 6x3 or any NxM (N blocks, every M of them); or NxMp1, whose
+    lookups flip one bit, as 2x1p1.
 
     Raises UsageError for an invalid name.
     """
-    found = re.fullmatch(r"([1-9]\d?)x([1-9]\d?)", name)
+    found = re.fullmatch(r"([1-9]\d?)x([1-9]\d?)(p1)?", name)
     if not found:
         raise UsageError(
-            f"must be NxM, for N blocks and M of them (5x2, 4x1, 4x4, 6x3), not {name!r}", parameter="layout"
+            "must be NxM, for N blocks and M of them (5x2, 4x1, 4x4, 6x3), or NxMp1, whose lookups flip one "
+            f"bit (2x1p1), not {name!r}",
+            parameter="layout",
         )
-    blocks, chosen = int(found[1]), int(found[2])
-    if (blocks, chosen) == (4, 4):
+    blocks, chosen, flips = int(found[1]), int(found[2]), 1 if found[3] else 0
+    if (blocks, chosen, flips) == (4, 4, 0):
         return Layout(name, bits, _nested_quarters(bits), guarantee=3)
     if blocks > bits:
         raise UsageError(f"{name} cuts {bits} bits into {blocks} blocks", parameter="layout")
@@ -64,7 +88,27 @@ def layout(name: str, bits: int = 64) -> Layout:
         )
     runs = _split(bits, blocks)
     tables = tuple(_join(combination) for combination in combinations(runs, chosen))
-    return Layout(name, bits, tables, guarantee=blocks - chosen)
+    return Layout(name, bits, tables, _guarantee(blocks, chosen, flips), flips)
+
+
+def _guarantee(blocks: int, chosen: int, flips: int) -> int:
+    """The most bits of which, wherever they are, some combination of blocks has at most `flips`."""
+    if not flips:
+        return blocks - chosen
+    # Every combination has two of them first if each block has two, or each but chosen - 2 has one.
+    return 2 * blocks - 1 if chosen == 1 else blocks - chosen + 1
+
+
+@lru_cache
+def _meeting_tables(name: str, bits: int) -> tuple[tuple[Run, ...], ...]:
+    found = layout(name, bits)
+    if not found.flips:
+        return found.tables
+    return tuple(
+        _join(Run(bit, 1) for bit in named if bit != flipped)
+        for named in found.named_bits()
+        for flipped in named
+    )
 
 
 def require_within_guarantee(k: int, layout: Layout) -> None:

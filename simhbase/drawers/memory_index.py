@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.join import distinct
-from simhbase.drawers.rowkeys import segments_of
+from simhbase.drawers.rowkeys import FLAG, segments_of
 from simhbase.drawers.scheme import Bounds, Distances, Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.slices import bounded_slices, ranges
@@ -63,27 +63,27 @@ class MemoryIndex:
         for start in range(0, n, INDEXED_AT_ONCE):
             part = self._fingerprints[start : start + INDEXED_AT_ONCE]
             positions = np.arange(start, start + len(part), dtype=np.uint64)
-            self._drawers[:, start : start + len(part)] = self._named(part).T | positions
+            self._drawers[:, start : start + len(part)] = _named(scheme.prefixes(part)).T | positions
         self._drawers.sort(axis=1)
 
     def near(self, fingerprints: FingerprintBatch, bounds: Bounds, most: int) -> Iterator[Hits]:
         """Documents near each of q texts, in chunks ordered by query; a query is never split. most: documents
         per fingerprint."""
-        named = self._named(fingerprints)
+        if not len(fingerprints):
+            return
+        probes = self._scheme.probes(fingerprints)
+        named = _named(probes)
+        tables = probes[:1, :, FLAG].ravel().astype(np.int64) - 1
         first, end = np.empty(named.shape, dtype=np.int64), np.empty(named.shape, dtype=np.int64)
-        for table, drawer in enumerate(self._drawers):
-            first[:, table] = np.searchsorted(drawer, named[:, table])
-            end[:, table] = np.searchsorted(drawer, named[:, table] | _POSITION, side="right")
+        for probe, table in enumerate(tables.tolist()):
+            first[:, probe] = np.searchsorted(self._drawers[table], named[:, probe])
+            end[:, probe] = np.searchsorted(self._drawers[table], named[:, probe] | _POSITION, side="right")
         counts = end - first
-        first += np.arange(self._scheme.tables) * self._drawers.shape[1]
+        first += tables * self._drawers.shape[1]
         for chunk in bounded_slices(counts.sum(axis=1), CHUNK_ROWS):
             members = self._drawers.ravel()[ranges(first[chunk].ravel(), counts[chunk].ravel())] & _POSITION
             query = np.repeat(np.arange(chunk.start, chunk.stop), counts[chunk].sum(axis=1))
             yield self._listed(*self._within(fingerprints, query, members.astype(np.int64), bounds), most)
-
-    def _named(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
-        """Drawer segments, shifted to leave room for a position: uint64 (n, tables)."""
-        return segments_of(self._scheme.prefixes(fingerprints)).astype(np.uint64) << _POSITION_BITS
 
     def _within(
         self,
@@ -121,3 +121,8 @@ class MemoryIndex:
             distance[repeated],
             np.unique(query[counts > most]),
         )
+
+
+def _named(prefixes: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Segments, shifted to leave room for a position: uint8 (n, drawers, 5) -> uint64 (n, drawers)."""
+    return segments_of(prefixes).astype(np.uint64) << _POSITION_BITS

@@ -17,6 +17,7 @@ from simhbase.drawers.layout import layout as layout_called
 
 KEY_BYTES = 13
 PREFIX_BYTES = 5
+FLAG = 4  # place of the flag in a row key
 _KEY = np.dtype([("segment", ">u4"), ("flag", "u1"), ("fingerprint", ">u8")])
 # The same 13 bytes for writing: segment and flag are the first 5 bytes of one word, whose other 3
 # the fingerprint covers. So `drawer` has to be written first.
@@ -133,6 +134,29 @@ def prefixes(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uin
     return rows.view(np.uint8).reshape(*rows.shape, _WORD.itemsize)[..., :PREFIX_BYTES]
 
 
+def probes(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8]:
+    """Key prefixes of the drawers that a lookup reads: uint64 (n,) -> uint8 (n, probes, 5).
+
+    These are the fingerprint's own drawers; with flips, each is followed by those whose names differ in one
+    bit.
+    """
+    if not layout.flips:
+        return prefixes(fingerprints, layout)
+    tables, flipped = _flips(layout.name, layout.bits)
+    words = _drawers(fingerprints, layout).T[:, tables] ^ flipped
+    rows = words.astype(_WORD, order="C")
+    return rows.view(np.uint8).reshape(*rows.shape, _WORD.itemsize)[..., :PREFIX_BYTES]
+
+
+@lru_cache
+def _flips(name: str, bits: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Table of each probe, and the bit of its drawer that is flipped: two arrays (probes,)."""
+    widths = [len(named) for named in layout_called(name, bits).named_bits()]
+    tables = np.repeat(np.arange(len(widths)), [width + 1 for width in widths])
+    flipped = [flip for width in widths for flip in (0, *(1 << (63 - bit) for bit in range(width)))]
+    return tables, np.array(flipped, dtype=np.uint64)
+
+
 def segment_masks(layout: Layout) -> tuple[int, ...]:
     """Per table, the fingerprint bits that name a drawer, as an integer."""
     return _segment_masks(layout.name, layout.bits)
@@ -140,15 +164,8 @@ def segment_masks(layout: Layout) -> tuple[int, ...]:
 
 @lru_cache
 def _segment_masks(name: str, bits: int) -> tuple[int, ...]:
-    masks = []
-    for table in layout_called(name, bits).tables:
-        room, mask = SEGMENT_BITS, 0
-        for run in table:
-            width = min(run.width, room)
-            room -= width
-            mask |= ((1 << width) - 1) << (bits - run.start - width)
-        masks.append(mask)
-    return tuple(masks)
+    named = layout_called(name, bits).named_bits()
+    return tuple(sum(1 << (bits - 1 - bit) for bit in table) for table in named)
 
 
 def encode(fingerprints: NDArray[np.uint64], layout: Layout) -> NDArray[np.uint8]:

@@ -122,8 +122,11 @@ class Scheme(Protocol):
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         """Key prefixes of the drawers of n fingerprints: uint8 (n, tables, 5)."""
 
+    def probes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        """Key prefixes of the drawers that lookups of n fingerprints read: uint8 (n, probes, 5)."""
+
     def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
-        """Row keys in these drawers: uint8 (n, tables, 13)."""
+        """Row keys in the drawers of n fingerprints: uint8 (n, tables, 13)."""
 
     @property
     def layout(self) -> Layout | None:
@@ -134,10 +137,10 @@ class Scheme(Protocol):
         """Per table, the runs of fingerprint bits or sketch slots that name its drawers."""
 
     def shared_drawers(self, a: int, b: int) -> tuple[int, ...] | None:
-        """Flags of the drawers that two fingerprints share; None if fingerprints do not determine them."""
+        """Flags of the tables in which two fingerprints meet; None if fingerprints do not determine that."""
 
     def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
-        """Flags of the shared drawers, elementwise for two batches of n."""
+        """Flags of the tables in which they meet, elementwise for two batches of n."""
 
     def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
         """Differing fingerprint bits, elementwise; 0 if the scheme does not compare bits."""
@@ -225,6 +228,9 @@ class SimHashScheme:
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         return rowkeys.prefixes(fingerprints.values, self.layout)
+
+    def probes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        return rowkeys.probes(fingerprints.values, self.layout)
 
     def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         return rowkeys.encode(fingerprints.values, self.layout)
@@ -325,6 +331,9 @@ class MinHashScheme:
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         return self.keys(fingerprints)[..., : rowkeys.PREFIX_BYTES]
 
+    def probes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        return self.prefixes(fingerprints)
+
     def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
         return rowkeys.encode_segments(self._segments(fingerprints), fingerprints.values)
 
@@ -406,7 +415,8 @@ def _similarity(value: float) -> float:
 
 @lru_cache(1 << 16)
 def _agreeing(name: str, bits: int, differing: int) -> tuple[int, ...]:
-    """Flags of the drawers of a layout shared by two fingerprints that differ in these bits."""
+    """Flags of the tables in which two fingerprints that differ in these bits meet."""
     # By the layout's name: to hash its runs takes longer than all else here.
-    masks = rowkeys.segment_masks(layout(name, bits))
-    return tuple(flag for flag, mask in enumerate(masks, 1) if not differing & mask)
+    tables = layout(name, bits)
+    masks = enumerate(rowkeys.segment_masks(tables), 1)
+    return tuple(flag for flag, mask in masks if (differing & mask).bit_count() <= tables.flips)

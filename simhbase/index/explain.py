@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.drawers.rowkeys import FLAG
 from simhbase.drawers.scheme import Bounds
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
@@ -44,19 +45,21 @@ def explain(
 def _explained(
     reader: Reader, text: FingerprintBatch, query: Query, document: str | None, most: int
 ) -> Explanation:
-    (prefixes,) = reader.scheme.prefixes(text)
+    scheme = reader.scheme
+    (prefixes,) = scheme.prefixes(text)
+    tables = scheme.probes(text)[0, :, FLAG] - 1
     read: list[list[NDArray[np.uint64]]] = [[_NOTHING] for _ in prefixes]
     truncated: set[int] = set()
 
     def record(part: DrawerRows) -> None:
-        truncated.update(part.truncated.tolist())
+        truncated.update(tables[part.truncated].tolist())
         for drawer, start, end in zip(part.drawers, part.offsets, part.offsets[1:], strict=False):
-            read[drawer].append(part.fingerprints[start:end])
+            read[tables[drawer]].append(part.fingerprints[start:end])
 
     lookup = replace(reader, metrics=None, record=record).find(text, query)[0]
     contents = [np.unique(np.concatenate(parts)) for parts in read]  # a drawer may be read twice
     found = np.unique(np.concatenate(contents))
-    scheme, bounds = reader.scheme, reader.scheme.bounds(query.k, query.min_similarity)
+    bounds = scheme.bounds(query.k, query.min_similarity)
     drawers = (
         Drawer(
             flag,

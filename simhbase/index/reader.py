@@ -197,7 +197,7 @@ class Reader:
     def candidates(self, fingerprints: FingerprintBatch, bounds: Bounds) -> NearFingerprints:
         """Stored fingerprints near each of n texts by their bits (and sketches, if fingerprints identify
         sketches). They may have no documents."""
-        wanted = self.scheme.prefixes(fingerprints)
+        wanted = self.scheme.probes(fingerprints)
         if len(wanted) == 1:
             return self._near_one(fingerprints, wanted[0], bounds)
         distinct, drawer = _each_once(wanted)

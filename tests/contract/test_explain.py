@@ -19,7 +19,7 @@ TEXT, OTHER, THIRD = texts(3)
 NEAR = TEXT + "。了"
 PROFILES = [
     Profile(verify=False),
-    Profile(layout="6x3", verify=True, threshold=0.8, reach=7),
+    Profile(layout="2x1p1", verify=True, threshold=0.8, reach=7),
     Profile(scheme="minhash"),
 ]
 

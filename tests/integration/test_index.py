@@ -127,7 +127,7 @@ def test_a_full_drawer_says_truncated():
         assert not index.find_fingerprints(np.array([2**64 - 1], dtype=np.uint64))[0].truncated
 
 
-@pytest.mark.parametrize("name", ["5x2", "4x1", "4x4", "6x3", "7x2", "8x4"])
+@pytest.mark.parametrize("name", ["5x2", "4x1", "4x4", "6x3", "7x2", "8x4", "2x1p1", "3x1p1"])
 @pytest.mark.parametrize("fingerprint", [0, 2**64 - 1, 0x00FF00FF00FF00FF, 0x0123456789ABCDEF])
 def test_every_neighbour_within_the_guarantee_is_found_once_nearest_first(name, fingerprint):
     rng = np.random.default_rng(7)

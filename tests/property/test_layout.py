@@ -1,22 +1,26 @@
-"""Every pair within a layout's guarantee shares a drawer: that is what lookups rest on."""
+"""Every pair within a layout's guarantee meets in a drawer: that is what lookups rest on."""
 
-from itertools import combinations
+from collections import Counter
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simhbase.drawers.join import segments
 from simhbase.drawers.layout import Layout, layout
-from simhbase.drawers.rowkeys import prefixes
+from simhbase.drawers.rowkeys import FLAG, prefixes, probes
 from simhbase.drawers.scheme import SimHashScheme
 
 LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "7x3", "8x4", "10x3", "3x1", "2x1"]
+FLIPPING = ["2x1p1", "3x1p1", "4x1p1", "5x2p1", "6x3p1"]
 
 
-def share_a_drawer(layout: Layout, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """bool (n,): which of n pairs have a prefix in common."""
-    return (prefixes(left, layout) == prefixes(right, layout)).all(axis=2).any(axis=1)
+def meet(layout: Layout, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """bool (n,): of which of n pairs the lookup of one reads a drawer of the other."""
+    read, filed = probes(left, layout)[:, :, np.newaxis], prefixes(right, layout)[:, np.newaxis]
+    return (read == filed).all(axis=3).any(axis=(1, 2))
 
 
 def flips_of(chosen: list[list[int]]) -> np.ndarray:
@@ -35,65 +39,91 @@ def pieces(layout: Layout) -> list[list[int]]:
     return list(groups.values())
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", LAYOUTS + FLIPPING)
 def test_wherever_the_errors_fall_a_pair_within_the_guarantee_meets(name):
     found = layout(name)
     groups = pieces(found)
     rng = np.random.default_rng(1)
     for errors in range(1, found.guarantee + 1):
-        patterns = list(combinations(range(len(groups)), min(errors, len(groups))))
-        # Distinct groups are the worst case: errors that share a group spoil no more tables than one.
-        chosen = [[int(rng.choice(groups[group])) for group in pattern] for pattern in patterns]
+        if found.flips:  # two errors in a group spoil its tables, one does not
+            patterns = list(combinations_with_replacement(range(len(groups)), errors))
+        else:
+            patterns = list(combinations(range(len(groups)), min(errors, len(groups))))
+        chosen = [
+            [
+                int(bit)
+                for group, times in Counter(pattern).items()
+                for bit in rng.choice(groups[group], times, replace=False)
+            ]
+            for pattern in patterns
+        ]
         flips = flips_of(chosen)
         base = rng.integers(0, 2**64, len(flips), dtype=np.uint64)
-        assert share_a_drawer(found, base, base ^ flips).all()
+        assert meet(found, base, base ^ flips).all()
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", LAYOUTS + FLIPPING)
 def test_one_error_more_than_the_guarantee_can_keep_a_pair_apart(name):
     found = layout(name)
     groups = pieces(found)
-    patterns = combinations(groups, found.guarantee + 1)
-    flips = flips_of([[group[0] for group in pattern] for pattern in patterns])
+    patterns = (
+        combinations_with_replacement(range(len(groups)), found.guarantee + 1)
+        if found.flips
+        else combinations(range(len(groups)), found.guarantee + 1)
+    )
+    flips = flips_of(
+        [
+            [bit for group, times in Counter(pattern).items() for bit in groups[group][:times]]
+            for pattern in patterns
+        ]
+    )
     base = np.zeros(len(flips), np.uint64)
-    assert not share_a_drawer(found, base, base ^ flips).all()
+    assert not meet(found, base, base ^ flips).all()
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", LAYOUTS + FLIPPING)
 @given(fingerprint=st.integers(0, 2**64 - 1), data=st.data())
 def test_any_pair_within_the_guarantee_meets(name, fingerprint, data):
     found = layout(name)
     flips = data.draw(st.sets(st.integers(0, 63), max_size=found.guarantee))
     near = fingerprint ^ sum(1 << bit for bit in flips)
     pair = np.array([[fingerprint], [near]], np.uint64)
-    assert share_a_drawer(found, pair[0], pair[1]).all()
+    assert meet(found, pair[0], pair[1]).all()
 
 
 @pytest.mark.parametrize("name", ["5x2", "4x4"])
 def test_every_pair_within_two_bits_meets(name):
     flips = flips_of([list(pair) for pair in combinations(range(64), 2)])
     base = np.random.default_rng(2).integers(0, 2**64, len(flips), dtype=np.uint64)
-    assert share_a_drawer(layout(name), base, base ^ flips).all()
+    assert meet(layout(name), base, base ^ flips).all()
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["5x2", "4x1", "4x4", "6x3"])
+@pytest.mark.parametrize("name", ["5x2", "4x1", "4x4", "6x3", "2x1p1", "3x1p1"])
 def test_every_pair_within_three_bits_meets(name):
     flips = flips_of([list(triple) for triple in combinations(range(64), 3)])
     base = np.random.default_rng(3).integers(0, 2**64, len(flips), dtype=np.uint64)
-    assert share_a_drawer(layout(name), base, base ^ flips).all()
+    assert meet(layout(name), base, base ^ flips).all()
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", LAYOUTS + FLIPPING)
 def test_fingerprints_far_apart_share_no_drawer(name):
     base = np.random.default_rng(4).integers(0, 2**64, 100, dtype=np.uint64)
-    assert not share_a_drawer(layout(name), base, ~base).any()
+    assert not meet(layout(name), base, ~base).any()
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", LAYOUTS + FLIPPING)
 @given(fingerprint=st.integers(0, 2**64 - 1), flips=st.sets(st.integers(0, 63), max_size=8))
-def test_the_drawers_that_fingerprints_share_are_those_of_equal_prefixes(name, fingerprint, flips):
+def test_the_tables_in_which_fingerprints_meet_are_those_whose_drawers_a_lookup_reads(
+    name, fingerprint, flips
+):
     other = fingerprint ^ sum(1 << bit for bit in flips)
-    left, right = (prefixes(np.array([value], np.uint64), layout(name))[0] for value in (fingerprint, other))
-    shared = SimHashScheme(layout(name), 0).shared_drawers(fingerprint, other)
-    assert [flag - 1 for flag in shared] == np.flatnonzero((left == right).all(axis=1)).tolist()
+    one, two = (np.array([value], np.uint64) for value in (fingerprint, other))
+    found = layout(name)
+    filed = {prefix.tobytes() for prefix in prefixes(two, found)[0]}
+    read = [prefix for prefix in probes(one, found)[0] if prefix.tobytes() in filed]
+    scheme = SimHashScheme(found, 0)
+    assert scheme.shared_drawers(fingerprint, other) == tuple(int(prefix[FLAG]) for prefix in read)
+    assert scheme.shared_drawers(other, fingerprint) == scheme.shared_drawers(fingerprint, other)
+    joined = segments(one, found, 32) == segments(two, found, 32)
+    assert joined.any() == bool(read)

@@ -12,7 +12,7 @@ from simhbase.drawers.components import united
 from simhbase.drawers.join import default_layout, distances, distinct, pair_batches, pairs_within
 from simhbase.drawers.layout import layout
 
-LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "3x1", "7x3", "8x2"]
+LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "3x1", "7x3", "8x2", "2x1p1", "4x2p1"]
 
 
 def flipped(value: int, bits: list[int]) -> int:

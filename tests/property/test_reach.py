@@ -1,6 +1,7 @@
 """What is found with a reach: all that is within k bits or shares a drawer within the reach, and whose sketch
 is similar enough; on every way on which something is found."""
 
+import operator
 from collections.abc import Iterable
 from itertools import combinations, count
 
@@ -29,7 +30,15 @@ MOST = 3  # of 8 slots may differ
 CENTRES = 0, 0x0123456789ABCDEF
 PROFILES = {
     name: Profile(layout=name, k=k, verify=True, slots=SLOTS, sketch_bits=8, threshold=0.62, reach=reach)
-    for name, k, reach in [("5x2", 3, 7), ("5x2", 2, 5), ("4x1", 3, 9), ("7x4", 3, 6), ("4x4", 3, 7)]
+    for name, k, reach in [
+        ("5x2", 3, 7),
+        ("5x2", 2, 5),
+        ("4x1", 3, 9),
+        ("7x4", 3, 6),
+        ("4x4", 3, 7),
+        ("2x1p1", 3, 7),
+        ("3x2p1", 2, 8),
+    ]
 }
 Kept = tuple[int, tuple[int, ...]]  # a fingerprint and its sketch
 
@@ -50,7 +59,8 @@ def drawers(profile: Profile, fingerprint: int) -> list[str]:
 def near(profile: Profile, one: Kept, other: Kept) -> bool:
     apart = (one[0] ^ other[0]).bit_count()
     pairs = zip(drawers(profile, one[0]), drawers(profile, other[0]), strict=True)
-    shared = any(a == b for a, b in pairs)
+    flips = 1 if profile.layout.endswith("p1") else 0
+    shared = any(sum(map(operator.ne, a, b)) <= flips for a, b in pairs)
     differ = sum(a != b for a, b in zip(one[1], other[1], strict=True))
     return (apart <= profile.k or (apart <= profile.reach and shared)) and differ <= MOST
 

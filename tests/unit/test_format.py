@@ -45,7 +45,7 @@ def row(key: bytes, value: bytes) -> str:
 
 
 def test_every_layout_has_its_example():
-    assert {name for name, _, _ in INDEX} == {"5x2", "4x1", "4x4", "6x3"}
+    assert {name for name, _, _ in INDEX} == {"5x2", "4x1", "4x4", "6x3", "2x1p1"}
 
 
 @pytest.mark.parametrize(("name", "fingerprint", "body"), INDEX)

@@ -18,6 +18,9 @@ from simhbase.errors import UsageError
         ("10x3", 120, 7),
         ("2x1", 2, 1),
         ("64x1", 64, 63),
+        ("2x1p1", 2, 3),
+        ("3x1p1", 3, 5),
+        ("5x2p1", 10, 4),
     ],
 )
 def test_a_layout_has_a_table_a_combination_and_guarantees_the_blocks_left(name, tables, guarantee):
@@ -51,7 +54,25 @@ def test_the_same_name_is_the_same_layout():
 
 
 @pytest.mark.parametrize(
-    "name", ["", "5", "x", "5x", "x2", "0x1", "5x0", "05x2", "5X2", "5x2 ", "5x2x1", "-5x2", "100x1"]
+    "name",
+    [
+        "",
+        "5",
+        "x",
+        "5x",
+        "x2",
+        "0x1",
+        "5x0",
+        "05x2",
+        "5X2",
+        "5x2 ",
+        "5x2x1",
+        "-5x2",
+        "100x1",
+        "2x1p",
+        "2x1p2",
+        "p1",
+    ],
 )
 def test_what_is_no_layout_is_refused_with_its_form(name):
     with pytest.raises(UsageError, match=r"layout: must be NxM"):

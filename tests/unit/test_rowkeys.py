@@ -12,7 +12,7 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, decode, encode, fingerprints_of, prefixes
 
 GOLDEN = orjson.loads((Path(__file__).parents[1] / "golden" / "rowkeys.json").read_bytes())
-LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "7x3", "8x4", "10x3", "2x1", "3x2", "64x1"]
+LAYOUTS = ["5x2", "4x1", "4x4", "6x3", "7x3", "8x4", "10x3", "2x1", "3x2", "64x1", "2x1p1"]
 FINGERPRINTS = st.lists(st.integers(0, 2**64 - 1), max_size=20).map(
     lambda values: np.array(values, np.uint64)
 )
@@ -31,6 +31,7 @@ def test_the_golden_file_is_complete():
         "4x1": {4},
         "4x4": {16},
         "6x3": {20},
+        "2x1p1": {2},
     }
 
 
