@@ -19,6 +19,7 @@ A store:
   vacuum               Removes obsolete rows in HBase, and expired documents in an embedded store.
   compact              Merges the files of an embedded store, so that lookups read few.
   Administrator        Maintenance of an open index: statistics, hot drawers, loads, deletion by age.
+  show_progress        Shows the progress of a call in a terminal or notebook: `progress=show_progress`.
   migrate              Copies the documents of a store to another one, which may have other drawers.
   SharedLookups        Concurrent lookups of threads or asyncio tasks that share reads of the store.
   Metrics              Receives measurements of an index: counts, times, and spans for tracing.
@@ -81,11 +82,13 @@ if TYPE_CHECKING:
         Undecided,
         UsageError,
     )
+    from simhbase.frames import ClaimList, LookupList
     from simhbase.index import Index
     from simhbase.index import open_index as open  # noqa: A004, F401  # read as simhbase.open
     from simhbase.index.load_log import LoadState
     from simhbase.jobs.dedup import dedup
     from simhbase.jobs.dedup_report import DedupReport
+    from simhbase.jobs.dedup_rows import DedupedRows, Removed
     from simhbase.jobs.hfile_input import HFilesReport, load_hfiles
     from simhbase.jobs.learn_boilerplate import BoilerplateReport, learn_boilerplate
     from simhbase.jobs.learn_idf import IdfReport, learn_idf
@@ -111,6 +114,7 @@ if TYPE_CHECKING:
     from simhbase.online.client import Client
     from simhbase.online.shared import SharedLookups
     from simhbase.profile import Profile
+    from simhbase.progress import show_progress
     from simhbase.quality.calibration import Calibration, calibrate
     from simhbase.quality.evaluation import Evaluation, evaluate
     from simhbase.text.features import FeatureOptions
@@ -126,12 +130,14 @@ __all__ = [
     "Calibration",
     "CheckReport",
     "Claim",
+    "ClaimList",
     "Client",
     "CompactReport",
     "Comparison",
     "Conflict",
     "Counts",
     "DedupReport",
+    "DedupedRows",
     "Document",
     "Evaluation",
     "Explanation",
@@ -146,6 +152,7 @@ __all__ = [
     "LoadReport",
     "LoadState",
     "Lookup",
+    "LookupList",
     "Match",
     "Metrics",
     "MigrationReport",
@@ -159,6 +166,7 @@ __all__ = [
     "Query",
     "ReadOnly",
     "Rejected",
+    "Removed",
     "RetryableError",
     "SchemaDiffers",
     "SharedLookups",
@@ -189,6 +197,7 @@ __all__ = [
     "load_hfiles",
     "match",
     "migrate",
+    "show_progress",
     "tables",
     "vacuum",
 ]
@@ -207,10 +216,12 @@ _NAMES = {
     "errors": "AccessDenied BadInput Conflict NoFingerprint OutputFailed Overloaded PermanentError "
     "ProfileMismatch ReadOnly RetryableError SchemaDiffers SimhbaseError StoreBusy StoreFailed "
     "StoreUnreachable TableDisabled TablesMissing TimedOut Undecided UsageError",
+    "frames": "ClaimList LookupList",
     "index": "Index",
     "index.load_log": "LoadState",
     "jobs.dedup": "dedup",
     "jobs.dedup_report": "DedupReport",
+    "jobs.dedup_rows": "DedupedRows Removed",
     "jobs.hfile_input": "HFilesReport load_hfiles",
     "jobs.learn_boilerplate": "BoilerplateReport learn_boilerplate",
     "jobs.learn_idf": "IdfReport learn_idf",
@@ -223,6 +234,7 @@ _NAMES = {
     "online.client": "Client",
     "online.shared": "SharedLookups",
     "profile": "Profile",
+    "progress": "show_progress",
     "quality.calibration": "Calibration calibrate",
     "quality.evaluation": "Evaluation evaluate",
     "text.features": "FeatureOptions",

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from simhbase.notebook import html_table
+
 MOST_IN_NOTE = 500  # characters
 
 Outcome = Literal["accepted", "duplicate", "rejected", "conflict", "undecided"]
@@ -117,6 +119,10 @@ class Lookup:
     def __contains__(self, match: object) -> bool:
         return match in self.matches
 
+    def _repr_html_(self) -> str:
+        names = ("id", "distance", "similarity", "fingerprint")
+        return html_table({name: [getattr(match, name) for match in self] for name in names})
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -173,6 +179,12 @@ class AddReport:
     def stored(self) -> int:
         """Number of the given documents that are in the index now."""
         return self.added + self.updated + self.unchanged
+
+    def _repr_html_(self) -> str:
+        shown = ("added", "updated", "unchanged")
+        counts = {name: [getattr(self, name)] for name in shown} | {"rejected": [len(self.rejected)]}
+        reasons = {name: [getattr(each, name) for each in self.rejected] for name in ("id", "reason")}
+        return html_table(counts) + (html_table(reasons) if self.rejected else "")
 
 
 @dataclass(frozen=True, slots=True)

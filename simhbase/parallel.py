@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -11,7 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from threading import Thread
+from threading import Lock, Thread
+from types import ModuleType
 from typing import Any, TypeVar
 
 from simhbase.errors import SimhbaseError, UsageError
@@ -111,7 +113,7 @@ def _results(
 ) -> Iterator[Any]:
     pending: deque[tuple[Future[Any], int]] = deque()
     for item in items:
-        with _signals_put_off():
+        with _signals_put_off(), _main_module_hidden():
             pending.append((executor.submit(_work, item), size(item)))
         while pending and (pending[0][0].done() or _are_enough(pending, processes)):
             yield _result(executor, pending.popleft()[0])
@@ -151,6 +153,25 @@ def _signals_put_off() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _main_module_hidden() -> Iterator[None]:
+    """Processes started inside do not import the program's main module.
+
+    Workers need nothing of it, and a script without `if __name__ == "__main__"` would start again in each.
+    multiprocessing has no option for this.
+    """
+    with _HIDING:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
+_HIDING = Lock()
 
 
 class _Worker:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from time import monotonic
 
 Total = Callable[[], int | None]
 Advance = Callable[[int, int], None]
@@ -13,11 +15,19 @@ Advance = Callable[[int, int], None]
 Progress = Callable[[str, Total], AbstractContextManager[Advance]]
 
 
+_WIDE, _MEDIUM = 100, 60  # columns of a terminal: with a bar, without one, minimal below
+
+
 def no_progress(unit: str, total: Total) -> AbstractContextManager[Advance]:
     return nullcontext(unseen)
 
 
 def unseen(counted: int, done: int) -> None: ...
+
+
+def length(values: object) -> int | None:
+    """The number of values, None if they do not know it."""
+    return len(values) if isinstance(values, Sized) else None
 
 
 @contextmanager
@@ -33,3 +43,40 @@ def counting(progress: Progress, unit: str, total: Total) -> Iterator[Callable[[
             advance(count, done)
 
         yield note
+
+
+@contextmanager
+def show_progress(unit: str, total: Total) -> Iterator[Advance]:
+    """Show progress, speed and remaining time on a terminal or in a notebook; elsewhere nothing.
+
+    unit: what is counted, in the plural; total: amount of work, None if unknown, called only if it is shown.
+    Yields a function to call with the number counted since the last call, and the work done so far.
+    """
+    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        yield unseen
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    # A line that does not fit wraps, and its first half would stay on the terminal.
+    columns = (
+        TextColumn("{task.fields[counted]:,} " + unit),
+        *([TextColumn("{task.fields[rate]:,.0f}/s")] if console.width >= _MEDIUM else []),
+        *([BarColumn()] if console.width >= _WIDE else []),
+        *([TimeElapsedColumn()] if console.width >= _MEDIUM else []),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task("", total=total(), counted=0, rate=0.0)
+        start = monotonic()
+        sum_counted = 0
+
+        def advance(counted: int, done: int) -> None:
+            nonlocal sum_counted
+            sum_counted += counted
+            rate = sum_counted / max(monotonic() - start, 1e-9)
+            shown.update(task, completed=done, counted=sum_counted, rate=rate)
+
+        yield advance

@@ -8,7 +8,7 @@ import click
 
 from simhbase.cli.options import command, converted, option, part, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.cli.progress import progress
+from simhbase.progress import show_progress
 
 if TYPE_CHECKING:
     from simhbase.index.part import Part
@@ -30,7 +30,7 @@ def check(url: str, repair: bool, part: Part | None, output: Output) -> None:
     from simhbase.admin.check import check as check_rows
     from simhbase.index.part import WHOLE
 
-    report = check_rows(url, repair, part=part or WHOLE, progress=progress)
+    report = check_rows(url, repair, part=part or WHOLE, progress=show_progress)
     output.summary(report)
     if not report.clean:
         message("Error: problems are left" if repair else "Error: problems were found; --repair repairs them")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simhbase.cli.options import command, store_option
 from simhbase.cli.output import Output, json_option
-from simhbase.cli.progress import progress
+from simhbase.progress import show_progress
 
 
 @command()
@@ -19,4 +19,4 @@ def compact(url: str, output: Output) -> None:
     """
     from simhbase.admin.vacuum import compact as merge
 
-    output.summary(merge(url, progress=progress))
+    output.summary(merge(url, progress=show_progress))

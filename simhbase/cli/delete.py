@@ -14,9 +14,9 @@ import orjson
 
 from simhbase.cli.options import command, converted, option, past, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.cli.progress import progress
 from simhbase.errors import BadInput, UsageError
 from simhbase.interrupt import interrupt_put_off
+from simhbase.progress import show_progress
 
 BATCH = 4096  # documents removed at once
 NAMED = 10  # missing ids to show
@@ -54,7 +54,9 @@ def delete(
         if ids or ids_file is not None:
             raise UsageError("--older-than applies to all documents: leave out ids and --ids-file")
         with open_index(url) as index:
-            output.summary({"deleted": Administrator(index).delete_older_than(older_than, progress=progress)})
+            output.summary(
+                {"deleted": Administrator(index).delete_older_than(older_than, progress=show_progress)}
+            )
         return
     if not ids and ids_file is None:
         raise UsageError("nothing to delete: give ids, --ids-file or --older-than")

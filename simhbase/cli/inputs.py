@@ -14,10 +14,10 @@ import click
 
 from simhbase.cli.options import Decorator, Function, converted, option, together
 from simhbase.cli.output import TAKEN, message
-from simhbase.cli.progress import progress, progress_beside_results
+from simhbase.cli.progress import progress_beside_results
 from simhbase.corpus.record import FORMATS, IDS_FROM, MAX_RECORD_BYTES, InputOptions, Reject, SourceReject
 from simhbase.errors import UsageError
-from simhbase.progress import Advance, Total
+from simhbase.progress import Advance, Total, show_progress
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -43,7 +43,7 @@ class Console:
     _rejected: int = field(default=0, init=False)
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
-        return (progress_beside_results if self.prints_results else progress)(unit, total)
+        return (progress_beside_results if self.prints_results else show_progress)(unit, total)
 
     def rejected(self, reject: Reject, listed_in: Path | None) -> None:
         """Show the first rejects."""

@@ -10,7 +10,7 @@ from simhbase.admin.migrate import migrate as copy
 from simhbase.cli.inputs import DONE_WITH_REJECTS
 from simhbase.cli.options import command, option, profile_options, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.cli.progress import progress
+from simhbase.progress import show_progress
 
 
 @command(
@@ -37,7 +37,7 @@ def migrate(
     from simhbase.profile_file import chosen_parameters
 
     report = copy(
-        url, to, chosen_parameters(profile, settings), delete_missing=delete_missing, progress=progress
+        url, to, chosen_parameters(profile, settings), delete_missing=delete_missing, progress=show_progress
     )
     output.summary(report)
     if report.expired:

@@ -9,8 +9,8 @@ import click
 
 from simhbase.cli.options import command, converted, option, part, store_option
 from simhbase.cli.output import Output, json_option
-from simhbase.cli.progress import progress
 from simhbase.errors import UsageError
+from simhbase.progress import show_progress
 
 if TYPE_CHECKING:
     from simhbase.admin.hot import Hot
@@ -45,7 +45,7 @@ def stats(url: str, exact: bool, most: int | None, part: Part | None, output: Ou
     with open_index(url, access="read") as index:
         found = asdict(Administrator(index).stats(exact))
         if most is not None:
-            found |= _hot(Administrator(index).hot(most, part=part or WHOLE, progress=progress))
+            found |= _hot(Administrator(index).hot(most, part=part or WHOLE, progress=show_progress))
     output.summary(found)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simhbase.cli.options import command, converted, option, part, seconds, store_option
 from simhbase.cli.output import Output, json_option, message
-from simhbase.cli.progress import progress
+from simhbase.progress import show_progress
 
 if TYPE_CHECKING:
     from simhbase.index.part import Part
@@ -34,7 +34,7 @@ def vacuum(url: str, older_than: int, sweep: Part | None, output: Output) -> Non
     """
     from simhbase.admin.vacuum import vacuum as remove
 
-    report = remove(url, older_than, sweep=sweep, progress=progress)
+    report = remove(url, older_than, sweep=sweep, progress=show_progress)
     if report.removes_at_once and not report.looked_at:
         message(f"{url} removes obsolete rows at once: nothing to do")
     output.summary(report)

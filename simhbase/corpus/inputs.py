@@ -9,9 +9,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from glob import has_magic
+from itertools import chain, islice
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
+from simhbase.corpus.given import GivenRows
 from simhbase.corpus.outputs import (
     NOTHING,
     STANDARD_OUTPUT,
@@ -28,6 +30,7 @@ from simhbase.corpus.remote import public_name
 from simhbase.corpus.sources import Sources
 from simhbase.corpus.watcher import NOBODY, Watcher
 from simhbase.errors import OutputFailed, UsageError
+from simhbase.frames import Documents
 from simhbase.parallel import map_in_order
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
@@ -49,33 +52,47 @@ class Inputs:
 
     paths: files, folders, globs, URLs, or "-" for standard input. options: how to read them. processes:
     number of worker processes. rejects: file for rejected records, as JSON lines; max_rejects: the job fails
-    above this number. watcher: receives progress and messages.
+    above this number. watcher: receives progress and messages. rows: documents in place of files: a frame, or
+    what else `Index.add` takes; options name their fields, and rows without ids are named by their number.
     """
 
-    paths: Sequence[str]
+    paths: Sequence[str] = ()
     options: InputOptions = field(default_factory=InputOptions)
     processes: int = field(default_factory=usable_cores)
     rejects: Path | None = None
     max_rejects: int | None = None
     watcher: Watcher = NOBODY
+    rows: Documents | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Accepts Path objects, too, for untyped callers."""
+        if self.paths and self.rows is not None:
+            raise UsageError("either paths or rows are read: leave one out", parameter="rows")
         object.__setattr__(self, "paths", list(map(str, self.paths)))
 
     @classmethod
-    def of(cls, given: Inputs | str | Path | Iterable[str | Path]) -> Self | Inputs:
-        """Convert one or several paths to Inputs with default options. Raises UsageError."""
+    def of(cls, given: Inputs | str | Path | Iterable[str | Path] | Documents) -> Self | Inputs:
+        """Convert one or several paths, or rows, to Inputs with default options."""
         if isinstance(given, Inputs):
             return given
-        paths = [given] if isinstance(given, (str, Path)) else list(given)
-        for path in paths:
-            if not isinstance(path, (str, Path)):
-                raise UsageError(
-                    f"inputs must be paths of files, not {type(path).__name__}: to add texts to an index, "
-                    "use Index.add"
-                )
-        return cls(list(map(str, paths)))
+        if isinstance(given, (str, Path)):
+            return cls([str(given)])
+        if isinstance(given, Sequence) and all(isinstance(path, (str, Path)) for path in given):
+            return cls(list(map(str, given)))
+        if isinstance(given, Iterator):  # of paths, as of Path.glob, or of documents
+            first = list(islice(given, 1))
+            given = chain(first, given)
+            if first and isinstance(first[0], (str, Path)):
+                return cls(list(map(str, given)))
+        return cls(rows=cast(Documents, given))
+
+    def require_files(self) -> None:
+        """Raise UsageError for rows, where files are read several times, or again after a crash."""
+        if self.rows is not None:
+            raise UsageError(
+                f"inputs must be paths of files, not {type(self.rows).__name__}: to add texts to an index, "
+                "use Index.add"
+            )
 
     def require_outputs(self, *others: str | Path | None) -> None:
         """Check `rejects` and a job's other output files before anything starts.
@@ -152,14 +169,16 @@ class Inputs:
 
         Wrap it in `contextlib.closing`, which stops the worker processes in any case.
         """
-        sources = Sources(self.paths, self.options)
+        sources = (
+            Sources(self.paths, self.options) if self.rows is None else GivenRows(self.rows, self.options)
+        )
         with (
-            self.watcher.progress("documents", sources.total_bytes) as advance,
+            self.watcher.progress("documents", sources.total) as advance,
             closing(in_workers(work, left(sources.chunks()), self.processes)) as outcomes,
         ):
             for outcome in outcomes:
                 yield outcome
-                advance(outcome.parsed, sources.consumed_bytes)
+                advance(outcome.parsed, sources.consumed)
         if sources.left_out and not again:
             self.watcher.note(files_left_out(sources.left_out))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -35,10 +35,10 @@ class Sources:
         self._options = options
         self._stdin = stdin
         self.left_out: list[LeftOut] = []  # skipped files of the folders read so far
-        self.consumed_bytes = 0  # as on disk: compressed bytes of compressed files
+        self.consumed = 0  # bytes as on disk: compressed ones of compressed files
 
-    def total_bytes(self) -> int | None:
-        """The final value of consumed_bytes; None if unknown (a pipe).
+    def total(self) -> int | None:
+        """The final value of `consumed`; None if unknown (a pipe).
 
         Walks all folders, for progress.
         """
@@ -61,22 +61,8 @@ class Sources:
         return {}
 
     def chunks(self) -> Iterator[Chunk]:
-        """All records in order, in chunks of at most CHUNK_RECORDS, and at most CHUNK_BYTES except for single
-        larger records. Memory is bounded by the largest record allowed."""
-        chunk: Chunk = []
-        size = 0
-        for item in self._items():
-            item_size = len(item.data) if isinstance(item, Raw) else 0
-            if chunk and (len(chunk) == CHUNK_RECORDS or size + item_size > CHUNK_BYTES):
-                yield chunk
-                chunk, size = [], 0
-            chunk.append(item)
-            size += item_size
-            if size > CHUNK_BYTES:  # a large record: yield before reading the next one
-                yield chunk
-                chunk, size = [], 0
-        if chunk:
-            yield chunk
+        """All records in order. Memory is bounded by the largest record allowed."""
+        return chunked(self._items())
 
     def _found(self) -> Iterator[FoundSource | LeftOut | SourceReject]:
         for given in self._inputs:
@@ -115,19 +101,37 @@ class Sources:
 
     def _records(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
         file_format = self._options.format or format_of(found.source.name) or "jsonl"
-        begin = self.consumed_bytes
+        begin = self.consumed
         with closing(Rereadable.of(file)) as rereadable:
             for item in raw_records(found.source, rereadable, file_format, self._options):
-                self.consumed_bytes = begin + rereadable.tell()
+                self.consumed = begin + rereadable.tell()
                 yield item
-            self.consumed_bytes = begin + rereadable.tell()
+            self.consumed = begin + rereadable.tell()
 
     def _rows(self, found: FoundSource, file: BinaryIO) -> Iterator[Raw | Reject]:
         """Rows of a Parquet file, of which only some columns are read."""
-        begin, size = self.consumed_bytes, found.size()
+        begin, size = self.consumed, found.size()
         yield from parquet_records(found.source, _CountedFile(file, self), self._options)
         if size is not None:
-            self.consumed_bytes = begin + size
+            self.consumed = begin + size
+
+
+def chunked(items: Iterable[Raw | Reject]) -> Iterator[Chunk]:
+    """Records in chunks of at most CHUNK_RECORDS, and at most CHUNK_BYTES except for single larger ones."""
+    chunk: Chunk = []
+    size = 0
+    for item in items:
+        item_size = len(item.data) if isinstance(item, Raw) else 0
+        if chunk and (len(chunk) == CHUNK_RECORDS or size + item_size > CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(item)
+        size += item_size
+        if size > CHUNK_BYTES:  # a large record: yield before reading the next one
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 class _CountedFile(io.RawIOBase):
@@ -139,7 +143,7 @@ class _CountedFile(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         data = self._file.read(size)
-        self._sources.consumed_bytes += len(data)
+        self._sources.consumed += len(data)
         return data
 
     def readable(self) -> bool:

@@ -22,6 +22,18 @@ from simhbase.comparison import compare_by
 from simhbase.errors import Conflict, PermanentError, ReadOnly, Undecided, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinted, Fingerprinter
+from simhbase.frames import (
+    ClaimList,
+    Documents,
+    Fields,
+    LookupList,
+    Row,
+    Texts,
+    chunks,
+    document_rows,
+    shown,
+    text_rows,
+)
 from simhbase.index import rows
 from simhbase.index.claim import TIMEOUT, Claimed, Claimer, ClaimRequest, claimer_for
 from simhbase.index.claim_batch import NO_LOAD, Kind, Run
@@ -57,12 +69,12 @@ from simhbase.model import (
     StoredDocument,
 )
 from simhbase.profile import Profile, given_parameters, make_profile
+from simhbase.progress import Progress, counting, length, no_progress
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
 
 Value = TypeVar("Value")
 
-MOST_SHOWN = 80  # characters of a value in a message
 UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch to compare"
 UNKNOWN_ID = "no document is stored under this id"
 LOST_SKETCH = "the document's sketch is lost: run simhbase check"
@@ -135,6 +147,9 @@ class Index:
             store, stored.profile.index_scheme, drawer_limit, ids_limit, clock, metrics=metrics
         )
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.store.url}>"
+
     def __enter__(self) -> Self:
         return self
 
@@ -184,25 +199,48 @@ class Index:
         if self.access == "read":
             raise ReadOnly(f"{self.store.url} was opened for reading: open it with access='write'")
 
-    def add(self, documents: Iterable[Document]) -> AddReport:
+    def add(
+        self,
+        documents: Documents,
+        *,
+        id_field: str = "id",
+        text_field: str = "text",
+        progress: Progress = no_progress,
+    ) -> AddReport:
         """Store documents and their tags, replacing those with the same id. Durable on return.
 
-        Documents with too few features, or an invalid id or tags, are rejected and listed in the report.
-        Raises UsageError, before anything is stored, for values that are not documents.
+        documents: an iterable of Document objects, (id, text) pairs or dicts, or a frame with a row for each:
+        a pandas or polars DataFrame, an Arrow table or record batch. Any number of them are read, in chunks
+        of 4,096, each stored at once. id_field, text_field: fields of dicts, and columns of
+        frames; a field `tags` may hold a dict. Integers are ids, too. progress: see `show_progress`.
+
+        Documents with a missing text or id, too few features, or an invalid id or tags, are rejected and
+        listed in the report. Raises UsageError for values that are not documents, before anything of their
+        chunk is stored.
         """
-        batch = _documents(documents)
-        tags = _tags(document.tags for document in batch)
-        found = self._fingerprinted([document.text for document in batch])
+        report, rejected = AddReport(), list[Rejected]()
+        rows = document_rows(documents, Fields(id_field, text_field))
+        with counting(progress, "documents", lambda: length(documents)) as count:
+            for chunk in chunks(rows):
+                stored = self._add(chunk)
+                rejected += stored.rejected
+                report += replace(stored, rejected=())
+                count(len(chunk))
+        return replace(report, rejected=tuple(rejected))
+
+    def _add(self, rows: Sequence[Row]) -> AddReport:
+        tags = _tags(row.tags for row in rows)
+        found = self._fingerprinted_rows(rows)
         rejected = tuple(
-            Rejected(document.id, reason)
-            for document, reason in zip(batch, found.reasons, strict=True)
+            Rejected(row.id or "", reason)
+            for row, reason in zip(rows, found.reasons, strict=True)
             if reason is not None
         )
         accepted = found.accepted
-        ids = [document.id for document, fits in zip(batch, accepted.tolist(), strict=True) if fits]
+        ids = [row.id or "" for row, fits in zip(rows, accepted.tolist(), strict=True) if fits]
         report = self.add_batch(ids, found.fingerprints[accepted], _chosen(tags, accepted))
         count_by_outcome(self.metrics, "documents", rejected=len(rejected))
-        return AddReport(report.added, report.updated, report.unchanged, rejected + report.rejected)
+        return replace(report, rejected=rejected + report.rejected)
 
     def add_fingerprints(
         self,
@@ -278,9 +316,26 @@ class Index:
         """
         return _decided(*self.claim_many([Document(id, text, {} if tags is None else tags)], timeout))
 
-    def claim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:
-        """Claim n documents, as if one after the other; return the answers in order."""
-        return self._claimed(self._claim_request(documents, timeout)).claims
+    def claim_many(
+        self,
+        documents: Documents,
+        timeout: float = TIMEOUT,
+        *,
+        id_field: str = "id",
+        text_field: str = "text",
+        progress: Progress = no_progress,
+    ) -> ClaimList:
+        """Claim n documents, as if one after the other; return the answers in order.
+
+        documents, id_field, text_field, progress: as for `add`. timeout: seconds for each chunk of 4,096.
+        """
+        claims = ClaimList()
+        rows = document_rows(documents, Fields(id_field, text_field))
+        with counting(progress, "documents", lambda: length(documents)) as count:
+            for chunk in chunks(rows):
+                claims += self._claimed(self._claim_request(chunk, timeout)).claims
+                count(len(chunk))
+        return claims
 
     async def aclaim(
         self,
@@ -292,26 +347,25 @@ class Index:
         """`claim` for asyncio."""
         return _decided(*await self.aclaim_many([Document(id, text, {} if tags is None else tags)], timeout))
 
-    async def aclaim_many(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> list[Claim]:
+    async def aclaim_many(self, documents: Documents, timeout: float = TIMEOUT) -> list[Claim]:
         """`claim_many` for asyncio. Cancelling the task does not affect other claims; documents whose claim
         has begun are still claimed."""
         begun = await asyncio.to_thread(self.begin_claims, documents, timeout)
         return (await asyncio.wrap_future(begun)).claims
 
-    def begin_claims(self, documents: Iterable[Document], timeout: float = TIMEOUT) -> Future[Claimed]:
+    def begin_claims(self, documents: Documents, timeout: float = TIMEOUT) -> Future[Claimed]:
         """Start `claim_many` without waiting for others; returns a future, whose result has the answers as
         `claims`."""
-        request = self._claim_request(documents, timeout)
+        request = self._claim_request(list(document_rows(documents)), timeout)
         with self.same_tables():
             self.claimer.begin(request)
         return request.future
 
-    def _claim_request(self, documents: Iterable[Document], timeout: float) -> ClaimRequest:
-        several = _documents(documents)
-        tags = _tags(document.tags for document in several)
-        found = self._fingerprinted([document.text for document in several])
+    def _claim_request(self, rows: Sequence[Row], timeout: float) -> ClaimRequest:
+        tags = _tags(row.tags for row in rows)
+        found = self._fingerprinted_rows(rows)
         kind = Kind(self.profile.index_scheme.bounds(None, None))
-        ids = [document.id for document in several]
+        ids = [row.id or "" for row in rows]
         return ClaimRequest.of(ids, found.fingerprints, kind, timeout, tags, found.reasons)
 
     def claim_batch(
@@ -436,6 +490,12 @@ class Index:
         with timed(self.metrics, "fingerprint", len(texts)):
             return fingerprinter.fingerprint_many(texts)
 
+    def _fingerprinted_rows(self, rows: Sequence[Row]) -> Fingerprinted:
+        """Fingerprints of rows, with the problems that they came with among the reasons."""
+        found = self._fingerprinted([row.text for row in rows])
+        reasons = [row.problem or reason for row, reason in zip(rows, found.reasons, strict=True)]
+        return Fingerprinted(found.fingerprints, reasons)
+
     @contextmanager
     def _operation(self, name: str, records: int) -> Iterator[None]:
         """Measures an operation, on the tables that were opened."""
@@ -468,12 +528,31 @@ class Index:
         """
         return self.find_many([text], Query(k, min_similarity, since, tags or {}))[0]
 
-    def find_many(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
-        """Find the documents near each of n texts, with one read of the drawers. A text without a fingerprint
-        gets a Lookup with a reason."""
-        found = self._fingerprinted(_several(texts, "texts"))
-        lookups = iter(self.find_batch(found.fingerprints[found.accepted], query))
-        return [next(lookups) if reason is None else Lookup(None, reason=reason) for reason in found.reasons]
+    def find_many(
+        self,
+        texts: Texts,
+        query: Query = Query(),
+        *,
+        id_field: str = "id",
+        text_field: str = "text",
+        progress: Progress = no_progress,
+    ) -> LookupList:
+        """Find the documents near each of n texts, with one read of the drawers for each chunk of 4,096. A
+        text that is missing or has no fingerprint gets a Lookup with a reason.
+
+        texts: an iterable of texts, or what `add` takes; ids of documents are those of the answer's rows.
+        id_field, text_field, progress: as for `add`.
+        """
+        lookups, ids = list[Lookup](), list[str | None]()
+        rows = text_rows(texts, Fields(id_field, text_field))
+        with counting(progress, "texts", lambda: length(texts)) as count:
+            for chunk in chunks(rows):
+                found = self._fingerprinted_rows(chunk)
+                near = iter(self.find_batch(found.fingerprints[found.accepted], query))
+                lookups += (Lookup(None, reason=reason) if reason else next(near) for reason in found.reasons)
+                ids += (row.id for row in chunk)
+                count(len(chunk))
+        return LookupList(lookups, ids)
 
     def find_batch(self, fingerprints: FingerprintBatch, query: Query = Query()) -> list[Lookup]:
         """Find the documents near each of n texts, given by the output of this profile's fingerprinter."""
@@ -656,23 +735,10 @@ def _document(document_id: str, entry: Entry) -> StoredDocument:
 def _decided(claim: Claim) -> Claim:
     """Returns the claim, or raises Undecided or Conflict."""
     if claim.outcome == "undecided":
-        raise Undecided(f"the claim of {_shown(claim.id)}: {claim.reason}")
+        raise Undecided(f"the claim of {shown(claim.id)}: {claim.reason}")
     if claim.outcome == "conflict":
-        raise Conflict(f"the claim of {_shown(claim.id)}: {claim.reason}")
+        raise Conflict(f"the claim of {shown(claim.id)}: {claim.reason}")
     return claim
-
-
-def _documents(values: Iterable[Document]) -> list[Document]:
-    """Converts to a list. Raises UsageError for other values."""
-    if isinstance(values, (str, Document)):
-        raise UsageError("one document was given: put it into a list, [Document(id, text)]")
-    documents = _listed(values, "documents")
-    for document in documents:
-        if not isinstance(document, Document):
-            raise UsageError(f"{_shown(document)} is not a document: use Document(id, text)")
-        if not isinstance(document.id, str) or not isinstance(document.text, str):
-            raise UsageError(f"{_shown(document)}: id and text must be strings")
-    return documents
 
 
 def _tags(given: Iterable[Mapping[str, str]]) -> list[Tags] | None:
@@ -694,13 +760,13 @@ def _several(values: Iterable[str], what: str) -> list[str]:
     several = _listed(values, what)
     for value in several:
         if not isinstance(value, str):
-            raise UsageError(f"{_shown(value)} is among the {what}, which must be strings")
+            raise UsageError(f"{shown(value)} is among the {what}, which must be strings")
     return several
 
 
 def _listed(values: Iterable[Value], what: str) -> list[Value]:
     if not isinstance(values, Iterable):
-        raise UsageError(f"{_shown(values)} was given for {what}: a list of them is needed")
+        raise UsageError(f"{shown(values)} was given for {what}: a list of them is needed")
     return list(values)
 
 
@@ -712,10 +778,5 @@ def _fingerprints(values: NDArray[np.uint64] | Iterable[int]) -> NDArray[np.uint
         return np.array(list(map(index, values)), dtype=np.uint64)
     except (TypeError, OverflowError) as error:
         raise UsageError(
-            f"{_shown(values)}: fingerprints must be a list or array of integers from 0 to 2**64 - 1"
+            f"{shown(values)}: fingerprints must be a list or array of integers from 0 to 2**64 - 1"
         ) from error
-
-
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}..."

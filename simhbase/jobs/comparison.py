@@ -136,7 +136,12 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
 
     def exact(self) -> Exact:
         """What is required of those that were put aside."""
-        return Exact(self.least, cast(NDArray[np.uint64], self._digests), self.similarity)
+        return Exact(self.least, self.digests, self.similarity)
+
+    @property
+    def digests(self) -> NDArray[np.uint64]:
+        """Hashes of the texts that were put aside: uint64 (n, 2), read from disk when they are indexed."""
+        return cast(NDArray[np.uint64], self._digests)
 
     def read(self, numbers: Sequence[int]) -> list[str]:
         return [text.decode(errors="surrogatepass") for text in self._texts.read(numbers)]

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import cast
+from typing import cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,12 @@ from simhbase.corpus.unique_output import require_written
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.frames import Documents
 from simhbase.index import open_index
 from simhbase.jobs.comparison import ComparedTexts, Comparison
 from simhbase.jobs.dedup_files import DedupFiles, folder_of
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
+from simhbase.jobs.dedup_rows import DedupedRows, RowsSeen
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Compared, Groups, groups, stars
 from simhbase.jobs.lookups import StoredDocuments
@@ -35,6 +37,7 @@ from simhbase.model import Query
 from simhbase.profile import Profile, given_parameters, unverified
 
 
+@overload
 def dedup(
     inputs: Inputs | str | Path | Sequence[str | Path],
     profile: Profile | Mapping[str, object] | None = None,
@@ -48,8 +51,45 @@ def dedup(
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
     keep_rejected: bool = False,
+) -> DedupReport: ...
+
+
+@overload
+def dedup(
+    inputs: Documents,
+    profile: Profile | Mapping[str, object] | None = None,
+    *,
+    min_similarity: float | None = None,
+    keep: str = "first",
+    date_field: str = "date",
+    chains: bool = False,
+    against: str | None = None,
+    duplicates: str | Path | None = None,
+    evidence: str | Path | None = None,
+    keep_rejected: bool = False,
+) -> DedupedRows: ...
+
+
+def dedup(
+    inputs: Inputs | str | Path | Sequence[str | Path] | Documents,
+    profile: Profile | Mapping[str, object] | None = None,
+    *,
+    min_similarity: float | None = None,
+    keep: str = "first",
+    date_field: str = "date",
+    chains: bool = False,
+    against: str | None = None,
+    unique: str | Path | None = None,
+    duplicates: str | Path | None = None,
+    evidence: str | Path | None = None,
+    keep_rejected: bool = False,
 ) -> DedupReport:
     """Finds the near-duplicates within one corpus, and among what a store holds.
+
+    inputs: files; or documents in Python: a frame (pandas, polars, Arrow), a data set, or an iterable of
+    dicts, pairs or Document objects. Of these the report is a DedupedRows, whose `frame` has the rows that
+    are kept, and `removed` says why the others are not. A row without an id is named by its number, from 0.
+    For other names of fields use Inputs(rows=frame, options=InputOptions(text_field="body")).
 
     profile: how texts become fingerprints, or some of its parameters by name; by default MinHash, which finds
     nearly all pairs of 0.8 and more. Of SimHash a layout is chosen for its k where none is given.
@@ -68,7 +108,7 @@ def dedup(
     numbers alone. evidence: a file for why each of the others was removed: the rule, the Jaccard similarity
     of the texts, and the words that differ.
     keep_rejected: texts with too little for a fingerprint (a word or two) are in the list of `unique`, too,
-    behind the others; they count as rejected.
+    behind the others, or among the rows that are kept; they count as rejected.
 
     A document takes about 100 bytes of memory, and those of its value. Ids, sketches, what is written, and
     the texts where they are compared, are kept on disk until the end, beside the files or else in the folder
@@ -76,7 +116,9 @@ def dedup(
     TooManyRejects; what opening the store does.
     """
     inputs = Inputs.of(inputs)
-    if keep_rejected and not unique:
+    if inputs.rows is not None and unique:
+        raise UsageError("is for files: the report on rows has them as `frame`", parameter="unique")
+    if keep_rejected and not unique and inputs.rows is None:
         raise UsageError("needs a file of unique documents", parameter="keep_rejected")
     require_written(unique)
     inputs.require_outputs(unique, duplicates, evidence)
@@ -98,14 +140,18 @@ def dedup(
         given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
         asked = {option: Path(path) for option, path in given.items() if path}
         rule = comparison.rule(least, chains=chains)
-        files = DedupFiles(stack, asked, inputs, folder, rule, stored.rule if stored else rule, texts)
+        stored_rule = stored.rule if stored else rule
+        files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, texts)
+        rows = None if inputs.rows is None else RowsSeen()
         work = _work(inputs.options, comparison.profile, values, writes=bool(unique), keeps_texts=bool(texts))
         work = replace(work, keeps_rejected=keep_rejected)
         batches = stack.enter_context(closing(inputs.each(work)))
         for batch in without_repeats(batches):
             rejects.note(batch)
             sources.put_aside(batch)
-            rest = stored.rest(batch, files) if stored else batch
+            if rows:
+                rows.put_aside(batch)
+            rest = stored.rest(batch, files, rows) if stored else batch
             kept.put_aside(rest)
             files.put_aside(rest)
         grouped = kept.grouped(groups if chains else stars)
@@ -115,7 +161,7 @@ def dedup(
         found = sources.reports(stored.unique(grouped.unique) if stored else grouped.unique)
         for warning in warnings_of(found):
             inputs.watcher.note(warning)
-        return report_of(
+        report = report_of(
             grouped,
             rejects.counts,
             found,
@@ -123,6 +169,10 @@ def dedup(
             duplicates_of_stored=stored.duplicates if stored else 0,
             seconds=monotonic() - start,
         )
+        if rows is None or inputs.rows is None:
+            return report
+        free = stored.free if stored else np.ones(len(grouped.unique), dtype=np.bool_)
+        return rows.report(report, inputs.rows, free, grouped, files.ids, texts, rule, stored_rule)
 
 
 class _StoredMatches:
@@ -145,11 +195,13 @@ class _StoredMatches:
         self._documents = StoredDocuments(index, Query(min_similarity=least))
         self._free: list[NDArray[np.bool_]] = []
 
-    def rest(self, batch: Batch, files: DedupFiles) -> Batch:
-        """The records without those that match, which the files are told."""
+    def rest(self, batch: Batch, files: DedupFiles, rows: RowsSeen | None) -> Batch:
+        """The records without those that match, which the files are told, and the rows."""
         nearest = self._documents.nearest_others(batch)
         found = [(document, match) for document, match in zip(batch.ids, nearest, strict=True) if match]
         files.note_stored(found)
+        if rows:
+            rows.note_stored(found)
         self._free.append(np.array([match is None for match in nearest], dtype=bool))
         return batch.only(self._free[-1])
 
@@ -157,9 +209,14 @@ class _StoredMatches:
     def duplicates(self) -> int:
         return sum(int(np.count_nonzero(~free)) for free in self._free)
 
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """Which of all documents match no stored one: bool (n,)."""
+        return np.concatenate([*self._free, np.empty(0, dtype=bool)])
+
     def unique(self, of_the_rest: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which of all documents are unique, given which of the rest are: bool (n,)."""
-        everyone = np.concatenate([*self._free, np.empty(0, dtype=bool)])
+        everyone = self.free
         everyone[everyone] = of_the_rest
         return everyone
 

@@ -314,6 +314,7 @@ def learn_boilerplate(
     """
     inputs, file = Inputs.of(inputs), Path(file)
     inputs.require_outputs(file)
+    inputs.require_files()
     require_rereadable(inputs.paths)
     parser = Parser(inputs.options)
     with inputs.noting_rejects() as rejects:

@@ -51,6 +51,7 @@ class Load:
     work_folder: str | Path | None = None
 
     def __post_init__(self) -> None:
+        self.inputs.require_files()
         options = replace(self.inputs.options, whole_rows=bool(self.unique or self.new))
         options = _tagging(options, required_tags(self.tags), tags_of(self.tag_fields or {}))
         object.__setattr__(self, "inputs", replace(self.inputs, options=options))

@@ -254,10 +254,10 @@ def test_the_bytes_consumed_grow_and_end_as_the_size_of_the_file(tmp_path):
     columns = {"id": range(4000), "text": noise, "more": noise}
     path = table(tmp_path / "x.parquet", columns, row_group_size=500, use_dictionary=False)
     sources = Sources([str(path)], InputOptions())
-    grown = [sources.consumed_bytes for _ in sources.chunks()]
+    grown = [sources.consumed for _ in sources.chunks()]
     assert grown == sorted(grown)
     assert 0 < grown[0] < grown[len(grown) // 2] < path.stat().st_size
-    assert sources.consumed_bytes == sources.total_bytes() == path.stat().st_size
+    assert sources.consumed == sources.total() == path.stat().st_size
 
 
 def test_memory_is_bounded_by_pages_and_not_by_groups_or_the_file(tmp_path):

@@ -220,11 +220,11 @@ class TestReading:
         size = sum(len(FILES[name]) for name in there)
         for base in (web.url, memory):
             sources = Sources([f"{base}/day/{name}" for name in there], InputOptions())
-            assert sources.total_bytes() == size
+            assert sources.total() == size
             assert sum(map(len, sources.chunks())) == 3
-            assert sources.consumed_bytes == size
-        assert Sources([f"{memory}/day/m"], InputOptions()).total_bytes() == 12 + 6
-        assert Sources([f"{web.url}/day/"], InputOptions()).total_bytes() is None
+            assert sources.consumed == size
+        assert Sources([f"{memory}/day/m"], InputOptions()).total() == 12 + 6
+        assert Sources([f"{web.url}/day/"], InputOptions()).total() is None
 
 
 class TestParquet:
@@ -246,7 +246,7 @@ class TestParquet:
         sources = Sources([f"{web.url}/x.parquet"], InputOptions())
         ids = [item.id for chunk in sources.chunks() for item in chunk]
         assert ids == [str(number) for number in range(4000)]
-        assert sources.consumed_bytes == size
+        assert sources.consumed == size
         asked = [headers["Range"] for _, _, headers in web.asked if "Range" in headers]
         assert len(asked) == len(set(asked)) <= 6  # no part twice, though columns are read side by side
 

@@ -679,7 +679,7 @@ class TestInputs:
         for name in (*names, "j.jsonl"):
             write(tmp_path / name, b"")
         sources = Sources([str(tmp_path)], InputOptions())
-        sources.total_bytes()
+        sources.total()
         assert list(sources.chunks()) == []
         (left_out,) = sources.left_out
         assert left_out.endings == {".pdf": 3, ".doc": 1, ".log.gz": 1, "": 1}
@@ -910,7 +910,7 @@ class TestMemory:
 
         def read_100_megabytes() -> None:
             for _ in sources.chunks():
-                if sources.consumed_bytes > 100 << 20:
+                if sources.consumed > 100 << 20:
                     return
 
         _, peak = traced(read_100_megabytes)
@@ -933,10 +933,10 @@ class TestProgress:
         write(tmp_path / "b.jsonl", json_lines(A))
         sources = Sources([str(tmp_path)], InputOptions())
         total = len(packed) + len(json_lines(A))
-        assert sources.total_bytes() == total
-        assert sources.consumed_bytes == 0
+        assert sources.total() == total
+        assert sources.consumed == 0
         assert list(positions(sources))[-1] == total
-        assert sources.consumed_bytes == total
+        assert sources.consumed == total
 
     def test_it_grows_while_files_are_read(self, tmp_path):
         path = write(tmp_path / "x.txt", b"x" * 4095 + b"\n")
@@ -948,15 +948,15 @@ class TestProgress:
     def test_nobody_knows_how_much_comes_through_a_pipe(self, tmp_path):
         path = tmp_path / "pipe"
         os.mkfifo(path)
-        assert Sources([str(path)], InputOptions()).total_bytes() is None
-        assert Sources(["-"], InputOptions()).total_bytes() is None
+        assert Sources([str(path)], InputOptions()).total() is None
+        assert Sources(["-"], InputOptions()).total() is None
 
     def test_what_is_missing_adds_nothing(self, tmp_path):
         path = write(tmp_path / "x.jsonl", b"1234")
-        assert Sources([str(tmp_path / "gone"), str(path)], InputOptions()).total_bytes() == 4
+        assert Sources([str(tmp_path / "gone"), str(path)], InputOptions()).total() == 4
 
 
 def positions(sources: Sources) -> Iterator[int]:
     for _ in sources.chunks():
-        yield sources.consumed_bytes
-    yield sources.consumed_bytes
+        yield sources.consumed
+    yield sources.consumed

@@ -1,0 +1,47 @@
+"""Documents that a Python program holds, as the records of one source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simhbase.corpus.paths import LeftOut
+from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, too_long
+from simhbase.corpus.sources import chunked
+from simhbase.frames import Documents, Fields, Row, document_rows
+from simhbase.progress import length
+
+SOURCE = "rows"
+
+
+class GivenRows:
+    """Rows of a frame or an iterable, read like Sources; each becomes one record or reject.
+
+    Rows without an id are named by their number, from 0. Progress is counted in rows.
+    """
+
+    def __init__(self, given: Documents, options: InputOptions) -> None:
+        self._given = given
+        self._options = options
+        fields = Fields(options.id_field, options.text_field, options.value_field)
+        self._rows = document_rows(given, fields, need_ids=False)
+        self.left_out: list[LeftOut] = []
+        self.consumed = 0
+
+    def total(self) -> int | None:
+        return length(self._given)
+
+    def chunks(self) -> Iterator[Chunk]:
+        return chunked(map(self._raw, self._rows))
+
+    def _raw(self, row: Row) -> Raw | Reject:
+        number = self.consumed
+        self.consumed += 1
+        row_id = str(number) if row.id is None else row.id
+        if row.problem is not None:
+            return Reject(SOURCE, number, row_id, row.problem)
+        text = row.text.encode(errors="surrogatepass")
+        if len(text) > self._options.max_record_bytes:
+            return Reject(SOURCE, number, row_id, too_long(len(text), self._options))
+        value = None if row.value is None else str(row.value).encode()
+        given_id = None if self._options.id_from == "text" else row_id
+        return Raw(SOURCE, number, given_id, text, value, encoding="utf-8")

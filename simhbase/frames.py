@@ -1,0 +1,318 @@
+"""Documents and texts as Python programs hold them, read in chunks; results as columns.
+
+Read are Document objects, (id, text) pairs, dicts, and frames: pandas DataFrames by column, others (polars,
+Arrow tables and record batches, DuckDB relations) through Arrow's C stream, for which pyarrow is imported. A
+data set or generator of these is read no further than a chunk needs.
+
+Nothing here imports NumPy, pandas or polars: the client of the service reads documents, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from simhbase.errors import UsageError
+from simhbase.model import Claim, Document, Lookup, Match
+from simhbase.notebook import html_table
+
+CHUNK_ROWS, CHUNK_CHARACTERS = 4096, 4 << 20
+BATCH_ROWS = 4096  # rows of an Arrow batch that are converted at once
+MOST_SHOWN = 80  # characters of a value in a message
+_MISSING = ("NAType", "NaTType")  # pandas' own
+
+Result = TypeVar("Result")
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A frame that exports Arrow's C stream: a DataFrame, an Arrow table."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+@runtime_checkable
+class ArrowArray(Protocol):
+    """An Arrow record batch."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+
+Frame = ArrowStream | ArrowArray
+Documents = Frame | Iterable[Document | tuple[Any, Any] | Mapping[str, Any] | Frame]
+Texts = Frame | Iterable[str | Document | tuple[Any, Any] | Mapping[str, Any] | Frame | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Names of the fields of dicts and the columns of frames. The field `tags`, if there, holds a mapping.
+    value: another one to read, None for none."""
+
+    id: str = "id"
+    text: str = "text"
+    value: str | None = None
+
+
+class Row(NamedTuple):
+    """A document or text as it was given. id: None if it has none; problem: why it cannot be used; value: of
+    the field that was asked for, None if missing."""
+
+    id: str | None
+    text: str
+    tags: Mapping[str, str]
+    problem: str | None = None
+    value: Any = None
+
+
+def document_rows(given: Documents, fields: Fields = Fields(), *, need_ids: bool = True) -> Iterator[Row]:
+    """Documents in order; those without a usable id or text have a problem. Raises UsageError for what is no
+    document, and for a frame without the columns."""
+    if isinstance(given, str | Document):
+        raise UsageError("one document was given: put it into a list, [Document(id, text)]")
+    rows = _rows(given, fields, "documents", need_ids=need_ids)
+    return (_checked(number, *row, need_id=need_ids) for number, row in enumerate(rows))
+
+
+def text_rows(given: Texts, fields: Fields = Fields()) -> Iterator[Row]:
+    """Texts in order, with ids where they have some. Raises UsageError as `document_rows`."""
+    if isinstance(given, str):
+        raise UsageError(f"one string was given for texts: put it into a list, [{given[:40]!r}]")
+    rows = _rows(given, fields, "texts", need_ids=False)
+    return (_checked(number, *row, need_id=False) for number, row in enumerate(rows))
+
+
+def chunks(rows: Iterable[Row], most: int = CHUNK_ROWS) -> Iterator[list[Row]]:
+    """Rows in chunks of at most so many, and about CHUNK_CHARACTERS. Of no rows there is one empty chunk, so
+    that arguments are checked."""
+    chunk: list[Row] = []
+    characters, is_first = 0, True
+    for row in rows:
+        chunk.append(row)
+        characters += len(row.text)
+        if len(chunk) == most or characters >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters, is_first = [], 0, False
+    if chunk or is_first:
+        yield chunk
+
+
+def is_frame(given: object) -> bool:
+    """True for a table with columns, in pandas or as Arrow data; not for a single column."""
+    has_columns = hasattr(given, "schema") or hasattr(given, "columns")
+    return _is_pandas(given) or (has_columns and isinstance(given, ArrowStream | ArrowArray))
+
+
+_Values = tuple[Any, Any, Any, Any]  # id, text, tags, value
+
+
+def _rows(given: Any, fields: Fields, what: str, *, need_ids: bool) -> Iterator[_Values]:
+    """The values of rows. The arguments are checked at once, items when they are reached."""
+    if _is_pandas(given):
+        return _pandas_rows(given, fields, need_ids=need_ids)
+    if is_frame(given):
+        return _arrow_rows(given, fields, need_ids=need_ids)
+    if isinstance(given, Mapping):
+        raise UsageError(f"a dict was given for {what}: give its items(), a list of dicts, or a frame")
+    if not isinstance(given, Iterable) or isinstance(given, bytes):
+        raise UsageError(f"{shown(given)} was given for {what}: a list of them is needed, or a frame")
+    return _item_rows(given, fields, what, need_ids=need_ids)
+
+
+def _is_pandas(given: object) -> bool:
+    return hasattr(given, "iloc") and hasattr(given, "columns")
+
+
+def _pandas_rows(frame: Any, fields: Fields, *, need_ids: bool) -> Iterator[_Values]:
+    # Not by its Arrow stream, which copies the whole frame, and is refused for one column of mixed types.
+    names = _columns(list(frame.columns), fields, need_ids=need_ids)
+    nothing = [None] * len(frame)
+    return zip(*(nothing if name is None else frame[name] for name in names), strict=True)
+
+
+def _arrow_rows(frame: Any, fields: Fields, *, need_ids: bool) -> Iterator[_Values]:
+    try:
+        import pyarrow as arrow
+    except ImportError as error:
+        raise UsageError(
+            f"a {type(frame).__name__} is read by pyarrow, which is not installed: "
+            "pip install 'simhbase[parquet]'"
+        ) from error
+    if isinstance(frame, ArrowStream):
+        batches = arrow.RecordBatchReader.from_stream(frame)
+    else:
+        batch = arrow.record_batch(frame)
+        batches = arrow.RecordBatchReader.from_batches(batch.schema, [batch])
+    return _batch_rows(batches, _columns(batches.schema.names, fields, need_ids=need_ids))
+
+
+def _batch_rows(batches: Any, names: Sequence[str | None]) -> Iterator[_Values]:
+    for whole in batches:
+        for start in range(0, whole.num_rows, BATCH_ROWS):
+            batch = whole.slice(start, BATCH_ROWS)
+            nothing = [None] * batch.num_rows
+            columns = (nothing if name is None else batch.column(name).to_pylist() for name in names)
+            yield from zip(*columns, strict=True)
+
+
+def _columns(there: Sequence[Any], fields: Fields, *, need_ids: bool) -> tuple[str | None, ...]:
+    """The columns of id, text, tags and value, None for one that is not there. Raises UsageError for one that
+    is missing, or there twice."""
+    for parameter, name, is_needed in (
+        ("text_field", fields.text, True),
+        ("id_field", fields.id, need_ids),
+        (None, "tags", False),
+        ("keep", fields.value, fields.value is not None),
+    ):
+        count = there.count(name)
+        if count > 1 or (is_needed and not count):
+            listed = ", ".join(map(repr, there[:20]))
+            number = f"{count} columns" if count else "no column"
+            raise UsageError(f"{number} {name!r} in the frame, which has {listed}", parameter=parameter)
+    return tuple(name if name in there else None for name in (fields.id, fields.text, "tags", fields.value))
+
+
+def _item_rows(items: Iterable[Any], fields: Fields, what: str, *, need_ids: bool) -> Iterator[_Values]:
+    takes_texts = what == "texts"
+    for item in items:
+        if isinstance(item, Document):
+            yield item.id, item.text, item.tags, None
+        elif takes_texts and (isinstance(item, str) or _is_missing(item)):
+            yield None, item, None, None
+        elif isinstance(item, Mapping):
+            yield item.get(fields.id), item.get(fields.text), item.get("tags"), item.get(fields.value)
+        elif isinstance(item, tuple) and len(item) == 2:
+            yield *item, None, None
+        elif takes_texts and hasattr(item, "as_py"):  # of an Arrow array
+            yield None, item.as_py(), None, None
+        elif is_frame(item):
+            yield from _rows(item, fields, what, need_ids=need_ids)
+        else:
+            forms = f"{'a text, ' * takes_texts}Document(id, text), an (id, text) pair or a dict"
+            raise UsageError(f"{shown(item)} is among the {what}: each must be {forms}")
+
+
+def _checked(number: int, given_id: Any, text: Any, tags: Any, value: Any, *, need_id: bool) -> Row:
+    """A row with its values converted. number: of the row, from 0."""
+    row_id, problem = _id(given_id)
+    if row_id is None and need_id:
+        problem = f"row {number}: {problem or 'the id is missing'}"
+    if not isinstance(text, str):
+        wrong = f"missing ({text})" if _is_missing(text) else f"{shown(text)}, not a text"
+        problem = problem or f"the text is {wrong}"
+    named, wrong_tags = ({}, None) if _is_missing(tags) else _tags(tags)
+    problem = problem or wrong_tags
+    text = "" if problem else str(text)  # NumPy has its own
+    return Row(row_id, text, named, problem, None if _is_missing(value) else value)
+
+
+def _id(value: Any) -> tuple[str | None, str | None]:
+    """The id, and what is wrong with it. Integers, also NumPy's, become texts."""
+    if isinstance(value, str):
+        return str(value), None
+    if _is_missing(value):
+        return None, None
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        return str(value.__index__()), None
+    return None, f"the id is {shown(value)}: ids are texts or integers"
+
+
+def _tags(value: Any) -> tuple[dict[str, str], str | None]:
+    """Tags of a mapping, or the pairs of an Arrow map, without those that are missing; and what is wrong."""
+    try:
+        tags = {name: tag for name, tag in dict(value).items() if not _is_missing(tag)}
+    except (TypeError, ValueError):
+        tags = {"": value}
+    if all(isinstance(name, str) and isinstance(tag, str) for name, tag in tags.items()):
+        return tags, None
+    return {}, f"the tags are {shown(value)}: they must be a dict of strings, {{'tenant': 'a'}}"
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _MISSING
+
+
+def shown(value: object) -> str:
+    """A value in a message."""
+    told = repr(value)
+    return told if len(told) <= MOST_SHOWN else f"{told[:MOST_SHOWN]}..."
+
+
+class Results(list[Result]):
+    """A list of results that can also be had as columns, with a row for each."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The values by column."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> Any:
+        """The results as a pyarrow.Table. Needs pyarrow."""
+        import pyarrow as arrow
+
+        near = [("id", "string"), ("distance", "int64"), ("similarity", "float64")]
+        types = {
+            "row": arrow.int64(),
+            "distance": arrow.int64(),
+            "similarity": arrow.float64(),
+            "truncated": arrow.bool_(),
+            "matches": arrow.list_(arrow.struct([(name, arrow.type_for_alias(kind)) for name, kind in near])),
+        }
+        columns = self.columns()
+        return arrow.table(
+            {name: arrow.array(values, types.get(name, arrow.string())) for name, values in columns.items()}
+        )
+
+    def to_pandas(self) -> Any:
+        """The results as a pandas.DataFrame. Needs pandas and pyarrow."""
+        return self.to_arrow().to_pandas()
+
+    def _repr_html_(self) -> str:
+        return html_table(self.columns())
+
+
+class LookupList(Results[Lookup]):
+    """Lookups in the order of the queries, as a list and as columns.
+
+    ids: of the queries, None where there is none. Columns: id; fingerprint; match, distance and similarity
+    of the nearest match, null if there is none; matches, all of them; truncated; reason.
+    """
+
+    def __init__(self, lookups: Iterable[Lookup] = (), ids: Iterable[str | None] | None = None) -> None:
+        super().__init__(lookups)
+        self.ids = [None] * len(self) if ids is None else list(ids)
+
+    def columns(self) -> dict[str, list[Any]]:
+        return {
+            "id": self.ids,
+            "fingerprint": [None if each.fingerprint is None else str(each.fingerprint) for each in self],
+            **_nearest([each.matches[0] if each.matches else None for each in self]),
+            "matches": [list(map(_match, each.matches)) for each in self],
+            "truncated": [each.truncated for each in self],
+            "reason": [each.reason for each in self],
+        }
+
+
+class ClaimList(Results[Claim]):
+    """Claims in the order of the documents, as a list and as columns: id; outcome; fingerprint; match,
+    distance and similarity of the nearest stored document; reason."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        return {
+            "id": [each.id for each in self],
+            "outcome": [each.outcome for each in self],
+            "fingerprint": [None if each.fingerprint is None else str(each.fingerprint) for each in self],
+            **_nearest([each.match for each in self]),
+            "reason": [each.reason for each in self],
+        }
+
+
+def _nearest(matches: Sequence[Match | None]) -> dict[str, list[Any]]:
+    return {
+        "match": [each and each.id for each in matches],
+        "distance": [each and each.distance for each in matches],
+        "similarity": [each and each.similarity for each in matches],
+    }
+
+
+def _match(match: Match) -> dict[str, Any]:
+    return {"id": match.id, "distance": match.distance, "similarity": match.similarity}

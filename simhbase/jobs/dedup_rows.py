@@ -1,0 +1,158 @@
+"""What dedup says of rows that a Python program holds: which are kept, and why the others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.corpus.record import Record, Reject, WithoutFingerprint
+from simhbase.errors import UsageError
+from simhbase.frames import Documents, Results, is_frame
+from simhbase.jobs.comparison import ComparedTexts
+from simhbase.jobs.dedup_report import DedupReport
+from simhbase.jobs.evidence import Rule
+from simhbase.jobs.groups import Groups
+from simhbase.jobs.pipeline import Batch
+from simhbase.model import Match
+from simhbase.notebook import html_table
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A row that was removed. row: its number, from 0; reason: the rule by which it matches `duplicate_of`,
+    the id that is kept (None for rows that could not be used); group: the id of its group's first document;
+    distance, similarity: to `duplicate_of`, None if unknown."""
+
+    row: int
+    id: str | None
+    reason: str
+    duplicate_of: str | None = None
+    group: str | None = None
+    distance: int | None = None
+    similarity: float | None = None
+
+
+class RemovedList(Results[Removed]):
+    """Removed rows, as a list and as columns: those of Removed."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        return {each.name: [getattr(row, each.name) for row in self] for each in fields(Removed)}
+
+
+@dataclass(frozen=True)
+class DedupedRows(DedupReport):
+    """The report of dedup on rows.
+
+    given: the rows; kept: which of the n are kept, bool (n,); removed: why the others are not.
+    """
+
+    given: Documents = field(repr=False)
+    kept: NDArray[np.bool_] = field(repr=False)
+    removed: RemovedList = field(repr=False)
+
+    @property
+    def frame(self) -> Any:
+        """The rows that are kept, in the form they were given: a pandas or polars DataFrame, an Arrow table,
+        a data set or a list. Raises UsageError for what has no rows to select, such as a generator."""
+        given: Any = self.given
+        chosen = np.flatnonzero(self.kept)
+        if hasattr(given, "iloc"):
+            return given.iloc[chosen]
+        if is_frame(given) and hasattr(given, "schema") and hasattr(given, "__len__"):  # polars, Arrow
+            return given.filter(self.kept.tolist())
+        if isinstance(given, Sequence) and len(given) == len(self.kept):
+            return [given[row] for row in chosen.tolist()]
+        if hasattr(given, "select"):  # a data set
+            return given.select(chosen)
+        raise UsageError(
+            f"rows cannot be selected from a {type(given).__name__}: take those where `kept` is true"
+        )
+
+    def _repr_html_(self) -> str:
+        counts = {
+            name: [getattr(self, name)]
+            for name in ("documents", "unique", "duplicates", "groups", "rejected")
+        }
+        return html_table(counts) + html_table(self.removed.columns())
+
+
+class RowsSeen:
+    """Notes what became of each row while they are read."""
+
+    def __init__(self) -> None:
+        self._usable: list[bool] = []
+        self._kept_anyway: list[int] = []
+        self._rejected: list[Removed] = []
+        self._matched: list[tuple[str, Match]] = []
+
+    def put_aside(self, batch: Batch) -> None:
+        for item in batch.items:
+            row = len(self._usable)
+            self._usable.append(isinstance(item, Record))
+            if isinstance(item, WithoutFingerprint):
+                self._kept_anyway.append(row)
+            elif isinstance(item, Reject):
+                self._rejected.append(Removed(row, item.id, item.reason))
+
+    def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
+        """Notes documents that match a stored one."""
+        self._matched += found
+
+    def report(
+        self,
+        report: DedupReport,
+        given: Documents,
+        free: NDArray[np.bool_],
+        grouped: Groups,
+        ids: Callable[[Sequence[int]], list[str]],
+        texts: ComparedTexts | None,
+        rule: Rule,
+        stored_rule: Rule,
+    ) -> DedupedRows:
+        """The report of rows. free: bool (n,), which of the documents match no stored one; grouped: those;
+        ids: of positions among them; texts: theirs, None if they are not compared."""
+        usable = np.flatnonzero(self._usable)
+        rest = usable[free]
+        removed = [*self._rejected, *self._stored(usable[~free], stored_rule)]
+        removed += _duplicates(rest, grouped, ids, texts, rule)
+        kept = np.zeros(len(self._usable), dtype=np.bool_)
+        kept[rest[grouped.unique]] = True
+        kept[self._kept_anyway] = True
+        counted = {each.name: getattr(report, each.name) for each in fields(DedupReport)}
+        removed.sort(key=lambda each: each.row)
+        return DedupedRows(**counted, given=given, kept=kept, removed=RemovedList(removed))
+
+    def _stored(self, rows: NDArray[np.int64], rule: Rule) -> Iterator[Removed]:
+        for row, (name, match) in zip(rows.tolist(), self._matched, strict=True):
+            said = rule.of(match.distance, match.similarity, same_text=False)
+            yield Removed(row, name, said, match.id, match.id, match.distance, match.similarity)
+
+
+def _duplicates(
+    rows: NDArray[np.int64],
+    grouped: Groups,
+    ids: Callable[[Sequence[int]], list[str]],
+    texts: ComparedTexts | None,
+    rule: Rule,
+) -> Iterator[Removed]:
+    """Rows that another one stands for. rows: int64 (n,), the number of each document."""
+    removed = np.flatnonzero(~grouped.unique)
+    kept = grouped.representative[removed]
+    names = (ids(each.tolist()) for each in (removed, kept, grouped.first[removed]))
+    distances = grouped.distance[removed].tolist()
+    similarities = (
+        [None] * len(removed) if grouped.similarity is None else grouped.similarity[removed].tolist()
+    )
+    same = np.zeros(len(removed), dtype=np.bool_)
+    if texts is not None:
+        digests = texts.digests
+        same = (digests[removed] == digests[kept]).all(axis=1)
+    for row, name, other, group, distance, similarity, same_text in zip(
+        rows[removed].tolist(), *names, distances, similarities, same.tolist(), strict=True
+    ):
+        said = rule.of(distance, similarity, same_text=same_text)
+        yield Removed(row, name, said, other, group, distance, similarity)

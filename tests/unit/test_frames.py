@@ -1,0 +1,346 @@
+"""Documents in the forms that Python programs have them, and results as columns."""
+
+import random
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import simhbase
+from simhbase import Document, Query, UsageError
+from simhbase.frames import CHUNK_ROWS, Fields, chunks, document_rows
+from simhbase.index import Index
+from simhbase.progress import show_progress
+
+BUDGET = "The committee approved the budget on Tuesday after a long debate over school funding in the city."
+NEAR = "The committee approved the budget on Tuesday after long debate over school funding in the city!"
+BRIDGE = "Bridge works will close the river road for two months, the council said on Friday morning."
+COLUMNS: dict[str, list[Any]] = {"id": [1, 2, 3, 4, 5], "text": [BUDGET, BRIDGE, NEAR, None, ""]}
+
+
+def rows() -> Iterator[tuple[Any, Any]]:
+    return zip(COLUMNS["id"], COLUMNS["text"], strict=True)
+
+
+FORMS: dict[str, Callable[[], Any]] = {
+    "documents": lambda: [Document(str(name), text) for name, text in rows()],
+    "pairs": lambda: list(rows()),
+    "dicts": lambda: [{"id": name, "text": text, "more": 1} for name, text in rows()],
+    "pandas": lambda: pd.DataFrame(COLUMNS),
+    "pandas of objects": lambda: pd.DataFrame(COLUMNS, dtype=object).fillna(np.nan),
+    "polars": lambda: pl.DataFrame(COLUMNS),
+    "table": lambda: pa.table(COLUMNS),
+    "chunked table": lambda: pa.concat_tables([pa.table(COLUMNS)[:2], pa.table(COLUMNS)[2:]]),
+    "batch": lambda: pa.record_batch(COLUMNS),
+    "dictionary": lambda: pa.table({**COLUMNS, "text": pa.array(COLUMNS["text"]).dictionary_encode()}),
+}
+ONCE: dict[str, Callable[[], Any]] = {
+    "generator": rows,
+    "reader": lambda: pa.table(COLUMNS).to_reader(2),
+    "batches": lambda: iter(pa.table(COLUMNS).to_batches(2)),
+    "frames": lambda: (pd.DataFrame(COLUMNS)[start : start + 2] for start in (0, 2, 4)),
+}
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    with simhbase.open("memory:", create="default") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("form", [*FORMS, *ONCE])
+def test_documents_are_added_and_claimed_in_any_form(index: Index, form: str) -> None:
+    given = FORMS | ONCE
+    report = index.add(given[form]())
+    assert sorted(index) == ["1", "2", "3"]
+    missing, empty = report.rejected
+    assert (missing.id, empty) == ("4", simhbase.Rejected("5", "the text is empty"))
+    assert missing.reason.startswith("the text is missing")
+    with simhbase.open("memory:", create="default") as other:
+        claims = other.claim_many(given[form]())
+    assert [claim.outcome for claim in claims] == ["accepted", "accepted", "duplicate", *["rejected"] * 2]
+    assert [claim.id for claim in claims] == list("12345")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_texts_are_looked_up_in_any_form_with_their_ids(index: Index, form: str) -> None:
+    index.add([("a", BUDGET)])
+    found = index.find_many(FORMS[form]())
+    assert [[match.id for match in lookup] for lookup in found] == [["a"], [], ["a"], [], []]
+    assert found[3].reason
+    assert found.ids == list("12345")
+
+
+def test_a_column_is_a_list_of_texts(index: Index) -> None:
+    index.add([("a", BUDGET)])
+    columns = (pd.Series, np.array, pl.Series, pa.array, lambda texts: pa.chunked_array([texts]), list)
+    for column in columns:
+        assert [len(lookup) for lookup in index.find_many(column([BUDGET, BRIDGE]))] == [1, 0]
+    for column in (pd.Series, pl.Series, pa.array, list):
+        assert index.find_many(column([BUDGET, None]))[1].reason
+
+
+def test_other_names_of_fields_are_given(index: Index) -> None:
+    frame = pd.DataFrame({"url": ["a"], "body": [BUDGET]})
+    assert index.add(frame, id_field="url", text_field="body").added == 1
+    assert index.add([{"url": "b", "body": BRIDGE}], id_field="url", text_field="body").added == 1
+    assert index.claim_many(frame, id_field="url", text_field="body")[0].accepted
+    found = index.find_many(frame, Query(), id_field="url", text_field="body")
+    assert (found.ids, len(found[0])) == (["a"], 1)
+    with pytest.raises(UsageError, match=r"^text_field: no column 'text' in the frame, which has 'url'"):
+        index.add(frame)
+    with pytest.raises(UsageError, match=r"^id_field: no column 'id'"):
+        index.add(frame, text_field="body")
+    with pytest.raises(UsageError, match=r"^text_field: no column 'text'"):
+        index.find_many(pa.table({"body": [BUDGET]}))
+    with pytest.raises(UsageError, match="2 columns 'text'"):
+        index.find_many(pd.DataFrame([[BUDGET, BUDGET]], columns=["text", "text"]))
+
+
+def test_tags_come_from_a_field_of_dicts(index: Index) -> None:
+    tags = {"tenant": "a", "source": "wire"}
+    some = [{"id": "a", "text": BUDGET, "tags": tags}, {"id": "b", "text": BRIDGE, "tags": None}]
+    for frame in (some, pd.DataFrame(some), pl.DataFrame(some), pa.Table.from_pylist(some)):
+        assert index.add(frame).stored == 2
+        assert (index["a"].tags, index["b"].tags) == (tags, {})
+    report = index.add([{"id": "c", "text": NEAR, "tags": ["wire"]}])
+    assert "the tags are ['wire']: they must be a dict of strings" in report.rejected[0].reason
+    assert "c" not in index
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ((None, BUDGET), "row 1: the id is missing"),
+        ((float("nan"), BUDGET), "row 1: the id is missing"),
+        ((1.5, BUDGET), "row 1: the id is 1.5: ids are texts or integers"),
+        ((True, BUDGET), "row 1: the id is True: ids are texts or integers"),
+        (("a", 5), "the text is 5, not a text"),
+        (("a", b"bytes"), "the text is b'bytes', not a text"),
+        (("a", float("nan")), "the text is missing (nan)"),
+        (("a", pd.NA), "the text is missing (<NA>)"),
+        (("", BUDGET), "the id is empty"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_rejected_and_loses_no_other(
+    index: Index, row: tuple[Any, Any], reason: str
+) -> None:
+    report = index.add([(np.int64(1), BUDGET), row, (np.str_("z"), np.str_(BRIDGE))])
+    assert sorted(index) == ["1", "z"]
+    assert [rejected.reason for rejected in report.rejected] == [reason]
+    assert index.claim_many([row])[0].outcome == "rejected"
+
+
+def test_a_column_of_mixed_types_beside_the_text_is_not_read(index: Index) -> None:
+    frame = pd.DataFrame({"id": ["a"], "text": [BUDGET], "mixed": [object()]})
+    assert index.add(frame).added == 1
+
+
+@pytest.mark.parametrize("given", [5, None, b"text", {"a": BUDGET}, "text", Document("a", BUDGET), [BUDGET]])
+def test_what_is_no_document_is_a_usage_error(index: Index, given: Any) -> None:
+    with pytest.raises(UsageError):
+        index.add(given)
+    with pytest.raises(UsageError):
+        index.claim_many(given)
+
+
+def test_without_pyarrow_the_message_names_it(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.DataFrame(COLUMNS)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        UsageError, match=r"a DataFrame is read by pyarrow.*pip install 'simhbase\[parquet\]'"
+    ):
+        index.add(frame)
+    assert index.add(pd.DataFrame(COLUMNS)).added == 3
+
+
+def test_a_generator_of_any_length_takes_bounded_memory(index: Index) -> None:
+    text = "x" * 10_000
+
+    def endless() -> Iterator[tuple[str, str]]:
+        for number in range(20_000):
+            yield str(number), f"{number}{text}"
+
+    tracemalloc.start()
+    try:
+        sizes = [len(chunk) for chunk in chunks(document_rows(endless()))]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(sizes) == 20_000
+    assert peak < 20 << 20  # of 200 MB
+
+
+def test_each_chunk_is_stored_before_the_next_is_read(index: Index) -> None:
+    def documents() -> Iterator[Document]:
+        for number in range(CHUNK_ROWS + 1):
+            if number == CHUNK_ROWS:
+                assert len(index) == CHUNK_ROWS
+            yield Document(str(number), f"{BUDGET} {number}")
+
+    assert index.add(documents()).added == CHUNK_ROWS + 1
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.text(max_size=5), st.none() | st.text(max_size=20))), st.integers(1, 7))
+def test_all_forms_are_the_same_rows(some: list[tuple[str, str | None]], most: int) -> None:
+    columns = {"id": [name for name, _ in some], "text": [text for _, text in some]}
+    schema = pa.schema([("id", pa.string()), ("text", pa.string())])
+    expected = [(name, text or "", text is None) for name, text in some]
+    frames: list[Any] = [
+        some,
+        [{"id": name, "text": text} for name, text in some],
+        pd.DataFrame(columns, dtype=object),
+        pa.table(columns, schema),
+    ]
+    for frame in frames:
+        found = [row for chunk in chunks(document_rows(frame, Fields()), most) for row in chunk]
+        assert [(row.id, row.text, row.problem is not None) for row in found] == expected
+
+
+def test_answers_are_columns(index: Index) -> None:
+    index.add([("a", BUDGET), ("b", BRIDGE)])
+    found = index.find_many([("q", BUDGET), ("r", None)])
+    columns = found.to_arrow().to_pydict()
+    (match,) = found[0].matches
+    assert columns["id"] == ["q", "r"]
+    assert columns["fingerprint"] == [str(found[0].fingerprint), None]
+    assert (columns["match"], columns["distance"], columns["similarity"]) == (
+        ["a", None],
+        [0, None],
+        [1.0, None],
+    )
+    assert columns["matches"] == [[{"id": "a", "distance": 0, "similarity": match.similarity}], []]
+    assert columns["reason"] == [None, "the text is missing (None)"]
+    assert list(found.to_pandas()["match"].fillna("")) == ["a", ""]
+    claims = index.claim_many([("c", NEAR), ("d", "?")]).to_arrow()
+    assert claims.select(["id", "outcome", "match"]).to_pydict() == {
+        "id": ["c", "d"],
+        "outcome": ["duplicate", "rejected"],
+        "match": ["a", None],
+    }
+    assert index.find_many([]).to_arrow().schema == found.to_arrow().schema
+
+
+def test_notebooks_show_tables_of_bounded_size(index: Index) -> None:
+    report = index.add([("<b>", BUDGET), *((f"empty/{number}", "") for number in range(50))])
+    assert index.find(BUDGET)._repr_html_().count("&lt;b&gt;") == 1
+    many = index.find_many([BUDGET] * 50)._repr_html_()
+    assert (many.count("<tr>"), "50 rows" in many) == (11, True)
+    assert "the text is empty" in report._repr_html_()
+    assert report._repr_html_().count("<tr>") < 20
+    assert repr(index) == "<Index memory:>"
+
+
+def test_progress_counts_documents_and_knows_the_length(index: Index) -> None:
+    told: list[Any] = []
+
+    @contextmanager
+    def progress(unit: str, total: Callable[[], int | None]) -> Iterator[Callable[[int, int], None]]:
+        told.append((unit, total()))
+        yield lambda counted, done: told.append((counted, done))
+
+    index.add(FORMS["pandas"](), progress=progress)
+    index.find_many(iter([BUDGET]), progress=progress)
+    assert told == [("documents", 5), (5, 5), ("texts", None), (1, 1)]
+    index.claim_many(FORMS["table"](), progress=show_progress)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dedup_gives_rows_as_they_were_given_and_why_others_went(form: str) -> None:
+    given = FORMS[form]()
+    found = simhbase.dedup(given)
+    assert found.kept.tolist() == [True, True, False, False, False]
+    assert (found.documents, found.unique, found.duplicates, found.rejected) == (5, 2, 1, 2)
+    assert type(found.frame) is type(given)
+    assert len(found.frame) == 2
+    why = found.removed.to_arrow().to_pydict()
+    assert (why["row"], why["id"]) == ([2, 3, 4], ["3", "4", "5"])
+    assert (why["duplicate_of"], why["group"]) == (["1", None, None], ["1", None, None])
+    assert why["reason"][0] == "Jaccard >= 0.7"
+    assert 0.8 < why["similarity"][0] < 1
+    assert "Jaccard" in found._repr_html_()
+
+
+def test_dedup_of_a_generator_says_which_rows_are_kept() -> None:
+    found = simhbase.dedup(rows())
+    assert found.kept.tolist() == [True, True, False, False, False]
+    with pytest.raises(UsageError, match="take those where `kept` is true"):
+        _ = found.frame
+
+
+def test_dedup_needs_no_ids_and_keeps_what_is_preferred() -> None:
+    frame = pd.DataFrame(
+        {"text": [BUDGET, NEAR, NEAR], "date": pd.to_datetime(["2026-01-01", "2026-03-01", None])}
+    )
+    assert list(simhbase.dedup(frame).frame.index) == [0]
+    assert list(simhbase.dedup(frame, keep="newest").frame.index) == [1]
+    assert [each.reason for each in simhbase.dedup(frame[1:]).removed] == ["same text"]
+    shortest = simhbase.dedup(frame, keep="longest").frame
+    assert list(shortest["text"]) == [BUDGET]
+
+
+def test_dedup_of_rows_against_a_store_names_the_stored_document(tmp_path: Path) -> None:
+    url = f"rocksdb:{tmp_path / 's.db'}"
+    with simhbase.open(url, create="default") as index:
+        index.add([("stored", BUDGET)])
+    found = simhbase.dedup([("a", BUDGET), ("b", BRIDGE), ("c", BRIDGE), ("d", "?")], against=url)
+    assert found.kept.tolist() == [False, True, False, False]
+    assert [(each.id, each.duplicate_of) for each in found.removed] == [
+        ("a", "stored"),
+        ("c", "b"),
+        ("d", None),
+    ]
+    assert found.removed[0].reason.endswith("of a stored document")
+
+
+def test_dedup_keeps_rows_without_a_fingerprint_if_asked() -> None:
+    found = simhbase.dedup([("a", BUDGET), ("b", "?"), ("c", None)], keep_rejected=True)
+    assert found.kept.tolist() == [True, True, False]
+
+
+def test_other_jobs_take_rows_and_those_that_read_again_say_so(tmp_path: Path) -> None:
+    answers = list(simhbase.match(pd.DataFrame(COLUMNS), [("a", BUDGET)]))
+    assert [answer.id for answer in answers if answer.lookup] == ["1", "3"]
+    inputs = simhbase.Inputs(
+        rows=[{"url": "u", "body": BUDGET}],
+        options=simhbase.InputOptions(id_field="url", text_field="body", id_prefix="x/"),
+    )
+    assert simhbase.dedup(inputs).unique == 1
+    with pytest.raises(UsageError, match="inputs must be paths of files, not DataFrame"):
+        simhbase.load(pd.DataFrame(COLUMNS), f"rocksdb:{tmp_path / 's.db'}")
+    with pytest.raises(UsageError, match="as `frame`"):
+        simhbase.dedup(pd.DataFrame(COLUMNS), unique=tmp_path / "u.jsonl")  # type: ignore[call-overload]
+    with pytest.raises(UsageError, match="either paths or rows"):
+        simhbase.Inputs(["a.jsonl"], rows=[])
+
+
+SCRIPT = """
+import pandas, simhbase
+print("started")
+frame = pandas.read_json("rows.jsonl", lines=True)
+print(len(simhbase.dedup(simhbase.Inputs(rows=frame, processes=2)).frame))
+"""
+
+
+def test_a_script_without_a_guard_may_use_worker_processes(tmp_path: Path) -> None:
+    drawn = random.Random(1)
+    words = [f"w{number}" for number in range(2000)]
+    texts = [" ".join(drawn.choices(words, k=20)) for _ in range(2000)]
+    pd.DataFrame({"text": [*texts, texts[0]]}).to_json(tmp_path / "rows.jsonl", orient="records", lines=True)
+    (tmp_path / "script.py").write_text(SCRIPT, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.stdout.split() == ["started", "2000"], done.stderr
