@@ -191,11 +191,9 @@ def test_match_writes_over_no_input(tmp_path):
         list(simhbase.match(queries, tmp_path / "corpus.jsonl"))
 
 
-def test_texts_are_no_inputs_and_paths_may_be_strings(tmp_path):
-    with pytest.raises(
-        simhbase.UsageError, match=r"inputs must be paths of files, not Document: .*Index\.add"
-    ):
-        simhbase.dedup([simhbase.Document("a", "some text")])
+def test_texts_are_not_loaded_and_paths_may_be_strings(tmp_path):
+    with pytest.raises(simhbase.UsageError, match=r"inputs must be paths of files, not list: .*Index\.add"):
+        simhbase.load([simhbase.Document("a", "some text")], f"rocksdb:{tmp_path / 's.db'}")
     documents(tmp_path / "a.jsonl", texts(2) * 2)
     report = simhbase.dedup(str(tmp_path / "a.jsonl"), unique=str(tmp_path / "u.jsonl"))
     assert (report.unique, len(read_lines(tmp_path / "u.jsonl"))) == (2, 2)
