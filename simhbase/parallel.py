@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from threading import Lock, Thread
@@ -84,7 +84,8 @@ def _map_in_workers(
         initargs=(leash, function, initializer, initargs),
     )
     try:
-        yield from _results(executor, items, processes, size)
+        hidden = nullcontext if function.__module__ == "__main__" else _main_module_hidden
+        yield from _results(executor, items, processes, size, hidden)
         executor.shutdown()
     except BrokenProcessPool as error:
         raise SimhbaseError(
@@ -109,11 +110,15 @@ def _close_results(executor: ProcessPoolExecutor) -> None:
 
 
 def _results(
-    executor: ProcessPoolExecutor, items: Iterable[Any], processes: int, size: Callable[[Any], int]
+    executor: ProcessPoolExecutor,
+    items: Iterable[Any],
+    processes: int,
+    size: Callable[[Any], int],
+    starting: Callable[[], AbstractContextManager[None]],
 ) -> Iterator[Any]:
     pending: deque[tuple[Future[Any], int]] = deque()
     for item in items:
-        with _signals_put_off(), _main_module_hidden():
+        with _signals_put_off(), starting():
             pending.append((executor.submit(_work, item), size(item)))
         while pending and (pending[0][0].done() or _are_enough(pending, processes)):
             yield _result(executor, pending.popleft()[0])
@@ -159,8 +164,8 @@ def _signals_put_off() -> Iterator[None]:
 def _main_module_hidden() -> Iterator[None]:
     """Processes started inside do not import the program's main module.
 
-    Workers need nothing of it, and a script without `if __name__ == "__main__"` would start again in each.
-    multiprocessing has no option for this.
+    Workers do not need it unless their function is defined there, and a script without `if __name__ ==
+    "__main__"` would start again in each. multiprocessing has no option for this.
     """
     with _HIDING:
         main = sys.modules["__main__"]
