@@ -23,7 +23,7 @@ A store:
   migrate              Copies the documents of a store to another one, which may have other drawers.
   SharedLookups        Concurrent lookups of threads or asyncio tasks that share reads of the store.
   Metrics              Receives measurements of an index: counts, times, and spans for tracing.
-  Client               A client of a service (simhbase serve), with the methods of an index.
+  Client, AsyncClient  Clients of a service (simhbase serve), with the methods of an index.
   tables               create, check, describe, snapshot, restore and drop a store's tables.
 
 Whole corpora:
@@ -110,7 +110,9 @@ if TYPE_CHECKING:
         Rejected,
         Stats,
         StoredDocument,
+        StoredPage,
     )
+    from simhbase.online.async_client import AsyncClient
     from simhbase.online.client import Client
     from simhbase.online.shared import SharedLookups
     from simhbase.profile import Profile
@@ -125,6 +127,7 @@ __all__ = [
     "AddReport",
     "Administrator",
     "Answer",
+    "AsyncClient",
     "BadInput",
     "BoilerplateReport",
     "Calibration",
@@ -176,6 +179,7 @@ __all__ = [
     "StoreFailed",
     "StoreUnreachable",
     "StoredDocument",
+    "StoredPage",
     "TableDisabled",
     "TablesMissing",
     "TimedOut",
@@ -230,7 +234,8 @@ _NAMES = {
     "jobs.match": "match",
     "metrics": "Metrics",
     "model": "AddReport Claim Comparison Document Explanation Fingerprint Lookup Match Muted Query Rejected "
-    "Stats StoredDocument",
+    "Stats StoredDocument StoredPage",
+    "online.async_client": "AsyncClient",
     "online.client": "Client",
     "online.shared": "SharedLookups",
     "profile": "Profile",

@@ -67,6 +67,14 @@ class StoredDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredPage:
+    """A part of the stored documents. after: pass it to get the next part; None at the end."""
+
+    documents: tuple[StoredDocument, ...]
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """What counts as a match.
 

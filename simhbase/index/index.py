@@ -67,17 +67,20 @@ from simhbase.model import (
     Query,
     Rejected,
     StoredDocument,
+    StoredPage,
 )
 from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.progress import Progress, counting, length, no_progress
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Access, Store
+from simhbase.text.idf import SCALE
 
 Value = TypeVar("Value")
 
 UNKNOWN_FINGERPRINT = "no document has this fingerprint, so there is no sketch to compare"
 UNKNOWN_ID = "no document is stored under this id"
 LOST_SKETCH = "the document's sketch is lost: run simhbase check"
+PAGE, PAGE_READ = 1000, 50_000  # documents per page, and rows read for one
 LOOKED_AT = 5.0  # seconds between checks that the tables were not recreated
 
 
@@ -621,6 +624,19 @@ class Index:
         values that are not strings."""
         return compare_by(self.profile, self.fingerprinter, left, right)
 
+    def features(self, text: str) -> list[tuple[str, float]]:
+        """The distinct words of a text and their weights under the profile, the heaviest first. Raises
+        UsageError if the profile's features are no words."""
+        _ = _several([text], "text")
+        extractor = self.fingerprinter.extractor
+        options = extractor.options
+        if options.kind != "words":
+            raise UsageError(f"the features of this profile are {options.kind}: only words are listed")
+        if options.boilerplate is not None:
+            text = options.boilerplate.strip([text], options.form)[0]
+        scale = 1 if options.weights == "levels" else SCALE
+        return [(word, weight / scale) for word, weight in extractor.weights(text)]
+
     def explain(
         self,
         text: str,
@@ -681,16 +697,49 @@ class Index:
         since, tags: only those that Query would let through. Documents that are written meanwhile may be
         missing. Raises UsageError for a moment that is still to come.
         """
-        earliest = expired_before(self.store, self.clock())
-        if since is not None:
-            earliest = max(earliest, milliseconds(since, self.clock()))
-        return self._stored_from(earliest, required_tags(tags))  # a generator would raise at the first one
+        # A generator would raise at the first one.
+        return self._stored_from(self._earliest(since), required_tags(tags))
 
     def _stored_from(self, earliest: int, tags: Tags) -> Iterator[StoredDocument]:
         self.store.refresh()
         with self.same_tables():
             for batch in self.store.records("documents").iterate():
                 yield from starmap(_document, live_entries(known_in(batch), earliest, tags).items())
+
+    def stored_page(
+        self,
+        since: Moment | None = None,
+        tags: Mapping[str, str] | None = None,
+        after: str | None = None,
+        limit: int = PAGE,
+    ) -> StoredPage:
+        """Some of the stored documents, for callers that go through all of them in several calls.
+
+        since, tags: as for `stored`. after: from the page before; None: the beginning. limit: documents per
+        page; a page has fewer where many others were read for it.
+        """
+        earliest, wanted = self._earliest(since), required_tags(tags)
+        if limit < 1:
+            raise UsageError(f"must be at least 1, not {limit}", parameter="limit")
+        found: list[StoredDocument] = []
+        read = 0
+        self.store.refresh()
+        with self.same_tables():
+            start = b"" if after is None else rows.document_key(after) + b"\0"
+            for batch in self.store.records("documents").iterate(start):
+                live = live_entries(known_in(batch), earliest, wanted)
+                found += starmap(_document, live.items())
+                read += len(batch)
+                if len(found) > limit:
+                    return StoredPage(tuple(found[:limit]), found[limit - 1].id)
+                if read >= PAGE_READ:
+                    return StoredPage(tuple(found), rows.document_id(batch[-1][0]))
+        return StoredPage(tuple(found), None)
+
+    def _earliest(self, since: Moment | None) -> int:
+        """The version from which documents are wanted. Raises UsageError."""
+        earliest = expired_before(self.store, self.clock())
+        return earliest if since is None else max(earliest, milliseconds(since, self.clock()))
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the ids of the stored documents, in no particular order."""

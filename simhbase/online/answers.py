@@ -37,6 +37,13 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
+class Features:
+    """The distinct features of a text and their weights, the heaviest first."""
+
+    features: Sequence[tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     """Number of deleted documents."""
 

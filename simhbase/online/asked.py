@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from simhbase.index.index import PAGE
 from simhbase.model import MOST_IN_NOTE, Document, Fingerprint
 
 Distance = Annotated[int, Meta(ge=0, le=1 << 16, description="Maximum Hamming distance in bits (simhash).")]
@@ -83,6 +84,25 @@ class ClaimRequest(DocumentsRequest, frozen=True):
     timeout: Seconds = 30.0
 
 
+class StoredRequest(AnyRequest, frozen=True):
+    """The stored documents. since, tag: only documents written at or after this time, with this tag
+    (repeatable: with all of them); after: from the page before; limit: documents per page."""
+
+    repeated: ClassVar[frozenset[str]] = frozenset({"tag"})
+
+    since: Time | None = None
+    tag: list[Tag] = []
+    after: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE)] = PAGE
+
+    def __post_init__(self) -> None:
+        _ = self.tags
+
+    @property
+    def tags(self) -> dict[str, str]:
+        return _tags(self.tag)
+
+
 class DocumentRequest(AnyRequest, frozen=True):
     """A stored document."""
 
@@ -102,13 +122,17 @@ class NeighboursRequest(AnyRequest, frozen=True):
     tag: list[Tag] = []
 
     def __post_init__(self) -> None:
-        names = [each.partition("=")[0] for each in self.tag]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"{min(twice)!r} is given twice: a tag has one value")
+        _ = self.tags
 
     @property
     def tags(self) -> dict[str, str]:
-        return {name: value for name, _, value in (each.partition("=") for each in self.tag)}
+        return _tags(self.tag)
+
+
+class FeaturesRequest(AnyRequest, frozen=True):
+    """A text."""
+
+    text: str
 
 
 class CompareRequest(AnyRequest, frozen=True):
@@ -155,8 +179,18 @@ def from_address(given: Iterable[tuple[str, str]], kind: type[AnyRequest]) -> di
         if name in kind.repeated:
             several.setdefault(name, []).append(value)
         else:
-            values[name] = _number(value) if name in ("k", "min_similarity") else value
+            values[name] = _number(value) if name in ("k", "min_similarity", "limit") else value
     return values | several
+
+
+def _tags(given: list[str]) -> dict[str, str]:
+    """Tags given as NAME=VALUE. Raises ValueError for a name that is given twice."""
+    tags: dict[str, str] = {}
+    for name, _, value in (each.partition("=") for each in given):
+        if name in tags:
+            raise ValueError(f"{name!r} is given twice: a tag has one value")
+        tags[name] = value
+    return tags
 
 
 def _number(text: str) -> int | float | str:

@@ -6,7 +6,7 @@ import os
 import random
 import ssl
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Self, TypeVar
@@ -30,6 +30,17 @@ from simhbase.errors import (
     Undecided,
     UsageError,
 )
+from simhbase.frames import (
+    ClaimList,
+    Documents,
+    Fields,
+    LookupList,
+    Row,
+    Texts,
+    chunks,
+    document_rows,
+    text_rows,
+)
 from simhbase.model import (
     AddReport,
     Claim,
@@ -40,13 +51,16 @@ from simhbase.model import (
     Lookup,
     Muted,
     Query,
+    Rejected,
     StoredDocument,
+    StoredPage,
 )
 from simhbase.online.answers import (
     Added,
     Claims,
     Deleted,
     Failed,
+    Features,
     Lookups,
     MuteList,
     Neighbours,
@@ -57,6 +71,7 @@ from simhbase.online.answers import (
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
 CONNECTIONS = 32  # idle connections to keep
+REQUEST_ROWS = 500  # documents per request: half of what services accept by default
 UNKNOWN_ID = "no document is stored under this id"
 _CLAIM_MORE = 5.0  # seconds for the answer, beyond a claim's timeout
 
@@ -138,10 +153,20 @@ class Client:
         must be a datetime."""
         return self.find_many([text], Query(k, min_similarity, since, tags or {}))[0]
 
-    def find_many(self, texts: Sequence[str], query: Query = Query()) -> list[Lookup]:
-        """Find the documents near each of n texts, with one request. `since` must be a datetime."""
-        given = {"texts": list(texts), "tags": dict(query.tags), **_bounds(query)}
-        return list(self._call("POST", "/v1/find", Lookups, given).lookups)
+    def find_many(
+        self, texts: Texts, query: Query = Query(), *, id_field: str = "id", text_field: str = "text"
+    ) -> LookupList:
+        """Find the documents near each of n texts, with a request for each 500. `since` must be a datetime.
+        texts, id_field, text_field: as for `Index.find_many`."""
+        lookups, ids = list[Lookup](), list[str | None]()
+        bounds = {"tags": dict(query.tags), **_bounds(query)}
+        for chunk in chunks(text_rows(texts, Fields(id_field, text_field)), REQUEST_ROWS):
+            given = {"texts": [row.text for row in chunk], **bounds}
+            found = self._call("POST", "/v1/find", Lookups, given).lookups
+            for row, lookup in zip(chunk, found, strict=True):
+                lookups.append(lookup if row.problem is None else Lookup(None, reason=row.problem))
+                ids.append(row.id)
+        return LookupList(lookups, ids)
 
     def claim(
         self,
@@ -158,16 +183,32 @@ class Client:
             raise Conflict(f"the claim of {id!r}: {claim.reason}")
         return claim
 
-    def claim_many(self, documents: Iterable[Document], timeout: float = 30.0) -> list[Claim]:
-        """Claim n documents; return the answers in order."""
-        given = {"documents": list(documents), "timeout": timeout}
+    def claim_many(
+        self, documents: Documents, timeout: float = 30.0, *, id_field: str = "id", text_field: str = "text"
+    ) -> ClaimList:
+        """Claim n documents, with a request for each 500; return the answers in order. documents, id_field,
+        text_field: as for `Index.add`."""
         seconds = max(self._timeout, timeout + _CLAIM_MORE)
-        return list(self._call("POST", "/v1/claim", Claims, given, seconds).claims)
+        claims = ClaimList()
+        for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), REQUEST_ROWS):
+            given = {"documents": _usable(chunk), "timeout": timeout}
+            found = iter(self._call("POST", "/v1/claim", Claims, given, seconds).claims)
+            claims += [
+                next(found) if row.problem is None else Claim(row.id or "", "rejected", reason=row.problem)
+                for row in chunk
+            ]
+        return claims
 
-    def add(self, documents: Iterable[Document]) -> AddReport:
-        """Store documents, replacing those with the same id. After a retry, new documents may be reported as
+    def add(self, documents: Documents, *, id_field: str = "id", text_field: str = "text") -> AddReport:
+        """Store documents, replacing those with the same id, with a request for each 500. documents,
+        id_field, text_field: as for `Index.add`. After a retry, new documents may be reported as
         unchanged."""
-        return self._call("POST", "/v1/documents", AddReport, {"documents": list(documents)})
+        report = AddReport()
+        for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), REQUEST_ROWS):
+            rejected = tuple(Rejected(row.id or "", row.problem) for row in chunk if row.problem is not None)
+            stored = self._call("POST", "/v1/documents", AddReport, {"documents": _usable(chunk)})
+            report += AddReport(rejected=rejected) + stored
+        return report
 
     def delete(self, ids: Iterable[str]) -> int:
         """Remove documents, one request each; return how many were stored. After a retry, a removed document
@@ -185,15 +226,29 @@ class Client:
         """A stored document with its tags, None for an unknown id."""
         return self._of_document("GET", id, "", StoredDocument)
 
+    def stored(
+        self, since: datetime | None = None, tags: Mapping[str, str] | None = None
+    ) -> Iterator[StoredDocument]:
+        """Iterate over the stored documents, like `Index.stored`, with a request for each thousand."""
+        given = _address(Query(since=since, tags=tags or {}))
+        return self._stored_from(given)
+
+    def _stored_from(self, given: list[tuple[str, str]]) -> Iterator[StoredDocument]:
+        page = self._call("GET", f"/v1/documents?{urlencode(given)}", StoredPage)
+        while True:
+            yield from page.documents
+            if page.after is None:
+                return
+            after = urlencode([*given, ("after", page.after)])
+            page = self._call("GET", f"/v1/documents?{after}", StoredPage)
+
     def neighbours(
         self,
         id: str,  # noqa: A002  # as everywhere else
         query: Query = Query(),
     ) -> Lookup:
         """Find the other documents near a stored one; an unknown id gets a Lookup with a reason."""
-        tagged = [("tag", f"{name}={value}") for name, value in query.tags.items()]
-        more = urlencode([*_bounds(query).items(), *tagged])
-        found = self._of_document("GET", id, f"/neighbours?{more}", Neighbours)
+        found = self._of_document("GET", id, f"/neighbours?{urlencode(_address(query))}", Neighbours)
         if found is None:
             return Lookup(None, reason=UNKNOWN_ID)
         return Lookup(found.fingerprint, found.matches, found.truncated, found.reason)
@@ -201,6 +256,10 @@ class Client:
     def compare(self, left: str, right: str) -> Comparison:
         """Compare two texts under the store's profile."""
         return self._call("POST", "/v1/compare", Comparison, {"left": left, "right": right})
+
+    def features(self, text: str) -> list[tuple[str, float]]:
+        """The distinct words of a text and their weights under the store's profile, the heaviest first."""
+        return list(self._call("POST", "/v1/features", Features, {"text": text}).features)
 
     def explain(
         self,
@@ -325,6 +384,10 @@ class _NotFound(PermanentError):
     pass
 
 
+def _usable(rows: Iterable[Row]) -> list[Document]:
+    return [Document(row.id or "", row.text, row.tags) for row in rows if row.problem is None]
+
+
 def _is_of_certificate(error: HTTPError) -> bool:
     # Not every TLS error: a restarting proxy aborts handshakes, too.
     return isinstance(error, SSLError) and isinstance(error.args[0], ssl.SSLCertVerificationError)
@@ -359,6 +422,12 @@ def _encoded(given: object) -> bytes:
         return wire.encode(given)
     except (TypeError, ValueError) as error:
         raise UsageError(f"this cannot be sent: {error}") from error
+
+
+def _address(query: Query) -> list[tuple[str, str]]:
+    """A query as parameters of an address."""
+    bounds = [(name, str(value)) for name, value in _bounds(query).items()]
+    return [*bounds, *(("tag", f"{name}={value}") for name, value in query.tags.items())]
 
 
 def _bounds(query: Query) -> dict[str, int | float | str]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from simhbase.model import AddReport, Comparison, Explanation, StoredDocument
+from simhbase.model import AddReport, Comparison, Explanation, StoredDocument, StoredPage
 from simhbase.online import answers, asked
 from simhbase.online.service import Service
 from simhbase.online.tokens import Role
@@ -50,6 +50,7 @@ ENDPOINTS = (
     Endpoint("POST", "/v1/find", Service.find, "read", asked.FindRequest, answers.Lookups),
     Endpoint("POST", "/v1/claim", Service.claim, "write", asked.ClaimRequest, answers.Claims),
     Endpoint("POST", DOCUMENTS, Service.add, "write", asked.DocumentsRequest, AddReport, in_lines=True),
+    Endpoint("GET", DOCUMENTS, Service.stored, "read", asked.StoredRequest, StoredPage),
     Endpoint(
         "GET",
         f"{DOCUMENT}/neighbours",
@@ -65,6 +66,15 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST", "/v1/explain", Service.explain, "read", asked.ExplainRequest, Explanation, comparing=True
+    ),
+    Endpoint(
+        "POST",
+        "/v1/features",
+        Service.features,
+        "read",
+        asked.FeaturesRequest,
+        answers.Features,
+        comparing=True,
     ),
     Endpoint("GET", "/v1/muted", Service.muted, "read", None, answers.MuteList),
     Endpoint("POST", "/v1/muted", Service.mute, "write", asked.MuteRequest, answers.Added),

@@ -23,6 +23,7 @@ _EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "add": [_DOCUMENT, {"documents": [{"id": "news/1", "text": _TEXT}, {"id": "news/2", "text": _NEAR}]}],
     "compare": [{"left": _TEXT, "right": _NEAR}],
     "explain": [{"text": _NEAR, "id": "news/1"}],
+    "features": [{"text": _TEXT}],
     "mute": [
         {"ids": ["news/1"], "until": "2099-01-31T18:00:00Z", "note": "asked for by the editors"},
         {"fingerprints": [_FINGERPRINT]},

@@ -13,7 +13,7 @@ import simhbase
 from simhbase.admin import Administrator
 from simhbase.errors import Overloaded
 from simhbase.index import Index
-from simhbase.model import AddReport, Comparison, Explanation, Query, Stats, StoredDocument
+from simhbase.model import AddReport, Comparison, Explanation, Query, Stats, StoredDocument, StoredPage
 from simhbase.online import answers, asked
 from simhbase.online.calls import Calls, within
 from simhbase.online.failures import NotStored, TooLarge
@@ -87,6 +87,12 @@ class Service:
         self._require_batch(documents)
         return await self._calls.run(self._index.add, documents)
 
+    async def stored(self, given: asked.StoredRequest) -> StoredPage:
+        """Returns the stored documents, a page at a time, in no particular order. For the next page, send
+        `after` of the answer; it is null at the end."""
+        query = given.since, given.tags, given.after, given.limit
+        return await self._calls.run(self._index.stored_page, *query)
+
     async def get(self, given: asked.DocumentRequest) -> StoredDocument:
         """Returns a stored document."""
         (found,) = await self._calls.run(self._index.documents, [given.id])
@@ -126,6 +132,11 @@ class Service:
     async def compare(self, given: asked.CompareRequest) -> Comparison:
         """Compares two texts under the store's profile. Reads nothing from the store."""
         return await self._comparing.run(self._index.compare, given.left, given.right)
+
+    async def features(self, given: asked.FeaturesRequest) -> answers.Features:
+        """Returns the features of a text under the store's profile, such as words, with their weights, the
+        heaviest first. Reads nothing from the store."""
+        return answers.Features(await self._comparing.run(self._index.features, given.text))
 
     async def explain(self, given: asked.ExplainRequest) -> Explanation:
         """Explains what a lookup of a text reads and finds, and why that matches or not."""

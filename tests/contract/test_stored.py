@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,32 @@ def test_stored_documents_are_listed_by_tags_and_time(index: Index):
         index.stored(since=timedelta(hours=-1))
     with pytest.raises(UsageError):
         index.stored(tags={"": "1"})
+
+
+def test_pages_of_any_size_hold_every_document_once(index: Index, monkeypatch: pytest.MonkeyPatch):
+    index.add([Document(f"文/{n}", text, {"n": str(n % 2)}) for n, text in enumerate(texts(10))])
+    index.delete(["文/3"])
+
+    def pages(**given: object) -> list[list[str]]:
+        found, after = [], None
+        while True:
+            page = index.stored_page(after=after, **given)
+            found.append([each.id for each in page.documents])
+            if (after := page.after) is None:
+                return found
+
+    every = list(index)
+    for limit in (1, 4, 8, 9, 10):
+        found = pages(limit=limit)
+        assert [each for page in found for each in page] == every
+        assert max(map(len, found)) == min(limit, 9)
+    assert sorted(chain(*pages(limit=2, tags={"n": "1"}))) == ["文/1", "文/5", "文/7", "文/9"]
+    monkeypatch.setattr("simhbase.index.index.PAGE_READ", 1)  # a page ends with what the store reads at once
+    assert sorted(chain(*pages(tags={"n": "0"}))) == [f"文/{n}" for n in range(0, 10, 2)]
+    with pytest.raises(UsageError, match="limit: must be at least 1"):
+        index.stored_page(limit=0)
+    with pytest.raises(UsageError, match="in the future"):
+        index.stored_page(since=timedelta(hours=-1))
 
 
 def test_the_command_lists_documents(tmp_path: Path):

@@ -241,6 +241,32 @@ def test_tags_that_cannot_be_are_rejected_or_refused(service: Service) -> None:
         assert (asked.status, asked.json["error"]["code"]) == (422, "invalid")
 
 
+def test_stored_documents_are_listed_by_pages(service: Service) -> None:
+    given = [{"id": f"l/{n}?&", "text": text, "tags": {"l": "1"}} for n, text in enumerate(texts(5, seed=77))]
+    assert service.post("/v1/documents", {"documents": given}).status == 200
+    found: list[dict[str, Any]] = []
+    after = ""
+    for _ in range(3):
+        page = service.get(f"/v1/documents?tag=l=1&limit=2{after}").json
+        assert {"profile", "documents", "after"} == page.keys()
+        found += page["documents"]
+        after = f"&after={quote(page['after'] or '', safe='')}"
+    assert page["after"] is None
+    assert sorted(each["id"] for each in found) == [f"l/{n}?&" for n in range(5)]
+    assert found[0].keys() == {"id", "fingerprint", "tags"}
+    assert service.get("/v1/documents?since=2020-01-01T00:00:00Z&limit=1").json["documents"]
+    for wrong in ("limit=0", "limit=1001", "since=yesterday", "tag=l=1&tag=l=2", "more=1"):
+        assert service.get(f"/v1/documents?{wrong}").code == "invalid", wrong
+
+
+def test_the_words_of_a_text_have_weights(service: Service) -> None:
+    answer = service.post("/v1/features", {"text": "bridge bridge river"})
+    assert answer.status == 200, answer.body
+    assert [word for word, _ in answer.json["features"]] == ["bridge", "river"]
+    assert answer.json["features"][0][1] > answer.json["features"][1][1] > 0
+    assert service.post("/v1/features", {"text": ""}).json["features"] == []
+
+
 def test_neighbours_are_the_others_near_a_document(service: Service) -> None:
     (text,) = texts(1, seed=7)
     add(service, first=text, second=text.upper())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import multiprocessing
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,12 +17,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 import simhbase
 from simhbase.errors import AccessDenied, BadInput, Conflict, PermanentError, StoreUnreachable, UsageError
-from simhbase.model import Query
+from simhbase.model import Query, Rejected
+from simhbase.online.async_client import AsyncClient
 from simhbase.online.client import Client
 from tests.command_line import texts
 from tests.service import Service, serving
@@ -156,6 +161,85 @@ def test_texts_are_compared_and_explained(client: Client) -> None:
     assert client.compare(ONE, ONE).match is True
     assert len(client.explain(ONE, k=2).drawers) == 10
     assert client.status().access == "write"
+
+
+def test_documents_come_in_any_form_and_are_listed(client: Client) -> None:
+    some = texts(1234, words=20, seed=5)
+    rows = [{"id": n, "text": text, "tags": {"form": "any"}} for n, text in enumerate(some)]
+    with patch("simhbase.online.client.REQUEST_ROWS", 100):
+        report = client.add(pa.Table.from_pylist([*rows, {"id": 5000, "text": None}]))
+        assert (report.stored, report.rejected) == (1234, (Rejected("5000", "the text is missing (None)"),))
+        found = client.find_many((some[number] for number in (3, 700)), Query(tags={"form": "any"}))
+        assert [lookup.matches[0].id for lookup in found] == ["3", "700"]
+        claims = client.claim_many([(3, some[3]), ("c", None), (4, some[4])])
+    assert [claim.outcome for claim in claims] == ["accepted", "rejected", "accepted"]
+    listed = {each.id: each for each in client.stored(tags={"form": "any"})}
+    assert len(listed) == 1234
+    assert listed["7"] == client.document("7")
+    assert list(client.stored(since=datetime.now(UTC), tags={"form": "any"})) == []
+
+
+def test_words_of_a_text_are_weighed(client: Client) -> None:
+    with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
+        assert client.features(ONE) == index.features(ONE) != []
+    with simhbase.open("memory:", create="short") as index, pytest.raises(UsageError, match="only words"):
+        index.features(ONE)
+
+
+def test_tasks_ask_at_once_and_get_the_answers_of_the_client(service: Service) -> None:
+    own = [(f"task/{number}", text) for number, text in enumerate(texts(20, seed=9))]
+
+    async def ask() -> None:
+        async with AsyncClient(service.url) as client:
+            assert (await client.add(own)).stored == 20
+            found = await asyncio.gather(*(client.find(text) for _, text in own))
+            assert [lookup.matches[0].id for lookup in found] == [name for name, _ in own]
+            claim = await client.claim("task/copy", own[0][1])
+            assert (claim.outcome, claim.match and claim.match.id) == ("duplicate", "task/0")
+            assert await client.get("task/1") == found[1].fingerprint
+            assert {name for name, _ in own} <= {each.id async for each in client.stored()}
+            with pytest.raises(Conflict):
+                await client.claim("task/1", own[0][1] * 3 + OTHER)
+            await client.close()
+
+    asyncio.run(ask())
+
+
+ALONE = """
+import asyncio, sys
+
+class Guard:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in {"simhbase", "msgspec", "urllib3"} and top not in sys.stdlib_module_names:
+            raise ImportError(f"{name} is not installed here")
+
+sys.meta_path.insert(0, Guard())
+import simhbase
+
+with simhbase.Client(sys.argv[1]) as client:
+    print(client.add([{"id": "alone", "text": sys.argv[2]}]).stored, len(client.find(sys.argv[2])))
+
+async def ask():
+    async with simhbase.AsyncClient(sys.argv[1]) as client:
+        print((await client.claim("alone", sys.argv[2])).outcome)
+
+asyncio.run(ask())
+"""
+
+
+def test_a_client_needs_msgspec_and_urllib3_and_no_other_package(service: Service) -> None:
+    (text,) = texts(1, seed=31)
+    command = [sys.executable, "-c", ALONE, service.url, text]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["1", "1", "accepted"], done.stderr
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    def methods(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert methods(AsyncClient) == methods(Client)
 
 
 def test_what_the_service_refuses_is_said_at_once(client: Client) -> None:
