@@ -1,5 +1,9 @@
+import ast
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -23,6 +27,62 @@ def test_the_wheel_holds_the_package_whole(wheel_files: set[str]) -> None:
     ]
     assert {str(path.relative_to(ROOT)) for path in package} - wheel_files == set()
     assert {"simhbase/py.typed", "simhbase/probes.json"} <= wheel_files
+
+
+def test_the_wheel_holds_the_pages_that_help_names(wheel_files: set[str]) -> None:
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "simhbase").rglob("*.py"))
+    named = set(re.findall(r"docs/[\w-]+\.md", sources))
+    assert "docs/spark.md" in named
+    assert {f"simhbase/{name}" for name in named} - wheel_files == set()
+
+
+def imported() -> dict[str, list[str]]:
+    """The packages that the sources import, each with the files that do."""
+    found: dict[str, list[str]] = {}
+    for path in (ROOT / "simhbase").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            for name in {name.partition(".")[0] for name in names}:
+                found.setdefault(name, []).append(path.name)
+    return found
+
+
+def test_what_is_imported_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = [each for extra in project["optional-dependencies"].values() for each in extra]
+    declared = {_name(each) for each in (*project["dependencies"], *extras)}
+    # happybase makes Hbase_thrift when it is imported.
+    providers = {**packages_distributions(), "Hbase_thrift": ["happybase"]}
+    foreign = imported().keys() - sys.stdlib_module_names - {"simhbase"}
+    assert {"numpy", "aiohttp", "starlette", "pyspark"} <= foreign
+    missing = {each for each in foreign if not declared.intersection(map(_name, providers.get(each, [each])))}
+    assert missing == set()
+
+
+def test_the_extra_all_has_the_others() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert extras.pop("all") == [f"simhbase[{','.join(sorted(extras))}]"]
+
+
+def test_messages_name_extras_that_there_are() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    folders = (ROOT / "simhbase", ROOT / "docs")
+    files = [path for folder in folders for kind in ("*.py", "*.md") for path in folder.rglob(kind)]
+    named = {
+        name
+        for path in files
+        for given in re.findall(r"pip install '(?:simhbase|\.)\[([\w,]+)\]'", path.read_text("utf-8"))
+        for name in given.split(",")
+    }
+    assert {"serve", "parquet"} <= named <= extras.keys()
+
+
+def _name(requirement: str) -> str:
+    """The normalised name of a distribution."""
+    (name,) = re.findall(r"^[\w.-]+", requirement)
+    return re.sub("[-_.]+", "-", name).lower()
 
 
 def test_the_wheel_holds_nothing_else(wheel_files: set[str]) -> None:

@@ -13,4 +13,7 @@ def test_a_release_builds_is_checked_and_works_from_the_wheel(tmp_path: Path) ->
     assert done.returncode == 0, done.stdout + done.stderr
     built = {path.suffix for path in (tmp_path / "dist").iterdir() if path.suffix in (".gz", ".whl")}
     assert built == {".gz", ".whl"}
-    assert "dev/254" in (tmp_path / "tried" / "found.txt").read_text("utf-8")
+    for name in ("found.txt", "asked.txt"):
+        assert "dev/254" in (tmp_path / "tried" / name).read_text("utf-8")
+    installed = {path.name.partition("-")[0] for path in (tmp_path / "client").rglob("*.dist-info")}
+    assert installed - {"pip", "setuptools"} == {"simhbase", "msgspec", "urllib3"}
