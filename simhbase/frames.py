@@ -250,12 +250,14 @@ class Results(list[Result]):
         import pyarrow as arrow
 
         near = [("id", "string"), ("distance", "int64"), ("similarity", "float64")]
+        matches = arrow.list_(arrow.struct([(name, arrow.type_for_alias(kind)) for name, kind in near]))
         types = {
             "row": arrow.int64(),
             "distance": arrow.int64(),
             "similarity": arrow.float64(),
             "truncated": arrow.bool_(),
-            "matches": arrow.list_(arrow.struct([(name, arrow.type_for_alias(kind)) for name, kind in near])),
+            "matches": matches,
+            "also_at": matches,
         }
         columns = self.columns()
         return arrow.table(
@@ -294,14 +296,15 @@ class LookupList(Results[Lookup]):
 
 class ClaimList(Results[Claim]):
     """Claims in the order of the documents, as a list and as columns: id; outcome; fingerprint; match,
-    distance and similarity of the nearest stored document; reason."""
+    distance and similarity of the nearest stored document; also_at; reason."""
 
     def columns(self) -> dict[str, list[Any]]:
         return {
             "id": [each.id for each in self],
             "outcome": [each.outcome for each in self],
             "fingerprint": [None if each.fingerprint is None else str(each.fingerprint) for each in self],
-            **_nearest([each.match for each in self]),
+            **_nearest([each.match or next(iter(each.also_at), None) for each in self]),
+            "also_at": [list(map(_match, each.also_at)) for each in self],
             "reason": [each.reason for each in self],
         }
 

@@ -14,6 +14,7 @@ from simhbase.notebook import html_table
 
 MOST_IN_NOTE = 500  # characters
 
+ClaimMode = Literal["refuse", "annotate"]
 Outcome = Literal["accepted", "duplicate", "rejected", "conflict", "undecided"]
 Verdict = Literal[
     "match",
@@ -139,7 +140,8 @@ class Claim:
     outcome: "accepted", stored now or earlier; "duplicate" of the stored document `match`; "rejected", the
     text has too few features or the id is invalid; "conflict", the id is stored with another text;
     "undecided", timed out: nothing is stored, and the claim may be repeated. reason: details of the last
-    three. fingerprint: None if the text has too few features.
+    three. fingerprint: None if the text has too few features. also_at: the stored documents near it, nearest
+    first, if it was claimed to be annotated.
     """
 
     id: str
@@ -147,6 +149,7 @@ class Claim:
     fingerprint: Fingerprint | None = None
     match: Match | None = None
     reason: str | None = None
+    also_at: tuple[Match, ...] = ()
 
     @property
     def accepted(self) -> bool:

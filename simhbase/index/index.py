@@ -57,6 +57,7 @@ from simhbase.metrics import Metrics, count_by_outcome, timed
 from simhbase.model import (
     AddReport,
     Claim,
+    ClaimMode,
     Comparison,
     Document,
     Explanation,
@@ -324,6 +325,7 @@ class Index:
         documents: Documents,
         timeout: float = TIMEOUT,
         *,
+        mode: ClaimMode = "refuse",
         id_field: str = "id",
         text_field: str = "text",
         progress: Progress = no_progress,
@@ -331,14 +333,41 @@ class Index:
         """Claim n documents, as if one after the other; return the answers in order.
 
         documents, id_field, text_field, progress: as for `add`. timeout: seconds for each chunk of 4,096.
+        mode: "annotate" stores every text as `add` does, and lists the documents near it as `also_at` of its
+        claim. Of near texts that are annotated at once, at least one lists the other.
         """
+        if mode not in get_args(ClaimMode):
+            raise UsageError(f"must be refuse or annotate, not {mode!r}", parameter="mode")
         claims = ClaimList()
         rows = document_rows(documents, Fields(id_field, text_field))
         with counting(progress, "documents", lambda: length(documents)) as count:
             for chunk in chunks(rows):
-                claims += self._claimed(self._claim_request(chunk, timeout)).claims
+                if mode == "annotate":
+                    claims += self._annotated(chunk)
+                else:
+                    claims += self._claimed(self._claim_request(chunk, timeout)).claims
                 count(len(chunk))
         return claims
+
+    def _annotated(self, rows: Sequence[Row]) -> Iterator[Claim]:
+        """Stores rows, and answers which documents are near each: stored ones, and earlier rows."""
+        found = self._fingerprinted_rows(rows)
+        accepted = found.accepted
+        ids = [row.id or "" for row, fits in zip(rows, accepted.tolist(), strict=True) if fits]
+        tags = _chosen(_tags(row.tags for row in rows), accepted)
+        fingerprints = found.fingerprints[accepted]
+        refused = {each.id: each.reason for each in self.add_batch(ids, fingerprints, tags).rejected}
+        lookups = iter(self.find_batch(fingerprints))  # afterwards: of two workers one sees the other's
+        places = {document: place for place, document in enumerate(ids)}
+        for row, reason in zip(rows, found.reasons, strict=True):
+            document = row.id or ""
+            lookup = Lookup(None) if reason else next(lookups)
+            if reason := reason or refused.get(document):
+                yield Claim(document, "rejected", lookup.fingerprint, reason=reason)
+                continue
+            own = places[document]
+            near = tuple(match for match in lookup if places.get(match.id, -1) < own)
+            yield Claim(document, "accepted", lookup.fingerprint, also_at=near)
 
     async def aclaim(
         self,

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from simhbase.index.index import PAGE
-from simhbase.model import MOST_IN_NOTE, Document, Fingerprint
+from simhbase.model import MOST_IN_NOTE, ClaimMode, Document, Fingerprint
 
 Distance = Annotated[int, Meta(ge=0, le=1 << 16, description="Maximum Hamming distance in bits (simhash).")]
 Similarity = Annotated[float, Meta(ge=0, le=1, description="Minimum estimated Jaccard similarity.")]
@@ -79,9 +79,10 @@ class DocumentsRequest(AnyRequest, frozen=True):
 
 class ClaimRequest(DocumentsRequest, frozen=True):
     """One or several documents. timeout: seconds to wait for claims of near texts by others, limited by the
-    service's time limit."""
+    service's time limit. mode: annotate stores every text, and lists the documents near it as also_at."""
 
     timeout: Seconds = 30.0
+    mode: ClaimMode = "refuse"
 
 
 class StoredRequest(AnyRequest, frozen=True):

@@ -44,6 +44,7 @@ from simhbase.frames import (
 from simhbase.model import (
     AddReport,
     Claim,
+    ClaimMode,
     Comparison,
     Document,
     Explanation,
@@ -184,14 +185,20 @@ class Client:
         return claim
 
     def claim_many(
-        self, documents: Documents, timeout: float = 30.0, *, id_field: str = "id", text_field: str = "text"
+        self,
+        documents: Documents,
+        timeout: float = 30.0,
+        *,
+        mode: ClaimMode = "refuse",
+        id_field: str = "id",
+        text_field: str = "text",
     ) -> ClaimList:
-        """Claim n documents, with a request for each 500; return the answers in order. documents, id_field,
-        text_field: as for `Index.add`."""
+        """Claim n documents, with a request for each 500; return the answers in order. The arguments are
+        those of `Index.claim_many`."""
         seconds = max(self._timeout, timeout + _CLAIM_MORE)
         claims = ClaimList()
         for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), REQUEST_ROWS):
-            given = {"documents": _usable(chunk), "timeout": timeout}
+            given = {"documents": _usable(chunk), "timeout": timeout, "mode": mode}
             found = iter(self._call("POST", "/v1/claim", Claims, given, seconds).claims)
             claims += [
                 next(found) if row.problem is None else Claim(row.id or "", "rejected", reason=row.problem)

@@ -19,7 +19,7 @@ _DOCUMENT = {"id": "news/1", "text": _TEXT, "tags": {"tenant": "a"}}
 # By operation: example bodies, answered with 200.
 _EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "find": [{"text": _NEAR, "tags": {"tenant": "a"}}, {"texts": [_TEXT, _NEAR], "k": 2}],
-    "claim": [_DOCUMENT, {"documents": [_DOCUMENT], "timeout": 5}],
+    "claim": [_DOCUMENT, {"documents": [_DOCUMENT], "timeout": 5}, {**_DOCUMENT, "mode": "annotate"}],
     "add": [_DOCUMENT, {"documents": [{"id": "news/1", "text": _TEXT}, {"id": "news/2", "text": _NEAR}]}],
     "compare": [{"left": _TEXT, "right": _NEAR}],
     "explain": [{"text": _NEAR, "id": "news/1"}],

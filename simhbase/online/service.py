@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import simhbase
 from simhbase.admin import Administrator
@@ -77,6 +78,9 @@ class Service:
         self._require_batch(documents)
         timeout = min(given.timeout, SHARE_OF_CLAIM * self._limits.seconds)
         with self._claiming():
+            if given.mode == "annotate":
+                annotate = partial(self._index.claim_many, documents, mode="annotate")
+                return answers.Claims(await self._claims.run(annotate))
             begun = await self._claims.run(self._index.begin_claims, documents, timeout)
             return answers.Claims((await within(self._limits.seconds, begun)).claims)
 

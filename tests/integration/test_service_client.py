@@ -179,6 +179,21 @@ def test_documents_come_in_any_form_and_are_listed(client: Client) -> None:
     assert list(client.stored(since=datetime.now(UTC), tags={"form": "any"})) == []
 
 
+def test_texts_are_annotated_with_what_they_are_near_to(client: Client) -> None:
+    (text,) = texts(1, seed=55)
+    given = [("note/1", text), ("note/2", text), ("note/3", "?"), ("note/4", None)]
+    for _ in range(2):  # a claim that is repeated gets the same answer
+        claims = client.claim_many(given, mode="annotate")
+        assert [claim.outcome for claim in claims] == ["accepted", "accepted", "rejected", "rejected"]
+        assert [[match.id for match in claim.also_at] for claim in claims] == [[], ["note/1"], [], []]
+    with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
+        assert index.claim_many(given, mode="annotate") == claims
+        assert "x" * 1025 not in index
+        assert index.claim_many([("x" * 1025, text)], mode="annotate")[0].outcome == "rejected"
+        with pytest.raises(UsageError, match="mode: must be refuse or annotate"):
+            index.claim_many(given, mode="note")  # type: ignore[arg-type]
+
+
 def test_words_of_a_text_are_weighed(client: Client) -> None:
     with simhbase.open("memory:", create=simhbase.Profile(verify=False)) as index:
         assert client.features(ONE) == index.features(ONE) != []
