@@ -47,10 +47,14 @@ FAR = ~A & (1 << 64) - 1
 KIND = Kind(SCHEME.bounds(None, None))
 LEASE = 10.0
 NEVER = 1e9
+NONE_TAKEN = -2  # no ticket
 WAIT = Call("meta", "wait", ())
 WRITES = ("put", "delete", "compare_and_set", "increment")
 # Variables that are the same for all, or decide nothing.
-UNSEEN = ("self", "context", "store", "writer", "pause", "request", "requests", "reader", "read_own", "own")
+UNSEEN = (
+    *("self", "context", "store", "writer", "pause", "request", "requests", "reader", "read_own", "own"),
+    *("ticket", "recent"),
+)
 # What changes of a batch.
 OF_BATCH = (
     "ids",
@@ -73,7 +77,8 @@ Documents = tuple[tuple[str, int], ...]
 class Work(NamedTuple):
     """Documents that a worker claims, as (id, fingerprint), for so many seconds, by its clock; or adds, or
     deletes. joined: what other callers of its process claim at once, each by a request; later: the same,
-    which come a moment later; own_first: whether own rows are read before the drawers, not behind them."""
+    which come a moment later; own_first: whether what goes on beside another call comes before it, not behind
+    it; looks_early: whether it looks before it has a ticket, if it can."""
 
     claims: Documents
     timeout: float = NEVER
@@ -84,6 +89,7 @@ class Work(NamedTuple):
     joined: tuple[Documents, ...] = ()
     later: tuple[Documents, ...] = ()
     own_first: bool = False
+    looks_early: bool = False
 
     @property
     def requests(self) -> tuple[Documents, ...]:
@@ -159,7 +165,7 @@ class _Arriving:
     def __call__(self, seconds: float | None) -> list[ClaimRequest]:
         if self._left:
             return self._left.pop(0)
-        if seconds:
+        if seconds and seconds != claim.IDLE:
             self._waiting.pause(seconds)
         return []
 
@@ -426,6 +432,7 @@ def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool, gi
         return
     tokens = iter(range(1000))
     recent = Recent()
+    recent.ticket, recent.is_alone = (0, True) if work.looks_early else (NONE_TAKEN, False)
     if not work.looks_first:
         for _ in range(claim_batch.RECENT):
             recent.note("accepted")
@@ -506,8 +513,19 @@ def _known(value: object) -> object:
     """What a worker knows, in a form that can be shown."""
     if isinstance(value, claim._Group):
         context, batches = value.context, [_known(batch) for batch in value._open]
-        reports = list(value.reports.values())
-        return [value.batch.ids, value.answers, reports, context.watched, context.waiting.time(), batches]
+        reports, shared = (
+            list(value.reports.values()),
+            [context.watched, context.recent.ticket, context.recent.is_alone, context.remains],
+        )
+        return [
+            value.batch.ids,
+            value.answers,
+            reports,
+            *shared,
+            context.waiting.time(),
+            sorted(value._begun),
+            batches,
+        ]
     if isinstance(value, ClaimBatch):
         return [vars(value).get(name) for name in OF_BATCH]
     if isinstance(value, dict):

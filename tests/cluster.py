@@ -166,10 +166,8 @@ def emptied_drawers(drawers: Drawers) -> bool:
 def empty_of_claims(store: HintingStore) -> None:
     """Deletes what claims have left beside documents."""
     for batch in store.document_cells.iterate():
-        for key, cells in batch:
-            for name, cell in cells.items():
-                if name:
-                    store.document_cells.delete(name, [key], [cell.version])
+        named = {(key, name): cell.version for key, cells in batch for name, cell in cells.items() if name}
+        store.document_cells.delete(list(named), list(named.values()))
 
 
 def emptied_records(records: Records) -> bool:

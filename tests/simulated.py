@@ -397,8 +397,8 @@ class SimulatedNamedRecords:
     def put(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
         self._named.many("put", [key + name for key, _ in rows], [value for _, value in rows], versions)
 
-    def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
-        self._named.many("delete", [key + name for key in keys], versions=versions)
+    def delete(self, cells: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
+        self._named.many("delete", [key + name for key, name in cells], versions=versions)
 
 
 class Server:

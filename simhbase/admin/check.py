@@ -190,11 +190,12 @@ class Checker:
         self._note(report, ABANDONED, [key[4:].decode(errors="backslashreplace") for key, _, _ in abandoned])
         if self.repair:
             writer = HintingWriter(self.store, self.scheme, self.clock)
-            for key, token, cell in abandoned:
-                if pending := PendingCell.decode(cell.value):
-                    left = [(rows.document_id(key), Entry(pending.fingerprint))]
-                    writer.note_obsolete(writer.version(), left)
-                cast(HintingStore, self.store).document_cells.delete(token, [key], [cell.version])
+            pending = [(rows.document_id(key), PendingCell.decode(cell.value)) for key, _, cell in abandoned]
+            left = [(document, Entry(each.fingerprint)) for document, each in pending if each]
+            writer.note_obsolete(writer.version(), left)
+            cast(HintingStore, self.store).document_cells.delete(
+                [(key, token) for key, token, _ in abandoned], [cell.version for _, _, cell in abandoned]
+            )
 
     def _sums(self, report: Findings) -> Sums:
         sums = Sums(self.scheme)

@@ -262,13 +262,15 @@ class Vacuum:
         named = cast(HintingStore, self.store).document_cells
         distinct = list(dict.fromkeys(ids))
         keys = list(map(rows.document_key, distinct))
+        old: dict[tuple[bytes, bytes], int] = {}
         for document, key, cells in zip(distinct, keys, named.get(keys), strict=True):
             for token, cell in cells.items():
                 if token and cell.version < before:
-                    named.delete(token, [key], [cell.version])
-                    report.claims += 1
+                    old[key, token] = cell.version
                 elif token:
                     claimed.add(document)
+        named.delete(list(old), list(old.values()))
+        report.claims += len(old)
         return claimed
 
     def _clear_drawers(

@@ -24,6 +24,7 @@ from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claim_batch import (
+    NO_ROW,
     ClaimBatch,
     ClaimContext,
     DocumentRow,
@@ -47,7 +48,9 @@ TIMEOUT = 30.0  # seconds until a claim is undecided
 LARGEST_BATCH = 2048  # fewer claims than can be decided within a lease
 LARGEST_SHARED = 512  # claims of several callers in one batch
 BATCHES_AT_ONCE = 2  # of a process
+CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
+IDLE = 0.02  # seconds without claims after which what they left is removed
 OTHER_TEXT = "another text is stored under this id: a change is made by add"
 TIME_IS_UP = (
     "not decided within {seconds:g} s, as others have not decided about texts near it, or much was claimed "
@@ -212,8 +215,8 @@ class BatchClaimer(Claimer):
         self._queue.close()
 
     def _serve(self) -> None:
-        with ThreadPoolExecutor(1, "simhbase claims, reads") as pool:
-            context = replace(self._context, beside=lambda read: pool.submit(read).result)
+        with ThreadPoolExecutor(CALLS_BESIDE, "simhbase claims, calls") as pool:
+            context = replace(self._context, beside=lambda call: pool.submit(call).result)
             claim_all(
                 context, lambda seconds: self._queue.take(LARGEST_SHARED, seconds and jittered(seconds))
             )
@@ -222,9 +225,12 @@ class BatchClaimer(Claimer):
 def claim_all(context: ClaimContext, take: Callable[[float | None], Sequence[ClaimRequest]]) -> None:
     """Claims what `take` gives, until that is nothing and all is answered and cleaned up. take: is told how
     many seconds to wait for more; None: until there is something, or there will be nothing any more."""
+    context = replace(context, remains=[])
     groups: list[_Group] = []
     pause: float | None = None
-    while (requests := take(pause)) or groups:
+    while (requests := take(pause)) or groups or context.remains:
+        if context.is_to_clean_up or not (requests or groups):
+            _clean_up(context)
         groups += [_Group(context, some) for some in _without_repeated_ids(requests)]
         has_moved = False
         for group in list(groups):
@@ -236,11 +242,18 @@ def claim_all(context: ClaimContext, take: Callable[[float | None], Sequence[Cla
                 groups += group.failed(error)
         groups = [group for group in groups if not group.is_over]
         if not groups:
-            pause = None
+            pause = IDLE if context.remains else None
         elif has_moved:
             pause = 0.0
         else:
             pause = min(2 * pause, LONGEST_PAUSE) if pause else FIRST_PAUSE
+
+
+def _clean_up(context: ClaimContext) -> None:
+    try:
+        context.clean_up()
+    except Exception as error:
+        log.warning("claims were answered, and not cleaned up, which vacuum does later: %s", error)
 
 
 def _without_repeated_ids(requests: Sequence[ClaimRequest]) -> list[list[ClaimRequest]]:
@@ -272,6 +285,7 @@ class _Group:
         self._left = {request: set(request.batch.ids) for request in requests}  # ids without an answer
         self._request_of = {document: request for request in requests for document in request.batch.ids}
         self._open: list[ClaimBatch] = []
+        self._begun = set[str]()  # ids that were in a batch
 
     @cached_property
     def batch(self) -> DocumentBatch:
@@ -314,13 +328,23 @@ class _Group:
         """Begins a batch of the claims that can begin; False if nothing was begun or answered."""
         answered = len(self.answers)
         free = list(self._free())
-        found = self._first_lookup(free) if free else {}
+        # While nearly all claims are new, their batch is the first to read anything.
+        unread = set(filter(self._is_likely_new, free)) if self.context.recent.are_new else set[int]()
+        found = self._first_lookup(left) if (left := [each for each in free if each not in unread]) else {}
+        found |= {self.batch.ids[number]: NO_ROW for number in unread}
         if found:
-            chosen = self.batch[[self._numbers[document] for document in found]]
-            batch = ClaimBatch(self.context, self.kind, chosen, found, self._answer)
+            chosen = sorted(self._numbers[document] for document in found)
+            batch = ClaimBatch(self.context, self.kind, self.batch[chosen], found, self._answer)
             self._open.append(batch)
+            self._begun.update(found)
             batch.begin()
         return bool(found) or len(self.answers) > answered
+
+    def _is_likely_new(self, number: int) -> bool:
+        """True unless a batch has met something under its id, or an earlier claim near it is accepted."""
+        return (
+            self.batch.ids[number] not in self._begun and next(self._others.kept_near(number), None) is None
+        )
 
     def _free(self) -> Iterator[int]:
         """The claims that are in no batch, and not near an earlier one without an answer."""
@@ -363,7 +387,7 @@ class _Group:
         """What is stored near claims, up to a reader's usual limits; only near those of stored ids while few
         claims are duplicates. read: reads the documents rows."""
         ids = self.batch.ids
-        if self.context.recent.are_new:
+        if self.context.recent.has_few_duplicates:
             found = read()
             numbers = [number for number in numbers if found[ids[number]].document]
             if not numbers:
@@ -390,7 +414,8 @@ class _Group:
         if outcome == "accepted":
             self._others.keep(number, document)
         if outcome != "undecided":
-            self.context.recent.note(outcome)
+            was_stored = outcome in ("accepted", "conflict") and not report.added
+            self.context.recent.note(outcome, was_stored=was_stored)
         self.answers[document] = claim_of(self.batch, number, outcome, match, reason)
         self.reports[request] += report
         self._left[request].remove(document)

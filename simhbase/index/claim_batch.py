@@ -6,12 +6,13 @@ A batch has a random token. Each step begins when the one before is acknowledged
    the version to commit at as its time. Put the hints by which others find it.
 2. Take a ticket: the next number of a counter.
 3. Look up the claims, all drawers to their end: documents rows with their pending cells, then the rows of the
-   batches that these belong to.
+   batches that these belong to. A look before the ticket counts if the ticket is the next number after the
+   last one that this process took: no other batch took one in between.
 4. Decide as many claims as possible by one compare-and-set of the batch's own row in meta. A claim is a
    duplicate of what is stored, or accepted by its batch's row. It waits for a near pending claim of a batch
    with an earlier ticket, or with no row yet; one with a later ticket sees this claim, and waits.
 5. Commit what was accepted: put documents rows at their versions. Then answer.
-6. Clean up, after the answers: remove the pending cells, then the batch row.
+6. Clean up, after the answers and for many batches together: remove the pending cells, then the batch rows.
 
 Of two near claims the one with the later ticket looks when the hints of the other are there, so it sees the
 other. Batches wait for earlier tickets only, so there is no deadlock.
@@ -54,9 +55,12 @@ TICKETS = b"claim tickets"  # the counter in meta
 TOKEN_BYTES = 16
 # Clocks differ by at most an hour, so a delete this many milliseconds ahead covers all of a server's cells.
 FAR_AHEAD = 2 * 3600 * 1000
-# The first lookup is half of the reading. It is left out while fewer than this share of the last claims were
-# duplicates: each of these then costs a dozen rows that vacuum removes.
-FEW_DUPLICATES, RECENT = 0.15, 256
+# The first lookup is half of the reading. Its drawers are left out while fewer than this share of the last
+# claims were duplicates, and the documents rows, too, while hardly any was stored under its id: each of these
+# then costs a dozen rows, which vacuum removes where they are obsolete.
+FEW_DUPLICATES, FEW_STORED, RECENT = 0.15, 0.05, 256
+# Batches that are cleaned up together, and claims of theirs.
+BATCHES_CLEANED, CLAIMS_CLEANED = 64, 2048
 
 Settled = tuple[Outcome, Match | None]
 
@@ -115,21 +119,41 @@ def jittered(seconds: float) -> float:
 
 
 class Recent:
-    """The share of duplicates among the last claims."""
+    """What became of the last claims of a process. ticket: the last one that it took; is_alone: whether
+    nobody else took one before that."""
 
     def __init__(self) -> None:
-        self._claims = self._duplicates = 0
+        self._claims = self._duplicates = self._stored = 0
+        self.ticket = -1
+        self.is_alone = False
 
-    def note(self, outcome: Outcome) -> None:
+    def note(self, outcome: Outcome, *, was_stored: bool = False) -> None:
+        """was_stored: whether a document was stored under the id before."""
         self._claims += 1
         self._duplicates += outcome == "duplicate"
+        self._stored += was_stored
         if self._claims >= RECENT:
             self._claims //= 2
             self._duplicates //= 2
+            self._stored //= 2
+
+    @property
+    def has_few_duplicates(self) -> bool:
+        return self._claims >= RECENT // 4 and self._duplicates < FEW_DUPLICATES * self._claims
 
     @property
     def are_new(self) -> bool:
-        return self._claims >= RECENT // 4 and self._duplicates < FEW_DUPLICATES * self._claims
+        return self.has_few_duplicates and self._stored < FEW_STORED * self._claims
+
+
+class Remains(NamedTuple):
+    """What a batch has left that is over. keys: of documents rows with its cells; version: of the latest of
+    these; row: the key of its own row, None if it stays."""
+
+    token: bytes
+    keys: Sequence[bytes]
+    version: int
+    row: bytes | None
 
 
 @dataclass(frozen=True)
@@ -138,7 +162,8 @@ class ClaimContext:
 
     lease: seconds; count: a metric, by name; watched: rows of other batches that are waited for, with their
     values and the time since when they stand, so that calls shorter than a lease end the claims of dead
-    workers together; beside: starts a read beside another one, and returns what waits for its result.
+    workers together; beside: starts a call beside another one, and returns what waits for its result;
+    remains: what is to be cleaned up, of one thread.
     """
 
     store: HintingStore
@@ -152,7 +177,8 @@ class ClaimContext:
     hidden: Callable[[], Hidden] = lambda: NOTHING_HIDDEN
     watched: dict[bytes, tuple[bytes | None, float]] = field(default_factory=dict)
     recent: Recent = field(default_factory=Recent)
-    beside: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda read: cache(read)
+    beside: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda call: cache(call)
+    remains: list[Remains] = field(default_factory=list)
 
     @property
     def writer(self) -> HintingWriter:
@@ -160,6 +186,24 @@ class ClaimContext:
 
     def reader(self, drawer_limit: int | None = DRAWER_LIMIT, ids_limit: int = IDS_LIMIT) -> Reader:
         return Reader(self.store, self.scheme, drawer_limit, ids_limit, self.clock, hidden=self.hidden())
+
+    def clean_up(self) -> None:
+        """Removes what batches have left, with one call for all pending cells: nobody else writes cells of
+        their tokens, so that one version does for all."""
+        remains = self.remains[:]
+        self.remains.clear()
+        cells = [(key, each.token) for each in remains for key in each.keys]
+        latest = max((each.version for each in remains), default=0)
+        self.store.document_cells.delete(cells, [latest] * len(cells))
+        batch_rows = [each.row for each in remains if each.row]
+        ahead = self.clock() + FAR_AHEAD
+        self.store.records("meta").delete(batch_rows, [ahead] * len(batch_rows))
+
+    @property
+    def is_to_clean_up(self) -> bool:
+        """True if much is left."""
+        claims = sum(len(each.keys) for each in self.remains)
+        return len(self.remains) >= BATCHES_CLEANED or claims >= CLAIMS_CLEANED
 
     def settled(
         self, kind: Kind, batch: DocumentBatch, number: int, known: Known | None, near: Sequence[Match]
@@ -251,8 +295,8 @@ class Pending:
 
 @dataclass(frozen=True)
 class DocumentRow:
-    """A documents row as it was read: its own cell, later claims of other batches, the version of its latest
-    cell."""
+    """A documents row as it was read, without a token's cell: its own cell, later claims of other batches,
+    the version of its latest cell."""
 
     committed: Known | None
     pending: Sequence[Pending]
@@ -260,16 +304,17 @@ class DocumentRow:
 
     @classmethod
     def of(cls, document: str, cells: Mapping[bytes, Cell], token: bytes) -> DocumentRow:
-        if not cells:
+        others = {name: cell for name, cell in cells.items() if not name or name != token}
+        if not others:
             return NO_ROW
-        own = cells.get(b"")
+        own = others.get(b"")
         pending = [
             Pending(document, name, decoded, cell.version)
-            for name, cell in cells.items()
-            if name not in (b"", token) and cell.version > (own.version if own else 0)
+            for name, cell in others.items()
+            if name and cell.version > (own.version if own else 0)
             if (decoded := PendingCell.decode(cell.value))
         ]
-        latest = max(cell.version for cell in cells.values())
+        latest = max(cell.version for cell in others.values())
         return cls(Known(rows.entry(own.value), own.version) if own else None, pending, latest)
 
     @cached_property
@@ -361,9 +406,18 @@ class ClaimBatch:
         self.is_over = False
 
     def begin(self) -> None:
+        recent = self._context.recent
+        last = recent.ticket
         self._put()
-        self._take_ticket()
-        self._look()
+        if looks_early := recent.is_alone and len(self.ids) <= QUICK:
+            ticket = self._context.beside(self._take_ticket)
+            self._look()
+            ticket()
+        else:
+            self._take_ticket()
+        recent.is_alone = self._is_next_after(last)
+        if not (looks_early and recent.is_alone):
+            self._look()
 
     def _later_versions(self) -> list[int]:
         """Versions later than the time, and than all cells of the documents rows."""
@@ -377,13 +431,7 @@ class ClaimBatch:
     # 1. Put
 
     def _put(self) -> None:
-        """Puts pending cells and hints; notes for vacuum what documents that move will leave behind."""
-        left = [
-            (document, entry)
-            for document, value in zip(self.ids, self._batch.values, strict=True)
-            if (entry := self._rows[document].document) and entry.fingerprint != value
-        ]
-        self._writer.note_obsolete(max(self._versions), left)
+        """Puts pending cells and hints."""
         scheme = self._context.scheme
         self._context.store.put_pending(
             self._token,
@@ -402,7 +450,11 @@ class ClaimBatch:
     # 2. Ticket
 
     def _take_ticket(self) -> None:
-        self._ticket = self._meta.increment(TICKETS)
+        self._ticket = self._context.recent.ticket = self._meta.increment(TICKETS)
+
+    def _is_next_after(self, ticket: int) -> bool:
+        """True if no other batch took a ticket since then."""
+        return self._ticket == ticket + 1
 
     # 3. Look
 
@@ -453,7 +505,8 @@ class ClaimBatch:
     def _rivals(self, places: Sequence[int]) -> dict[int, list[Pending]]:
         """The claims near each of some claims that it has to wait for."""
         rivals: dict[int, list[Pending]] = {place: [] for place in places}
-        earlier = {document: self._earlier(document) for document in self._led_to(places)}
+        claimed = (document for document in self._led_to(places) if self._rows[document].pending)
+        earlier = {document: self._earlier(document) for document in claimed}
         for number in range(max(map(len, earlier.values()), default=0)):
             pending = {id_: found[number] for id_, found in earlier.items() if number < len(found)}
             near = self._matches(places, {id_: each.cell.entry for id_, each in pending.items()})
@@ -508,7 +561,7 @@ class ClaimBatch:
         for place in open_:
             document = self.ids[place]
             row = self._rows[document]
-            if waits := self._earlier(document):
+            if row.pending and (waits := self._earlier(document)):
                 verdict.waits += waits
                 continue
             # What an earlier claim of the batch replaces does not count; what it may replace is waited for.
@@ -549,6 +602,7 @@ class ClaimBatch:
     def _set(self, row: BatchRow, answers: Mapping[int, Settled]) -> None:
         """Sets the batch's row, commits and answers. If the row was changed by others, what it says
         counts."""
+        self._note_moves([place for place, (outcome, _) in answers.items() if outcome == "accepted"])
         if self._compare_and_set(row):
             self._row = row
         else:
@@ -572,6 +626,8 @@ class ClaimBatch:
 
     def _beat(self) -> None:
         """Changes the row, so that nobody breaks it during a long look."""
+        if not self._ticket:
+            return
         row = self._row_with(self._decisions)
         row = replace(row, beat=row.beat + 1)
         if self._compare_and_set(row):
@@ -579,37 +635,56 @@ class ClaimBatch:
 
     # 5. Commit, then answer
 
+    def _note_moves(self, places: Sequence[int]) -> None:
+        """Notes for vacuum what documents will leave behind: before others can see that a claim is accepted,
+        as they commit it then."""
+        left = [
+            (self.ids[place], entry)
+            for place in places
+            if (entry := self._rows[self.ids[place]].document)
+            if entry.fingerprint != self._batch.values[place]
+        ]
+        self._writer.note_obsolete(self._writer.version(), left)
+
     def _commit(self, places: Sequence[int]) -> None:
         if places:
-            commits = [(self._keys[place], self._cell(place).entry.encode()) for place in places]
+            commits = self._batch[places].commits(self._context.scheme)
             self._documents.put(commits, [self._versions[place] for place in places])
 
     def _report(self, place: int, outcome: Outcome) -> AddReport:
         if outcome != "accepted":
             return AddReport()
-        before = self._rows[self.ids[place]].document
-        if before is None:
+        if self._rows[self.ids[place]].document is None:
             return AddReport(added=1)
-        is_same = before.fingerprint == self._batch.values[place]
-        return AddReport(unchanged=1) if is_same else AddReport(updated=1)
+        return AddReport(unchanged=1) if self._is_stored(place) else AddReport(updated=1)
 
     # 6. Clean up
 
     def _clean(self) -> None:
-        """Removes the pending cells, and void ones of others in the same rows; then the batch's row. A frozen
-        row stays: a delayed copy of a failed call could create it again."""
+        """Leaves the pending cells and the batch's row to be removed, and void cells of others in the same
+        rows. A frozen row stays: a delayed copy of a failed call could create it again."""
         assert self._row is not None
-        self._cells.delete(self._token, self._keys, self._versions)
         void = [each for id_ in self.ids for each in self._rows[id_].pending if each.is_void]
-        for each in void:
-            self._cells.delete(each.token, [rows.document_key(each.id)], [each.version])
         declined = [place for place, made in enumerate(self._decisions) if made is not Decision.ACCEPTED]
-        left = [(self.ids[place], Entry(self._batch.values[place])) for place in declined]
+        left = [
+            (self.ids[place], Entry(self._batch.values[place]))
+            for place in declined
+            if not self._is_stored(place)
+        ]
         left += [(each.id, Entry(each.cell.fingerprint)) for each in void]
         self._writer.note_obsolete(self._writer.version(), left)
-        if not self._row.frozen:
-            self._meta.delete([self._key], [self._context.clock() + FAR_AHEAD])
+        remains = self._context.remains
+        row = None if self._row.frozen else self._key
+        remains.append(Remains(self._token, self._keys, max(self._versions), row))
+        remains += [Remains(each.token, [rows.document_key(each.id)], each.version, None) for each in void]
+        if self._row.frozen:
+            self._context.clean_up()  # its void claims are about to begin again
         self.is_over = True
+
+    def _is_stored(self, place: int) -> bool:
+        """True if a document is stored with the fingerprint that is claimed for its id."""
+        entry = self._rows[self.ids[place]].document
+        return entry is not None and entry.fingerprint == self._batch.values[place]
 
     # Waiting, and its end
 

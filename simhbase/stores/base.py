@@ -251,8 +251,8 @@ class NamedRecords(Protocol):
     def put(self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
         """Write a cell with this name to rows, each with its version."""
 
-    def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
-        """Delete the cells with this name, each up to a version."""
+    def delete(self, cells: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
+        """Delete cells, given by key and name, each up to a version."""
 
 
 class HintingStore(Store, Protocol):

@@ -374,10 +374,10 @@ def test_who_deletes_own_cells_leaves_named_ones_and_the_other_way_round(shared_
     documents.put([(b"a", b"own"), (b"b", b"own")], now)
     named.put(NAME, [(b"a", b"1"), (b"b", b"1")], [now, now + 1])
     documents.delete([b"a"], [now + 5])
-    named.delete(NAME, [b"b", b"never there"], [now, now])
+    named.delete([(b"b", NAME), (b"never there", NAME)], [now, now])
     assert named.get([b"a", b"b"]) == [
         {NAME: Cell(b"1", now)},
         {b"": Cell(b"own", now), NAME: Cell(b"1", now + 1)},
     ]
-    named.delete(NAME, [b"a", b"b"], [now, now + 1])
+    named.delete([(b"a", NAME), (b"b", NAME)], [now, now + 1])
     assert named.get([b"a", b"b"]) == [{}, {b"": Cell(b"own", now)}]

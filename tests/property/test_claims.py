@@ -10,7 +10,7 @@ tests/claiming.py says how, and what may happen beside. Each shortcut, put into 
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -49,6 +49,8 @@ def claims(*documents: tuple[str, int], **options: Any) -> Work:
 ONE, OTHER = claims(a), claims(b)
 PAIR = ONE, OTHER
 CROSSING = claims(a, ("b", FAR)), claims(("c", FAR ^ 1), ("d", B))
+EARLY = claims(a, looks_early=True), claims(b, looks_early=True)
+UNREAD = {"looks_first": False}
 CASES = {
     "near texts": Case(PAIR),
     "one id, twice": Case((ONE, ONE)),
@@ -57,6 +59,18 @@ CASES = {
     "near a stored text": Case(PAIR, stored=(c,), crashes=1, slow=1),
     "one crashes": Case(PAIR, crashes=1),
     "without a first lookup": Case((claims(a, looks_first=False), claims(b, looks_first=False))),
+    "looks before tickets": Case(EARLY, crashes=1),
+    "a look before a ticket, and a slow one": Case((EARLY[0], OTHER), slow=1),
+    "unread, one id with two texts": Case((claims(a, **UNREAD), claims(("a", FAR), clock=9, **UNREAD))),
+    "unread, one id is stored": Case((claims(a, ("b", FAR), **UNREAD), OTHER), stored=(a,)),
+    "unread, deleted by a clock that is ahead": Case(
+        (claims(a, **UNREAD), delete(("a", 0), clock=9)), stored=(a,)
+    ),
+    "unread, near what moves": Case(
+        (claims(a, replacing=True, clock=9, **UNREAD), claims(("b", FAR ^ 1), replacing=True, **UNREAD)),
+        stored=(("a", FAR),),
+        crashes=1,
+    ),
     "one replaces its text": Case((claims(a, replacing=True), OTHER), stored=(("a", FAR),)),
     "near what moves": Case(
         (claims(a, replacing=True, clock=9), claims(("b", FAR ^ 1), replacing=True)),
@@ -175,6 +189,10 @@ def look_before_the_ticket(patch: pytest.MonkeyPatch) -> None:
 
     before_that("_take_ticket", "_look")(patch)
     patch.setattr(ClaimBatch, "_take_ticket", early)
+
+
+def looks_before_tickets_always_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ClaimBatch, "_is_next_after", lambda self, ticket: True)
 
 
 def smaller_tokens_go_first(patch: pytest.MonkeyPatch) -> None:
@@ -305,8 +323,8 @@ def the_pending_cell_goes_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     commit = ClaimBatch._commit
 
     def bare(self: ClaimBatch, places: Sequence[int]) -> None:
-        keys = [self._keys[place] for place in places]
-        self._cells.delete(self._token, keys, [self._versions[place] for place in places])
+        cells = [(self._keys[place], self._token) for place in places]
+        self._cells.delete(cells, [self._versions[place] for place in places])
         commit(self, places)
 
     patch.setattr(ClaimBatch, "_commit", bare)
@@ -333,6 +351,9 @@ SHORTCUTS = {
     who_sees_an_accepted_one_leaves_its_commit: Case(PAIR, crashes=1),
 }
 LONG_SHORTCUTS = {
+    looks_before_tickets_always_count: Case(
+        (claims(a, looks_early=True), claims(b), claims(c, **UNREAD)), stored=(("d", C ^ 1 << 62),)
+    ),
     ticket_before_the_hints: ONE_BETWEEN_TWO._replace(slow=1),
     look_before_the_ticket: ONE_BETWEEN_TWO._replace(slow=1),
     what_is_frozen_is_void_at_once: Case(PAIR, slow=1, late=True),
@@ -403,8 +424,47 @@ def after_a_decision_that_came_too_late_was_carried_out_once_more() -> list[str]
     return sorted({"a", "b"} & stored_in(server.state).keys())
 
 
-def claim_by(ask: Callable[[Call], Answer], *documents: tuple[str, int]) -> None:
+def after_a_look_before_a_ticket_while_another_batch_takes_one() -> list[str]:
+    """Who is stored: who claims `a` looks while the counter is at 1; then who claims `b` takes ticket 2, and
+    looks when the batch of `a` waits with ticket 3, for one that died."""
+    server = Server()
+    has_ticket, waits = threading.Event(), threading.Event()
+
+    def dies(call: Call) -> Answer:
+        if call.method == "compare_and_set":
+            raise Stopped
+        return server.ask(call)
+
+    with pytest.raises(Stopped):
+        claim_by(dies, ("dead", C))
+
+    def second(call: Call) -> Answer:
+        answer = server.ask(call)
+        if call.method == "increment":
+            has_ticket.set()
+            assert waits.wait(60)
+        return answer
+
+    with ThreadPoolExecutor(1) as pool:
+        late = list[Future[None]]()
+
+        def first(call: Call) -> Answer:
+            if call.method == "increment":
+                late.append(pool.submit(claim_by, second, b))
+                assert has_ticket.wait(60)
+            answer = server.ask(call)
+            if call.method == "compare_and_set" and not waits.is_set():
+                waits.set()
+                late[0].result(60)
+            return answer
+
+        claim_by(first, a, ticket=1)
+    return sorted({"a", "b"} & stored_in(server.state).keys())
+
+
+def claim_by(ask: Callable[[Call], Answer], *documents: tuple[str, int], ticket: int = -1) -> None:
     context = ClaimContext(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=Hasty())
+    context.recent.ticket, context.recent.is_alone = ticket, ticket >= 0
     values = fingerprints_of([value for _, value in documents])
     claims_of(context, [document for document, _ in documents], values, timeout=2 * LEASE)
 
@@ -432,6 +492,12 @@ def test_a_batch_that_was_broken_leaves_its_row(monkeypatch):
     assert after_a_decision_that_came_too_late_was_carried_out_once_more() == ["b"]
     who_was_broken_drops_the_row(monkeypatch)
     assert after_a_decision_that_came_too_late_was_carried_out_once_more() == ["a", "b"]
+
+
+def test_a_look_before_a_ticket_counts_where_nobody_takes_one_in_between(monkeypatch):
+    assert after_a_look_before_a_ticket_while_another_batch_takes_one() == ["b"]
+    looks_before_tickets_always_count(monkeypatch)
+    assert after_a_look_before_a_ticket_while_another_batch_takes_one() == ["a", "b"]
 
 
 @pytest.mark.full

@@ -179,7 +179,7 @@ def test_claims_that_wait_for_others_keep_nobody_from_claiming_and_end_at_their_
 def end_the_dead_claim(gate: Gate) -> None:
     (row,) = [each for each in visible(table_of(gate.server.state, NAMED)) if each.key[4:8] == b"dead"]
     store = SimulatedStore(gate.ask)
-    store.document_cells.delete(row.key[-16:], [row.key[:-16]], [row.version])
+    store.document_cells.delete([(row.key[:-16], row.key[-16:])], [row.version])
 
 
 def test_ctrl_c_gives_up_a_claim_that_waits_for_others_so_that_nobody_waits_to_close():

@@ -14,6 +14,7 @@ length as a varint: 7 bits per byte, lowest first, 128 added to all but the last
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import starmap
 
 import numpy as np
@@ -43,11 +44,24 @@ def _filter(ranges: bytes) -> bytes:
 
 
 def _range(start: bytes, stop: bytes) -> bytes:
-    return _field(1, _field(1, start) + b"\x10\x01" + _field(3, stop) + b"\x20\x00")
+    before, between, behind = _around(len(start), len(stop))
+    return before + start + between + stop + behind
+
+
+@lru_cache
+def _around(start: int, stop: int) -> tuple[bytes, bytes, bytes]:
+    """What stands before, between and behind the keys of a range, given their lengths."""
+    before, between, behind = _head(1, start), b"\x10\x01" + _head(3, stop), b"\x20\x00"
+    size = len(before) + start + len(between) + stop + len(behind)
+    return _head(1, size) + before, between, behind
 
 
 def _field(number: int, value: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(value)) + value
+    return _head(number, len(value)) + value
+
+
+def _head(number: int, size: int) -> bytes:
+    return bytes([number << 3 | 2]) + _varint(size)
 
 
 def _varint(number: int) -> bytes:

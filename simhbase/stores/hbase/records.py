@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
 from simhbase.stores.hbase.filtered import FilteredScans
 from simhbase.stores.hbase.requests import DELETE_PAUSE, Request, Table
 from simhbase.stores.hbase.scans import Kind, Page, Scans, behind
+
+C = TypeVar("C", bytes, tuple[bytes, bytes])  # a row's key, or the key and name of a cell
 
 # Rows of one call, fewest and most: few, so that all connections have some, but enough to be worth a call.
 PUT_ROWS = (250, 5_000)
@@ -72,7 +74,7 @@ class HBaseRecords:
             if versions is None:
                 cells = self._get(operation, keys)
                 keys, versions = list(cells), [cell.version for cell in cells.values()]
-            self._client.write(operation, tasks(_deletions(self._table, keys, versions)))
+            self._client.write(operation, tasks(_deletions(self._table.delete, keys, versions)))
             time.sleep(DELETE_PAUSE if is_now and keys else 0.0)
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
@@ -239,12 +241,12 @@ class HBaseNamedRecords:
         self, name: bytes, rows: Sequence[tuple[bytes, bytes]], versions: Sequence[int]
     ) -> Iterator[Request]:
         """Requests that write cells with a name."""
-        table = self._table.named(name)
-        return (table.put(part, at) for part, at in _put_parts(self._client, rows, versions))
+        parts = _put_parts(self._client, rows, versions)
+        return (self._table.put(part, at, name) for part, at in parts)
 
-    def delete(self, name: bytes, keys: Sequence[bytes], versions: Sequence[int]) -> None:
+    def delete(self, cells: Sequence[tuple[bytes, bytes]], versions: Sequence[int]) -> None:
         with self._client.writing(self._table) as operation:
-            self._client.write(operation, tasks(_deletions(self._table.named(name), keys, versions)))
+            self._client.write(operation, tasks(_deletions(self._table.delete_named, cells, versions)))
 
     def _rows(self, found: Sequence[Any]) -> list[tuple[bytes, NamedCells]]:
         skipped = len(self._table.column)
@@ -312,13 +314,15 @@ def _put_parts(
                 yield part, at
 
 
-def _deletions(table: Table, keys: Sequence[bytes], versions: Sequence[int]) -> list[Request]:
-    """One call for all keys with the same version."""
-    by_version: dict[int, list[bytes]] = {}
-    for key, version in zip(keys, versions, strict=True):
-        by_version.setdefault(version, []).append(key)
+def _deletions(
+    delete: Callable[[list[C], int], Request], cells: Sequence[C], versions: Sequence[int]
+) -> list[Request]:
+    """One call for all cells with the same version. delete: the call for some cells."""
+    by_version: dict[int, list[C]] = {}
+    for cell, version in zip(cells, versions, strict=True):
+        by_version.setdefault(version, []).append(cell)
     return [
-        table.delete(part, version)
+        delete(part, version)
         for version, same in by_version.items()
         for part in _parts(sorted(set(same)), PUT_ROWS[1])
     ]

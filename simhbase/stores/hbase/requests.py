@@ -27,7 +27,7 @@ DELETE_PAUSE = 0.01  # seconds
 SMALL_BYTES = 256  # of a request without rows, about
 
 _INT = struct.Struct(">i")
-_KEY, _VALUE = b"\xd1key\xd1", b"\xd3value\xd3"
+_KEY, _COLUMN, _VALUE = b"\xd1key\xd1", b"\xd2column\xd2", b"\xd3value\xd3"
 _INDEX_KEY = b"\xd4" * KEY_BYTES
 
 
@@ -60,13 +60,10 @@ class Table:
         self.name = name
         self.bytes_name = name.encode()
         self.column = column
-        put = Mutation(column=column, value=_VALUE)
         put_key = Mutation(column=column, value=b"")
-        delete = Mutation(column=column, isDelete=True)
-        self._put = _Form(_batch(_KEY, put), _KEY, _VALUE)
-        self._delete = _Form(_batch(_KEY, delete), _KEY)
+        delete_key = Mutation(column=column, isDelete=True)
         self._put_key = _batch(_INDEX_KEY, put_key)
-        self._delete_key = _batch(_INDEX_KEY, delete)
+        self._delete_key = _batch(_INDEX_KEY, delete_key)
 
     def open_scanner(
         self, start: bytes, stop: bytes, rows: int, *, cache: bool = True, all_cells: bool = False
@@ -97,9 +94,15 @@ class Table:
         arguments = {"rows": keys, "columns": [self.column], "attributes": {}}
         return self._request("getRowsWithColumns", size=size, reader=reader, **arguments)
 
-    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None) -> Request:
-        """Put rows with a version; None: the servers' time."""
-        return self._mutate([self._put.filled(key, value) for key, value in rows], version)
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: int | None, name: bytes = b"") -> Request:
+        """Put rows with a version; None: the servers' time. name: of the cells, by default the records."""
+        start, *middle, end = _PUT
+        between = _in_thrift(self.column + name).join(middle)
+        size = _INT.pack
+        batches = [
+            start + size(len(key)) + key + between + size(len(value)) + value + end for key, value in rows
+        ]
+        return self._mutate(batches, version)
 
     def put_keys(self, keys: NDArray[np.uint8]) -> Request:
         """Put rows without values at the servers' time: keys (n, 13) uint8."""
@@ -107,7 +110,16 @@ class Table:
 
     def delete(self, keys: Sequence[bytes], version: int) -> Request:
         """Delete cells with this version or a lower one."""
-        return self._mutate(list(map(self._delete.filled, keys)), version)
+        return self.delete_named([(key, b"") for key in keys], version)
+
+    def delete_named(self, cells: Sequence[tuple[bytes, bytes]], version: int) -> Request:
+        """Delete cells, given by key and name, with this version or a lower one."""
+        start, between, end = _DELETE
+        batches = [
+            b"".join((start, _in_thrift(key), between, _in_thrift(self.column + name), end))
+            for key, name in cells
+        ]
+        return self._mutate(batches, version)
 
     def delete_keys(self, keys: NDArray[np.uint8], time: int) -> Request:
         """Delete rows by keys (n, 13) uint8, up to a time."""
@@ -117,10 +129,6 @@ class Table:
         """Get existing rows with all cells."""
         size = SMALL_BYTES + sum(map(len, keys)) + 4 * len(keys)
         return self._request("getRows", size, rows=keys, attributes={})
-
-    def named(self, name: bytes) -> Table:
-        """The same table, with named cells in place of the records."""
-        return Table(self.name, self.column + name)
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> Request:
         """Put a row at the server's time if it holds the expected value; None: if it is absent."""
@@ -146,20 +154,6 @@ class Table:
         return Request(method, {"tableName": self.bytes_name, **arguments}, size=size, reader=reader)
 
 
-class _Form:
-    """A byte template with blanks, given as marks, in order."""
-
-    def __init__(self, written: bytes, *marks: bytes) -> None:
-        template = b""
-        for mark in marks:
-            before, _, written = written.partition(_in_thrift(mark))
-            template += before.replace(b"%", b"%%") + b"%b"
-        self._template = template + written.replace(b"%", b"%%")
-
-    def filled(self, *values: bytes) -> bytes:
-        return self._template % tuple(map(_in_thrift, values))
-
-
 def _in_thrift(value: bytes) -> bytes:
     return _INT.pack(len(value)) + value
 
@@ -178,6 +172,20 @@ def _written(method: str, **arguments: object) -> bytes:
 
 def _batch(key: bytes, *mutations: Any) -> bytes:
     return _structure(BatchMutation(row=key, mutations=list(mutations)))
+
+
+def _around(written: bytes, *marks: bytes) -> tuple[bytes, ...]:
+    """The bytes around marks, which occur in this order."""
+    parts = []
+    for mark in marks:
+        part, _, written = written.partition(_in_thrift(mark))
+        parts.append(part)
+    return (*parts, written)
+
+
+# Around the key, the column and the value.
+_PUT = _around(_batch(_KEY, Mutation(column=_COLUMN, value=_VALUE)), _KEY, _COLUMN, _VALUE)
+_DELETE = _around(_batch(_KEY, Mutation(column=_COLUMN, isDelete=True)), _KEY, _COLUMN)
 
 
 def _repeated(element: bytes, keys: NDArray[np.uint8]) -> bytes:
