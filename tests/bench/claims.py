@@ -53,7 +53,8 @@ PROFILE = Profile(verify=False)
 SCHEME = PROFILE.index_scheme
 KIND = Kind(SCHEME.bounds(None, None))
 
-Step = Callable[[Sequence[str], FingerprintBatch], object]
+Batch = tuple[list[str], FingerprintBatch]
+Way = Callable[[Sequence[Batch]], Iterator[float]]  # seconds of each batch
 
 
 def measure(scale: float = 1.0) -> list[Table]:
@@ -81,7 +82,7 @@ def new_documents() -> Iterator[tuple[str, int]]:
             yield f"claims/{seed}/{number}", value
 
 
-def taken(documents: Iterator[tuple[str, int]], n: int) -> tuple[list[str], FingerprintBatch]:
+def taken(documents: Iterator[tuple[str, int]], n: int) -> Batch:
     pairs = [next(documents) for _ in range(n)]
     values = np.array([value for _, value in pairs], dtype=np.uint64)
     return [document for document, _ in pairs], FingerprintBatch.bare(values)
@@ -110,37 +111,40 @@ class Spent:
 def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, int]], scale: float) -> Table:
     """New documents, one at a time and all at once."""
     writer, reader = writer_for(store, SCHEME), Reader(store, SCHEME)
+    context = ClaimContext(cast(HintingStore, store), SCHEME)
     n, alone = round(TOGETHER * scale), round(ALONE * scale)
-    with closing(BatchClaimer(ClaimContext(cast(HintingStore, store), SCHEME))) as claimer:
 
-        def look_up_and_add(ids: Sequence[str], batch: FingerprintBatch) -> None:
+    def look_up_and_add(batches: Sequence[Batch]) -> Iterator[float]:
+        for ids, batch in batches:
+            start = perf_counter()
             reader.find(batch)
             writer.add(ids, batch)
+            yield perf_counter() - start
 
-        def claim(ids: Sequence[str], batch: FingerprintBatch) -> None:
-            assert all(each.accepted for each in claimed(claimer, ids, batch).claims)
+    def claim(batches: Sequence[Batch]) -> Iterator[float]:
+        with closing(BatchClaimer(context)) as claimer:  # cleans up at the end
+            for ids, batch in batches:
+                start = perf_counter()
+                assert all(each.accepted for each in claimed(claimer, ids, batch).claims)
+                yield perf_counter() - start
 
-        ways: dict[str, Step] = {"lookup, then add": look_up_and_add, "claim": claim}
-        rates: dict[str, list[float]] = {name: [] for name in ways}
-        of_all = dict.fromkeys(ways, 0.0)
-        for run in range(RUNS + 1):
-            for name, way in ways.items():
-                some, before = taken(documents, n), Spent(running)
-                way(*some)
-                seconds, used = before.until_now()
-                if run:  # the first one warms up
-                    rates[name].append(n / seconds)
-                    of_all[name] += used
-        one: dict[str, list[float]] = {name: [] for name in ways}
-        of_one = dict.fromkeys(ways, 0.0)
-        for _ in range(10):
-            for name, way in ways.items():
-                before = Spent(running)
-                for _ in range(alone // 10 or 1):
-                    start = perf_counter()
-                    way(*taken(documents, 1))
-                    one[name].append(perf_counter() - start)
-                of_one[name] += before.until_now()[1]
+    ways: dict[str, Way] = {"lookup, then add": look_up_and_add, "claim": claim}
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    of_all = dict.fromkeys(ways, 0.0)
+    for run in range(RUNS + 1):
+        for name, way in ways.items():
+            some, before = [taken(documents, n)], Spent(running)
+            found = [n / seconds for seconds in way(some)]
+            if run:  # the first one warms up
+                rates[name] += found
+                of_all[name] += before.until_now()[1]
+    one: dict[str, list[float]] = {name: [] for name in ways}
+    of_one = dict.fromkeys(ways, 0.0)
+    for _ in range(10):
+        for name, way in ways.items():
+            some, before = [taken(documents, 1) for _ in range(alone // 10 or 1)], Spent(running)
+            one[name] += way(some)
+            of_one[name] += before.until_now()[1]
     first = next(iter(ways))
     rows: list[list[Cell]] = [
         [
@@ -164,7 +168,7 @@ def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, 
         rows,
         [
             f"{RUNS} runs with all at once, and {alone} documents each one at a time behind these, by turns. "
-            "Processor time is of this process and the servers."
+            "Processor time is of this process and the servers, and includes what goes on after the answers."
         ],
     )
 
