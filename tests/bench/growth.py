@@ -1,7 +1,7 @@
 """How loads, lookups, checks and dedup grow with the corpus: by texts that were never asked, with the files
 of the embedded store in the page cache and read from the disk.
 
-python -m tests.bench.growth [--picture FILE] DOCUMENTS ...
+python -m tests.bench.growth [--picture FILE] [--folder FOLDER] DOCUMENTS ...
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ import os
 import random
 import re
 import resource
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 import simhbase
 from simhbase.admin import Administrator
-from tests.bench.report import Cell, Table, render
+from tests.bench.report import Table, render
 from tests.reference import documents
 
 SIZES = (100_000, 1_000_000)  # 2.2 GB of disk for every million
@@ -33,80 +36,102 @@ KEPT = 50_000  # documents that copies are made of
 COPIES = 0.1  # of documents: near copies of another
 _MEASURED = """
 import atexit, resource, sys
+from time import process_time
+
+merging = 0.0
 
 def tell():
     own, workers = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(own.ru_utime + own.ru_stime + workers.ru_utime + workers.ru_stime, own.ru_maxrss, file=sys.stderr)
+    used = own.ru_utime + own.ru_stime + workers.ru_utime + workers.ru_stime
+    print(used, own.ru_maxrss >> 10, merging, file=sys.stderr)
 
 atexit.register(tell)
+if sys.argv[1] == "load":
+    from simhbase.stores.rocksdb.store import RocksStore
+    compact = RocksStore.compact
+
+    def measured(*arguments):
+        global merging
+        start = process_time()
+        compact(*arguments)
+        merging = process_time() - start
+
+    RocksStore.compact = measured
 from simhbase.cli import main
 main()
 """
 _SENTENCE = re.compile(r"[^。！？]{10,90}[。！？]?")
+_ASKED = (("stored texts", 0, False), ("the same from the disk", 0, True), ("other texts", 1, False))
+
+Figures = dict[str, float]  # by name
 
 
 def measure(scale: float = 1.0) -> list[Table]:
     return [_table([round(size * scale) for size in SIZES])]
 
 
-def _table(sizes: Sequence[int]) -> Table:
-    with TemporaryDirectory(prefix="simhbase-bench-") as folder:
-        rows = [_row(Path(folder), size) for size in sizes]
+def _table(sizes: Sequence[int], folder: Path | None = None) -> Table:
+    with nullcontext(folder) if folder else TemporaryDirectory(prefix="simhbase-bench-") as kept:
+        figures = [_measured(Path(kept, str(size)), size) for size in sizes]
     return Table(
         "Growth of the embedded store",
-        [
-            "documents",
-            "load, CPU ms a document",
-            "load, peak MB",
-            "bytes a document",
-            *(
-                f"{what}, {figure}"
-                for what in ("stored texts", "the same from the disk", "other texts")
-                for figure in ("reads", "p50 ms", "batches of 200, texts/s", "CPU ms")
-            ),
-            "check, CPU s",
-            "of the load's CPU, %",
-            "dedup, CPU s",
-            "dedup, peak MB",
-        ],
-        rows,
+        ["documents", *(f"{size:,}" for size in sizes)],
+        [[name, *(each[name] for each in figures)] for name in figures[0]],
         [
             "Documents are made of sentences of real news, one in ten is a near copy. Stored texts were "
             "never asked before; other texts are not stored. Reads are calls of read(2) for a text that "
-            "is looked up by itself. Peaks are those of the main process, which grow; a worker takes 150 to "
-            "400 MB.",
+            "is looked up by itself. Peaks are those of the main process; a worker takes 150 to 400 MB.",
         ],
     )
 
 
-def _row(folder: Path, count: int) -> list[Cell]:
-    corpus, url = folder / "corpus.jsonl", f"rocksdb:{folder / 'store'}"
-    texts = _write_corpus(corpus, count)
-    loading, load_peak = _run("load", str(corpus), "--store", url)
-    with simhbase.open(url, access="read") as index:
+def _measured(folder: Path, count: int) -> Figures:
+    """The figures of one size. Each stage is noted in the folder when it is done, and not repeated."""
+    folder.mkdir(parents=True, exist_ok=True)
+    corpus, store, notes = folder / "corpus.jsonl", folder / "store", folder / "figures.json"
+    url = f"rocksdb:{store}"
+    done: dict[str, Any] = json.loads(notes.read_text()) if notes.exists() else {}
+
+    def once(stage: str, do: Callable[[], Any]) -> Any:
+        if stage not in done:
+            done[stage] = do()
+            notes.write_text(json.dumps(done))
+        return done[stage]
+
+    texts = once("corpus", lambda: _write_corpus(corpus, count))
+    figures: Figures = {**once("load", lambda: _load(corpus, store, count))}
+    for name, number, from_disk in _ASKED:
+        found = once(name, lambda number=number, from_disk=from_disk: _asked(url, texts[number], from_disk))
+        figures |= {f"{name}, {what}": figure for what, figure in found.items()}
+    checking, _, _ = once("check", lambda: _run("check", "--store", url))
+    figures["check, CPU s"] = round(checking, 1)
+    figures["of the load's CPU, %"] = round(checking / count * 1e5 / figures["load, CPU ms a document"], 1)
+    shutil.rmtree(store, ignore_errors=True)
+    duplicates = folder / "duplicates.jsonl"
+    grouping, peak, _ = once("dedup", lambda: _run("dedup", str(corpus), "--duplicates", str(duplicates)))
+    for file in (corpus, duplicates):
+        file.unlink(missing_ok=True)
+    return figures | {"dedup, CPU s": round(grouping, 1), "dedup, peak MB": round(peak)}
+
+
+def _load(corpus: Path, store: Path, count: int) -> Figures:
+    shutil.rmtree(store, ignore_errors=True)  # of a run that was stopped
+    used, peak, merging = _run("load", str(corpus), "--store", f"rocksdb:{store}")
+    with simhbase.open(f"rocksdb:{store}", access="read") as index:
         size = Administrator(index).stats().bytes
-    figures = [_asked(url, *given) for given in ((texts[0], False), (texts[0], True), (texts[1], False))]
-    checking, _ = _run("check", "--store", url)
-    _run("tables", "drop", "--yes", "--store", url)
-    grouping, dedup_peak = _run("dedup", str(corpus), "--duplicates", str(folder / "duplicates.jsonl"))
-    return [
-        count,
-        round(loading / count * 1e3, 3),
-        load_peak,
-        round(size / count),
-        *(cell for cells in figures for cell in cells),
-        round(checking, 1),
-        round(checking / loading * 100, 1),
-        round(grouping, 1),
-        dedup_peak,
-    ]
+    return {
+        "load, CPU ms a document": round(used / count * 1e3, 3),
+        "load, peak MB": round(peak),
+        "merge, % of the load's CPU": round(merging / used * 100, 1),
+        "bytes a document": round(size / count),
+    }
 
 
-def _run(*command: str) -> tuple[float, int]:
-    """Processor time of a command and its workers in seconds, and its own peak memory in MB."""
+def _run(*command: str) -> list[float]:
+    """Processor time of a command and its workers in seconds, its own peak memory in MB, and the seconds of
+    processor time that merging files took."""
     done = subprocess.run([sys.executable, "-c", _MEASURED, *command], capture_output=True, check=True)
-    used, peak = done.stderr.decode().splitlines()[-1].split()
-    return float(used), int(peak) >> 10
+    return [float(figure) for figure in done.stderr.decode().splitlines()[-1].split()]
 
 
 def _write_corpus(file: Path, count: int) -> tuple[list[str], list[str]]:
@@ -151,33 +176,32 @@ def corpus(count: int) -> Iterator[str]:
         yield text
 
 
-def _asked(url: str, texts: list[str], from_disk: bool) -> list[Cell]:
+def _asked(url: str, texts: list[str], from_disk: bool) -> Figures:
     """Reads and milliseconds of a text, texts a second and CPU of one in batches."""
     folder = Path(url.partition(":")[2])
     with simhbase.open(url, access="read") as index:
-        found = index.fingerprinter.fingerprint_many(texts)
-        values = found.fingerprints.values
-        index.find_fingerprints(values[-1:])  # what is read once
+        made = index.fingerprinter.fingerprint_many(texts).fingerprints
+        index.find_batch(made[-1:])  # what is read once
         _prepare(folder, from_disk)
         reads, seconds = _reads(), []
-        half = len(values) // 2
-        for value in values[:half].tolist():
+        half = len(made) // 2
+        for number in range(half):
             start = perf_counter()
-            index.find_fingerprints([value])
+            index.find_batch(made[number : number + 1])
             seconds.append(perf_counter() - start)
         reads = _reads() - reads
         _prepare(folder, from_disk)
         start, used = perf_counter(), _cpu()
-        for first in range(half, len(values), BATCH):
-            index.find_fingerprints(values[first : first + BATCH])
+        for first in range(half, len(made), BATCH):
+            index.find_batch(made[first : first + BATCH])
         taken, used = perf_counter() - start, _cpu() - used
-    asked = len(values) - half
-    return [
-        round(reads / half, 1),
-        round(float(np.median(seconds)) * 1e3, 2),
-        round(asked / taken),
-        round(used / asked * 1e3, 3),
-    ]
+    asked = len(made) - half
+    return {
+        "reads": round(reads / half, 1),
+        "p50 ms": round(float(np.median(seconds)) * 1e3, 2),
+        f"batches of {BATCH}, texts/s": round(asked / taken),
+        "CPU ms": round(used / asked * 1e3, 3),
+    }
 
 
 def _cpu() -> float:
@@ -202,20 +226,11 @@ def _prepare(folder: Path, from_disk: bool) -> None:
             file.read_bytes()
 
 
-# Panels of the picture: what is on the axis, and the columns that are drawn.
+# Panels of the picture: what is on the axis, and the figures that are drawn.
 PANELS = (
     ("reads of files for one text", ("stored texts, reads", "other texts, reads")),
-    (
-        "ms for one text, median",
-        ("stored texts, p50 ms", "the same from the disk, p50 ms", "other texts, p50 ms"),
-    ),
-    (
-        "texts/s, 200 at once",
-        tuple(
-            f"{what}, batches of 200, texts/s"
-            for what in ("stored texts", "the same from the disk", "other texts")
-        ),
-    ),
+    ("ms for one text, median", tuple(f"{name}, p50 ms" for name, *_ in _ASKED)),
+    ("texts/s, 200 at once", tuple(f"{name}, batches of {BATCH}, texts/s" for name, *_ in _ASKED)),
     ("processor time, s", ("check, CPU s", "dedup, CPU s")),
     ("processor time, ms a document", ("load, CPU ms a document",)),
     ("peak memory, MB", ("load, peak MB", "dedup, peak MB")),
@@ -223,16 +238,17 @@ PANELS = (
 
 
 def draw(table: Table, path: Path) -> None:
-    """Draws the columns over the number of documents."""
+    """Draws the figures over the number of documents."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     mpl.rcParams |= {"svg.hashsalt": "growth", "svg.fonttype": "none"}
-    columns = dict(zip(table.columns, zip(*table.rows, strict=True), strict=True))
+    sizes = [int(size.replace(",", "")) for size in table.columns[1:]]
+    figures = {str(name): values for name, *values in table.rows}
     figure = Figure(figsize=(11, 6), layout="constrained")
     for axes, (name, drawn) in zip(figure.subplots(2, 3).flat, PANELS, strict=True):
-        for column in drawn:
-            axes.plot(columns["documents"], columns[column], marker="o", label=column.partition(",")[0])
+        for each in drawn:
+            axes.plot(sizes, figures[each], marker="o", label=each.partition(",")[0])
         axes.set(xscale="log", yscale="log", xlabel="documents", ylabel=name)
         axes.legend(fontsize="small")
         axes.grid(alpha=0.3)
@@ -243,8 +259,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("documents", type=int, nargs="+")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the figures, as SVG or PNG")
+    parser.add_argument(
+        "--folder", type=Path, help="keep what is done here: the same command resumes a run that was stopped"
+    )
     options = parser.parse_args()
-    table = _table(options.documents)
+    table = _table(options.documents, options.folder)
     print(render([table]))
     if options.picture:
         draw(table, options.picture)
