@@ -7,7 +7,7 @@ one uint64: NumPy sorts those with SIMD instructions, several times faster than 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -90,8 +90,8 @@ def sharing_batches(segments: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.i
     """Positions left < right that share a segment, each pair once, some thousands at a time: uint32 (n,)."""
     if len(segments) < 2:
         return
-    table = segments.astype(np.uint64)
-    for left, right in _near_mates([table], _shared_drawers(table, (len(table) - 1).bit_length()), 0):
+    shared = _shared_drawers(_each(segments), len(segments), (len(segments) - 1).bit_length())
+    for left, right in _near_mates([segments], shared, 0):
         for start in range(0, len(left), _SHARING):
             some = left[start : start + _SHARING], right[start : start + _SHARING]
             yield np.minimum(*some), np.maximum(*some)
@@ -104,7 +104,7 @@ def mates(fingerprints: NDArray[np.uint64], drawers: NDArray[np.uint32], k: int)
     """
     if len(drawers) < 2:
         return
-    words, shared = _words(fingerprints), _shared_drawers(drawers.astype(np.uint64), WORD_BITS // 2)
+    words, shared = _words(fingerprints), _shared_drawers(_each(drawers), len(drawers), WORD_BITS // 2)
     for left, right in _near_mates(words, shared, k):
         pairs = np.minimum(left, right), np.maximum(left, right)
         yield Pairs(*pairs, popcount(_differences(words, *pairs)))
@@ -143,25 +143,24 @@ def distinct(fingerprints: NDArray[np.uint64]) -> Distinct:
     positions."""
     n = len(fingerprints)
     position_bits = max(n - 1, 0).bit_length()
-    room = np.uint64(position_bits)
-    keys = np.empty(n, dtype=np.uint64)
-    for start in range(0, n, _READ):
-        part = np.arange(start, min(start + _READ, n))
-        keys[part] = _words(fingerprints[part])[0] >> room
+
+    def upper_bits(part: slice) -> NDArray[np.uint64]:
+        return _words(fingerprints[np.arange(part.start, part.stop)])[0] >> np.uint64(position_bits)
+
     # Those that share the upper bits with another one: few, where there are few repeats.
-    alike = _shared_drawers(keys, position_bits).positions
+    alike = _shared_drawers(upper_bits, n, position_bits).positions
     alike.sort()
-    del keys  # there are millions of them
     words = _words(fingerprints[alike])
     order = np.lexsort(words[::-1])  # stable: the first of equal ones stays first
     starts = np.ones(len(order), dtype=np.bool_)
     starts[1:] = np.logical_or.reduce([np.diff(word[order]) != 0 for word in words])
-    first = np.arange(n)
-    first[alike[order]] = alike[order[starts]][np.cumsum(starts) - 1]
-    is_first = first == np.arange(n)
-    rank = np.cumsum(is_first)
+    alike = alike[order]
+    is_first = np.ones(n, dtype=np.bool_)
+    is_first[alike] = starts
+    rank: NDArray[np.int64] = np.cumsum(is_first, dtype=np.int64)
     rank -= 1
-    return Distinct(np.flatnonzero(is_first), rank[first])
+    rank[alike] = rank[alike[starts]][np.cumsum(starts) - 1]
+    return Distinct(np.flatnonzero(is_first), rank)
 
 
 def distances(
@@ -221,8 +220,11 @@ def _found_pairs(words: Words, k: int, layout: Layout, name_bits: int) -> Iterat
     room = min(name_bits, WORD_BITS - position_bits)
     tables = [list(_pieces(table, room)) for table in layout.meeting_tables]
     for number, table in enumerate(tables):
-        shared = _shared_drawers(_segments(words, table), position_bits)
-        for left, right in _near_mates(words, shared, k):
+
+        def segments_of(part: slice, table: list[_Piece] = table) -> NDArray[np.uint64]:
+            return _segments([word[part] for word in words], table)
+
+        for left, right in _near_mates(words, _shared_drawers(segments_of, n, position_bits), k):
             differences = _differences(words, left, right)
             for earlier in tables[:number]:
                 apart = np.flatnonzero(_segments(differences, earlier))
@@ -253,14 +255,25 @@ class _Shared:
     sizes: NDArray[np.int64]
 
 
-def _shared_drawers(segments: NDArray[np.uint64], position_bits: int) -> _Shared:
-    keys = segments << np.uint64(position_bits)
-    keys |= np.arange(len(keys), dtype=np.uint64)
+def _each(segments: NDArray[np.uint32]) -> Callable[[slice], NDArray[np.uint64]]:
+    return lambda part: segments[part].astype(np.uint64)
+
+
+def _shared_drawers(
+    segments_of: Callable[[slice], NDArray[np.uint64]], n: int, position_bits: int
+) -> _Shared:
+    """segments_of: the drawers of a part of the n members. Made in parts, as there may be millions."""
+    room = np.uint64(position_bits)
+    keys = np.arange(n, dtype=np.uint64)
+    for start in range(0, n, _READ):
+        part = slice(start, min(start + _READ, n))
+        keys[part] |= segments_of(part) << room
     keys.sort()
-    with_next = (keys[1:] ^ keys[:-1]) >> np.uint64(position_bits) == 0
-    in_company = np.zeros(len(keys), dtype=np.bool_)
-    in_company[1:] = with_next
-    in_company[:-1] |= with_next
+    with_one_before = np.zeros(n + 1, dtype=np.bool_)
+    for start in range(1, n, _READ):
+        stop = min(start + _READ, n)
+        with_one_before[start:stop] = (keys[start:stop] ^ keys[start - 1 : stop - 1]) >> room == 0
+    in_company = with_one_before[1:] | with_one_before[:-1]
     keys = keys[in_company]
     segments = keys >> np.uint64(position_bits)
     borders = np.flatnonzero(np.diff(segments, prepend=~segments[:1], append=~segments[-1:]))
@@ -271,7 +284,7 @@ def _shared_drawers(segments: NDArray[np.uint64], position_bits: int) -> _Shared
 
 
 def _near_mates(
-    words: Words, shared: _Shared, k: int
+    words: Sequence[NDArray[np.unsignedinteger]], shared: _Shared, k: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Positions that share a drawer and are within k, in batches of at most n.
 

@@ -58,9 +58,11 @@ class Candidates:
             members = Adjacency(np.argsort(fingerprint, kind="stable"), np.append(0, np.cumsum(sizes)))
             shared = np.flatnonzero(sizes > 1)
             # A later fingerprint may have documents before those of an earlier one.
-            keys = np.concatenate(
-                [keys, keys << _POSITION_BITS | keys >> _POSITION_BITS, _keys(shared, shared)]
-            )
+            both = np.concatenate([keys, keys << _POSITION_BITS, _keys(shared, shared)])
+            keys >>= _POSITION_BITS
+            both[len(keys) : 2 * len(keys)] |= keys
+            keys = both
+            del both
         keys.sort()
         wanted = np.arange(count + 1, dtype=np.uint64)
         wanted <<= _POSITION_BITS
@@ -71,13 +73,14 @@ class Candidates:
     def batches(self, most: int) -> Iterator[NDArray[np.int64]]:
         """The m positions in order, in batches of about so many documents and candidates, or of one
         document."""
-        before = np.append(0, np.cumsum(self.members.lengths(self.near.values)))
+        before = np.zeros(len(self.near.values) + 1, dtype=np.int64)
+        np.take(np.diff(self.members.starts), self.near.values, out=before[1:], mode="clip")
+        np.cumsum(before, out=before)
         amounts = np.diff(before[self.near.starts])
         amounts += 1
-        parts = bounded_slices(amounts[self.fingerprint], most)
-        del before, amounts
-        for part in parts:
-            yield np.arange(part.start, part.stop)
+        del before
+        amounts = amounts[self.fingerprint]
+        return (np.arange(part.start, part.stop) for part in bounded_slices(amounts, most))
 
     def behind(self, documents: NDArray[np.int64]) -> Positions:
         """Pairs of each document and those candidates that come after it, by document."""

@@ -110,7 +110,7 @@ def dedup(
     keep_rejected: texts with too little for a fingerprint (a word or two) are in the list of `unique`, too,
     behind the others, or among the rows that are kept; they count as rejected.
 
-    A document takes about 100 bytes of memory, and those of its value. Ids, sketches, what is written, and
+    A document takes about 65 bytes of memory, and those of its value. Ids, sketches, what is written, and
     the texts where they are compared, are kept on disk until the end, beside the files or else in the folder
     for temporary ones. Raises UsageError for what does not go together, before anything is read;
     TooManyRejects; what opening the store does.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ SKETCHES_AT_ONCE = 1 << 14
 COMPARED_AT_ONCE = 1 << 12  # fewer: the answers of one batch spare many comparisons of the next
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Groups:
     """Documents by their representatives.
 
@@ -42,7 +43,7 @@ class Groups:
         same: NDArray[np.bool_] = self.representative == np.arange(len(self.representative))
         return same
 
-    @property
+    @cached_property
     def first(self) -> NDArray[np.int64]:
         """The first document in input order of each one's group: int64 (n,). It names the group, whoever
         stands for it."""
@@ -105,8 +106,10 @@ class Compared:
         """Which of m different documents the fingerprints find near which."""
         if self.exact is None:
             return Candidates.of(np.arange(len(documents)), self._pairs(documents))
-        fingerprints = self._distinct_fingerprints(documents)
-        return Candidates.of(fingerprints.inverse, self._pairs(documents[fingerprints.first]))
+        found = self._distinct_fingerprints(documents)
+        documents, fingerprint = documents[found.first], found.inverse
+        del found  # there may be millions
+        return Candidates.of(fingerprint, self._pairs(documents))
 
     def near_pairs(self, documents: NDArray[np.int64]) -> Iterator[Positions]:
         """Pairs of positions among m different documents that the fingerprints find: each once but in no
@@ -220,8 +223,9 @@ def stars(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
 def _led(compared: Compared, documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The position of each one's leader among m different documents, and the similarity to it."""
     candidates = compared.candidates(documents)
+    batches = candidates.batches(PAIRS_AT_ONCE if compared.exact is None else COMPARED_AT_ONCE)
     leader, similarity = np.arange(len(documents)), np.ones(len(documents))
-    for batch in candidates.batches(PAIRS_AT_ONCE if compared.exact is None else COMPARED_AT_ONCE):
+    for batch in batches:
         left, right = candidates.behind(batch[leader[batch] == batch])
         free = leader[right] == right
         left, right = left[free], right[free]
