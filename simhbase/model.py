@@ -345,8 +345,8 @@ class Stats:
 
     fingerprints: distinct ones; index_rows: rows in drawers. exact: every row was counted; estimates: names
     of the values that are the store's estimates, always including bytes. Embedded stores count a rewritten
-    row twice until RocksDB compacts. table_estimates: rows and bytes by table. operations: `Index.counters`,
-    since the index was opened.
+    row twice until RocksDB compacts. table_estimates: rows and bytes by table. operations: `Index.counters`
+    since the index was opened, and `Index.gauges`.
     """
 
     documents: int

@@ -35,7 +35,7 @@ def measure(store: Store, scheme: Scheme, exact: bool, time: int) -> Stats:
         bytes_per_document=round(size / documents, 1) if documents else None,
         table_estimates=of_tables,
         drawers=_drawers(store, scheme),
-        operations=dict(store.counters()),
+        operations={**store.counters(), **store.gauges()},
     )
 
 

@@ -432,13 +432,13 @@ class Index:
         return deleted
 
     def counters(self) -> Mapping[str, int]:
-        """Counts since the index was opened, by name: operations, retries, truncated drawers etc. Empty for
-        embedded stores."""
+        """Counts since the index was opened, by name: operations, retries, truncated drawers etc. of HBase,
+        hits and misses of the cache of an embedded store."""
         return self.store.counters()
 
     def gauges(self) -> Mapping[str, int]:
-        """Current values, by name: HBase connections open and in use, calls waiting for one. Empty for
-        embedded stores."""
+        """Current values, by name: HBase connections open and in use, calls waiting for one; bytes of an
+        embedded store's cache, and how many are used."""
         return self.store.gauges()
 
     def mute(

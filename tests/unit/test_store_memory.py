@@ -2,11 +2,20 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import simhbase
+from simhbase.admin import Administrator
+from simhbase.drawers.layout import layout
+from simhbase.drawers.rowkeys import PREFIX_BYTES, encode
 from simhbase.errors import UsageError
+from simhbase.online.metrics import ServiceMetrics
+from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.rocksdb import memory
+from simhbase.stores.rocksdb.database import Database
+from simhbase.stores.rocksdb.store import FETCHED, RocksStore
 
 
 @pytest.mark.parametrize(
@@ -56,3 +65,65 @@ def test_filters_are_held_where_they_fit(tmp_path: Path, monkeypatch: pytest.Mon
     assert not memory.memory_for("").has_room_for_filters(tmp_path)
     monkeypatch.setattr(memory, "memory_limit", lambda: memory.FILTER_SHARE * 100_000)
     assert memory.memory_for("").has_room_for_filters(tmp_path)
+
+
+def test_the_size_of_the_cache_and_how_often_it_hits_are_in_stats_and_metrics(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).integers(0, 2**64, 5_000, dtype=np.uint64)
+    url = f"rocksdb:{tmp_path / 'store'}?cache=4m"
+    with simhbase.open(url, create=Profile(verify=False)) as index:
+        index.store.drawers.add(encode(values, layout("5x2")))
+    with simhbase.open(url, access="read") as index:
+        index.find_fingerprints(values[:100])
+        first = Administrator(index).stats().operations
+        index.find_fingerprints(values[:100])
+        again = Administrator(index).stats().operations
+        page = ServiceMetrics().page(index.counters(), index.gauges()).decode()
+    assert first["cache_misses"] > 0
+    assert again["cache_misses"] == first["cache_misses"]
+    assert again["cache_hits"] - first["cache_hits"] >= 1000  # ten drawers of each
+    assert again["cache_bytes"] == 4 << 20
+    assert 4 << 10 < again["cache_used_bytes"] <= 4 << 20
+    told = dict(line.rsplit(" ", 1) for line in page.splitlines())
+    assert float(told["simhbase_cache_bytes"]) == 4 << 20
+    assert float(told["simhbase_cache_used_bytes"]) == again["cache_used_bytes"]
+    assert float(told['simhbase_store_total{event="cache_hits"}']) >= again["cache_hits"]
+
+
+def test_drawers_whose_blocks_come_from_the_disk_are_fetched_by_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that the disk is said to give: three a drawer, then none."""
+    keys = encode(np.random.default_rng(2).integers(0, 2**64, 600, dtype=np.uint64), layout("5x2"))
+    prefixes = keys.reshape(-1, keys.shape[-1])[:, :PREFIX_BYTES]
+    store = create_store(f"rocksdb:{tmp_path / 'store'}")
+    assert isinstance(store, RocksStore)
+    store.drawers.add(keys)
+    given, each, fetched = 0, 3, list[int]()
+
+    def blocks_read() -> int:
+        nonlocal given
+        given += each * len(prefixes)
+        return given
+
+    def prefetch(self: Database, table: str, keys: list[bytes]) -> None:
+        fetched.append(len(keys))
+        whole(self, table, keys)
+
+    whole = Database.prefetch
+    monkeypatch.setattr(Database, "prefetch", prefetch)
+    monkeypatch.setattr("simhbase.stores.rocksdb.store._blocks_read", blocks_read)
+
+    def rows() -> list[tuple[list[int], list[int]]]:
+        parts = store.drawers.read(prefixes, 10)
+        return [(part.fingerprints.tolist(), part.offsets.tolist()) for part in parts]
+
+    first = rows()
+    assert sum(len(found) for found, _ in first) >= len(prefixes)
+    assert fetched == [FETCHED, len(prefixes) - 2 * FETCHED], "the first part tells where blocks come from"
+    each = 0
+    assert rows() == first
+    assert len(fetched) == 3, "the part after the one that was in memory is not fetched"
+    store.drawers.times(keys)
+    list(store.drawers.read(prefixes[:10], 10))
+    assert len(fetched) == 3
+    store.close()

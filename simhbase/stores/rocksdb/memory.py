@@ -13,7 +13,8 @@ from rocksdict import Cache
 from simhbase.errors import UsageError
 
 CACHE_SHARE = 16  # the cache takes 1/16 of memory, so four reading processes take a quarter
-LEAST_CACHE, MOST_CACHE = 16 << 20, 256 << 20
+# Texts among a million took as long with 32, 64 and 256 MB: processes share the system's cache of files.
+LEAST_CACHE, MOST_CACHE = 16 << 20, 32 << 20
 FILTER_SHARE = 8
 FILTERS = 0.09  # size of filters relative to their files
 ENTRY_BYTES = 4 << 10  # estimated size of a block, by which the cache sizes its table

@@ -27,7 +27,7 @@ from rocksdict import (
 from simhbase.errors import SimhbaseError
 
 _PREFIX = "simhbase-scratch-"
-_CACHE = 32 << 20  # bytes, of blocks and of filters
+_CACHE = 16 << 20  # bytes, of blocks and of filters: those of 13 million ids
 _WRITE_BUFFER = 8 << 20
 
 

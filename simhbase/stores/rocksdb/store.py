@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import struct
 import sys
 import threading
@@ -46,6 +47,8 @@ BATCH_ROWS = 10_000
 WRITE_FINGERPRINTS = 10_000
 # From this many index rows on (a full memory table), files are faster than the log.
 FILE_ROWS = 500_000
+FETCHED = 2_048  # drawers read at once: their blocks fit into the smallest cache
+FEW_DRAWERS = 64  # of a lookup or a few: threads do not pay
 _VERSION = struct.Struct(">q")
 
 
@@ -222,6 +225,7 @@ class RocksStore:
 class RocksDrawers:
     def __init__(self, store: RocksStore) -> None:
         self._store = store
+        self._from_disk = False  # whether the blocks read last were not in memory
 
     def add(self, keys: NDArray[np.uint8]) -> None:
         for start in range(0, len(keys), WRITE_FINGERPRINTS):
@@ -247,7 +251,7 @@ class RocksDrawers:
         starts = to_bytes(prefixes)
         done = 0
         while done < len(starts):
-            rows, offsets, more = self._keys(starts[done:] if done else starts, min(most, PART_ROWS))
+            rows, offsets, more = self._keys(starts[done : done + FETCHED], min(most, PART_ROWS))
             last = done + len(more) - 1
             unfinished = more[-1] and most > PART_ROWS
             cut = [done + i for i in range(len(more) - unfinished) if more[i]] if True in more else []
@@ -266,7 +270,14 @@ class RocksDrawers:
             key = rows[-1] if rows else key
 
     def _keys(self, starts: Sequence[bytes], most: int) -> tuple[list[bytes], list[int], list[bool]]:
-        return self._store.read(lambda database: database.keys(INDEX, WITHIN_DRAWER, starts, most))
+        """An iterator waits for one block of the disk after the other. So blocks are fetched by several
+        threads first, where the last ones were not in memory."""
+        before = _blocks_read()
+        if self._from_disk and len(starts) > FEW_DRAWERS:
+            self._store.read(lambda database: database.prefetch(INDEX, starts))
+        found = self._store.read(lambda database: database.keys(INDEX, WITHIN_DRAWER, starts, most))
+        self._from_disk = _blocks_read() - before > len(starts)
+        return found
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows in key order. No iterator is held between batches."""
@@ -385,6 +396,11 @@ def _batches(
             yield rows
         if stop and start >= stop:
             return
+
+
+def _blocks_read() -> int:
+    """Blocks of 512 bytes that the disk has given to this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_inblock
 
 
 def _sorted_rows(keys: NDArray[np.uint8]) -> list[bytes]:
