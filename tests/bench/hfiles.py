@@ -185,17 +185,19 @@ def put_all(ids: Sequence[str], batch: FingerprintBatch, index: Index, _folder: 
         index.add_batch(ids[first : first + STEP], batch[first : first + STEP])
 
 
-def hand_over_index(values: Words, index: Index, folder: str) -> None:
+def hand_over_index(values: Words, index: Index, folder: str, files: int = 1) -> None:
+    """files: of each region."""
     store = cast(HBaseStore, index.store)
     hfiles = HFiles(store, hbase_command(), WorkFolder(folder, "work"), lambda: None, print)
     with closing(hfiles):
         hfiles.start()
-        borders = even_borders(buckets_for(len(values) * TABLES))
-        with closing(hfiles.rows(INDEX, store.server_time(), borders)) as rows:
-            for start in range(0, len(values), STEP):
-                keys = encode(values[start : start + STEP], LAYOUT).reshape(-1, KEY_BYTES)
-                rows.put(Strings.rows_of(keys), Strings.empty(len(keys)))
-            hfiles.hand_over(rows, lambda: None)
+        for part in np.array_split(values, files):
+            borders = even_borders(buckets_for(len(part) * TABLES))
+            with closing(hfiles.rows(INDEX, store.server_time(), borders)) as rows:
+                for start in range(0, len(part), STEP):
+                    keys = encode(part[start : start + STEP], LAYOUT).reshape(-1, KEY_BYTES)
+                    rows.put(Strings.rows_of(keys), Strings.empty(len(keys)))
+                hfiles.hand_over(rows, lambda: None)
 
 
 def hand_over_all(ids: Sequence[str], batch: FingerprintBatch, index: Index, folder: str) -> None:
