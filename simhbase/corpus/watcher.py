@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from simhbase.corpus.record import Reject
-from simhbase.progress import Advance, Total, no_progress
+from simhbase.progress import Advance, Progress, Total, no_progress
 
 __all__ = ["NOBODY", "Advance", "Nobody", "Total", "Watcher"]
 
@@ -44,6 +44,16 @@ class Nobody:
     def note(self, text: str) -> None: ...
 
     def hint(self, text: str) -> None: ...
+
+
+class ProgressOnly(Nobody):
+    """A watcher that passes progress on."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
+        return self._progress(unit, total)
 
 
 NOBODY = Nobody()

@@ -18,7 +18,7 @@ from simhbase.corpus.record import InputOptions, Record, Value
 from simhbase.corpus.spool import SpooledRows
 from simhbase.corpus.trim import Measured, text_alone, unique_trim, without_content
 from simhbase.corpus.unique_output import require_written
-from simhbase.corpus.watcher import Watcher
+from simhbase.corpus.watcher import ProgressOnly, Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.frames import Documents
@@ -35,6 +35,7 @@ from simhbase.jobs.representative import Preference, compared_as_text, preferenc
 from simhbase.jobs.source_report import warnings_of
 from simhbase.model import Query
 from simhbase.profile import Profile, given_parameters, unverified
+from simhbase.progress import Progress
 
 
 @overload
@@ -42,6 +43,8 @@ def dedup(
     inputs: Inputs | str | Path | Sequence[str | Path],
     profile: Profile | Mapping[str, object] | None = None,
     *,
+    id_field: str | None = None,
+    text_field: str | None = None,
     min_similarity: float | None = None,
     keep: str = "first",
     date_field: str = "date",
@@ -51,6 +54,7 @@ def dedup(
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
     keep_rejected: bool = False,
+    progress: Progress | None = None,
 ) -> DedupReport: ...
 
 
@@ -59,6 +63,8 @@ def dedup(
     inputs: Documents,
     profile: Profile | Mapping[str, object] | None = None,
     *,
+    id_field: str | None = None,
+    text_field: str | None = None,
     min_similarity: float | None = None,
     keep: str = "first",
     date_field: str = "date",
@@ -67,6 +73,7 @@ def dedup(
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
     keep_rejected: bool = False,
+    progress: Progress | None = None,
 ) -> DedupedRows: ...
 
 
@@ -74,6 +81,8 @@ def dedup(
     inputs: Inputs | str | Path | Sequence[str | Path] | Documents,
     profile: Profile | Mapping[str, object] | None = None,
     *,
+    id_field: str | None = None,
+    text_field: str | None = None,
     min_similarity: float | None = None,
     keep: str = "first",
     date_field: str = "date",
@@ -83,13 +92,14 @@ def dedup(
     duplicates: str | Path | None = None,
     evidence: str | Path | None = None,
     keep_rejected: bool = False,
+    progress: Progress | None = None,
 ) -> DedupReport:
     """Finds the near-duplicates within one corpus, and among what a store holds.
 
     inputs: files; or documents in Python: a frame (pandas, polars, Arrow), a data set, or an iterable of
     dicts, pairs or Document objects. Of these the report is a DedupedRows, whose `frame` has the rows that
     are kept, and `removed` says why the others are not. A row without an id is named by its number, from 0.
-    For other names of fields use Inputs(rows=frame, options=InputOptions(text_field="body")).
+    id_field, text_field: names of fields, None for those of the options of `inputs` ("id", "text").
 
     profile: how texts become fingerprints, or some of its parameters by name; by default MinHash, which finds
     nearly all pairs of 0.8 and more. Of SimHash a layout is chosen for its k where none is given.
@@ -108,7 +118,8 @@ def dedup(
     numbers alone. evidence: a file for why each of the others was removed: the rule, the Jaccard similarity
     of the texts, and the words that differ.
     keep_rejected: texts with too little for a fingerprint (a word or two) are in the list of `unique`, too,
-    behind the others, or among the rows that are kept; they count as rejected.
+    behind the others, or among the rows that are kept; they count as rejected. progress: see `show_progress`;
+    it is told in place of the watcher of `inputs`.
 
     A document takes about 65 bytes of memory, and those of its value. Ids, sketches, what is written, and
     the texts where they are compared, are kept on disk until the end, beside the files or else in the folder
@@ -116,6 +127,13 @@ def dedup(
     TooManyRejects; what opening the store does.
     """
     inputs = Inputs.of(inputs)
+    options = inputs.options
+    options = replace(
+        options, id_field=id_field or options.id_field, text_field=text_field or options.text_field
+    )
+    inputs = replace(inputs, options=options)
+    if progress is not None:
+        inputs = replace(inputs, watcher=ProgressOnly(progress))
     if inputs.rows is not None and unique:
         raise UsageError("is for files: the report on rows has them as `frame`", parameter="unique")
     if keep_rejected and not unique and inputs.rows is None:

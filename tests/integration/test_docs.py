@@ -1,5 +1,6 @@
 """The pages of docs: their examples do what they show, and they are a site whose links lead somewhere."""
 
+import doctest
 import re
 import shutil
 import subprocess
@@ -35,6 +36,21 @@ def test_examples_do_what_the_page_shows(reader: Reader, name: str) -> None:
     for language, block in blocks(page(f"docs/{name}")):
         if language in RUN:
             reader.follow(language, block)
+
+
+def test_examples_in_python_fit_the_types(tmp_path: Path) -> None:
+    """Without errors for values that may be None, which a reader of the page knows not to be."""
+    parser = doctest.DocTestParser()
+    for path in (ROOT / "README.md", *(ROOT / "docs" / name for name in PAGES)):
+        code = [block for name, block in blocks(path.read_text("utf-8")) if name.split()[0] == "python"]
+        source = "".join(example.source for block in code for example in parser.get_examples(block))
+        (tmp_path / f"page_{path.stem.replace('-', '_')}.py").write_text(source, "utf-8")
+    options = ("--no-strict-optional", "--check-untyped-defs", "--allow-redefinition")
+    others = ("--config-file=", "--ignore-missing-imports", "--disable-error-code=operator")
+    command = [sys.executable, "-m", "mypy", *options, *others, *map(str, tmp_path.glob("*.py"))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Success" in done.stdout
 
 
 @pytest.mark.full

@@ -34,6 +34,10 @@ TURNED_ID = "abc\u202efed"
 TURNED_TEXT = (
     "A document whose id has a mark in it that turns what comes behind it around, for the readers of lists."
 )
+LONG_ID = "https://example.org/" + "a-long-path/" * 74  # 908 characters
+LONG_TEXT = (
+    "A document of a crawler whose address is as long as the addresses of some shops are, with all options."
+)
 CROWD = "One page of a portal that everybody has copied, with the same words in each of a thousand documents."
 DOCUMENTS = [
     Document("weather/1", CHINESE),
@@ -43,6 +47,8 @@ DOCUMENTS = [
     Document("bridge/3", ENGLISH.upper()),
     Document(EVIL_ID, EVIL_TEXT),
     Document(TURNED_ID, TURNED_TEXT),
+    Document(LONG_ID, LONG_TEXT),
+    Document("near/long", f"{LONG_TEXT} Again."),
     *(Document(f"crowd/{number}", CROWD) for number in range(1001)),
 ]
 TOKENS = "read reader-token-0123456789\nwrite writer-token-0123456789\n"
@@ -308,6 +314,23 @@ def test_marks_that_have_an_id_look_like_another_are_shown(at: Open, service: Se
     search(page, TURNED_TEXT)
     page.get_by_role("link", name=TURNED_ID.replace("\u202e", r"\u202e"), exact=True).click()
     expect(page.get_by_role("heading", level=2)).to_contain_text(r"abc\u202efed")
+
+
+def test_long_ids_take_three_lines_and_are_whole_for_who_asks(at: Open, service: Service) -> None:
+    opened = at(service, viewport={"width": 360, "height": 740})
+    page = opened.open()
+    search(page, LONG_TEXT)
+    link = page.get_by_role("link", name=LONG_ID, exact=True)
+    assert link.get_attribute("title") == LONG_ID
+    box = link.bounding_box()
+    assert box is not None
+    assert box["height"] < 90
+    link.click()
+    expect(page.get_by_role("heading", level=2)).to_contain_text(LONG_ID)
+    box = page.get_by_role("heading", level=2).bounding_box()
+    assert box is not None
+    assert box["height"] < 160
+    opened.keep("long-id")
 
 
 def test_a_service_with_tokens_asks_once_and_refuses_wrong_ones(at: Open, guarded: Service) -> None:

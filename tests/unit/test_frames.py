@@ -255,6 +255,8 @@ def test_progress_counts_documents_and_knows_the_length(index: Index) -> None:
     index.find_many(iter([BUDGET]), progress=progress)
     assert told == [("documents", 5), (5, 5), ("texts", None), (1, 1)]
     index.claim_many(FORMS["table"](), progress=show_progress)
+    simhbase.dedup(FORMS["pandas"](), progress=progress)
+    assert told[4:] == [("documents", 5), (4, 5)]  # those that could be read, and how far they reach
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -289,6 +291,8 @@ def test_dedup_needs_no_ids_and_keeps_what_is_preferred() -> None:
     assert [each.reason for each in simhbase.dedup(frame[1:]).removed] == ["same text"]
     shortest = simhbase.dedup(frame, keep="longest").frame
     assert list(shortest["text"]) == [BUDGET]
+    renamed = frame.rename(columns={"text": "body"})
+    assert list(simhbase.dedup(renamed, id_field="body", text_field="body").frame.index) == [0]
 
 
 def test_dedup_of_rows_against_a_store_names_the_stored_document(tmp_path: Path) -> None:

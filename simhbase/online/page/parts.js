@@ -149,7 +149,7 @@ export function matchList(fingerprint, matches, parameters, actions) {
       make(
         "li",
         { class: "match" },
-        make("a", { class: "id", href: documentAddress(match.id), dir: "auto" }, visible(match.id)),
+        make("a", { class: "id long", href: documentAddress(match.id), dir: "auto", title: visible(match.id) }, visible(match.id)),
         make("p", { class: "near" }, nearness(match, parameters.scheme)),
         picture(fingerprint, match, parameters, tables),
         actions(match),

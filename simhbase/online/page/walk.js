@@ -45,7 +45,7 @@ export function walkView() {
     const number = lookup.matches.length;
     const seen = new Set(trail);
     return [
-      make("h2", { dir: "auto" }, visible(lookup.id), " ", fingerprintOf(lookup)),
+      make("h2", { dir: "auto" }, make("span", { class: "long", title: visible(lookup.id) }, visible(lookup.id)), " ", fingerprintOf(lookup)),
       make("p", {}, number ? counted(number, "document is", "documents are") + " near it" : "No other document is near it"),
       lookup.reason !== null && notice("empty", "Its neighbours are not known", `${lookup.reason}.`),
       lookup.truncated && CUT.cloneNode(true),
@@ -67,7 +67,7 @@ function steps(trail) {
       "ol",
       {},
       trail.map((id, place) =>
-        make("li", {}, make("a", { href: documentAddress(id), dir: "auto", "aria-current": place === trail.length - 1 ? "page" : null }, visible(id))),
+        make("li", {}, make("a", { class: "long", href: documentAddress(id), dir: "auto", title: visible(id), "aria-current": place === trail.length - 1 ? "page" : null }, visible(id))),
       ),
     ),
   ];
