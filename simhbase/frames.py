@@ -131,19 +131,24 @@ def _pandas_rows(frame: Any, fields: Fields, *, need_ids: bool) -> Iterator[_Val
 
 
 def _arrow_rows(frame: Any, fields: Fields, *, need_ids: bool) -> Iterator[_Values]:
-    try:
-        import pyarrow as arrow
-    except ImportError as error:
-        raise UsageError(
-            f"a {type(frame).__name__} is read by pyarrow, which is not installed: "
-            "pip install 'simhbase[parquet]'"
-        ) from error
+    arrow = _pyarrow(f"a {type(frame).__name__} is read")
     if isinstance(frame, ArrowStream):
         batches = arrow.RecordBatchReader.from_stream(frame)
     else:
         batch = arrow.record_batch(frame)
         batches = arrow.RecordBatchReader.from_batches(batch.schema, [batch])
     return _batch_rows(batches, _columns(batches.schema.names, fields, need_ids=need_ids))
+
+
+def _pyarrow(what: str) -> Any:
+    """The module. Raises UsageError if it is not installed. what: what it is needed for."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise UsageError(
+            f"{what} by pyarrow, which is not installed: pip install 'simhbase[parquet]'"
+        ) from error
+    return pyarrow
 
 
 def _batch_rows(batches: Any, names: Sequence[str | None]) -> Iterator[_Values]:
@@ -246,9 +251,8 @@ class Results(list[Result]):
         raise NotImplementedError
 
     def to_arrow(self) -> Any:
-        """The results as a pyarrow.Table. Needs pyarrow."""
-        import pyarrow as arrow
-
+        """The results as a pyarrow.Table. Raises UsageError without pyarrow."""
+        arrow = _pyarrow("columns are made")
         near = [("id", "string"), ("distance", "int64"), ("similarity", "float64")]
         matches = arrow.list_(arrow.struct([(name, arrow.type_for_alias(kind)) for name, kind in near]))
         types = {

@@ -163,6 +163,8 @@ def test_without_pyarrow_the_message_names_it(index: Index, monkeypatch: pytest.
     ):
         index.add(frame)
     assert index.add(pd.DataFrame(COLUMNS)).added == 3
+    with pytest.raises(UsageError, match="columns are made by pyarrow"):
+        index.find_many([BUDGET]).to_arrow()
 
 
 def test_a_generator_of_any_length_takes_bounded_memory(index: Index) -> None:
