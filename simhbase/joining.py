@@ -100,12 +100,15 @@ class Queue(Generic[Asked]):
 
     def take(self, most: int, seconds: float | None = None) -> list[Asked]:
         """Requests of one kind with at most so many records together, or a single longer one, as soon as
-        they may be taken; none when the queue is closed and empty, or after so many seconds. What was
-        cancelled is left out."""
+        they may be taken; none when the queue is closed and empty, or after so many seconds, or at once when
+        it is closed meanwhile. What was cancelled is left out."""
         with self._changed:
             while True:
                 while not self._is_due and not (self._closed and self._waiting):
-                    if (self._closed and seconds is None) or not self._changed.wait(seconds):
+                    was_closed = self._closed
+                    if (was_closed and seconds is None) or not self._changed.wait(seconds):
+                        return []
+                    if self._closed > was_closed and not self._waiting:
                         return []
                 kind, requests = next(iter(self._waiting.items()))
                 del self._waiting[kind]
@@ -126,6 +129,10 @@ class Queue(Generic[Asked]):
                 taken.append(request)
                 records += len(request.records)
         return taken
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def _start(self) -> None:
         for number in range(self._number):

@@ -50,7 +50,7 @@ LARGEST_SHARED = 512  # claims of several callers in one batch
 BATCHES_AT_ONCE = 2  # of a process
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
-IDLE = 0.02  # seconds without claims after which what they left is removed
+IDLE = 0.2  # seconds without claims after which what they left is removed
 OTHER_TEXT = "another text is stored under this id: a change is made by add"
 TIME_IS_UP = (
     "not decided within {seconds:g} s, as others have not decided about texts near it, or much was claimed "
@@ -217,9 +217,12 @@ class BatchClaimer(Claimer):
     def _serve(self) -> None:
         with ThreadPoolExecutor(CALLS_BESIDE, "simhbase claims, calls") as pool:
             context = replace(self._context, beside=lambda call: pool.submit(call).result)
-            claim_all(
-                context, lambda seconds: self._queue.take(LARGEST_SHARED, seconds and jittered(seconds))
-            )
+            claim_all(context, self._take)
+
+    def _take(self, seconds: float | None) -> Sequence[ClaimRequest]:
+        if seconds == IDLE and self._queue.closed:
+            seconds = 0.0
+        return self._queue.take(LARGEST_SHARED, seconds and jittered(seconds))
 
 
 def claim_all(context: ClaimContext, take: Callable[[float | None], Sequence[ClaimRequest]]) -> None:

@@ -139,7 +139,7 @@ class Recent:
 
     @property
     def has_few_duplicates(self) -> bool:
-        return self._claims >= RECENT // 4 and self._duplicates < FEW_DUPLICATES * self._claims
+        return self._claims >= RECENT // 8 and self._duplicates < FEW_DUPLICATES * self._claims
 
     @property
     def are_new(self) -> bool:

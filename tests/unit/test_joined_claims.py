@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from simhbase.errors import StoreFailed, StoreUnreachable
+from simhbase.index import claim
 from simhbase.index.claim import BatchClaimer, Claimed, ClaimRequest
 from simhbase.index.claim_batch import ClaimContext, Kind
 from simhbase.index.rows import BATCH_ROWS
@@ -142,6 +144,39 @@ def test_an_answer_waits_for_no_cleaning_up_and_close_waits_for_it():
         assert not list(visible(table_of(gate.server.state, NAMED)))
         with pytest.raises(StoreFailed, match="claims were closed"):
             claiming.claim("b", FAR)
+
+
+def test_many_batches_are_cleaned_up_together_and_at_once_when_claims_are_closed(monkeypatch):
+    monkeypatch.setattr(claim, "IDLE", LONG)
+    gate, deletes = Gate(), Counter[str]()
+
+    def note(call: Call) -> None:
+        deletes[call.table] += call.method == "delete"
+
+    gate.raising = note
+    with claims(gate) as claiming, ThreadPoolExecutor(1) as pool:
+        assert all(claiming.claim(f"far {number}", far(number)).accepted for number in range(10))
+        assert not deletes.total()
+        pool.submit(claiming.claimer.close).result(LONG / 2)
+    assert rows_of_batches(gate) == 0
+    assert not list(visible(table_of(gate.server.state, NAMED)))
+    assert max(deletes[NAMED], deletes["meta"]) <= claim.BATCHES_AT_ONCE
+
+
+def test_while_claims_are_new_the_first_to_be_read_is_what_is_near_them():
+    gate = Gate()
+    calls = list[tuple[str, str]]()
+
+    def note(call: Call) -> None:
+        calls.append((call.table, call.method))
+
+    with claims(gate) as claiming:
+        assert all(claiming.claim(f"far {number}", far(number)).accepted for number in range(100))
+        gate.raising = note
+        assert claiming.claim("a", A).accepted
+    read = [call for call in calls if call[1] in ("get_all", "get", "scan")]
+    assert read.count(("documents", "get_all")) == 1
+    assert calls[0] == (NAMED, "put")
 
 
 def rows_of_batches(gate: Gate) -> int:
