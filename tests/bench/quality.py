@@ -121,7 +121,8 @@ def measured_corpus(name: str, corpus: Corpus, scale: float) -> Measured:
     labels = known(read_labels(DATA / str(corpus.labels)), corpus.id_prefix, sample)
     pairs = labelled_pairs(labels, sample, shingle_sets(sample.texts))
     for path in draw(calibration, PLOTS / name):
-        path.with_suffix(".png").unlink()  # the page shows the others
+        if path.suffix == ".png":  # the page shows the others
+            path.unlink()
     print(f"{name}: {len(sample.texts):,} texts, {perf_counter() - start:.0f} s", file=sys.stderr)
     return Measured(corpus, calibration, Truth(pairs, pairs, sample))
 
