@@ -49,15 +49,15 @@ def main() -> None:
         parser.error(f"no part {', '.join(sorted(unknown))}: there are {', '.join(there)}")
     tables: list[Table] = []
     for part in options.parts or PARTS:
-        tables += import_module(f"tests.bench.{part}").measure(options.scale)
+        for table in import_module(f"tests.bench.{part}").measure(options.scale):
+            tables.append(table)
+            if options.csv:  # at once: some parts take an hour
+                options.csv.mkdir(parents=True, exist_ok=True)
+                (options.csv / table.file_name).write_text(table.csv(), "utf-8")
     if options.against:
         print("\n".join(changes(options.against, tables)), file=sys.stderr)
     if options.json:
         options.json.write_bytes(to_json(tables))
-    if options.csv:
-        options.csv.mkdir(parents=True, exist_ok=True)
-        for table in tables:
-            (options.csv / table.file_name).write_text(table.csv(), "utf-8")
     print(render(tables))
 
 

@@ -96,15 +96,17 @@ class Measured:
         return self.labelled.recall(found, low, 1.0)
 
 
-def measure(scale: float = 1.0) -> list[Table]:
-    """All tables; draws the plots into docs/plots."""
-    measured = {name: measured_corpus(name, corpus, scale) for name, corpus in CORPORA.items()}
-    tables = [goals(measured)]
-    for each in measured.values():
-        tables += [schemes(each), layouts(each)]
+def measure(scale: float = 1.0) -> Iterator[Table]:
+    """All tables, each as soon as it is there; draws the plots into docs/plots."""
+    measured = {}
+    for name, corpus in CORPORA.items():
+        measured[name] = each = measured_corpus(name, corpus, scale)
+        yield from (schemes(each), layouts(each))
+    yield goals(measured)
     news = measured["news"]
-    tables.append(boilerplate(news.calibration.truth, news.labelled, TARGET, processes()))
-    return tables + weights.measure(scale) + short.measure(scale) + lengths.measure(scale) + heldout(scale)
+    yield boilerplate(news.calibration.truth, news.labelled, TARGET, processes())
+    for part in (weights.measure, short.measure, lengths.measure, heldout):
+        yield from part(scale)
 
 
 def heldout(scale: float) -> list[Table]:
