@@ -61,7 +61,7 @@ WEIGHTS: Mapping[str, Weighing] = {
     "square root": lambda counts, words: np.sqrt(counts),
     "1 + logarithm": lambda counts, words: 1 + np.log(counts),
     **{f"BM25, k = {k}": bm25(k) for k in (1.2, 4, 8)},
-    "saturated (the default)": lambda counts, words: saturated(counts, words) / 2,
+    "saturated": lambda counts, words: saturated(counts, words) / 2,
 }
 
 
