@@ -11,6 +11,8 @@ from hypothesis import settings
 
 from tests.cluster import Cluster, started
 from tests.local_spark import local_spark
+from tests.postgresql import Server
+from tests.postgresql import started as started_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -24,10 +26,11 @@ if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadlin
     settings.load_profile("simhbase")
 
 # Marks of tests that run only if their option is given.
-MARKS = ("full", "hbase", "hbase_cluster", "spark", "browser")
+MARKS = ("full", "hbase", "hbase_cluster", "postgresql", "spark", "browser")
 MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster"}
 TOGETHER = (
     *MODES,
+    "postgresql",
     "spark",
     "browser",
 )  # of which each has its own process, which starts what the tests run on
@@ -40,6 +43,12 @@ OF_PYSPARK = ("unclosed <socket:ResourceWarning", "(The )?distutils:DeprecationW
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run the tests marked full, which take long")
     parser.addoption("--spark", action="store_true", help="also run the tests marked spark, which need Java")
+    parser.addoption(
+        "--postgresql",
+        action="store_true",
+        help="also run the tests marked postgresql, on a server that scripts/services starts for them; with "
+        "SIMHBASE_POSTGRESQL=FOLDER on the one there, which goes on running if it is up",
+    )
     parser.addoption(
         "--browser", action="store_true", help="also run the tests marked browser, which need Chromium"
     )
@@ -64,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark, mode in MODES.items():
         line = f"{mark}: needs HBase as scripts/hbase starts it with {mode}; runs with {option(mark)} only"
         config.addinivalue_line("markers", line)
+    config.addinivalue_line("markers", "postgresql: needs PostgreSQL; runs with --postgresql only")
     config.addinivalue_line("markers", "spark: needs Java 8, 11 or 17; runs with --spark only")
     config.addinivalue_line("markers", "browser: needs Chromium; runs with --browser only")
 
@@ -118,6 +128,13 @@ def hbase_cluster() -> Iterator[Cluster]:
     them brings them back with `hbase_cluster.run("up")`."""
     with running("hbase_cluster") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """One PostgreSQL for all tests; where it does not start they fail."""
+    with started_server(os.environ.get("SIMHBASE_POSTGRESQL")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -53,7 +53,10 @@ def restore(url: str, name: str | Path) -> Snapshot:
     if is_in_hbase(url):
         return Snapshot(url, name, hbase.clone_script(url, name))
     if not url.startswith(_EMBEDDED):
-        raise UsageError(f"{url} cannot be copied or restored: use {_EMBEDDED}PATH or a store in HBase")
+        raise UsageError(
+            f"{url} cannot be restored from a snapshot: use {_EMBEDDED}PATH or a store in HBase "
+            "(PostgreSQL has pg_dump and pg_restore)"
+        )
     _copy(f"{_EMBEDDED}{_folder(name)}", location(url))
     return Snapshot(url, name)
 

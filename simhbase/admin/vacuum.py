@@ -112,10 +112,10 @@ class CompactReport:
 
 def compact(url: str, *, progress: Progress = no_progress) -> CompactReport:
     """Compact an embedded store: merge its files, so that lookups read few, and free the space of deleted and
-    expired documents.
+    expired documents. In PostgreSQL, vacuum and analyze the tables.
 
-    Needs about as much free space as the store takes; readers may continue. progress: reports the bytes done.
-    May be stopped and repeated. Raises UsageError for a store in HBase, which compacts itself
+    An embedded store needs about as much free space as it takes; readers may continue. progress: reports the
+    bytes done. May be stopped and repeated. Raises UsageError for a store in HBase, which compacts itself
     (`major_compact` in its shell), StoreFailed if the disk is full, and the errors of `simhbase.open`.
     """
     start = monotonic()

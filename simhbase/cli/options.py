@@ -193,7 +193,7 @@ def fingerprints(values: Sequence[str]) -> list[int]:
 
 store_option = option(
     "--store URL",
-    f"rocksdb:PATH or hbase://HOST:PORT/PREFIX; or set {STORE_VARIABLE}.",
+    f"rocksdb:PATH, postgresql://HOST/DATABASE or hbase://HOST:PORT/PREFIX; or set {STORE_VARIABLE}.",
     name="url",
     group="Store",
     default=DEFAULT_STORE,

@@ -74,6 +74,12 @@ def _table_options(*options: Decorator) -> Decorator:
 URLs of stores:
   rocksdb:PATH     embedded, in a folder of this machine
   memory:          in memory, for tests
+  postgresql://[USER@]HOST[:PORT]/DATABASE?OPTION=VALUE&...
+                   PostgreSQL from version 14 on; a password by PGPASSWORD or in
+                   ~/.pgpass; libpq's options, such as sslmode, and:
+    schema=NAME    of the tables (simhbase)
+    connections=8  maximum connections of a process
+    timeout=60     seconds for a call including retries, and for a lock
   hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?OPTION=VALUE&...
                    Thrift gateways of HBase (port 9090); options:
     thrift2=PORT   Thrift 2 gateways on the same hosts, or HOST:PORT; needed to create,
@@ -263,8 +269,8 @@ def upgrade(url: str, output: Output) -> None:
 def drop(url: str, yes: bool, output: Output) -> None:
     """Delete a store with all its data, or the remains of an interrupted creation.
 
-    'simhbase tables snapshot' makes a copy first. In HBase, a namespace created by 'simhbase tables create'
-    is deleted with its last table.
+    'simhbase tables snapshot' makes a copy first (in PostgreSQL, pg_dump). In HBase, a namespace created by
+    'simhbase tables create' is deleted with its last table; in PostgreSQL, a schema that is empty then.
     """
     from simhbase.admin import tables as store_tables
 

@@ -30,7 +30,7 @@ def vacuum(url: str, older_than: int, sweep: Part | None, output: Output) -> Non
     """Remove obsolete rows of updated and deleted documents, and expired documents.
 
     Run it every night; readers and writers can keep running. It can be stopped and run again. Embedded stores
-    have only expired documents to remove (simhbase tables create --ttl).
+    and PostgreSQL have only expired documents to remove (simhbase tables create --ttl).
     """
     from simhbase.admin.vacuum import vacuum as remove
 

@@ -57,7 +57,7 @@ from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
 from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, store_kept
 from simhbase.model import AddReport, Match
 from simhbase.profile import Profile, given_parameters, make_profile, unverified
-from simhbase.stores import drop_store, open_store
+from simhbase.stores import drop_store, is_on_server, open_store
 from simhbase.stores.base import keeps_hints, now
 from simhbase.stores.memory import MemoryStore
 
@@ -502,7 +502,7 @@ def _open(job: Load) -> tuple[Index, bool]:
     try:
         index = open_index(job.store)
     except TablesMissing:
-        if job.store.startswith("hbase:"):
+        if is_on_server(job.store):
             raise
         if job.inputs.options.fingerprint_field is not None:
             given = unverified(given)

@@ -24,8 +24,8 @@ NUMBERS = (0, 1, 2, 5, 10, 20, 50, 100, 1_000, 10_000, 100_000)
 GAUGES: Mapping[str, tuple[Literal["livesum", "livemax"], str]] = {
     "calls_pending": ("livesum", "Calls of the store running or waiting for a thread."),
     "lookups_waiting": ("livesum", "Lookups waiting for the next read."),
-    "connections_allowed": ("livesum", "Maximum number of connections to HBase gateways."),
-    "connections_in_use": ("livesum", "Connections to HBase gateways in use or being opened."),
+    "connections_allowed": ("livesum", "Maximum number of connections to the store's servers."),
+    "connections_in_use": ("livesum", "Connections to the store's servers in use or being opened."),
     "connections_waiting": ("livesum", "Calls waiting for a connection to an HBase gateway."),
     "cache_bytes": ("livesum", "Capacity of the caches of embedded stores, in bytes."),
     "cache_used_bytes": ("livesum", "Size of the caches of embedded stores, in bytes."),

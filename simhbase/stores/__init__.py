@@ -13,6 +13,7 @@ _BACKENDS = {
     "memory": "simhbase.stores.memory",
     "rocksdb": "simhbase.stores.rocksdb",
     "hbase": "simhbase.stores.hbase",
+    "postgresql": "simhbase.stores.postgresql",
 }
 
 
@@ -59,6 +60,13 @@ def is_in_hbase(url: str) -> bool:
     return url.startswith("hbase:")
 
 
+def is_on_server(url: str) -> bool:
+    """True for a store whose tables are created by an administrator only: a mistyped URL is an error there,
+    not a new store. Raises UsageError for an invalid URL."""
+    _require_url(url)
+    return url.startswith(("hbase:", "postgresql:"))
+
+
 def _require_url(url: object) -> None:
     if not isinstance(url, str):
         raise UsageError(f"{url!r} is not the URL of a store: give a string such as 'rocksdb:{url}'")
@@ -71,4 +79,11 @@ def _backend(url: str) -> ModuleType:
         known = ", ".join(f"{name}:" for name in _BACKENDS)
         hint = "" if colon else f"; did you mean 'rocksdb:{url}'?"
         raise UsageError(f"no store {url!r}: a store's URL starts with one of {known}{hint}")
-    return import_module(_BACKENDS[scheme])
+    try:
+        return import_module(_BACKENDS[scheme])
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise UsageError(
+            f"stores of {scheme}: need psycopg, which is not installed: pip install 'simhbase[postgresql]'"
+        ) from error

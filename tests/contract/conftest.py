@@ -53,6 +53,7 @@ EMBEDDED = {
     "rocksdb": Kind(lambda folder, number: f"rocksdb:{folder / str(number)}", persists=True),
 }
 HBASE = pytest.param("hbase", marks=pytest.mark.hbase)
+POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
 TURNS = cycle("ab")
 
 
@@ -62,6 +63,9 @@ def kind_called(name: str, request: pytest.FixtureRequest) -> Kind:
         # By turns: the versions of the store before may be up to a second ahead, and would be waited for.
         turn = next(TURNS)
         return Kind(lambda folder, number: cluster.empty_store(f"contract{number}{turn}"), persists=True)
+    if name == "postgresql":
+        server = request.getfixturevalue("postgresql")
+        return Kind(lambda folder, number: server.empty_store(f"contract{number}"), persists=True)
     return EMBEDDED[name]
 
 
@@ -71,7 +75,7 @@ def made(kind: Kind, folder: Path) -> Iterator[Backend]:
     backend.close_all()
 
 
-@pytest.fixture(params=[*EMBEDDED, HBASE])
+@pytest.fixture(params=[*EMBEDDED, POSTGRESQL, HBASE])
 def kind(request: pytest.FixtureRequest) -> Kind:
     return kind_called(request.param, request)
 
@@ -81,21 +85,21 @@ def backend(kind: Kind, tmp_path: Path) -> Iterator[Backend]:
     yield from made(kind, tmp_path)
 
 
-@pytest.fixture(params=[*(name for name, kind in EMBEDDED.items() if kind.persists), HBASE])
+@pytest.fixture(params=[*(name for name, kind in EMBEDDED.items() if kind.persists), POSTGRESQL, HBASE])
 def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     """The backends whose rows are still there when a store is opened again."""
     yield from made(kind_called(request.param, request), tmp_path)
 
 
-@pytest.fixture(params=EMBEDDED)
-def embedded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    """The backends that one process alone writes to."""
+@pytest.fixture(params=[*EMBEDDED, POSTGRESQL])
+def atomic(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    """The backends that change all tables in one step."""
     yield from made(kind_called(request.param, request), tmp_path)
 
 
 @pytest.fixture(params=[HBASE])
-def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    """The backends that many processes write to."""
+def hinting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    """The backends whose tables are written separately."""
     yield from made(kind_called(request.param, request), tmp_path)
 
 

@@ -1,7 +1,7 @@
 """Claims: what every store promises. tests/property/test_claims.py has all interleavings of the protocol."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from typing import cast
@@ -29,8 +29,9 @@ WORKERS = 4
 
 
 @pytest.fixture
-def index(backend: Backend) -> Index:
-    return simhbase.open(backend.url(0), create=Profile(verify=False))
+def index(backend: Backend) -> Iterator[Index]:
+    with simhbase.open(backend.url(0), create=Profile(verify=False)) as opened:
+        yield opened
 
 
 def batch(values: list[int]) -> FingerprintBatch:
@@ -150,8 +151,8 @@ def test_tasks_of_asyncio_claim_as_threads_do(index):
         asyncio.run(index.aclaim("c", BRIDGE))
 
 
-def test_a_claim_of_an_older_format_is_ended_by_who_meets_it(shared: Backend):
-    index = simhbase.open(shared.url(0), create=Profile(verify=False))
+def test_a_claim_of_an_older_format_is_ended_by_who_meets_it(hinting: Backend):
+    index = simhbase.open(hinting.url(0), create=Profile(verify=False))
     value, lease = 0x0123456789ABCDEF, 1 << 31
     dead = Entry(value, State.PENDING, claim=PendingClaim(bytes(16), value, b"", lease))
     key = document_key("dead")
@@ -166,8 +167,8 @@ def test_a_claim_of_an_older_format_is_ended_by_who_meets_it(shared: Backend):
     assert index.fingerprints(["dead", "b"]) == [None, value ^ 1]
 
 
-def test_a_store_of_an_older_format_takes_claims_when_it_is_upgraded(shared: Backend):
-    url = shared.url(0)
+def test_a_store_of_an_older_format_takes_claims_when_it_is_upgraded(hinting: Backend):
+    url = hinting.url(0)
     with simhbase.open(url, create=Profile(verify=False)) as index:
         meta = index.store.records("meta")
         (new,) = meta.get([b"profile"])
@@ -198,9 +199,9 @@ class Died(Exception):
     pass
 
 
-def test_a_batch_row_that_grows_old_decides_until_vacuum_takes_it(shared: Backend, monkeypatch):
+def test_a_batch_row_that_grows_old_decides_until_vacuum_takes_it(hinting: Backend, monkeypatch):
     accepted, open_ = 0x0123456789ABCDEF, 0xFEDCBA9876543210
-    url = shared.url(0)
+    url = hinting.url(0)
     with simhbase.open(url, create=Profile(verify=False)) as index:
         scheme = index.profile.index_scheme
         context = ClaimContext(cast(HintingStore, index.store), scheme, index.clock, lease=0.1)

@@ -262,8 +262,8 @@ def test_rows_have_times_where_they_exist(store: Store) -> None:
         assert rows.times.tolist() == store.drawers.times(rows.keys[:, np.newaxis]).ravel().tolist()
 
 
-def test_a_row_that_is_put_again_survives_a_removal_of_what_was_seen(shared: Backend) -> None:
-    store = shared.fresh()
+def test_a_row_that_is_put_again_survives_a_removal_of_what_was_seen(hinting: Backend) -> None:
+    store = hinting.fresh()
     store.drawers.add(keys_of(4, 5))
     seen = store.drawers.times(keys_of(4, 5))
     sleep(0.01)

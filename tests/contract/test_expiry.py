@@ -49,8 +49,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=PROFILES, ids=["5x2", "6x3", "verified", "minhash"])
-def index(embedded: Backend, clock: Clock, request: pytest.FixtureRequest) -> Iterator[Index]:
-    store = embedded.fresh()
+def index(atomic: Backend, clock: Clock, request: pytest.FixtureRequest) -> Iterator[Index]:
+    store = atomic.fresh()
     write_profile(store, request.param, ttl=TTL)
     with Index(store, read_profile(store), clock=clock) as index:
         yield index
@@ -203,22 +203,22 @@ def test_moments_go_by_the_same_clock(index, clock):
     assert Administrator(index).delete_older_than(timedelta(seconds=TTL / 4)) == 1
 
 
-def test_stores_have_none_by_default(embedded: Backend) -> None:
-    store = embedded.fresh()
+def test_stores_have_none_by_default(atomic: Backend) -> None:
+    store = atomic.fresh()
     write_profile(store, Profile(verify=False))
     assert store.ttl() is None
 
 
-def test_what_an_interrupted_creation_left_does_not_count(embedded: Backend) -> None:
-    store = embedded.fresh()
+def test_what_an_interrupted_creation_left_does_not_count(atomic: Backend) -> None:
+    store = atomic.fresh()
     store.records("meta").put([(b"ttl", b"5")])
     write_profile(store, Profile(verify=False))
     assert store.ttl() is None
 
 
-def test_a_clock_that_was_ahead_dates_no_other_document(embedded: Backend) -> None:
+def test_a_clock_that_was_ahead_dates_no_other_document(atomic: Backend) -> None:
     """Those would neither expire nor be deleted by age."""
-    store = embedded.fresh()
+    store = atomic.fresh()
     write_profile(store, Profile(verify=False))
     scheme = Profile(verify=False).index_scheme
     one, other = (FingerprintBatch.bare(np.array([value], dtype=np.uint64)) for value in (5, 6))

@@ -126,7 +126,7 @@ def test_an_unfinished_load_is_not_given_to_another_task_and_a_finished_one_begi
     stop(third)
 
 
-def test_a_load_that_is_stopped_while_it_finishes_stays_so_and_keeps_its_report(store):
+def test_a_load_that_is_stopped_while_it_finishes_stays_so_and_keeps_its_report(store, short_lease):
     log = LoadLog.begin(store, "a", "task")
     log.change(progress="finishing", report={"added": 3})
     stop(log)

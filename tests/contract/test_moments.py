@@ -109,8 +109,8 @@ def test_what_is_written_while_others_are_deleted_stays(index, name, monkeypatch
     assert index.fingerprints([a, b]) == [NEAR ^ 1, None]
 
 
-def test_a_vacuum_removes_what_the_deleted_have_left_behind(shared: Backend, name: str) -> None:
-    store = shared.fresh()
+def test_a_vacuum_removes_what_the_deleted_have_left_behind(hinting: Backend, name: str) -> None:
+    store = hinting.fresh()
     write_profile(store, Profile(verify=False))
     index = Index(store, read_profile(store))
     write(index, {f"{name}a": NEAR}, days_ago=100)

@@ -85,8 +85,8 @@ def test_empty_batches_change_nothing(records: Values) -> None:
     assert everything(records) == []
 
 
-def test_stores_of_many_writers_note_what_is_obsolete(shared: Backend) -> None:
-    obsolete = shared.fresh().records("obsolete")
+def test_stores_of_many_writers_note_what_is_obsolete(hinting: Backend) -> None:
+    obsolete = hinting.fresh().records("obsolete")
     now = milliseconds()
     obsolete.put([(b"\x01note", b"")], now)
     assert list(obsolete.iterate(b"\x01", b"\x02")) == [[(b"\x01note", Cell(b"", now))]]
@@ -222,8 +222,8 @@ def test_of_many_threads_each_gets_its_own_count(records: Values) -> None:
     assert sorted(counts) == list(range(1, 801))
 
 
-def test_what_is_read_and_written_under_exclusive_is_not_interleaved(embedded: Backend) -> None:
-    store = embedded.fresh()
+def test_what_is_read_and_written_under_exclusive_is_not_interleaved(atomic: Backend) -> None:
+    store = atomic.fresh()
     records = Values(store.records("documents"))
     records.put([(b"n", b"0")])
 
@@ -339,8 +339,8 @@ NAME, OTHER_NAME = b"\x00" * 16, b":\xff" * 8
 
 
 @pytest.fixture
-def shared_store(shared: Backend) -> HintingStore:
-    return cast(HintingStore, shared.fresh())
+def shared_store(hinting: Backend) -> HintingStore:
+    return cast(HintingStore, hinting.fresh())
 
 
 def test_named_cells_are_beside_the_own_ones(shared_store: HintingStore) -> None:

@@ -81,8 +81,8 @@ def test_creating_what_exists_opens_it(lasting: Backend) -> None:
     assert Values(again.records("meta")).get([b"a"]) == [b"1"]
 
 
-def test_an_atomic_store_makes_all_changes_of_a_commit(embedded: Backend) -> None:
-    store = cast(AtomicStore, embedded.fresh())
+def test_an_atomic_store_makes_all_changes_of_a_commit(atomic: Backend) -> None:
+    store = cast(AtomicStore, atomic.fresh())
     assert set(store.tables) == set(ATOMIC_TABLES)
     store.drawers.add(KEYS)
     store.records("documents").put([(b"old", b"1"), (b"both", b"1")], 5)
@@ -104,8 +104,8 @@ def test_an_atomic_store_makes_all_changes_of_a_commit(embedded: Backend) -> Non
     assert all_rows(store) == [more.tobytes()]
 
 
-def test_a_read_sees_no_table_without_what_another_lost_to_it(embedded: Backend) -> None:
-    store = cast(AtomicStore, embedded.fresh())
+def test_a_read_sees_no_table_without_what_another_lost_to_it(atomic: Backend) -> None:
+    store = cast(AtomicStore, atomic.fresh())
     here, there = KEYS, np.ones((1, 1, 13), dtype=np.uint8)
     places = {b"here": here, b"there": there}
 

@@ -12,7 +12,8 @@ from typing import Any
 import thriftpy2
 
 from simhbase.errors import StoreFailed, StoreUnreachable
-from simhbase.stores.hbase.client import OPENING_SECONDS, Attempts, GatewayClient
+from simhbase.stores.attempts import Attempts
+from simhbase.stores.hbase.client import OPENING_SECONDS, GatewayClient
 from simhbase.stores.hbase.connection import CallFailed, CallRefused, Connection
 from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.pool import thrift2_pool

@@ -8,7 +8,6 @@ all of them, and requests are sent on all connections before waiting for any.
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 
 from simhbase.errors import ReadOnly, StoreFailed, StoreUnreachable, TableDisabled, TablesMissing
 from simhbase.logs import logger
+from simhbase.stores.attempts import Attempts
 from simhbase.stores.base import Access
 from simhbase.stores.hbase.connection import CallFailed, CallRefused, Connection, ConnectionLost
 from simhbase.stores.hbase.counters import Counters
@@ -34,9 +34,7 @@ Task = Callable[[], Steps[T]]
 # Requests under way on a connection. A gateway that writes an answer does not read, and we do not read
 # while we write: what is under way must fit into the buffers of its socket.
 BURST_BYTES = 64 << 10
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
 OPENING_SECONDS = 10.0
-SILENT_SECONDS = 2.0  # waiting time after which a warning is logged
 # Of an operation's time: what is kept for finding out why it failed, and that at most, in seconds.
 EXPLAINING_SHARE, EXPLAINING_LIMIT = 1 / 10, 3.0
 # Share of an operation's time: after this much silence a gateway is probed, and has as much again
@@ -56,37 +54,6 @@ def ask(request: Request) -> Steps[Any]:
 def tasks(requests: Iterable[Request]) -> list[Task[Any]]:
     """A task for each independent request."""
     return [partial(ask, request) for request in requests]
-
-
-class Attempts:
-    """The time limit of an operation with its retries and pauses: `seconds`, until `end`."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.start = time.monotonic()
-        self.end = self.start + seconds
-        self.retries = 0
-        self._said = False
-
-    def pause_for(self, problem: Exception) -> bool:
-        """Like pause, but logs a warning once before the wait becomes long."""
-        longest = min(FIRST_PAUSE * 2**self.retries, LONGEST_PAUSE)
-        if not self._said and time.monotonic() + longest > self.start + SILENT_SECONDS < self.end:
-            self._said = True
-            log.warning("waiting for %s (%.0f s at most)", problem, self.seconds)
-        return self.pause()
-
-    def pause(self) -> bool:
-        """Wait, longer each time; false if the time is up.
-
-        No pause after the first failure: an idle connection may have been closed. Random, so that many
-        clients do not come back at once.
-        """
-        self.retries += 1
-        if self.retries > 1:
-            pause = min(FIRST_PAUSE * 2 ** (self.retries - 2), LONGEST_PAUSE) * random.uniform(0.5, 1.5)
-            time.sleep(max(0.0, min(pause, self.end - time.monotonic())))
-        return time.monotonic() < self.end
 
 
 class Operation(Attempts):

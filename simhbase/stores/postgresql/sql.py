@@ -1,0 +1,89 @@
+"""What SQL users see beside the tables: a view of the documents, and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simhbase.drawers.layout import Layout
+from simhbase.stores.postgresql.drawers import Branch, branches_of
+
+_FINGERPRINT = "('x' || encode(substr(value, 1, 8), 'hex'))::bit(64)::int8"
+
+
+def documents(schema: str) -> list[str]:
+    """Statements that create the view `stored` and the function `fingerprint`."""
+    return [
+        "CREATE INDEX ON documents (substr(key, 5))",
+        "CREATE VIEW stored AS SELECT convert_from(substr(key, 5), 'UTF8') AS id, "
+        f"{_FINGERPRINT} AS fingerprint, to_timestamp(version / 1000.0) AS written FROM documents",
+        "COMMENT ON VIEW stored IS 'The documents of simhbase, with their fingerprints.'",
+        "CREATE FUNCTION fingerprint(id text) RETURNS int8 LANGUAGE sql STABLE PARALLEL SAFE AS $$ "
+        f"SELECT {_FINGERPRINT} FROM {schema}.documents WHERE substr(key, 5) = convert_to($1, 'UTF8') $$",
+        "COMMENT ON FUNCTION fingerprint IS 'The fingerprint of a document of simhbase, by its id.'",
+    ]
+
+
+def records(table: str) -> str:
+    """The statement that creates a table of records."""
+    return f"CREATE TABLE {table} (key bytea PRIMARY KEY, value bytea NOT NULL, version int8 NOT NULL)"
+
+
+def drop(schema: str, tables: Sequence[str]) -> list[str]:
+    """Statements that drop all of a store; the schema, too, if nothing else is in it and this role may."""
+    return [
+        "DROP VIEW IF EXISTS stored",
+        "DROP FUNCTION IF EXISTS near, fingerprint",
+        f"DROP TABLE IF EXISTS {', '.join(tables)}",
+        f"""
+        DO $$ BEGIN
+            IF '{schema}' <> 'public'
+                AND pg_has_role((SELECT nspowner FROM pg_namespace WHERE nspname = '{schema}'), 'USAGE')
+                AND NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = '{schema}'::regnamespace)
+                AND NOT EXISTS (SELECT FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace)
+                AND NOT EXISTS (SELECT FROM pg_type WHERE typnamespace = '{schema}'::regnamespace)
+            THEN DROP SCHEMA {schema}; END IF;
+        END $$""",
+    ]
+
+
+def _asked(branch: Branch, layout: Layout) -> list[str]:
+    """The drawers of a table that a lookup reads, as expressions of its fingerprint."""
+    own = branch.expression.format("$1")
+    flipped = range(branch.width) if layout.flips else ()
+    return [f"({own})", *(f"(({own}) # {1 << bit})" for bit in flipped)]
+
+
+def near(schema: str, layout: Layout | None) -> list[str]:
+    """Statements that create the function `near`, which a layout makes possible. Its answers are complete
+    within the layout's guarantee."""
+    if layout is None:
+        return ["DROP FUNCTION IF EXISTS near"]
+    drawers = " UNION ".join(
+        f"SELECT i.fingerprint FROM {schema}.index AS i WHERE {branch.expression.format('i.fingerprint')} "
+        f"= ANY (ARRAY[{', '.join(_asked(branch, layout))}])"
+        for branch in branches_of(layout)
+    )
+    return [
+        "DROP FUNCTION IF EXISTS near",
+        f"""
+        CREATE FUNCTION near(fingerprint int8, k int DEFAULT {layout.guarantee})
+        RETURNS TABLE (id text, found int8, distance int)
+        LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 10
+        SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+        BEGIN
+            IF k NOT BETWEEN 0 AND {layout.guarantee} THEN
+                RAISE EXCEPTION 'k must be 0 to {layout.guarantee} with layout {layout.name}, not %', k;
+            END IF;
+            RETURN QUERY
+                SELECT convert_from(substr(listing.key, 9), 'UTF8'), candidate.fingerprint,
+                    bit_count((candidate.fingerprint # $1)::bit(64))::int
+                FROM ({drawers}) AS candidate, LATERAL (
+                    SELECT key FROM {schema}.fingerprints
+                    WHERE key >= int8send(candidate.fingerprint)
+                        AND key < int8send(candidate.fingerprint) || '\\xff'::bytea
+                ) AS listing
+                WHERE bit_count((candidate.fingerprint # $1)::bit(64)) <= $2
+                ORDER BY 3, 1;
+        END $$""",
+        "COMMENT ON FUNCTION near IS 'Documents of simhbase whose fingerprints differ in at most k bits.'",
+    ]

@@ -1,0 +1,71 @@
+"""The URL of a PostgreSQL store: server, database, schema, number of connections, timeout."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+from simhbase.errors import UsageError
+
+FORM = "postgresql://[USER@]HOST[:PORT]/DATABASE?schema=NAME&connections=8&timeout=60"
+DEFAULT_SCHEMA = "simhbase"
+DEFAULT_CONNECTIONS, MOST_CONNECTIONS = 8, 64
+DEFAULT_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A parsed URL.
+
+    schema: holds the store's tables; connections: maximum of a process, shared by its threads; timeout:
+    seconds for an operation with all retries, and for a lock; server: libpq's parameters.
+    """
+
+    url: str
+    schema: str = DEFAULT_SCHEMA
+    connections: int = DEFAULT_CONNECTIONS
+    timeout: float = DEFAULT_TIMEOUT
+    server: dict[str, Any] = field(default_factory=dict)
+
+
+def parse(url: str) -> Address:
+    """Parse a URL; options that are not named here are libpq's. Raises UsageError naming the invalid part."""
+    head, _, query = url.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if re.match(r"\w+://[^/@]*:[^/]*@", head) or "password" in options:
+        raise UsageError(
+            "the URL of a store contains a password, and URLs are shown in messages, logs and lists of "
+            "processes: leave it out, and give it by PGPASSWORD or in ~/.pgpass"
+        )
+    schema = options.pop("schema", DEFAULT_SCHEMA)
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
+        raise UsageError(f"{url}: schema={schema} is not a name of lower-case letters, digits and '_'")
+    connections = _number(url, options, "connections", DEFAULT_CONNECTIONS, MOST_CONNECTIONS)
+    timeout = _number(url, options, "timeout", int(DEFAULT_TIMEOUT), 1_000_000)
+    try:
+        server = conninfo_to_dict(f"{head}?{urlencode(options)}" if options else head)
+    except ProgrammingError as error:
+        raise UsageError(f"no store {url!r}: {str(error).strip()}; the form is {FORM}") from error
+    waiting = {
+        "application_name": "simhbase",
+        "client_encoding": "UTF8",
+        "connect_timeout": 10,
+        # A server that is cut off is noticed, whatever the system's settings.
+        "keepalives_idle": 30,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+        "tcp_user_timeout": int(timeout * 1000),
+    }
+    return Address(url, schema, connections, float(timeout), waiting | server)
+
+
+def _number(url: str, options: dict[str, str], name: str, default: int, most: int) -> int:
+    text = options.pop(name, str(default))
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise UsageError(f"{url}: {name}={text} is not a number from 1 to {most}")
+    return int(text)

@@ -1,0 +1,98 @@
+"""Stores in PostgreSQL: loads, bytes, and lookups in batches against the same statement one by one."""
+
+from __future__ import annotations
+
+from time import perf_counter, process_time
+
+import numpy as np
+
+import simhbase
+from simhbase.drawers.layout import layout
+from simhbase.drawers.rowkeys import PREFIX_BYTES, prefixes
+from simhbase.index import Index
+from simhbase.profile import Profile
+from tests.bench.report import Cell, Table
+from tests.postgresql import Server, started
+
+DOCUMENTS = 1_000_000
+AT_ONCE = 50_000
+LOOKUPS, BATCH = 20_000, 1_000
+SINGLE = 2_000
+
+
+def measure(scale: float = 1.0) -> list[Table]:
+    """The layouts of up to ten tables."""
+    with started(None) as server:
+        rows = [measured(server, name, round(DOCUMENTS * scale)) for name in ("4x1", "5x2")]
+    return [
+        Table(
+            f"PostgreSQL with {round(DOCUMENTS * scale):,} documents",
+            [
+                "layout",
+                "loaded, documents/s",
+                "bytes a document",
+                "of them index",
+                "drawers in batches, us a lookup",
+                "one by one, us",
+                "times",
+                "client's part, us a lookup",
+                "find in batches, us",
+                "find one by one, us",
+            ],
+            rows,
+            [
+                "Random fingerprints, half of the lookups within 3 bits of a stored one. Batches of "
+                f"{BATCH:,}; the client's part is processor time of this process. Loads go by COPY, in steps "
+                f"of {AT_ONCE:,}, then VACUUM, which is not in the rate. The server does not fsync."
+            ],
+        )
+    ]
+
+
+def measured(server: Server, name: str, count: int) -> list[Cell]:
+    random = np.random.default_rng(1)
+    values = random.integers(0, 1 << 64, count, dtype=np.uint64)
+    asked = random.integers(0, 1 << 64, LOOKUPS, dtype=np.uint64)
+    asked[::2] = values[random.integers(0, count, LOOKUPS // 2)] ^ np.uint64(0b10010)
+    with simhbase.open(server.empty_store("bench"), create=Profile(verify=False, layout=name)) as index:
+        begin = perf_counter()
+        for start in range(0, count, AT_ONCE):
+            some = values[start : start + AT_ONCE]
+            index.add_fingerprints([f"document/{start + number}" for number in range(len(some))], some)
+        loading = perf_counter() - begin
+        index.store.compact()
+        of_tables = simhbase.Administrator(index).stats().table_estimates
+        whole = sum(each.bytes for each in of_tables.values())
+        read_drawers(index, name, asked[:BATCH], BATCH)  # prepared, and cached
+        batches, client = read_drawers(index, name, asked, BATCH)
+        single, _ = read_drawers(index, name, asked[:SINGLE], 1)
+        return [
+            name,
+            count / loading,
+            whole / count,
+            of_tables["index"].bytes / count,
+            batches * 1e6,
+            single * 1e6,
+            single / batches,
+            client * 1e6,
+            finding(index, asked, BATCH) * 1e6,
+            finding(index, asked[:SINGLE], 1) * 1e6,
+        ]
+
+
+def read_drawers(index: Index, name: str, asked: np.ndarray, at_once: int) -> tuple[float, float]:
+    """Seconds of a lookup's drawers, and of this process's processor."""
+    begin, used = perf_counter(), process_time()
+    for start in range(0, len(asked), at_once):
+        wanted = prefixes(asked[start : start + at_once], layout(name)).reshape(-1, PREFIX_BYTES)
+        for _ in index.store.drawers.read(np.unique(wanted, axis=0) if at_once > 1 else wanted, 10_000):
+            pass
+    return (perf_counter() - begin) / len(asked), (process_time() - used) / len(asked)
+
+
+def finding(index: Index, asked: np.ndarray, at_once: int) -> float:
+    """Seconds of a lookup with its documents."""
+    begin = perf_counter()
+    for start in range(0, len(asked), at_once):
+        index.find_fingerprints(asked[start : start + at_once])
+    return (perf_counter() - begin) / len(asked)
