@@ -54,6 +54,13 @@ class Fields:
     value: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Absent:
+    """Stands for the value of a field that a dict does not have."""
+
+    field: str
+
+
 class Row(NamedTuple):
     """A document or text as it was given. id: None if it has none; problem: why it cannot be used; value: of
     the field that was asked for, None if missing."""
@@ -185,7 +192,8 @@ def _item_rows(items: Iterable[Any], fields: Fields, what: str, *, need_ids: boo
         elif takes_texts and (isinstance(item, str) or _is_missing(item)):
             yield None, item, None, None
         elif isinstance(item, Mapping):
-            yield item.get(fields.id), item.get(fields.text), item.get("tags"), item.get(fields.value)
+            text = item[fields.text] if fields.text in item else _Absent(fields.text)
+            yield item.get(fields.id), text, item.get("tags"), item.get(fields.value)
         elif isinstance(item, tuple) and len(item) == 2:
             yield *item, None, None
         elif takes_texts and hasattr(item, "as_py"):  # of an Arrow array
@@ -202,7 +210,9 @@ def _checked(number: int, given_id: Any, text: Any, tags: Any, value: Any, *, ne
     row_id, problem = _id(given_id)
     if row_id is None and need_id:
         problem = f"row {number}: {problem or 'the id is missing'}"
-    if not isinstance(text, str):
+    if isinstance(text, _Absent):
+        problem = problem or f"there is no field {text.field!r}"
+    elif not isinstance(text, str):
         wrong = f"missing ({text})" if _is_missing(text) else f"{shown(text)}, not a text"
         problem = problem or f"the text is {wrong}"
     named, wrong_tags = ({}, None) if _is_missing(tags) else _tags(tags)

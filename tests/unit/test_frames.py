@@ -108,6 +108,12 @@ def test_other_names_of_fields_are_given(index: Index) -> None:
         index.find_many(pd.DataFrame([[BUDGET, BUDGET]], columns=["text", "text"]))
 
 
+def test_dicts_without_the_field_are_rejected_with_its_name(index: Index) -> None:
+    report = index.add([{"id": "a", "body": BUDGET}])
+    assert [each.reason for each in report.rejected] == ["there is no field 'text'"]
+    assert index.find_many([{"body": BUDGET}])[0].reason == "there is no field 'text'"
+
+
 def test_tags_come_from_a_field_of_dicts(index: Index) -> None:
     tags = {"tenant": "a", "source": "wire"}
     some = [{"id": "a", "text": BUDGET, "tags": tags}, {"id": "b", "text": BRIDGE, "tags": None}]
