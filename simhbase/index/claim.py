@@ -2,7 +2,7 @@
 
 To look up and then to add is a race: two workers can both see nothing. Where one process writes
 (`AtomicClaimer`) both are done under its lock. Where many do (`BatchClaimer`), claims are decided in batches,
-as `claim_batch.py` says. Claims of many threads and tasks share batches: while two are on their way new ones
+as `claim_batch.py` says. Claims of many threads and tasks share batches: while one is on its way new ones
 queue up, and the next batch takes all of them. One that waits for others delays nobody.
 
 Muted documents make nothing a duplicate, and nobody waits for claims that would be muted: of near texts at
@@ -47,7 +47,6 @@ log = logger(__name__)
 TIMEOUT = 30.0  # seconds until a claim is undecided
 LARGEST_BATCH = 2048  # fewer claims than can be decided within a lease
 LARGEST_SHARED = 512  # claims of several callers in one batch
-BATCHES_AT_ONCE = 2  # of a process
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
 IDLE = 0.2  # seconds without claims after which what they left is removed
@@ -201,11 +200,28 @@ def claim_of(
 
 
 class BatchClaimer(Claimer):
-    """Claims in a store that many processes write, by threads of its own."""
+    """Claims in a store that many processes write. One thread takes those that share batches: two batches at
+    once would be smaller, and cost twice as much a claim. Another takes calls of many, for which few would
+    wait too long."""
+
+    def __init__(self, context: ClaimContext) -> None:
+        self._shared, self._large = _Serving(context), _Serving(context)
+
+    def begin(self, request: ClaimRequest) -> None:
+        serving = self._large if len(request.records) > LARGEST_SHARED else self._shared
+        serving.begin(request)
+
+    def close(self) -> None:
+        self._shared.close()
+        self._large.close()
+
+
+class _Serving:
+    """A thread that claims, from the first request on."""
 
     def __init__(self, context: ClaimContext) -> None:
         self._context = context
-        self._queue = Queue[ClaimRequest](BATCHES_AT_ONCE, "claims", self._serve)
+        self._queue = Queue[ClaimRequest](1, "claims", self._serve)
 
     def begin(self, request: ClaimRequest) -> None:
         self._queue.put(request)

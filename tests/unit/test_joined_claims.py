@@ -90,31 +90,45 @@ def far(number: int) -> int:
 
 
 @contextmanager
-def two_on_their_way(gate: Gate) -> Iterator[Claims]:
-    """Claims of which two batches are on their way, which get no further until the gate opens."""
+def one_on_its_way(gate: Gate) -> Iterator[Claims]:
+    """Claims of which a batch is on its way, which gets no further until the gate opens."""
     gate.hold = lambda call: call.method == "increment"
     with claims(gate) as claiming:
-        first = []
-        for number in range(2):
-            first.append(claiming.begin(f"first {number}", far(number)))
-            gate.wait_for(1)
+        first = claiming.begin("first", far(1))
+        gate.wait_for(1)
         yield claiming
-        assert all(answer(each).accepted for each in first)
+        assert answer(first).accepted
 
 
-def test_who_claims_while_two_batches_are_on_their_way_shares_the_next():
+def test_who_claims_while_a_batch_is_on_its_way_shares_the_next():
     gate = Gate()
-    with two_on_their_way(gate) as claiming:
+    with one_on_its_way(gate) as claiming:
         more = [claiming.begin(f"more {number}", far(number)) for number in range(2, 22)]
         gate.open.set()
         assert all(answer(each).accepted for each in more)
-    assert gate.tickets == 3
-    assert len(stored_in(gate.server.state)) == 22
+    assert gate.tickets == 2
+    assert len(stored_in(gate.server.state)) == 21
+
+
+def test_few_claims_wait_for_no_call_of_many(monkeypatch):
+    monkeypatch.setattr(claim, "LARGEST_SHARED", 3)
+    gate = Gate()
+    gate.hold = lambda call: call.method == "increment" and not gate.tickets
+    with claims(gate) as claiming:
+        ids, values = [f"many {number}" for number in range(5)], fingerprints_of(list(map(far, range(5))))
+        many = ClaimRequest.of(ids, values, KIND, LONG)
+        claiming.claimer.begin(many)
+        gate.wait_for(1)
+        gate.hold = lambda call: False
+        assert claiming.claim("few", far(5)).accepted
+        assert not many.future.done()
+        gate.open.set()
+        assert all(each.accepted for each in many.result().claims)
 
 
 def test_of_near_ones_in_a_batch_the_first_is_accepted_and_one_id_is_claimed_once():
     gate = Gate()
-    with two_on_their_way(gate) as claiming:
+    with one_on_its_way(gate) as claiming:
         given = [("a", A), ("b", NEAR), ("c", A), ("a", A), ("a", FAR)]
         begun = [claiming.begin(*each) for each in given]
         gate.open.set()
@@ -160,7 +174,7 @@ def test_many_batches_are_cleaned_up_together_and_at_once_when_claims_are_closed
         pool.submit(claiming.claimer.close).result(LONG / 2)
     assert rows_of_batches(gate) == 0
     assert not list(visible(table_of(gate.server.state, NAMED)))
-    assert max(deletes[NAMED], deletes["meta"]) <= claim.BATCHES_AT_ONCE
+    assert max(deletes[NAMED], deletes["meta"]) == 1
 
 
 def test_while_claims_are_new_the_first_to_be_read_is_what_is_near_them():
@@ -244,7 +258,7 @@ def test_what_one_of_them_meets_the_others_do_not():
     leave_a_dead_claim(gate, A, lease=LONG)
     (row,) = visible(table_of(gate.server.state, NAMED))
     SimulatedStore(gate.ask).records("meta").put([(BATCH_ROWS + row.key[-16:], b"no row of a batch")])
-    with two_on_their_way(gate) as claiming:
+    with one_on_its_way(gate) as claiming:
         others = [claiming.begin(f"far {number}", far(number)) for number in range(2, 6)]
         near = claiming.begin("near", NEAR)
         others += [claiming.begin(f"far {number}", far(number)) for number in range(6, 9)]
@@ -256,7 +270,7 @@ def test_what_one_of_them_meets_the_others_do_not():
 
 def test_a_store_that_is_away_is_everybodys_error():
     gate = Gate()
-    with two_on_their_way(gate) as claiming:
+    with one_on_its_way(gate) as claiming:
         begun = [claiming.begin(f"more {number}", far(number)) for number in range(2, 6)]
         gate.raising = lambda call: (
             StoreUnreachable("nobody answers") if call.method == "get_all" and len(call.keys) > 1 else None
@@ -285,7 +299,7 @@ def test_who_counts_and_fails_harms_its_own_claims_alone():
 
 def test_what_is_cancelled_before_it_begins_is_not_claimed():
     gate = Gate()
-    with two_on_their_way(gate) as claiming:
+    with one_on_its_way(gate) as claiming:
         begun = [claiming.begin(f"more {number}", far(number)) for number in range(2, 5)]
         assert begun[1].cancel()
         gate.open.set()
