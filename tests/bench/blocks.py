@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
@@ -55,10 +55,12 @@ def measure(scale: float = 1.0) -> list[Table]:
         for bloom in ("ROWPREFIX_FIXED_LENGTH", "NONE"):
             with _filled(running, n, bloom) as (ways, stored):
                 chance = np.random.default_rng(7)
+                replaced: dict[Path, int] = {}  # HBase removes them some minutes later
                 for files in (FILES, 1):
                     if files == 1:
+                        replaced = _files(running)
                         _compact(running)
-                    size = _megabytes(running)
+                    size = sum(_files(running, replaced).values()) >> 20
                     for cached in ("true", "false"):
                         running.shell(f"alter '{INDEX}', {{NAME => 'i', BLOCKCACHE => '{cached}'}}")
                         for way, store in ways.items():
@@ -114,9 +116,12 @@ def _compact(running: Cluster) -> None:
         time.sleep(1)
 
 
-def _megabytes(running: Cluster) -> int:
-    files = (each for each in running.folder.rglob(f"data/*/{INDEX}/*/i/*") if "archive" not in each.parts)
-    return sum(each.stat().st_size for each in files) >> 20
+def _files(running: Cluster, without: Collection[Path] = ()) -> dict[Path, int]:
+    """Sizes of the index's files."""
+    found = running.folder.rglob(f"data/*/{INDEX}/*/i/*")
+    return {
+        each: each.stat().st_size for each in found if "archive" not in each.parts and each not in without
+    }
 
 
 def _asked(running: Cluster, store: Store, asked: Words) -> list[Cell]:
