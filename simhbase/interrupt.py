@@ -11,13 +11,13 @@ from types import FrameType
 _came: list[list[int]] = []  # signals received in each active `with` block, innermost last
 
 
-def interrupt_waits() -> bool:
+def interrupt_pending() -> bool:
     """True if a signal is pending: an operation about to wait for others should end."""
     return any(_came)
 
 
 @contextmanager
-def interrupt_put_off() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """Delays Ctrl-C and SIGTERM until the end of the block.
 
     Writes survive interruption at any point, but `check` would find problems until the command is repeated,

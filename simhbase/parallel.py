@@ -118,7 +118,7 @@ def _results(
 ) -> Iterator[Any]:
     pending: deque[tuple[Future[Any], int]] = deque()
     for item in items:
-        with _signals_put_off(), starting():
+        with _signals_blocked(), starting():
             pending.append((executor.submit(_work, item), size(item)))
         while pending and (pending[0][0].done() or _are_enough(pending, processes)):
             yield _result(executor, pending.popleft()[0])
@@ -147,7 +147,7 @@ def _are_enough(pending: Collection[tuple[Future[Any], int]], processes: int) ->
 
 
 @contextmanager
-def _signals_put_off() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Processes and threads started inside never see SIGINT and SIGTERM: they inherit the mask.
 
     A terminal sends SIGINT to workers, too, which would print tracebacks, and service managers send SIGTERM

@@ -28,7 +28,7 @@ from simhbase.fingerprint.pipeline import (
     Hashing,
     MinHash,
     SimHashVerified,
-    simhash_alone,
+    simhash_only,
 )
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.features import BY_IDF, Extractor, FeatureOptions
@@ -40,26 +40,26 @@ from simhbase.text.variants import CharacterTable, character_table
 BITS = (64, 128)
 TABLE_BITS = 64
 TOKENIZER = "rjieba"
-# What rising thresholds are made for: 32 bands of 4 slots find what they keep of short texts
+# For rising thresholds: 32 bands of 4 slots find the short near-duplicates that these accept
 # (docs/quality.md).
 ALL_LENGTHS: Mapping[str, object] = {"features": "chars:1-3", "bands": "32x4"}
 _FIXED: Mapping[str, object] = {"features": "chars:3", "bands": "20x6"}
-# What threshold auto is, which stores have by that name, by the features, of which a sentence of 17
-# characters has 48 or 16. Texts of one template and more than 140 characters are not parted from
-# near-duplicates below 0.7.
+# Meaning of threshold=AUTO (stored under that name), by features. A sentence of 17 characters has 48
+# (chars:1-3) or 16 (chars:auto) of them. Below 0.7, texts of more than 140 characters made from one template
+# look like near-duplicates.
 RISING: Mapping[str, RisingThreshold] = {
     "chars:1-3": RisingThreshold(least=0.52, most=0.7, least_to=48),
     "chars:auto": RisingThreshold(least=0.5, most=0.7, least_to=16),
 }
-REACH = 7  # bits: of pairs that differ in 8 and more few share a drawer of 5x2
+REACH = 7  # bits: few pairs that differ in 8 or more share a drawer of 5x2
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "default": {},
-    # 20 bands find 99.7 % of the pairs of 0.8 (1 - (1 - 0.8^6)^20), and estimates hardly take any away.
+    # 20 bands find 99.7 % of the pairs with similarity 0.8: 1 - (1 - 0.8^6)^20. Estimates reject hardly any.
     "complete": {"scheme": "minhash", "threshold": 0.7},
     "classic": {"weights": "tfidf", "top": 64, "verify": False},
-    # Sentences of 17 characters that differ in two have a similarity of 0.6, titles of one template often
-    # have 0.5. Estimates stray by 0.03 where there are 256 slots, and by 0.04, which parts them less, where
-    # there are 128. docs/quality.md has both measured.
+    # Sentences of 17 characters that differ in two have a similarity of 0.6; titles from one template often
+    # have 0.5. The standard error of estimates is 0.03 with 256 slots, and 0.04 with 128, which separates
+    # these less well (measured in docs/quality.md).
     "short": {"scheme": "minhash", "threshold": "0.54-0.7", "slots": 256, **ALL_LENGTHS},
 }
 
@@ -68,35 +68,42 @@ PERMUTATIONS = "linear32+fmix32"
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
 _DIGEST_DIGITS = 16
 _RISES = re.compile(r"(0?\.[0-9]+)-(0?\.[0-9]+|1(?:\.0+)?)")
-_BAND_BITS = 16  # fewer name too few drawers to tell texts apart
-_REFILED = ("layout", "k", "reach", "bands", "threshold")  # fingerprints and sketches do not depend on them
-_BY_OTHERS: Any = None  # the default depends on other parameters
+_BAND_BITS = 16  # shorter bands have too few distinct drawers to separate texts
+_INDEX_ONLY = (
+    "layout",
+    "k",
+    "reach",
+    "bands",
+    "threshold",
+)  # fingerprints and sketches do not depend on them
+_DERIVED: Any = None  # the default depends on other parameters
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
 class Profile:
-    """Parameters of an index: by the scheme and `verify` one of the classes below, which have those of their
-    own. `Profile()` is the default of a new store.
+    """Parameters of an index. `Profile()` is the default of a new store. Creates an instance of one of the
+    subclasses below, chosen by `scheme` and `verify`, which add parameters.
 
-    All: min_length: ignore shorter words; min_features: a text with fewer distinct features has no
-    fingerprint; stop_words, boilerplate: are left out; normalisation: the form that texts are compared in, by
-    its name; fold: "hant" where Traditional and Simplified Han are the same, "arabic" where spellings of
-    Arabic are, of which the profile has the table; tokenizer: what cuts text into words, with its version.
-    That is a note about this machine or the store's creator: profiles that differ in nothing else are the
-    same, and the fixed texts tell whether two versions cut alike.
+    All profiles: min_length: ignore shorter words; min_features: a text with fewer distinct features has no
+    fingerprint; stop_words, boilerplate: ignored; normalisation: name of the normal form that texts are
+    compared in; fold: "hant" treats Traditional and Simplified Han as equal, "arabic" spelling variants of
+    Arabic (the profile holds the table); tokenizer: name and version of the word segmenter. The tokenizer is
+    only a note about this machine or the store's creator and does not count in comparisons of profiles: the
+    check of fixed texts finds versions that segment differently.
 
-    SimHash: bits, layout, features, weights, top: see FeatureOptions; k: the distance that lookups use unless
-    told otherwise, at most the layout's guarantee; idf: a user's table, or None for jieba's where the weights
-    need one; verify: whether sketches of the texts verify matches. With these: slots and sketch_bits of a
-    sketch; threshold: the similarity that lookups ask for unless told otherwise, None for any; reach: within
-    this distance a text that shares a drawer matches, too, if its sketch is similar enough; same_numbers:
-    texts with different numbers do not match.
+    scheme="simhash": bits, layout, features, weights, top: see FeatureOptions; k: default distance of
+    lookups in bits, at most what the layout guarantees; idf: a user's table, None for jieba's where the
+    weights need one; verify: verify matches by sketches of the texts. With verify: slots and sketch_bits of a
+    sketch; threshold: default similarity of lookups, None for any; reach: a text in a shared drawer also
+    matches up to this distance in bits, if its sketch is similar enough; same_numbers: texts with different
+    numbers do not match.
 
-    scheme="minhash": features, slots, sketch_bits, same_numbers; bands of slots that name drawers; threshold:
-    the similarity, or one that rises with the number of features, as "0.54-0.7" or AUTO.
+    scheme="minhash": features, slots, sketch_bits, same_numbers; bands: groups of slots that name drawers;
+    threshold: a similarity, or two such as "0.54-0.7" between which it rises with the number of features, or
+    AUTO.
     """
 
-    kind: ClassVar[str]  # the class, in words
+    kind: ClassVar[str]  # description for messages
 
     scheme: str = "simhash"
     features: str = "words"
@@ -120,13 +127,13 @@ class Profile:
         return cast(Self, object.__new__(chosen))
 
     def __post_init__(self) -> None:
-        """Raises UsageError for parameters of another type, or that do not go together."""
+        """Raises UsageError for parameters of the wrong type, or that do not go together."""
         self._require_types()
         if self.min_features < 1:
             raise UsageError(f"must be at least 1, not {self.min_features}", parameter="min_features")
         if isinstance(self.fold, str):
             self._set(fold=character_table(self.fold))
-        words = (normalise(word, self.normal_form) for word in _several_words(self.stop_words))
+        words = (normalise(word, self.normal_form) for word in _word_list(self.stop_words))
         self._set(stop_words=frozenset(words))
         self._complete()
         if self.tokenizer is None and self.features.startswith("words"):
@@ -150,7 +157,7 @@ class Profile:
             object.__setattr__(self, name, value)
 
     def _complete(self) -> None:
-        """Fills in what follows from other parameters. Raises UsageError where they do not go together."""
+        """Fill in derived parameters and validate. Raises UsageError."""
         raise NotImplementedError
 
     @property
@@ -164,32 +171,32 @@ class Profile:
 
     @property
     def shingles(self) -> FeatureOptions:
-        """The features whose sets tell how similar texts are."""
+        """Options of the features whose sets define the Jaccard similarity."""
         return self.feature_options
 
     @property
     def fingerprint_bits(self) -> int:
-        """Length of a fingerprint."""
+        """Length of a fingerprint in bits."""
         return TABLE_BITS
 
     @property
     def sketching(self) -> SketchParameters | None:
-        """What is kept of a text beside its fingerprint."""
+        """Parameters of the sketches stored beside fingerprints; None if there are none."""
         return None
 
     @property
     def misses(self) -> str | None:
-        """What lookups by this profile do not find, in words; None where that is hardly anything."""
+        """A sentence on what lookups miss; None if they miss hardly anything."""
         return None
 
     @property
     def normal_form(self) -> NormalForm:
-        """The form that texts are compared in."""
+        """The normal form that texts are compared in."""
         return NormalForm(self.normalisation, cast("CharacterTable | None", self.fold))
 
     @property
     def feature_options(self) -> FeatureOptions:
-        """The part that the features depend on."""
+        """The parameters that features depend on."""
         return FeatureOptions(
             kind=self.features,
             min_length=self.min_length,
@@ -199,15 +206,15 @@ class Profile:
         )
 
     def fingerprinter(self) -> Fingerprinter:
-        """A new fingerprinter with these parameters."""
+        """Create a fingerprinter with these parameters."""
         return Fingerprinter(self.feature_options, self.fingerprint_bits, self.min_features, self._hashing)
 
     def parameters(self) -> dict[str, object]:
-        """Every parameter by its name."""
+        """All parameters by name."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
 
     def describe(self) -> dict[str, object]:
-        """Every parameter by name, as JSON values; the IDF table by source and digest."""
+        """All parameters by name as JSON values; tables and files by source and digest."""
         described = {name: _described(value) for name, value in self.parameters().items()}
         return described | {
             "hash": self.feature_options.hash,
@@ -217,9 +224,8 @@ class Profile:
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits, the same for the same profiles: of what `describe` says, without the version
-        of the tokenizer."""
-        # What profiles did not have when there was no such parameter is left out where it changes nothing.
+        """Digest of `describe` without the tokenizer's version: 16 hexadecimal digits."""
+        # Stored digests must stay valid: parameters added later are left out at values that change nothing.
         described = self.describe()
         left_out = {"tokenizer"} if self.fold else {"tokenizer", "fold"}
         if described.get("reach") == described.get("k"):
@@ -233,7 +239,7 @@ class Profile:
         return hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
 
     def require_fits_tables(self) -> None:
-        """Raises UsageError for fingerprints that tables cannot hold."""
+        """Raise UsageError if fingerprints have another length than tables store."""
         if self.fingerprint_bits != TABLE_BITS:
             raise UsageError(
                 f"stores hold fingerprints of {TABLE_BITS} bits, not {self.fingerprint_bits}: use dedup or "
@@ -242,19 +248,22 @@ class Profile:
             )
 
     def require(self, given: Mapping[str, object]) -> None:
-        """Raises ProfileMismatch where a parameter that was given differs from this profile's."""
+        """Raise ProfileMismatch if a given parameter differs from this profile's."""
         if differences := self._differences(given):
             raise ProfileMismatch(
-                f"the store's profile differs from what was asked for: {'; '.join(differences)}. "
+                f"the store's profile differs from the one given: {'; '.join(differences)}. "
                 "Leave it out to use the store's, or create another store."
             )
 
-    def refiled(self, given: Mapping[str, object]) -> Profile:
-        """The profile with other parameters that neither fingerprints nor sketches depend on, of those given.
+    def reindexed(self, given: Mapping[str, object]) -> Profile:
+        """The profile with new index parameters (layout, k, reach, bands, threshold), on which fingerprints
+        and sketches do not depend. given: these, and others that must equal this profile's.
 
-        Raises ProfileMismatch where others differ, UsageError for what does not go together.
+        Raises ProfileMismatch if others differ, UsageError for parameters that do not go together.
         """
-        differences = self._differences({name: each for name, each in given.items() if name not in _REFILED})
+        differences = self._differences(
+            {name: each for name, each in given.items() if name not in _INDEX_ONLY}
+        )
         if not differences:
             chosen = {**self.parameters(), "tokenizer": self.tokenizer, **given}
             if "reach" not in given and "reach" in chosen and chosen["reach"] == self.parameters()["k"]:
@@ -263,30 +272,29 @@ class Profile:
             if profile.sketching == self.sketching:
                 return profile
             differences = [
-                f"threshold is {self.parameters()['threshold']}, not {chosen['threshold']}, and sketches say "
-                "how many features there are only where it rises with them"
+                f"threshold is {self.parameters()['threshold']}, not {chosen['threshold']}, and sketches "
+                "hold the number of features only with a rising threshold"
             ]
         raise ProfileMismatch(
-            f"different fingerprints or sketches take the texts again: {'; '.join(differences)}. Load the "
-            f"texts into a new store (simhbase load). Without them {', '.join(_REFILED)} alone can change"
+            f"this needs new fingerprints or sketches, and so the texts: {'; '.join(differences)}. Load the "
+            f"texts into a new store (simhbase load). Without them, only {', '.join(_INDEX_ONLY)} can change"
         )
 
     def _differences(self, given: Mapping[str, object]) -> list[str]:
-        """What differs from parameters that were given, in words."""
         stored = self.parameters()
-        wanted = self._spelled(given)
+        wanted = self._canonical(given)
         if isinstance(self.fold, CharacterTable) and wanted.get("fold") == self.fold.name:
-            wanted["fold"] = self.fold  # by its name, whatever version of the table is installed here
+            wanted["fold"] = self.fold  # a name stands for the stored version of the table
         return [
-            f"{name} is {_in_words(stored[name])}, not {_in_words(value)}"
+            f"{name} is {_shown(stored[name])}, not {_shown(value)}"
             if name in stored
             else f"{name} does not apply to {self.kind}"
             for name, value in wanted.items()
             if name not in stored or _described(stored[name]) != _described(value)
         ]
 
-    def _spelled(self, given: Mapping[str, object]) -> dict[str, object]:
-        """Parameters in the spelling of this profile's."""
+    def _canonical(self, given: Mapping[str, object]) -> dict[str, object]:
+        """Parameters with values spelled as in `parameters`."""
         return dict(given)
 
 
@@ -297,7 +305,7 @@ class SimHashProfile(Profile):
     bits: int = TABLE_BITS
     layout: str = "5x2"
     k: int = 3
-    weights: str = _BY_OTHERS
+    weights: str = _DERIVED
     top: int | None = None
     idf: IdfTable | None = None
     verify: bool = False
@@ -311,8 +319,7 @@ class SimHashProfile(Profile):
                 f"{self.top} with min_features={self.min_features} would reject every text", parameter="top"
             )
         if self.weights is None:
-            # Sketches make counts precise, which without them take texts that repeat one word for near
-            # (docs/choosing.md).
+            # Without sketches, plain counts match different texts that repeat one word (docs/choosing.md).
             of_words = "capped" if self.verify else "saturated"
             self._set(weights=of_words if self.features == "words" else "count")
         if self.weights in BY_IDF and self.idf is None:
@@ -324,11 +331,11 @@ class SimHashProfile(Profile):
 
     @property
     def _hashing(self) -> Hashing:
-        return simhash_alone
+        return simhash_only
 
     @property
     def shingles(self) -> FeatureOptions:
-        """The same for all: words tell too little of short texts."""
+        # Not the profile's features: short texts have too few words for a similarity.
         return FeatureOptions(kind=VERIFIED_BY, boilerplate=self.boilerplate, form=self.normal_form)
 
     @property
@@ -338,8 +345,8 @@ class SimHashProfile(Profile):
     @property
     def misses(self) -> str:
         return (
-            "this profile misses some near-duplicates, of short texts most; the profile complete finds "
-            "nearly all that share 0.8 of their characters' triples, with twice the rows"
+            "this profile misses some near-duplicates, and most of short texts; the profile complete finds "
+            "nearly all with a similarity of 0.8 or more, with twice the rows"
         )
 
     @property
@@ -355,7 +362,7 @@ class VerifiedProfile(SimHashProfile):
     slots: int = 256
     sketch_bits: int = 2
     threshold: float | str | None = 0.7
-    reach: int = _BY_OTHERS
+    reach: int = _DERIVED
     same_numbers: bool = False
 
     def _complete(self) -> None:
@@ -370,9 +377,9 @@ class VerifiedProfile(SimHashProfile):
             _require_similarity(self.threshold)
         elif self.reach > self.k:
             raise UsageError(
-                "beyond k only similarity tells texts apart: set a threshold, such as 0.7", parameter="reach"
+                "a reach beyond k needs a threshold, such as 0.7, to reject other texts", parameter="reach"
             )
-        _ = self.sketching
+        _ = self.sketching  # validates
 
     @property
     def index_scheme(self) -> Scheme:
@@ -393,23 +400,23 @@ class MinHashProfile(Profile):
     kind: ClassVar[str] = "scheme minhash"
 
     scheme: str = "minhash"
-    features: str = _BY_OTHERS
+    features: str = _DERIVED
     slots: int = 128
     sketch_bits: int = 8
-    bands: str = _BY_OTHERS
+    bands: str = _DERIVED
     threshold: float | str = 0.8
     same_numbers: bool = False
 
     def _complete(self) -> None:
-        self._set(threshold=_spelled(self.threshold))
+        self._set(threshold=_canonical_threshold(self.threshold))
         defaults = ALL_LENGTHS if isinstance(self.threshold, str) else _FIXED
         self._set(**{name: getattr(self, name) or value for name, value in defaults.items()})
-        if not rises(self.threshold):
+        if not _is_rising(self.threshold):
             _require_similarity(self.threshold)
         elif self.features not in RISING:
             raise UsageError(
-                f"{self.threshold} goes with features {' or '.join(RISING)}, not {self.features}: it "
-                "depends on how many of those a text has",
+                f"{self.threshold} needs features {' or '.join(RISING)}, not {self.features}: it "
+                "rises with the number of these",
                 parameter="threshold",
             )
         if self.bands == AUTO:
@@ -417,18 +424,18 @@ class MinHashProfile(Profile):
         chosen = bands(self.bands)
         if chosen.slots > self.slots:
             raise UsageError(
-                f"{chosen.name} takes {chosen.slots} slots, and there are {self.slots}", parameter="bands"
+                f"{chosen.name} needs {chosen.slots} slots, but there are {self.slots}", parameter="bands"
             )
         if chosen.rows * self.sketching.bits < _BAND_BITS:
             raise UsageError(
-                f"{chosen.name} of slots of {self.sketch_bits} bits tell too little apart: use longer "
+                f"bands of {chosen.name} are too short with slots of {self.sketch_bits} bits: use longer "
                 "bands, or more sketch_bits",
                 parameter="bands",
             )
 
     @property
     def _bands_by_threshold(self) -> str:
-        """Those that find what is near by the threshold, by its least value where there are several."""
+        """Name of the bands for bands=AUTO: those for the threshold, or the least value of a rising one."""
         threshold = self._threshold
         least = threshold.least if isinstance(threshold, RisingThreshold) else threshold
         return bands_for(least, self.slots).name
@@ -456,9 +463,8 @@ class MinHashProfile(Profile):
     def _hashing(self) -> Hashing:
         return MinHash(self.sketching, self.feature_options)
 
-    def _spelled(self, given: Mapping[str, object]) -> dict[str, object]:
-        """With the bands that `auto` stands for."""
-        named = {"threshold": _spelled(given.get("threshold")), "bands": given.get("bands")}
+    def _canonical(self, given: Mapping[str, object]) -> dict[str, object]:
+        named = {"threshold": _canonical_threshold(given.get("threshold")), "bands": given.get("bands")}
         if named["bands"] == AUTO:
             named["bands"] = self._bands_by_threshold
         return {name: named.get(name, value) for name, value in given.items()}
@@ -475,18 +481,18 @@ def _class_of(parameters: Mapping[str, object]) -> type[Profile]:
 
 
 def _types(of: type[Profile]) -> Mapping[str, tuple[type, ...]]:
-    """Of each parameter, by its name."""
+    """Accepted types of each parameter, by name."""
     hints = get_type_hints(of)
     members = {each.name: get_args(hints[each.name]) or (hints[each.name],) for each in fields(of)}
     return {name: tuple(Real if each is float else each for each in types) for name, types in members.items()}
 
 
-# Parameters of any profile; the tokenizer is a note.
+# Parameters of all profiles, without the tokenizer, which is only a note.
 _FIELDS = (*fields(VerifiedProfile), *fields(MinHashProfile))
 NAMES = tuple(dict.fromkeys(each.name for each in _FIELDS if each.compare))
 
 
-def _several_words(value: Iterable[str]) -> list[str]:
+def _word_list(value: Iterable[str]) -> list[str]:
     words = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
     if isinstance(value, str) or not all(isinstance(word, str) for word in words):
         raise UsageError(f"must be a set of words, not {value!r}", parameter="stop_words")
@@ -494,8 +500,8 @@ def _several_words(value: Iterable[str]) -> list[str]:
 
 
 def make_profile(given: Mapping[str, object], preset: str = "default") -> Profile:
-    """A profile of the parameters given, the preset's for the others. None leaves one out, but for a
-    threshold. Raises UsageError."""
+    """Create a profile with the given parameters, and the preset's for the others. None means the default,
+    except for a threshold. Raises UsageError."""
     _require_preset(preset)
     chosen = {**PRESETS[preset], **given}
     return Profile(
@@ -503,19 +509,19 @@ def make_profile(given: Mapping[str, object], preset: str = "default") -> Profil
     )
 
 
-def unverified(given: Mapping[str, object]) -> Mapping[str, object]:
-    """The parameters given, and for SimHash no sketches unless they are asked for: where fingerprints were
-    made elsewhere, or texts are compared anyway. (Sketches tell numbers, too.)"""
+def without_sketches(given: Mapping[str, object]) -> Mapping[str, object]:
+    """The given parameters, with sketches off by default for SimHash: for fingerprints without texts, or
+    texts that are compared exactly. (same_numbers needs sketches.)"""
     if given.get("scheme", "simhash") != "simhash":
         return given
     return {"verify": given.get("same_numbers", False), **given}
 
 
-def for_corpora(given: Mapping[str, object]) -> Mapping[str, object]:
-    """The parameters given, and for others those that find most, where texts are compared exactly and nothing
-    is stored: of the preset `complete`, or SimHash's where one of these is given."""
+def with_corpus_defaults(given: Mapping[str, object]) -> Mapping[str, object]:
+    """The given parameters, with the preset `complete` as the default, for jobs without a store that compare
+    texts exactly. A parameter that only SimHash has chooses SimHash."""
     if given.keys() & (_types(SimHashProfile).keys() - _types(MinHashProfile).keys()):
-        return unverified(given)
+        return without_sketches(given)
     return {**(PRESETS["complete"] if "scheme" not in given else {}), **given}
 
 
@@ -525,22 +531,22 @@ def _require_preset(preset: object) -> None:
 
 
 def preset_parameters(preset: str) -> dict[str, object]:
-    """What a preset says about every parameter of its scheme that any preset decides."""
+    """The preset's values of those parameters that any preset sets (and reach)."""
     parameters = make_profile({}, preset).parameters()
     names = {"reach", *(name for each in PRESETS.values() for name in each)}
     return {name: parameters[name] for name in parameters if name in names}
 
 
 def given_parameters(profile: Profile | Mapping[str, object] | str | None) -> Mapping[str, object]:
-    """The parameters that somebody gives by a whole profile, by name (of which `preset` stands for several),
-    by a preset's name, or not at all. Raises UsageError for anything else."""
+    """Parameters by name, given as a Profile, a mapping (`preset` adds those of a preset), the name of a
+    preset, or None. Raises UsageError for anything else."""
     if isinstance(profile, Profile):
         return profile.parameters()
     if isinstance(profile, str):
         return preset_parameters(profile)
     if profile is not None and not isinstance(profile, Mapping):
         raise UsageError(
-            f"profile = {profile!r}: a Profile is needed, or some of its parameters by name as {{'k': 2}}"
+            f"profile must be a Profile, or parameters by name such as {{'k': 2}}, not {profile!r}"
         )
     if not profile or "preset" not in profile:
         return profile or {}
@@ -559,7 +565,7 @@ def _described(value: object) -> object:
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-def _in_words(value: object) -> str:
+def _shown(value: object) -> str:
     match value:
         case IdfTable() if value.source == JIEBA:
             return "jieba's table"
@@ -590,8 +596,8 @@ def _digest(file: NamedContent) -> str:
     return f"SHA-256 {file.digest[:_DIGEST_SHOWN]}..."
 
 
-def rises(threshold: float | str) -> bool:
-    """Whether a threshold rises with the number of features: AUTO, or two similarities, the lesser first."""
+def _is_rising(threshold: float | str) -> bool:
+    """True if a threshold rises with the number of features: AUTO, or two similarities such as 0.54-0.7."""
     return threshold == AUTO or _two_similarities(threshold) is not None
 
 
@@ -602,8 +608,7 @@ def _two_similarities(threshold: object) -> tuple[float, float] | None:
     return float(found[1]), float(found[2])
 
 
-def _spelled(threshold: Any) -> Any:
-    """A threshold in the one spelling of its similarities."""
+def _canonical_threshold(threshold: Any) -> Any:
     both = _two_similarities(threshold)
     return threshold if both is None else "{:g}-{:g}".format(*both)
 
@@ -611,7 +616,7 @@ def _spelled(threshold: Any) -> Any:
 def _require_similarity(threshold: float | str) -> None:
     if isinstance(threshold, str) or not 0 < threshold <= 1:
         raise UsageError(
-            "must be a Jaccard similarity above 0, up to 1 (with scheme minhash also two, for short and for "
-            f"long texts, as 0.54-0.7, or {AUTO}), not {threshold}",
+            "must be a Jaccard similarity above 0, up to 1 (with scheme minhash also two, for short and "
+            f"long texts, such as 0.54-0.7, or {AUTO}), not {threshold}",
             parameter="threshold",
         )

@@ -1,4 +1,4 @@
-"""A profile as a file that people write and read: TOML, a parameter a line.
+"""Profile files: TOML, one parameter per line.
 
 scheme = "minhash"
 threshold = 0.7
@@ -27,10 +27,8 @@ _HEAD = "# A profile of simhbase: the parameters that stored fingerprints depend
 
 
 def chosen_parameters(profile: str | None, settings: Iterable[str] = ()) -> dict[str, object]:
-    """The parameters of a preset or profile file, and of settings such as "k=6", which go before those.
-
-    Raises UsageError and BadInput as `read_parameters` does.
-    """
+    """Parameters of a preset or profile file, overridden by settings such as "k=6". Raises as
+    `read_parameters`."""
     given = {} if profile is None else dict(read_parameters(profile))
     return given | dict(map(_setting, settings))
 
@@ -53,10 +51,10 @@ def _setting(text: str) -> tuple[str, object]:
 
 
 def read_parameters(name: str) -> Mapping[str, object]:
-    """The parameters of a preset, by its name, or of a profile file, by its path.
+    """Parameters of a profile. name: of a preset, or the path of a profile file.
 
-    Raises UsageError for what is neither, and for a parameter that no profile has; BadInput for a file that
-    cannot be read.
+    Raises UsageError if there is no such preset or file, or it has unknown parameters; BadInput if it cannot
+    be read.
     """
     if name in PRESETS:
         return preset_parameters(name)
@@ -66,7 +64,7 @@ def read_parameters(name: str) -> Mapping[str, object]:
     try:
         given = tomllib.loads(read_utf8(path, "profile file").decode())
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"the profile file {path} is no TOML: {error}") from error
+        raise BadInput(f"the profile file {path} is not valid TOML: {error}") from error
     if unknown := sorted(given.keys() - set(NAMES)):
         raise UsageError(
             f"the profile file {path} has unknown parameters ({', '.join(unknown)}): use {', '.join(NAMES)}"
@@ -75,32 +73,29 @@ def read_parameters(name: str) -> Mapping[str, object]:
     for kind, read in _FILES.items():
         if kind in parameters:
             if not isinstance(parameters[kind], str):
-                raise UsageError(f"the profile file {path}: {kind} is the name of a file, in quotes")
+                raise UsageError(f"the profile file {path}: {kind} must be the name of a file, in quotes")
             parameters[kind] = read(path.parent / str(parameters[kind]))
     if "stop_words" in parameters:
         words = parameters["stop_words"]
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise UsageError(f'the profile file {path}: stop_words is a list of words, as ["a", "b"]')
+            raise UsageError(f'the profile file {path}: stop_words must be a list such as ["a", "b"]')
         parameters["stop_words"] = frozenset(words)
     return parameters
 
 
 def files_beside(path: Path) -> list[Path]:
-    """The files that `write_profile_file` may write beside a profile file: a user's lists.
-
-    Raises UsageError where the profile file itself has the name of one.
-    """
+    """Files that `write_profile_file` may write beside a profile file. Raises UsageError if the profile file
+    itself has the suffix of one."""
     if path.suffix.removeprefix(".") in _FILES:
         raise UsageError(f"the profile file {path}: files beside it end in {path.suffix}, use .toml")
     return [path.with_suffix(f".{name}") for name in _FILES]
 
 
 def write_profile_file(path: Path, profile: Profile) -> None:
-    """Writes a profile, every parameter that applies to its scheme, and beside it a user's IDF table and
-    boilerplate, with the file's name and another ending.
+    """Write all parameters of a profile, and beside the file a user's IDF table and boilerplate, with the
+    same name and another suffix. Replaces the file as a whole, or leaves it unchanged on errors.
 
-    Raises UsageError where a file beside it holds something else; OutputFailed, and leaves the file that was
-    there before.
+    Raises UsageError if a file beside it has other content; OutputFailed.
     """
     beside = dict(zip(_FILES, files_beside(path), strict=True))
     lines = [_HEAD]
@@ -118,15 +113,14 @@ def write_profile_file(path: Path, profile: Profile) -> None:
 
 
 def _toml(value: object) -> str:
-    """A text, number, list or truth value: those of JSON are of TOML, but for one character."""
+    # JSON and TOML agree on strings, numbers, lists and booleans, except for DEL in strings.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _write(path: Path, content: bytes, *, replaces: bool) -> None:
-    """Writes a file as a whole, or leaves what was there."""
     if not replaces and path.exists() and path.read_bytes() != content:
         raise UsageError(
-            f"{path} would lie beside the profile file, and holds something else: use another name"
+            f"{path} belongs to the profile file, but exists with other content: use another name"
         )
     part = path.with_name(f"{path.name}.part")
     try:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.tags import Tags
-from simhbase.jobs.unique import Loaded, duplicates_of, store_kept
+from simhbase.jobs.unique import Loaded, find_duplicates, store_kept
 
 
 def load_unique(
@@ -17,5 +17,5 @@ def load_unique(
 ) -> Loaded:
     """Stores those of n documents, one after the other, that have no stored document near."""
     with index.store.exclusive():
-        duplicates = duplicates_of(index, ids, fingerprints, min_similarity)
+        duplicates = find_duplicates(index, ids, fingerprints, min_similarity)
         return store_kept(index, ids, fingerprints, duplicates, tags)

@@ -18,7 +18,7 @@ from simhbase.index.index import Index, open_index
 from simhbase.index.reader import listed_sketches
 from simhbase.index.stored_profile import StoredProfile, read_profile
 from simhbase.index.writer import SETTLED, Copied, Known, alive_since, batch_of, known_in
-from simhbase.interrupt import interrupt_put_off
+from simhbase.interrupt import defer_interrupts
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import Row, keeps_hints
@@ -80,7 +80,7 @@ def migrate(
     given = given_parameters(profile)
     with open_index(url, access="read") as source:
         stored = read_profile(source.store)
-        wanted = stored.profile.refiled(given)
+        wanted = stored.profile.reindexed(given)
         documents = source.store.records("documents").approximate_size().rows
         with open_like(to, wanted, stored, documents, source.store.ttl()) as target:
             _require_fitting(source, stored, target, _chosen(given, wanted))
@@ -126,7 +126,7 @@ def _require_fitting(
     if there.row == stored.row:
         raise UsageError(f"{target.store.url} is the store {source.store.url} itself, or a copy of it")
     target.profile.require(given)
-    stored.profile.refiled(target.profile.parameters())
+    stored.profile.reindexed(target.profile.parameters())
     if there.probes != stored.probes:
         raise ProfileMismatch(
             f"{source.store.url} and {target.store.url} were created by machines that compute different "
@@ -162,7 +162,7 @@ class Migration:
         """Copy all documents of the source."""
         done, begun = Done(), self.target.clock()
         for batch in self._batches():
-            with interrupt_put_off():
+            with defer_interrupts():
                 self._carry_over(batch, done)
             self.progress(len(batch))
         if self.delete_missing:
@@ -229,7 +229,7 @@ class Migration:
             }
             old = {document: version for document, version in missing.items() if version < begun}
             done.too_young += len(missing) - len(old)
-            with interrupt_put_off():
+            with defer_interrupts():
                 done.deleted += self.target.writer.delete_seen(old)
 
 

@@ -108,7 +108,7 @@ def calibrate(
     """
     from simhbase.profile_file import files_beside, write_profile_file
     from simhbase.quality.calibration import calibrate as measure
-    from simhbase.quality.report import calibration_by_name
+    from simhbase.quality.report import calibration_dict
 
     inputs = or_stdin(inputs)
     if profile_file:
@@ -126,7 +126,7 @@ def calibrate(
         labels=labels,
         plots=plots,
     )
-    output.summary(calibration_by_name(found, everything=everything or output.as_json))
+    output.summary(calibration_dict(found, everything=everything or output.as_json))
     if not everything:
         output.hint(f"{len(found.figures)} settings were measured: --all shows them")
     if profile_file:

@@ -15,7 +15,7 @@ import orjson
 from simhbase.cli.options import command, converted, option, past, store_option
 from simhbase.cli.output import Output, json_option, message
 from simhbase.errors import BadInput, UsageError
-from simhbase.interrupt import interrupt_put_off
+from simhbase.interrupt import defer_interrupts
 from simhbase.progress import show_progress
 
 BATCH = 4096  # documents removed at once
@@ -75,7 +75,7 @@ def _delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Out
                 stored = index.fingerprints(batch)
                 unknown = (document for document, found in zip(batch, stored, strict=True) if found is None)
                 missing += islice(unknown, NAMED - len(missing))
-                with interrupt_put_off():
+                with defer_interrupts():
                     deleted += index.delete(batch)
                 given += len(batch)
         except BaseException:

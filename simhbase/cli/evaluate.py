@@ -74,7 +74,7 @@ def evaluate(
         min_similarity=min_similarity,
         right=right,
     )
-    output.summary(found.by_name())
+    output.summary(found.as_dict())
     if found.copies:
         message(f"{found.copies:,} documents are exact copies: pairs of equal texts are left out")
     end(found.counts)

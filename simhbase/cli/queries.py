@@ -13,7 +13,7 @@ from simhbase.model import Explanation, Lookup
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
     from simhbase.corpus.rejects import Rejects
-    from simhbase.jobs.lookups import Answer, Asked, Searched
+    from simhbase.jobs.lookups import Answer, AnsweredQueries, QueryTarget
 
 _STORED = "--id"
 
@@ -25,7 +25,7 @@ def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:
 
 
 def answer(
-    searched: Searched,
+    target: QueryTarget,
     inputs: Inputs,
     rejects: Rejects,
     output: Output,
@@ -41,14 +41,14 @@ def answer(
     from simhbase.jobs.lookups import answers_to
 
     found = _Found(output)
-    for asked in _asked(searched, texts, ids, fingerprints):
+    for asked in _asked(target, texts, ids, fingerprints):
         stored = asked.source == _STORED
         found.show(
             [each.without_self() for each in asked.answers] if exclude_self and stored else asked.answers
         )
         rejects.note(asked)
     if inputs.paths:
-        for answers in answers_to(inputs, searched, rejects, exclude_self=exclude_self):
+        for answers in answers_to(inputs, target, rejects, exclude_self=exclude_self):
             found.show(answers)
         if not found.queries and any(given != STDIN and names_nothing(given) for given in inputs.paths):
             message("arguments are files: to look up a text, use --text TEXT")
@@ -64,7 +64,7 @@ def explain(
     output: Output,
 ) -> None:
     """Print explanations of the queries of one option."""
-    from simhbase.jobs.lookups import Answer, Asked
+    from simhbase.jobs.lookups import Answer, AnsweredQueries
 
     output.records(
         list(zip(names, explanations, strict=True)),
@@ -72,7 +72,7 @@ def explain(
         lambda each: {"id": each[0]} | _values(each[1]),
     )
     lookups = [Lookup(each.fingerprint, reason=each.reason) for each in explanations]
-    rejects.note(Asked(source, list(map(Answer, names, lookups))))
+    rejects.note(AnsweredQueries(source, list(map(Answer, names, lookups))))
 
 
 def names_of(texts: Sequence[str]) -> Sequence[str | None]:
@@ -99,17 +99,17 @@ class _Found:
 
 
 def _asked(
-    searched: Searched, texts: Sequence[str], ids: Sequence[str], fingerprints: Sequence[int]
-) -> Iterator[Asked]:
-    from simhbase.jobs.lookups import Answer, Asked
+    target: QueryTarget, texts: Sequence[str], ids: Sequence[str], fingerprints: Sequence[int]
+) -> Iterator[AnsweredQueries]:
+    from simhbase.jobs.lookups import Answer, AnsweredQueries
 
     if texts:
-        yield Asked("--text", list(map(Answer, names_of(texts), searched.of_texts(texts))))
+        yield AnsweredQueries("--text", list(map(Answer, names_of(texts), target.of_texts(texts))))
     if ids:
-        yield Asked(_STORED, list(map(Answer, ids, searched.of_ids(ids))))
+        yield AnsweredQueries(_STORED, list(map(Answer, ids, target.of_ids(ids))))
     if fingerprints:
         names = [None] * len(fingerprints)  # the answer shows the fingerprint
-        yield Asked("--fingerprint", list(map(Answer, names, searched.of_fingerprints(fingerprints))))
+        yield AnsweredQueries("--fingerprint", list(map(Answer, names, target.of_fingerprints(fingerprints))))
 
 
 def _values(found: Lookup | Explanation) -> dict[str, Any]:

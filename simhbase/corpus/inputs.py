@@ -28,7 +28,7 @@ from simhbase.corpus.record import Chunk, InputOptions, chunk_bytes
 from simhbase.corpus.rejects import Outcome, Rejects
 from simhbase.corpus.remote import public_name
 from simhbase.corpus.sources import Sources
-from simhbase.corpus.watcher import NOBODY, Watcher
+from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import OutputFailed, UsageError
 from simhbase.frames import Documents
 from simhbase.parallel import map_in_order
@@ -61,7 +61,7 @@ class Inputs:
     processes: int = field(default_factory=usable_cores)
     rejects: Path | None = None
     max_rejects: int | None = None
-    watcher: Watcher = NOBODY
+    watcher: Watcher = NULL_WATCHER
     rows: Documents | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

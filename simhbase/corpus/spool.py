@@ -45,7 +45,7 @@ class Spool:
         self._places.__exit__(kind, error, trace)
         _close(self._file)
 
-    def put_aside(self, values: Iterable[bytes]) -> None:
+    def append(self, values: Iterable[bytes]) -> None:
         """Append values."""
         values = list(values)
         with _failing_clearly(self._folder):

@@ -43,7 +43,7 @@ class WithItsId:
         return replace(record, json=line)
 
 
-def text_alone(record: Record) -> Record:
+def text_only(record: Record) -> Record:
     """The record without its JSON line."""
     return replace(record, json=None)
 

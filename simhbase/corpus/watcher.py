@@ -9,7 +9,7 @@ from typing import Protocol
 from simhbase.corpus.record import Reject
 from simhbase.progress import Advance, Progress, Total, no_progress
 
-__all__ = ["NOBODY", "Advance", "Nobody", "Total", "Watcher"]
+__all__ = ["NULL_WATCHER", "Advance", "NullWatcher", "Total", "Watcher"]
 
 
 class Watcher(Protocol):
@@ -30,11 +30,11 @@ class Watcher(Protocol):
         """Advice for interactive use."""
 
 
-class Nobody:
+class NullWatcher:
     """A watcher that ignores everything."""
 
     def __repr__(self) -> str:
-        return "NOBODY"
+        return "NULL_WATCHER"
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
         return no_progress(unit, total)
@@ -46,7 +46,7 @@ class Nobody:
     def hint(self, text: str) -> None: ...
 
 
-class ProgressOnly(Nobody):
+class ProgressOnly(NullWatcher):
     """A watcher that passes progress on."""
 
     def __init__(self, progress: Progress) -> None:
@@ -56,4 +56,4 @@ class ProgressOnly(Nobody):
         return self._progress(unit, total)
 
 
-NOBODY = Nobody()
+NULL_WATCHER = NullWatcher()

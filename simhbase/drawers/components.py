@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def united(root: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+def merge_components(
+    root: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Merge sets that are named by their least member. root: int64 (n,), the name of each element's set;
     left, right: (m,), elements whose sets to merge. Starting from np.arange(n), the result is the connected
     components of a graph.

@@ -67,7 +67,7 @@ class Bounds:
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Compare the sketches of `a` at left (m,) with those of `b` at right (m,). Returns the number of
         differing slots, and whether it is within bounds: two arrays (m,)."""
-        mismatches = sketching.mismatches_among(a, left, b, right)
+        mismatches = sketching.pair_mismatches(a, left, b, right)
         if self.mismatches is None:
             return mismatches, np.ones(len(left), dtype=np.bool_)
         most = self.mismatches

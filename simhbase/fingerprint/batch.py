@@ -1,4 +1,4 @@
-"""What is kept of texts."""
+"""Batches of fingerprints and sketches."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Chosen = slice | NDArray[np.bool_] | NDArray[np.int64] | list[int] | list[bool]
 
 @dataclass(frozen=True, slots=True)
 class FingerprintBatch:
-    """Of n texts their fingerprints, and their sketches where the profile keeps some.
+    """Fingerprints and sketches of n texts.
 
-    values: uint64 (n,), or (n, 2) for 128 bits, the most significant word first; sketches: uint8
-    (n, bytes), of no bytes where there are none.
+    values: uint64 (n,), or (n, 2) for 128 bits with the most significant word first; sketches: uint8
+    (n, bytes), (n, 0) if the profile has none.
     """
 
     values: NDArray[np.uint64]
@@ -25,11 +25,12 @@ class FingerprintBatch:
 
     @classmethod
     def bare(cls, values: NDArray[np.uint64]) -> Self:
+        """Fingerprints without sketches."""
         return cls(values, np.empty((len(values), 0), dtype=np.uint8))
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
-        """One behind the other, of at least one part."""
+        """Concatenate one or more batches."""
         parts = list(parts)
         return cls(
             np.concatenate([part.values for part in parts]), np.concatenate([part.sketches for part in parts])
@@ -42,7 +43,7 @@ class FingerprintBatch:
         return type(self)(self.values[chosen], self.sketches[chosen])
 
     def sketch_bytes(self) -> list[bytes]:
-        """Each sketch, as the tables hold it."""
+        """Each sketch as stored in tables."""
         size = self.sketches.shape[1]
         joined = self.sketches.tobytes()
         return [joined[start * size : (start + 1) * size] for start in range(len(self))]

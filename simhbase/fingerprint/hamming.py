@@ -14,7 +14,7 @@ def distance(a: NDArray[np.uint64], b: NDArray[np.uint64] | np.uint64) -> NDArra
 
 
 def popcount(words: Sequence[NDArray[np.unsignedinteger]]) -> NDArray[np.uint8]:
-    """Number of bits that are set in values of one or more words, elementwise: uint8 of a word's shape."""
+    """Number of set bits in values of one or more words, elementwise: uint8 of the words' shape."""
     total: NDArray[np.uint8] = np.bitwise_count(words[0])
     for word in words[1:]:
         total = total + np.bitwise_count(word)

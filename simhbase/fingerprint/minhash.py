@@ -1,21 +1,20 @@
-"""Features -> MinHash signatures (Broder: On the resemblance and containment of documents, 1997), and
-the bands by which similar ones meet.
+"""MinHash signatures of features (Broder: On the resemblance and containment of documents, 1997).
 
-A text's shingles are its features as a set, each the upper 32 bits of its digest. Slot i of the
+A text's shingles are the set of its features, each the upper 32 bits of its digest. Slot i of the
 signature is
 
     fmix32(min over the shingles x of (a_i * x + b_i mod 2^32)),    a_i odd.
 
-So every slot holds a permutation's least element: two texts agree in a slot with a probability of
-their Jaccard similarity. Linear permutations are not min-wise independent on every set (Bohman,
-Cooper, Frieze: Min-wise independent linear permutations, 2000), but shingles are digests that were
-mixed well, and on such sets no bias can be measured; tests/unit/test_minhash.py holds it to that. The
-final mixing makes all bits of a slot equally good, as the least elements are small and the low bits of
-a product depend on the low bits of x alone.
+Each slot holds the least element under a permutation, so the probability that two texts agree in a slot
+is their Jaccard similarity. Linear permutations are not min-wise independent on every set (Bohman,
+Cooper, Frieze: Min-wise independent linear permutations, 2000), but shingles are well-mixed digests, for
+which no bias can be measured; tests/unit/test_minhash.py checks that. The final mixing makes all bits of
+a slot equally good: least elements are small, and the low bits of a product depend only on the low bits
+of x.
 
-Only the low `bits` of each slot are kept (Li, König: b-Bit Minwise Hashing, WWW 2010): packed, they
-are a text's sketch. Its bands and its fingerprint are hashes of the sketch, so that everything about a
-fingerprint can be derived again from what is stored. All of it is exact integer arithmetic.
+Only the low `bits` of each slot are kept (Li, König: b-Bit Minwise Hashing, WWW 2010). Packed, they are
+the text's sketch. Bands and the fingerprint are hashes of the sketch, so they can be computed again from
+stored rows. All arithmetic is exact, on integers.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ from simhbase.text.hashing import GOLDEN, fmix32, fmix64
 
 SLOTS = 128
 BITS = (1, 2, 4, 8, 16, 32)
-COUNTED = 128  # features from which on it makes no difference how many there are
+COUNTED = 128  # features: sketches do not count further
 
 _MOST_SLOTS = 4096
 _NUMBERS = 4  # bytes
-_LEAST_BITS = 64  # of a sketch: all zero, which stands for no text, is then no text's by chance
+_LEAST_BITS = 64  # of a sketch: long enough that no text has all zeros, which mean "no sketch", by chance
 _CACHED = 1 << 14  # shingles hashed at once: 64 KiB, which stay in the cache
-_SLOTS_A_CHARACTER = 64  # of a shingle, are as much work here as a character of a text is before
+_SLOTS_A_CHARACTER = 64  # slots of a shingle, whose work equals that of decoding a character of text
 _COMPARED = 1 << 14  # sketches compared at once
 
 
 @dataclass(frozen=True, slots=True)
 class SketchParameters:
-    """How a text's shingles become its sketch: `slots` values of `bits` bits each; `sized`: a byte more tells
-    how many different features the text has, COUNTED for more; `numbered`: four more are a hash of its
-    numbers, and texts of different ones differ in more than all slots.
+    """Format of sketches: `slots` values of `bits` bits each. sized: one further byte is the number of
+    distinct features, at most COUNTED; numbered: four further bytes are a hash of the text's numbers, and
+    texts with different numbers count as slots + 1 mismatches.
 
     Raises UsageError for bits other than 1, 2, 4, 8, 16 and 32, for slots that do not fill bytes, and for
     sketches of fewer than 64 bits.
@@ -70,11 +69,12 @@ class SketchParameters:
             raise UsageError(f"must be 1 to {_MOST_SLOTS}, not {self.slots}", parameter="slots")
         if self.slots * self.bits % 8:
             raise UsageError(
-                f"{self.slots} of {self.bits} bits end within a byte: use more or fewer", parameter="slots"
+                f"{self.slots} slots of {self.bits} bits do not fill whole bytes", parameter="slots"
             )
         if self.slots * self.bits < _LEAST_BITS:
             raise UsageError(
-                f"{self.slots} of {self.bits} bits tell too little: a sketch has at least {_LEAST_BITS} bits",
+                f"{self.slots} slots of {self.bits} bits are too few: a sketch needs at least {_LEAST_BITS} "
+                "bits",
                 parameter="slots",
             )
 
@@ -87,8 +87,8 @@ class SketchParameters:
         return self.slots * self.bits // 8
 
     def sketches(self, batch: FeatureBatch, numbers: NDArray[np.uint32] | None = None) -> NDArray[np.uint8]:
-        """The sketches of n texts: uint8 (n, bytes), all zero for a text without features. numbers: uint32
-        (n,), hashes of theirs, if numbered."""
+        """Compute the sketches of n texts: uint8 (n, bytes), all zero for a text without features. numbers:
+        uint32 (n,), hashes of their numbers, if numbered."""
         parts = [pack(signatures(batch, self.slots, self.seed), self.bits)]
         if self.sized:
             parts.append(np.minimum(batch.distinct(COUNTED), COUNTED).astype(np.uint8)[:, np.newaxis])
@@ -98,28 +98,28 @@ class SketchParameters:
         return np.concatenate(parts, axis=1)
 
     def slots_of(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The packed slots of sketches: uint8 (n, bytes) -> uint8 (n, signature_bytes)."""
+        """Packed slots of sketches: uint8 (n, bytes) -> uint8 (n, signature_bytes)."""
         return sketches[:, : self.signature_bytes]
 
     def features(self, sketches: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """How many features texts have, of sketches that tell it: uint8 (n, bytes) -> uint8 (n,)."""
-        told = sketches[:, self.signature_bytes]
-        return np.minimum(told, np.uint8(COUNTED))  # no damaged byte tells of more
+        """Number of features, from sketches that are sized: uint8 (n, bytes) -> uint8 (n,)."""
+        counts = sketches[:, self.signature_bytes]
+        return np.minimum(counts, np.uint8(COUNTED))  # a damaged byte may be larger
 
     def mismatches(self, a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """How many slots differ, sketch by sketch: two times uint8 (n, bytes) -> int64 (n,)."""
-        everyone = np.arange(len(a))
-        return self.mismatches_among(a, everyone, b, everyone)
+        """Number of differing slots of each pair of sketches: uint8 (n, bytes) twice -> int64 (n,)."""
+        every = np.arange(len(a))
+        return self.pair_mismatches(a, every, b, every)
 
-    def mismatches_among(
+    def pair_mismatches(
         self,
         a: NDArray[np.uint8],
         left: NDArray[np.int64],
         b: NDArray[np.uint8],
         right: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """How many slots differ in chosen pairs, one more than there are if numbers do: of the sketches a at
-        left (m,) and b at right (m,) -> int64 (m,)."""
+        """Number of differing slots of m pairs of sketches, `slots` + 1 if their numbers differ. left, right:
+        int64 (m,), positions in a and b. Returns int64 (m,)."""
         counts = np.empty(len(left), dtype=np.int64)
         for start in range(0, len(left), _COMPARED):
             part = slice(start, start + _COMPARED)
@@ -133,31 +133,31 @@ class SketchParameters:
 
     @property
     def standard_error(self) -> float:
-        """Of an estimated similarity, at most: sqrt(p (1 - p) / slots) of the share of equal slots p, which
-        grows where the chance of agreement is taken out (see `similarity`)."""
+        """Upper bound of the standard error of an estimated similarity: that of the share p of equal slots,
+        sqrt(p (1 - p) / slots), scaled by the correction for chance agreement (see `similarity`)."""
         return 0.5 / sqrt(self.slots) / (1 - 2.0**-self.bits)
 
     def similarity(self, mismatches: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The Jaccard similarity that so many mismatching slots speak for: float64, from 0 to 1.
+        """Estimate the Jaccard similarity from the number of mismatching slots: float64, 0 to 1.
 
-        Slots that are different still agree in b bits with a chance of 2^-b, which is taken out:
-        (share of equal slots - 2^-b) / (1 - 2^-b). The standard error is about
-        sqrt(J (1 - J) / slots) for 8 bits and more, 0.035 for J = 0.8 and 128 slots.
+        Different slots still agree in b bits with a probability of 2^-b, which is corrected for:
+        (share of equal slots - 2^-b) / (1 - 2^-b). For 8 bits or more the standard error is about
+        sqrt(J (1 - J) / slots): 0.035 for J = 0.8 and 128 slots.
         """
         chance = 2.0**-self.bits
         return np.maximum(0.0, ((1 - mismatches / self.slots) - chance) / (1 - chance))
 
     def most_mismatches(self, similarity: float) -> int:
-        """With how many mismatching slots at most two sketches are estimated to be so similar."""
+        """Largest number of mismatching slots with at least this estimated similarity."""
         counts = np.arange(self.slots + 1)
         return int(np.flatnonzero(self.similarity(counts) >= similarity)[-1])
 
 
 def signatures(batch: FeatureBatch, slots: int = SLOTS, seed: int = 0) -> NDArray[np.uint32]:
-    """The signatures of n texts: uint32 (n, slots). How often a feature occurs does not matter.
+    """Compute the signatures of n texts: uint32 (n, slots). Repeated features do not matter.
 
-    The first slots are the same however many there are. A text without features gets zeros: the
-    caller must not take them for a signature.
+    The first slots do not depend on the number of slots. A text without features gets zeros, which are no
+    signature.
     """
     present = np.flatnonzero(batch.counts)
     found = np.zeros((len(batch.counts), slots), dtype=np.uint32)
@@ -178,10 +178,10 @@ def minima(
     factors: NDArray[np.uint32],
     terms: NDArray[np.uint32],
 ) -> NDArray[np.uint32]:
-    """The least element of n texts under each permutation: uint32 (n, slots).
+    """Least element of n texts under each permutation: uint32 (n, slots).
 
-    shingles: of all texts, one text after the other; starts: where each text's begin, of which none
-    is without any; factors, terms: uint32 (slots,), the permutations.
+    shingles: of all texts, text after text; starts: where each text's shingles begin (it has at least one);
+    factors, terms: uint32 (slots,), the permutations.
     """
     least = np.empty((len(factors), len(starts)), dtype=np.uint32)
     for texts, start, end in _chunks(starts, len(shingles)):
@@ -196,7 +196,7 @@ def minima(
 
 
 def _chunks(starts: NDArray[np.int64], end: int) -> Iterator[tuple[slice, int, int]]:
-    """Texts in chunks of about _CACHED shingles, each with where its shingles start and end."""
+    """Chunks of texts with about _CACHED shingles, and where these start and end."""
     first = [0, *(np.flatnonzero(np.diff(starts // _CACHED)) + 1).tolist(), len(starts)]
     bounds = [*starts[first[:-1]].tolist(), end]
     for number in range(len(first) - 1):
@@ -205,8 +205,8 @@ def _chunks(starts: NDArray[np.int64], end: int) -> Iterator[tuple[slice, int, i
 
 @lru_cache
 def _permutations(slots: int, seed: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Factors and terms: the upper, made odd, and the lower halves of fmix64(GOLDEN * (2^32 seed + i)),
-    i from 1 on (the generator of Steele, Lea, Flood: Fast splittable pseudorandom number generators,
+    """Factors and terms: the upper halves (made odd) and lower halves of fmix64(GOLDEN * (2^32 seed + i)) for
+    i = 1, 2, ... (the generator of Steele, Lea, Flood: Fast splittable pseudorandom number generators,
     OOPSLA 2014, with another finaliser)."""
     words = np.arange(1, slots + 1, dtype=np.uint64) + np.uint64(seed << 32)
     words *= np.uint64(GOLDEN)
@@ -216,9 +216,9 @@ def _permutations(slots: int, seed: int) -> tuple[NDArray[np.uint32], NDArray[np
 
 
 def pack(signatures: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
-    """The low bits of each slot, one behind the other: uint32 (n, slots) -> uint8 (n, slots * bits / 8).
+    """Concatenate the low bits of all slots: uint32 (n, slots) -> uint8 (n, slots * bits / 8).
 
-    Slots of 16 and 32 bits are big-endian; of smaller ones the first is in the upper bits of a byte.
+    Slots of 16 and 32 bits are big-endian; smaller ones fill a byte from its upper bits.
     """
     if bits >= 8:
         return signatures.astype(f">u{bits // 8}").view(np.uint8)
@@ -230,7 +230,7 @@ def pack(signatures: NDArray[np.uint32], bits: int) -> NDArray[np.uint8]:
 
 
 def unpack(sketches: NDArray[np.uint8], bits: int) -> NDArray[np.unsignedinteger]:
-    """The slots of sketches: uint8 (n, slots * bits / 8) -> unsigned (n, slots)."""
+    """Slots of sketches: uint8 (n, slots * bits / 8) -> unsigned (n, slots)."""
     if bits >= 8:
         return np.ascontiguousarray(sketches).view(f">u{bits // 8}")
     slots = sketches[:, :, np.newaxis] >> _shifts(bits) & np.uint8((1 << bits) - 1)
@@ -249,7 +249,7 @@ def fingerprints(sketches: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def hash_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """fmix64 of what is hashed so far XOR the next word, along the last axis: (..., m) -> (...)."""
+    """Hash words along the last axis, (..., m) -> (...): state = fmix64(state XOR word)."""
     state = np.full(words.shape[:-1], GOLDEN, dtype=np.uint64)
     for position in range(words.shape[-1]):
         state ^= words[..., position]

@@ -1,4 +1,4 @@
-"""Texts -> what is kept of them."""
+"""Texts to fingerprints and sketches."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _TEXTS = 256
 Hashing = Callable[[Sequence[str], FeatureBatch], FingerprintBatch]
 
 
-def simhash_alone(texts: Sequence[str], batch: FeatureBatch) -> FingerprintBatch:
+def simhash_only(texts: Sequence[str], batch: FeatureBatch) -> FingerprintBatch:
     return FingerprintBatch.bare(simhash(batch))
 
 
 @dataclass(frozen=True)
 class SimHashVerified:
-    """A SimHash of the features, and a sketch of shingles of the same texts."""
+    """SimHash of the features, and a sketch of the texts' shingles."""
 
     sketching: SketchParameters
     shingles: Extractor
 
     def __call__(self, texts: Sequence[str], batch: FeatureBatch) -> FingerprintBatch:
-        """Sketches are all zero where a text has no shingle."""
+        """Fingerprint a batch. Sketches are all zero for texts without shingles."""
         numbers = hashes_of_numbers(texts, self.shingles.options) if self.sketching.numbered else None
         return FingerprintBatch(
             simhash(batch), self.sketching.sketches(self.shingles.extract(texts), numbers)
@@ -42,13 +42,13 @@ class SimHashVerified:
 
 @dataclass(frozen=True)
 class MinHash:
-    """A sketch of the features, and its hash."""
+    """Sketch of the features; its hash is the fingerprint."""
 
     sketching: SketchParameters
     options: FeatureOptions
 
     def __call__(self, texts: Sequence[str], batch: FeatureBatch) -> FingerprintBatch:
-        """Sketches are all zero where a text has no features."""
+        """Fingerprint a batch. Sketches are all zero for texts without features."""
         numbers = hashes_of_numbers(texts, self.options) if self.sketching.numbered else None
         sketches = self.sketching.sketches(batch, numbers)
         return FingerprintBatch(minhash.fingerprints(sketches), sketches)
@@ -56,7 +56,8 @@ class MinHash:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprinted:
-    """What n texts have become: fingerprints, zeros where `reasons` (n entries) says why a text has none."""
+    """Fingerprints of n texts. reasons: n entries, None, or why the text has no fingerprint (its values are
+    zeros)."""
 
     fingerprints: FingerprintBatch
     reasons: list[str | None]
@@ -68,19 +69,19 @@ class Fingerprinted:
 
     @property
     def accepted(self) -> NDArray[np.bool_]:
-        """Which texts have a fingerprint: bool (n,)."""
+        """True for texts that have a fingerprint: bool (n,)."""
         return np.array([reason is None for reason in self.reasons], dtype=np.bool_)
 
 
 class Fingerprinter:
-    """Text -> fingerprint. Not shared between processes: each has its own cache of digests."""
+    """Computes fingerprints. Create one in each process: it caches digests."""
 
     def __init__(
         self,
         options: FeatureOptions,
         bits: int = 64,
         min_features: int = 2,
-        hashing: Hashing = simhash_alone,
+        hashing: Hashing = simhash_only,
     ) -> None:
         self.extractor = Extractor(options, bits)
         self.bits = bits
@@ -88,14 +89,14 @@ class Fingerprinter:
         self._hashing = hashing
 
     def fingerprint(self, text: str) -> int:
-        """The fingerprint of one text. Raises NoFingerprint."""
+        """Fingerprint one text. Raises NoFingerprint."""
         result = self.fingerprint_many([text])
         if result.reasons[0] is not None:
             raise NoFingerprint(result.reasons[0])
         return to_int(result.values[0])
 
     def fingerprint_many(self, texts: Sequence[str]) -> Fingerprinted:
-        starts = range(0, len(texts), _TEXTS) or [0]  # of no texts there is one empty batch
+        starts = range(0, len(texts), _TEXTS) or [0]  # no texts: one empty batch
         parts = [self._batch(texts[start : start + _TEXTS]) for start in starts]
         if len(parts) == 1:
             return parts[0]
@@ -127,7 +128,7 @@ class Fingerprinter:
             return "the text is empty"
         without = self._without(text)
         if without and not found:
-            return "the text is nothing but boilerplate"
+            return "the text is only boilerplate"
         features = self.extractor.options.kind
         noun = "feature" if found == 1 else "features"
         return (
@@ -136,13 +137,12 @@ class Fingerprinter:
         )
 
     def _without(self, text: str) -> str:
-        """What to say of a text that has boilerplate."""
         boilerplate = self.extractor.options.boilerplate
         return " without its boilerplate" if boilerplate and boilerplate.strip([text]) != [text] else ""
 
 
 def to_int(value: NDArray[np.uint64] | np.uint64) -> int:
-    """One fingerprint, a uint64 or its two words, as a Python integer."""
+    """Convert a fingerprint (a uint64, or two words) to a Python integer."""
     number = 0
     for word in np.atleast_1d(value).tolist():
         number = number << 64 | word

@@ -1,8 +1,8 @@
-"""Features -> SimHash fingerprints (Charikar: Similarity Estimation Techniques from Rounding
-Algorithms, STOC 2002, section 3), many texts at a time and in exact integers.
+"""SimHash fingerprints of features (Charikar: Similarity Estimation Techniques from Rounding Algorithms,
+STOC 2002, section 3), in batches.
 
-A bit is 1 where the weights of the features that have it outweigh those that have not; a tie is 0.
-So the result depends on no order, batch size, process count or platform.
+A bit is 1 if the features whose digests have it weigh more than the others; a tie gives 0. Sums are exact
+integers, so results do not depend on the order, batch size, number of processes or platform.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from simhbase.acceleration import fingerprint_loops
 from simhbase.text.features import FeatureBatch
 
-# Sums of bits run in bytes, eight lanes to a uint64: a chunk of 255 features cannot overflow one.
+# Bits are summed in bytes, eight to a uint64: a chunk of 255 features cannot overflow one.
 _CHUNK = 255
-_FEATURES_A_CHARACTER = 16  # are as much work here as a character of a text is before
+_FEATURES_A_CHARACTER = 16  # features, whose work equals that of decoding a character of text
 _UNWEIGHTED = np.empty(0, dtype=np.int64)
 _BLOCK_CHUNKS = 64  # 64 x 255 features of 64 bits unpack to 1 MB, which stays in the cache
 
 
 def simhash(batch: FeatureBatch) -> NDArray[np.uint64]:
-    """The fingerprints of a batch: uint64 (n,), or (n, 2) for digests of 128 bits.
+    """Compute the fingerprints of a batch: uint64 (n,), or (n, 2) for digests of 128 bits.
 
-    A text without features gets 0: the caller must not take that for a fingerprint.
+    A text without features gets 0, which is no fingerprint.
     """
     size = batch.digests.shape[1]
     if loops := fingerprint_loops(len(batch.digests) // _FEATURES_A_CHARACTER):
@@ -43,7 +43,7 @@ def simhash(batch: FeatureBatch) -> NDArray[np.uint64]:
 
 
 def _sums(batch: FeatureBatch, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Per text with features: the weight that has each bit (n, bits), and the whole weight (n,)."""
+    """For each text with features: the weight of each bit (n, bits), and the total weight (n,)."""
     chunks = -(-counts // _CHUNK)
     first_chunk = np.cumsum(chunks) - chunks
     within = np.arange(chunks.sum()) - np.repeat(first_chunk, chunks)
@@ -60,7 +60,7 @@ def _sums(batch: FeatureBatch, counts: NDArray[np.int64]) -> tuple[NDArray[np.in
 
 
 def _chunk_sums(batch: FeatureBatch, bounds: NDArray[np.int64]) -> NDArray[np.uint8] | NDArray[np.int64]:
-    """The weight that has each bit, summed over the features between adjacent bounds."""
+    """The weight of each bit, summed over the features between adjacent bounds."""
     features = slice(bounds[0], bounds[-1])
     bits = np.unpackbits(batch.digests[features], axis=1)
     if batch.weights is None:

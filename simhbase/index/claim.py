@@ -36,7 +36,7 @@ from simhbase.index.mute import Hidden
 from simhbase.index.selection import OthersOfBatch, duplicates_of
 from simhbase.index.tags import Tags
 from simhbase.index.writer import AtomicWriter, DocumentBatch, admitted, alive_since, known
-from simhbase.interrupt import interrupt_waits
+from simhbase.interrupt import interrupt_pending
 from simhbase.joining import OF_ALL, Queue, Request
 from simhbase.logs import logger
 from simhbase.model import AddReport, Claim, Fingerprint, Match, Outcome
@@ -336,7 +336,7 @@ class _Group:
         time = self.context.waiting.time()
         if late := {id_ for request, ids in self._left.items() if request.is_late(time) for id_ in ids}:
             self._give_up(late, TIME_IS_UP)
-        elif not has_moved and interrupt_waits():
+        elif not has_moved and interrupt_pending():
             self._give_up(set().union(*self._left.values()), INTERRUPTED)
         self._open = [batch for batch in self._open if not batch.is_over]
         if self._open and not has_moved:

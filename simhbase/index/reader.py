@@ -290,7 +290,7 @@ class Reader:
         place = told.place[np.searchsorted(told.fingerprints, fingerprints)]
         usable = np.flatnonzero(place >= 0)
         first = np.zeros(len(usable), dtype=np.int64)
-        found[usable] = sketching.mismatches_among(query.sketches, first, told.sketches, place[usable])
+        found[usable] = sketching.pair_mismatches(query.sketches, first, told.sketches, place[usable])
         return found
 
     def _told(self, fingerprints: NDArray[np.uint64]) -> _Told:

@@ -218,5 +218,5 @@ def _similarities(fingerprints: FingerprintBatch, scheme: Scheme, pairs: Pairs) 
     if sketching is None:
         return None
     return sketching.similarity(
-        sketching.mismatches_among(fingerprints.sketches, pairs.left, fingerprints.sketches, pairs.right)
+        sketching.pair_mismatches(fingerprints.sketches, pairs.left, fingerprints.sketches, pairs.right)
     )

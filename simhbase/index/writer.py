@@ -29,7 +29,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
 from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.index.tags import Tags, tags_problem
-from simhbase.interrupt import interrupt_put_off
+from simhbase.interrupt import defer_interrupts
 from simhbase.model import AddReport, Rejected
 from simhbase.stores.base import AtomicStore, Changes, Row, Store, keeps_hints, now
 from simhbase.stores.strings import Strings, pairs
@@ -498,7 +498,7 @@ def remove_older(store: Store, writer: Writer, before: int, note: Callable[[int]
     for batch in store.records("documents").iterate():
         stored = {document: each for document, each in known_in(batch).items() if each.stored}
         old = {document: each.version for document, each in stored.items() if each.version < before}
-        with interrupt_put_off():
+        with defer_interrupts():
             removed += writer.delete_seen(old)
         note(len(batch))
     return removed

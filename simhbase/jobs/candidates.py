@@ -1,4 +1,4 @@
-"""Which of many documents may be near which, by their fingerprints."""
+"""Pairs of documents that may match, by their fingerprints."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from simhbase.drawers.join import Pairs
 from simhbase.slices import bounded_slices, ranges
 
-Positions = tuple[NDArray[np.int64], NDArray[np.int64]]  # of the left and the right of each pair
+Positions = tuple[NDArray[np.int64], NDArray[np.int64]]  # left and right documents of pairs
 _POSITION_BITS = np.uint64(32)
 _POSITION = np.uint64(2**32 - 1)
 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """A list of numbers for each of u: values int64 (p,), one list behind the other; starts: int64 (u + 1,),
-    where each begins."""
+    """Adjacency lists of u nodes. values: int64 (p,), the concatenated lists; starts: int64 (u + 1,), where
+    each list begins."""
 
     values: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -29,17 +29,17 @@ class Adjacency:
         return self.starts[chosen + 1] - self.starts[chosen]
 
     def joined(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the chosen lists, one behind the other."""
+        """Concatenate the chosen lists."""
         return self.values[ranges(self.starts[chosen], self.lengths(chosen))]
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Of each of m documents those that may be near it: of its own fingerprint, or of one near that.
+class CandidateGraph:
+    """Candidates of m documents: those with the same fingerprint, or a near one.
 
-    A list of the pairs would fit nowhere where very many different texts have one fingerprint. So there is
-    one of the fingerprints' pairs: fingerprint, int64 (m,), is the number of each document's; near says
-    which are near each, members who has it, in order.
+    Stores pairs of fingerprints, not of documents, which would not fit if very many texts share a
+    fingerprint. fingerprint: int64 (m,), number of each document's fingerprint; near: near fingerprints of
+    each; members: documents with each fingerprint, in order.
     """
 
     fingerprint: NDArray[np.int64]
@@ -48,8 +48,8 @@ class Candidates:
 
     @classmethod
     def of(cls, fingerprint: NDArray[np.int64], pairs: Iterable[Pairs]) -> Self:
-        """Of documents by the numbers of their fingerprints, 0 .. u - 1 by their first ones, and the pairs
-        of these."""
+        """Build the graph. fingerprint: int64 (m,), numbers 0 to u - 1 in order of first documents; pairs: of
+        these numbers."""
         keys = np.concatenate([np.empty(0, np.uint64), *(_keys(each.left, each.right) for each in pairs)])
         count = int(fingerprint.max(initial=-1)) + 1
         members = Adjacency(fingerprint, np.arange(len(fingerprint) + 1))
@@ -57,7 +57,7 @@ class Candidates:
             sizes = np.bincount(fingerprint)
             members = Adjacency(np.argsort(fingerprint, kind="stable"), np.append(0, np.cumsum(sizes)))
             shared = np.flatnonzero(sizes > 1)
-            # A later fingerprint may have documents before those of an earlier one.
+            # A document of the later fingerprint may come before one of the earlier.
             both = np.concatenate([keys, keys << _POSITION_BITS, _keys(shared, shared)])
             keys >>= _POSITION_BITS
             both[len(keys) : 2 * len(keys)] |= keys
@@ -71,8 +71,7 @@ class Candidates:
         return cls(fingerprint, Adjacency(keys.view(np.int64), starts), members)
 
     def batches(self, most: int) -> Iterator[NDArray[np.int64]]:
-        """The m positions in order, in batches of about so many documents and candidates, or of one
-        document."""
+        """The m positions in order, in batches with about `most` documents and candidates, at least one."""
         before = np.zeros(len(self.near.values) + 1, dtype=np.int64)
         np.take(np.diff(self.members.starts), self.near.values, out=before[1:], mode="clip")
         np.cumsum(before, out=before)
@@ -82,8 +81,8 @@ class Candidates:
         amounts = amounts[self.fingerprint]
         return (np.arange(part.start, part.stop) for part in bounded_slices(amounts, most))
 
-    def behind(self, documents: NDArray[np.int64]) -> Positions:
-        """Pairs of each document and those candidates that come after it, by document."""
+    def later_pairs(self, documents: NDArray[np.int64]) -> Positions:
+        """Pairs of each document and its candidates that come after it, by document."""
         fingerprints = self.fingerprint[documents]
         near = self.near.joined(fingerprints)
         left = np.repeat(documents, self.near.lengths(fingerprints))
@@ -94,5 +93,5 @@ class Candidates:
 
 
 def _keys(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Both numbers of each pair in one integer, which sorts by left, then right."""
+    """Pairs packed into integers, which sort by left, then right."""
     return left.astype(np.uint64) << _POSITION_BITS | right.astype(np.uint64)

@@ -1,8 +1,8 @@
-"""How far a load has read its inputs, and what was decided about them: noted in its log after each write, so
-that a load that was stopped can be resumed.
+"""Checkpoints of a load: how far it has read its inputs, and what it has decided, noted in its log after each
+write, so that an interrupted load can be resumed.
 
-What has been read is known by a digest. Of files counts what was noted as written. What is decided about a
-write is noted before it begins, as the store may answer otherwise once a part of it is done.
+Inputs that were read are verified by a digest; output files are cut to their noted size. Decisions about a
+write are noted before it begins, because the store may answer differently after a part of it.
 """
 
 from __future__ import annotations
@@ -22,22 +22,25 @@ from simhbase.corpus.sources import Sources
 from simhbase.errors import BadInput
 from simhbase.index.claim_batch import Run
 from simhbase.index.load_log import LoadLog
-from simhbase.jobs.kept_out import TopDuplicated
 from simhbase.jobs.pipeline import Batch
 from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import SourceCounts, SourceTally
+from simhbase.jobs.top_duplicated import TopDuplicated
 from simhbase.model import Match
 
 
 class InputsChanged(BadInput):
-    """What an interrupted run had read is not what is there now."""
+    """The inputs differ from what the interrupted run read."""
 
 
 @dataclass(frozen=True)
 class BatchDecision:
-    """What becomes of n documents, by their numbers: those that are passed over, those that are new to the
-    store or have another text there, and of the documents that are not passed over the nearest that is stored
-    (None: the store decides when they are written)."""
+    """What to do with n documents.
+
+    skipped: numbers of documents not to write; new: numbers of documents that are not stored, or with another
+    text; duplicates: for each document that is not skipped, its nearest match or None (None in place of the
+    list: the store decides when they are written).
+    """
 
     skipped: frozenset[int] = frozenset()
     new: frozenset[int] = frozenset()
@@ -58,55 +61,51 @@ class BatchDecision:
 
 
 class Checkpoints:
-    """Those of one run of a load.
-
-    is_noted: whether the inputs can be read again, and the outputs be cut; else nothing is noted.
-    """
+    """Checkpoints of one run of a load. is_noted: False if the inputs cannot be read again or the outputs
+    cannot be cut; then nothing is noted."""
 
     def __init__(self, inputs: Inputs, log: LoadLog, *, is_noted: bool) -> None:
         self._inputs = inputs
         self._log = log
         self._is_noted = is_noted
         self._digest = hashlib.blake2b(digest_size=16)
-        self._digests: deque[str] = deque()  # after each chunk that was given out
-        self._waiting: list[dict[str, Any]] = []  # parts that are not noted yet
+        self._digests: deque[str] = deque()  # after each chunk read
+        self._waiting: list[dict[str, Any]] = []  # parts not noted yet
         self.sources = SourceCounts(inputs.paths)
         self.kept_out = TopDuplicated()
 
     @property
     def run(self) -> Run:
-        """Which run of the load claims, and which it resumes."""
+        """Identifies this run, and the one it resumes, in claims."""
         before = self._log.before
         return Run(bytes.fromhex(self._log.state.token), bytes.fromhex(before.token) if before else b"")
 
     def kept(self, option: str) -> KeptBeginning:
         return KeptBeginning(*(self._log.state.files or {}).get(option, NOTHING))
 
-    def left(self, chunks: Iterator[Chunk], seen: SeenIds | None) -> Iterator[Chunk]:
-        """The chunks behind those that were noted. Raises InputsChanged if these are others now.
-
-        seen: takes the ids of those that are passed over; None where nothing is read behind them.
-        """
+    def remaining(self, chunks: Iterator[Chunk], seen: SeenIds | None) -> Iterator[Chunk]:
+        """Skip the chunks that were noted. seen: gets their ids, if given. Raises InputsChanged if they have
+        changed."""
         if not self._is_noted:
             yield from chunks
             return
         for part in self._log.parts():
-            self._pass_over(part, islice(chunks, part["chunks"]), seen)
+            self._skip(part, islice(chunks, part["chunks"]), seen)
             self.sources.add(part["sources"])
             self.kept_out.add(part["kept_out"])
         for chunk in chunks:
-            self._digests.append(self._noted(chunk))
+            self._digests.append(self._add_to_digest(chunk))
             self._log.require_held()
             yield chunk
 
-    def _pass_over(self, part: Mapping[str, Any], chunks: Iterator[Chunk], seen: SeenIds | None) -> None:
+    def _skip(self, part: Mapping[str, Any], chunks: Iterator[Chunk], seen: SeenIds | None) -> None:
         options = self._inputs.options
-        are_of_texts = options.id_from == "text"  # else pages are not looked into
+        are_of_texts = options.id_from == "text"  # else HTML need not be parsed
         parser = Parser(options if are_of_texts else replace(options, html=False))
         items: list[Record | Reject] = []
         found = ""
         for chunk in chunks:
-            found = self._noted(chunk)
+            found = self._add_to_digest(chunk)
             if seen is not None:
                 items += parser.parse(chunk if are_of_texts else [_without_page(item) for item in chunk])
         if found != part["digest"]:
@@ -115,8 +114,8 @@ class Checkpoints:
             rejects = frozenset(part["rejects"])
             seen.reject_repeats(item for number, item in enumerate(items) if number not in rejects)
 
-    def _noted(self, chunk: Chunk) -> str:
-        """The digest of all chunks up to this one."""
+    def _add_to_digest(self, chunk: Chunk) -> str:
+        """Add a chunk, and return the digest of all chunks so far."""
         for item in chunk:
             data = item.data if isinstance(item, Raw) else item.reason.encode("utf-8", "backslashreplace")
             self._digest.update(f"{item.source!r} {item.line} {item.id!r} {len(data)} ".encode())
@@ -126,21 +125,20 @@ class Checkpoints:
         return self._digest.hexdigest()
 
     def decided(self, chunks: int) -> BatchDecision | None:
-        """What an interrupted run decided about the next chunks, which it may have begun to write."""
+        """The decision of an interrupted run about the next chunks, which it may have begun to write."""
         found = self._log.pending if self._is_noted else None
         if found is None or found["digest"] != self._digests[chunks - 1]:
             return None
         return BatchDecision.decode(found)
 
     def note_decided(self, chunks: int, decision: BatchDecision) -> None:
-        """Notes what becomes of the next chunks, before anything of them is written."""
+        """Note the decision about the next chunks, before writing them."""
         if self._is_noted:
             self._log.note_pending({"digest": self._digests[chunks - 1], **decision.encode()})
 
-    def put_off(self, read: Batch, sources: Mapping[str, SourceTally], kept_out: Mapping[str, int]) -> None:
-        """Takes a batch that counts from the next `advance` on. read: it as it was read, with the repeats
-        among its records; sources: what became of it, by source; kept_out: how many of it each document keeps
-        out of the store."""
+    def stage(self, read: Batch, sources: Mapping[str, SourceTally], kept_out: Mapping[str, int]) -> None:
+        """Add a batch to the next `advance`. read: the batch as read, including repeated ids; sources: counts
+        by source; kept_out: number of its documents that each document is a match of."""
         self.sources.add(sources)
         self.kept_out.add(kept_out)
         if self._is_noted:
@@ -156,15 +154,15 @@ class Checkpoints:
             )
 
     def advance(self, counts: Mapping[str, int], files: Mapping[str, OutputFile | None]) -> None:
-        """Notes that all batches until now are in the store and in the files. counts: of all of them, by
-        name. Raises StoreBusy if another process has taken the load over."""
+        """Note that all batches so far are in the store and in the files. counts: totals by name. Raises
+        StoreBusy if another process has taken over the load."""
         if self._is_noted:
             kept = self._checkpoints(files)
             self._log.advance(self._waiting, counts=dict(counts), files=kept)
             self._waiting.clear()
 
     def note_all(self, report: Mapping[str, Any], files: Mapping[str, OutputFile | None]) -> None:
-        """Notes that everything is stored: what is left is to give the files their names, and the report."""
+        """Note that everything is stored. Only renaming the files and reporting remain."""
         kept = self._checkpoints(files) if self._is_noted else {}
         self._log.change(progress="finishing", files=kept, report=dict(report))
 
@@ -173,9 +171,9 @@ class Checkpoints:
         return {name: (each.size, each.crc) for name, each in kept.items()}
 
     def require_same_inputs(self) -> None:
-        """Raises InputsChanged if there is something else or more to read now than an earlier run read."""
+        """Raise InputsChanged if the inputs differ from those that an earlier run read in full."""
         sources = Sources(self._inputs.paths, self._inputs.options)
-        for _ in self.left(sources.chunks(), None):
+        for _ in self.remaining(sources.chunks(), None):
             raise InputsChanged("inputs changed since the interrupted run")
 
 

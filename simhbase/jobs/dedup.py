@@ -1,4 +1,4 @@
-"""The near-duplicates within one corpus, without a store."""
+"""Finds near-duplicates within one corpus, without a store."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Value
 from simhbase.corpus.spool import SpooledRows
-from simhbase.corpus.trim import Measured, text_alone, unique_trim, without_content
+from simhbase.corpus.trim import Measured, text_only, unique_trim, without_content
 from simhbase.corpus.unique_output import require_written
 from simhbase.corpus.watcher import ProgressOnly, Watcher
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.frames import Documents
 from simhbase.index import open_index
-from simhbase.jobs.comparison import ComparedTexts, Comparison
 from simhbase.jobs.dedup_files import DedupFiles, folder_of
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
 from simhbase.jobs.dedup_rows import DedupedRows, RowsSeen
 from simhbase.jobs.evidence import Rule
-from simhbase.jobs.groups import Compared, Groups, groups, stars
+from simhbase.jobs.groups import Groups, Matcher, groups, stars
 from simhbase.jobs.lookups import StoredDocuments
+from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
 from simhbase.jobs.representative import Preference, compared_as_text, preference
 from simhbase.jobs.source_report import warnings_of
 from simhbase.model import Query
-from simhbase.profile import Profile, given_parameters, unverified
+from simhbase.profile import Profile, given_parameters, without_sketches
 from simhbase.progress import Progress
 
 
@@ -94,37 +94,37 @@ def dedup(
     keep_rejected: bool = False,
     progress: Progress | None = None,
 ) -> DedupReport:
-    """Finds the near-duplicates within one corpus, and among what a store holds.
+    """Find near-duplicates within one corpus, and optionally of documents in a store.
 
     inputs: files; or documents in Python: a frame (pandas, polars, Arrow), a data set, or an iterable of
-    dicts, pairs or Document objects. Of these the report is a DedupedRows, whose `frame` has the rows that
-    are kept, and `removed` says why the others are not. A row without an id is named by its number, from 0.
+    dicts, pairs or Document objects. For these the report is a DedupedRows, whose `frame` has the kept rows,
+    and `removed` the reasons for the others. A row without an id gets its number, from 0.
     id_field, text_field: names of fields, None for those of the options of `inputs` ("id", "text").
 
-    profile: how texts become fingerprints, or some of its parameters by name; by default MinHash, which finds
-    nearly all pairs of 0.8 and more. Of SimHash a layout is chosen for its k where none is given.
-    min_similarity: matches must share so much of their shingles (Jaccard), counted exactly: by default the
-    profile's threshold (0.7), 0.65 where it has none, 0.5 where that is auto; 0: the fingerprints alone
-    decide, as they do of inputs that are fingerprints. keep: which document of a group is its representative:
-    "first" in input order, "longest", "newest" or "oldest" (with the greatest or the least value of
-    `date_field`), or with the greatest ("-FIELD": least) value of a field; values are compared as numbers
-    where all are, as dates where all are such (ISO 8601; times without an offset are UTC), else as texts.
-    chains: a group is a connected component of matches; else a representative and what matches it. against:
-    the URL of a store, which stays as it is: documents that match a stored one (of another id) are its
-    duplicates, and the others are grouped; the profile is the store's. It holds no texts: where it keeps
-    sketches they tell the similarity, of which `min_similarity` is the least, else its fingerprints alone
-    decide. unique, duplicates: files to write the documents that are kept to (JSON lines; rows in .csv, .tsv
-    and .parquet), and the others with their representatives and groups, as JSON lines: the report has their
-    numbers alone. evidence: a file for why each of the others was removed: the rule, the Jaccard similarity
-    of the texts, and the words that differ.
-    keep_rejected: texts with too little for a fingerprint (a word or two) are in the list of `unique`, too,
-    behind the others, or among the rows that are kept; they count as rejected. progress: see `show_progress`;
-    it is told in place of the watcher of `inputs`.
+    profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
+    pairs with a similarity of 0.8 or more. For SimHash without a layout, one that fits k is chosen.
+    min_similarity: minimum exact Jaccard similarity of matches. Default: the profile's threshold (0.7; the
+    lower end of a rising one), 0.65 if it has none. 0: only fingerprints decide, as they do for inputs with
+    fingerprints.
+    keep: the representative of a group: "first" in input order, "longest", "newest" or "oldest" (by
+    `date_field`), or the document with the greatest ("-FIELD": least) value of a field. Values are compared
+    as numbers if all are numbers, as dates if all are dates (ISO 8601; times without an offset are UTC), else
+    as texts. chains: groups are connected components of matches; otherwise a representative and its matches.
 
-    A document takes about 65 bytes of memory, and those of its value. Ids, sketches, what is written, and
-    the texts where they are compared, are kept on disk until the end, beside the files or else in the folder
-    for temporary ones. Raises UsageError for what does not go together, before anything is read;
-    TooManyRejects; what opening the store does.
+    against: URL of a store, which is not changed. Documents that match a stored one with another id are its
+    duplicates, and only the others are grouped. The profile is the store's. As texts are not stored, sketches
+    give the similarity, with the minimum `min_similarity`; without sketches only fingerprints decide.
+
+    unique: file for the kept documents (JSON lines, or rows in .csv, .tsv and .parquet); duplicates: file for
+    the others with their representatives and groups (JSON lines); evidence: file with the reasons: rule,
+    Jaccard similarity of the texts, and differing words. keep_rejected: keep texts that are too short for a
+    fingerprint, in `unique` after the others, or among the kept rows; they count as rejected. progress: see
+    `show_progress`; replaces the watcher of `inputs`.
+
+    Takes about 65 bytes of memory per document, and the size of its value if `keep` needs one. Ids,
+    sketches, records and, if compared, texts are spooled to disk, beside the output files or else in the
+    folder for temporary files. Raises UsageError for invalid arguments, before anything is read;
+    TooManyRejects; the errors of opening the store.
     """
     inputs = Inputs.of(inputs)
     options = inputs.options
@@ -144,34 +144,34 @@ def dedup(
     with ExitStack() as stack:
         stored = None if against is None else _StoredMatches(stack, against, profile, min_similarity)
         profile = profile if stored is None else stored.profile
-        comparison, least = _comparison(inputs.options, profile, min_similarity)
+        criteria, least = _criteria(inputs.options, profile, min_similarity)
         preferred = preference(keep, date_field)
-        inputs = _with_fields(inputs, comparison, preferred, whole_rows=bool(unique))
+        inputs = _with_fields(inputs, criteria, preferred, whole_rows=bool(unique))
         values = None if preferred is None else _Values(preferred, inputs.options, inputs.watcher)
         rejects = stack.enter_context(inputs.noting_rejects())
         folder = folder_of(unique, duplicates, evidence)
-        nothing = comparison.nothing
+        nothing = criteria.nothing
         are_wanted = inputs.options.fingerprint_field is None and (least or evidence)
-        texts = stack.enter_context(ComparedTexts(comparison.profile, least, folder)) if are_wanted else None
-        kept = _Kept(comparison, texts, values, stack.enter_context(SpooledRows(folder, nothing.sketches)))
+        texts = stack.enter_context(SpooledTexts(criteria.profile, least, folder)) if are_wanted else None
+        kept = _Kept(criteria, texts, values, stack.enter_context(SpooledRows(folder, nothing.sketches)))
         sources = SourcesRead(inputs.paths)
         given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
         asked = {option: Path(path) for option, path in given.items() if path}
-        rule = comparison.rule(least, chains=chains)
+        rule = criteria.rule(least, chains=chains)
         stored_rule = stored.rule if stored else rule
         files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, texts)
         rows = None if inputs.rows is None else RowsSeen()
-        work = _work(inputs.options, comparison.profile, values, writes=bool(unique), keeps_texts=bool(texts))
+        work = _work(inputs.options, criteria.profile, values, writes=bool(unique), keeps_texts=bool(texts))
         work = replace(work, keeps_rejected=keep_rejected)
         batches = stack.enter_context(closing(inputs.each(work)))
         for batch in without_repeats(batches):
             rejects.note(batch)
-            sources.put_aside(batch)
+            sources.append(batch)
             if rows:
-                rows.put_aside(batch)
+                rows.append(batch)
             rest = stored.rest(batch, files, rows) if stored else batch
-            kept.put_aside(rest)
-            files.put_aside(rest)
+            kept.append(rest)
+            files.append(rest)
         grouped = kept.grouped(groups if chains else stars)
         if rejects.counts.nothing_read:
             files.abandon()
@@ -203,7 +203,7 @@ class _StoredMatches:
         profile: Profile | Mapping[str, object] | None,
         min_similarity: float | None,
     ) -> None:
-        # A crowded drawer is read to its end: nothing that is stored may be missed.
+        # Read all of large drawers, too: no stored match may be missed.
         index = stack.enter_context(open_index(url, access="read", drawer_limit=None))
         index.profile.require(given_parameters(profile))
         _ = index.fingerprinter
@@ -214,7 +214,7 @@ class _StoredMatches:
         self._free: list[NDArray[np.bool_]] = []
 
     def rest(self, batch: Batch, files: DedupFiles, rows: RowsSeen | None) -> Batch:
-        """The records without those that match, which the files are told, and the rows."""
+        """The records that match no stored document; the others are written to the files and rows."""
         nearest = self._documents.nearest_others(batch)
         found = [(document, match) for document, match in zip(batch.ids, nearest, strict=True) if match]
         files.note_stored(found)
@@ -233,33 +233,33 @@ class _StoredMatches:
         return np.concatenate([*self._free, np.empty(0, dtype=bool)])
 
     def unique(self, of_the_rest: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which of all documents are unique, given which of the rest are: bool (n,)."""
-        everyone = self.free
-        everyone[everyone] = of_the_rest
-        return everyone
+        """Which documents are unique: bool (n,). of_the_rest: the same for those that match no stored one."""
+        unique = self.free
+        unique[unique] = of_the_rest
+        return unique
 
 
-def _comparison(
+def _criteria(
     options: InputOptions, profile: Profile | Mapping[str, object] | None, min_similarity: float | None
-) -> tuple[Comparison, float]:
-    """What is near, and the least similarity of that; 0 where no texts are compared."""
+) -> tuple[MatchCriteria, float]:
+    """Criteria, and the minimum exact similarity, 0 if texts are not compared."""
     if options.fingerprint_field is None:
-        return Comparison.exact(profile, min_similarity)
-    comparison = Comparison.of(unverified(given_parameters(profile)), None)
-    if min_similarity or comparison.profile.sketching is not None:
+        return MatchCriteria.exact(profile, min_similarity)
+    criteria = MatchCriteria.of(without_sketches(given_parameters(profile)), None)
+    if min_similarity or criteria.profile.sketching is not None:
         raise UsageError(
             "similarity cannot be computed from fingerprints: give the texts", parameter="fingerprint_field"
         )
-    return comparison, 0.0
+    return criteria, 0.0
 
 
 def _with_fields(
-    inputs: Inputs, comparison: Comparison, preferred: Preference | None, *, whole_rows: bool
+    inputs: Inputs, criteria: MatchCriteria, preferred: Preference | None, *, whole_rows: bool
 ) -> Inputs:
-    """The same inputs, read for fingerprints of the profile's length and what documents are preferred by."""
+    """The inputs, with options to read fingerprints of the profile's length and the preferred field."""
     options = replace(
         inputs.options,
-        fingerprint_bits=comparison.profile.fingerprint_bits,
+        fingerprint_bits=criteria.profile.fingerprint_bits,
         value_field=None if preferred is None else preferred.field,
         whole_rows=whole_rows,
     )
@@ -269,49 +269,49 @@ def _with_fields(
 def _work(
     options: InputOptions, profile: Profile, values: _Values | None, *, writes: bool, keeps_texts: bool
 ) -> ChunkFingerprinter:
-    """What worker processes do with documents, and what they leave of them."""
-    trim = unique_trim(options) if writes else text_alone if keeps_texts else without_content
+    """The work of worker processes: fingerprints, and the parts of records that are needed later."""
+    trim = unique_trim(options) if writes else text_only if keeps_texts else without_content
     trim = values.noted(trim) if values else trim
     return ChunkFingerprinter(Parser(options), None if options.fingerprint_field else profile, trim)
 
 
 class _Kept:
-    """What groups are made of: fingerprints, texts where they are wanted, values where one is preferred."""
+    """The documents to group: fingerprints, and if needed texts and values of preference."""
 
     def __init__(
         self,
-        comparison: Comparison,
-        texts: ComparedTexts | None,
+        criteria: MatchCriteria,
+        texts: SpooledTexts | None,
         values: _Values | None,
         sketches: SpooledRows,
     ) -> None:
-        self._comparison = comparison
+        self._criteria = criteria
         self._texts = texts
         self._values = values
-        self._fingerprints = [comparison.nothing.values]
+        self._fingerprints = [criteria.nothing.values]
         self._sketches = sketches
 
-    def put_aside(self, batch: Batch) -> None:
+    def append(self, batch: Batch) -> None:
         self._fingerprints.append(batch.fingerprints.values)
         self._sketches.append(batch.fingerprints.sketches)
         for each in (self._texts, self._values):
             if each:
-                each.put_aside(batch)
+                each.append(batch)
 
-    def grouped(self, make: Callable[[Compared, NDArray[np.int64] | None], Groups]) -> Groups:
+    def grouped(self, make: Callable[[Matcher, NDArray[np.int64] | None], Groups]) -> Groups:
         self._fingerprints = [np.concatenate(self._fingerprints)]
         fingerprints = FingerprintBatch(self._fingerprints[0], cast(NDArray[np.uint8], self._sketches))
-        compared = Compared(
+        matcher = Matcher(
             fingerprints,
-            self._comparison.scheme(len(fingerprints)),
-            self._comparison.bounds,
+            self._criteria.scheme(len(fingerprints)),
+            self._criteria.bounds,
             self._texts.exact() if self._texts and self._texts.least else None,
         )
-        return make(compared, self._values.order() if self._values else None)
+        return make(matcher, self._values.order() if self._values else None)
 
 
 class _Values:
-    """Keeps what documents are preferred by. Raises UsageError where the inputs have no such thing."""
+    """The values by which representatives are chosen. Raises UsageError if inputs cannot have them."""
 
     def __init__(self, preferred: Preference, options: InputOptions, watcher: Watcher) -> None:
         if preferred.field is None and options.fingerprint_field is not None:
@@ -325,14 +325,14 @@ class _Values:
     def noted(self, trim: Callable[[Record], Record]) -> Callable[[Record], Record]:
         return Measured(trim) if self._preferred.field is None else trim
 
-    def put_aside(self, batch: Batch) -> None:
+    def append(self, batch: Batch) -> None:
         self._values += [record.value for record in batch.records]
 
     def order(self) -> NDArray[np.int64]:
-        """The documents, the most preferred first. Raises BadInput where none has a value."""
+        """Positions in order of preference. Raises BadInput if no document has a value."""
         field = self._preferred.field
         if self._values and all(value is None for value in self._values):
-            raise BadInput(f"no document has anything in a field {field!r}", parameter="keep")
+            raise BadInput(f"no document has a value in field {field!r}", parameter="keep")
         if reason := compared_as_text(self._values):
             self._watcher.note(f"{field!r} is compared as text: {reason}")
         return self._preferred.order(self._values)

@@ -1,5 +1,4 @@
-"""The files of dedup: what is kept, what is not, and why. What they take is put aside until groups are
-known, and written in one pass."""
+"""The output files of dedup, written in one pass when groups are known. Until then documents are spooled."""
 
 from __future__ import annotations
 
@@ -16,9 +15,9 @@ from simhbase.corpus.outputs import OutputFile, duplicate_line, plain_target, un
 from simhbase.corpus.record import WithoutFingerprint
 from simhbase.corpus.spool import Spool
 from simhbase.corpus.unique_output import unique_file
-from simhbase.jobs.comparison import ComparedTexts
-from simhbase.jobs.evidence import Rule, TextsCompared, evidence_line
+from simhbase.jobs.evidence import Rule, TextDifference, evidence_line
 from simhbase.jobs.groups import Groups
+from simhbase.jobs.matching import SpooledTexts
 from simhbase.jobs.pipeline import Batch
 from simhbase.model import Match
 
@@ -26,12 +25,12 @@ LINES_AT_ONCE = 4096
 
 
 class DedupFiles:
-    """Writes documents that are kept to the file `unique`, and behind them those that come without a
-    fingerprint; the others to `duplicates`, and why to `evidence`.
+    """Writes kept documents to `unique`, followed by those rejected without a fingerprint (if they are kept);
+    duplicates to `duplicates`, and reasons to `evidence`.
 
-    files: by option, without those that were not asked for; folder: where ids and documents are put aside;
-    rule: by what documents of the inputs match; stored_rule: by what they match those of a store; texts:
-    those of the inputs, None where they are not compared.
+    files: requested files by option; folder: for spooled ids and documents; rule: why documents of the inputs
+    match each other; stored_rule: why they match stored documents; texts: of the inputs, None if they are not
+    compared.
     """
 
     def __init__(
@@ -42,7 +41,7 @@ class DedupFiles:
         folder: Path,
         rule: Rule,
         stored_rule: Rule,
-        texts: ComparedTexts | None,
+        texts: SpooledTexts | None,
     ) -> None:
         self._files = {
             option: stack.enter_context(
@@ -57,29 +56,41 @@ class DedupFiles:
         self._stored_rule = stored_rule
         self._texts = texts
 
-    def put_aside(self, batch: Batch) -> None:
-        self._ids.put_aside(each.encode() for each in batch.ids)
+    def append(self, batch: Batch) -> None:
+        self._ids.append(each.encode() for each in batch.ids)
         if "unique" in self._files:
-            self._lines.put_aside(unique_line(record, batch.bits) for record in batch.records)
+            self._lines.append(unique_line(record, batch.bits) for record in batch.records)
             rejected = (item.record for item in batch.items if isinstance(item, WithoutFingerprint))
-            self._rejected.put_aside(map(unique_line, rejected))
+            self._rejected.append(map(unique_line, rejected))
 
     def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
-        """Writes documents that match a stored one, whose text is not at hand; they are not put aside."""
-        self._write("duplicates", (_duplicate(name, match) for name, match in found))
-        self._write("evidence", (_evidence(name, match, self._stored_rule) for name, match in found))
+        """Write duplicates of stored documents, whose texts are unknown. These are not spooled."""
+        self._write(
+            "duplicates",
+            (
+                duplicate_line(name, match.id, match.distance, match.similarity, match.id)
+                for name, match in found
+            ),
+        )
+        self._write(
+            "evidence",
+            (
+                evidence_line(name, match.id, match.distance, match.similarity, self._stored_rule)
+                for name, match in found
+            ),
+        )
 
     def ids(self, documents: Sequence[int]) -> list[str]:
-        """Those of documents that were put aside."""
+        """Ids of spooled documents."""
         return [each.decode() for each in self._ids.read(documents)]
 
     def abandon(self) -> None:
-        """Leaves the files that were there before."""
+        """Keep the files that existed before."""
         for file in self._files.values():
             file.abandon()
 
     def write(self, grouped: Groups) -> None:
-        """Writes what is to be said of all that was put aside."""
+        """Write all spooled documents."""
         everything = np.ones(len(self._rejected), dtype=np.bool_)
         for spool, wanted in ((self._lines, grouped.unique), (self._rejected, everything)):
             for chunk in _chunks(wanted) if "unique" in self._files else ():
@@ -98,15 +109,15 @@ class DedupFiles:
             rules = [self._rule] * len(chunk)
             self._write("evidence", map(evidence_line, *columns, rules, self._compared(chunk, others)))
 
-    def _compared(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Iterator[TextsCompared | None]:
-        """What the texts of m pairs say, which are read one pair after the other: they may be long."""
+    def _compared(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Iterator[TextDifference | None]:
+        # One pair at a time: texts may be long.
         if self._texts is None:
             yield from [None] * len(left)
             return
         similarity = self._texts.similarity(left, right).tolist()
         for one, other, jaccard in zip(left.tolist(), right.tolist(), similarity, strict=True):
             removed, kept = self._texts.read([one, other])
-            yield TextsCompared.of(removed, kept, jaccard, self._texts.form)
+            yield TextDifference.of(removed, kept, jaccard, self._texts.form)
 
     def _write(self, option: str, lines: Iterator[bytes] | Sequence[bytes]) -> None:
         if file := self._files.get(option):
@@ -114,21 +125,14 @@ class DedupFiles:
 
 
 def folder_of(*outputs: str | Path | None) -> Path:
-    """That of the first plain file, which has room for it; else that for temporary files."""
+    """Folder of the first plain output file, which probably has enough space; else that for temporary
+    files."""
     plain = (Path(path) for path in outputs if path and plain_target(Path(path)))
     return next((path.parent for path in plain), Path(gettempdir()))
 
 
-def _duplicate(name: str, match: Match) -> bytes:
-    return duplicate_line(name, match.id, match.distance, match.similarity, match.id)
-
-
-def _evidence(name: str, match: Match, rule: Rule) -> bytes:
-    return evidence_line(name, match.id, match.distance, match.similarity, rule)
-
-
 def _chunks(chosen: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
-    """The positions of the chosen among n documents, so many at a time as are written together."""
+    """Positions of the chosen documents, in chunks to write at once."""
     positions = np.flatnonzero(chosen)
     for start in range(0, len(positions), LINES_AT_ONCE):
         yield positions[start : start + LINES_AT_ONCE]

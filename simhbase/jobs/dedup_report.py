@@ -1,4 +1,4 @@
-"""What was found in a corpus: counts of all of it, of its sources and of its largest groups."""
+"""The report of dedup: counts of all documents, of sources, and of the largest groups."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from simhbase.jobs.groups import Groups
 from simhbase.jobs.pipeline import Batch
 from simhbase.jobs.source_report import Given, SourceReport, most_repeated
 
-LARGEST = 5  # groups that are named
+LARGEST = 5  # groups listed
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSize:
-    """A group: the id of its first document, which names it, and how many it has."""
+    """Size of a group. group: id of its first document; documents: their number."""
 
     group: str
     documents: int
@@ -27,15 +27,14 @@ class GroupSize:
 
 @dataclass(frozen=True)
 class DedupReport:
-    """What was found in a corpus.
+    """Result of `dedup`.
 
-    documents: how many were read, with those that were rejected; unique: one of each group, and those that
-    are in none; duplicates: the others; duplicates_of_stored: those of them that match a document of the
-    store, with `against`; groups: of two and more. unreadable_sources: files and folders that could not be
-    read, of which nothing is known. sources: files, or folders that were given, in input order; of more than
-    100 those with the most duplicates. largest: the five largest groups, the largest first. counts: what
-    could not be read, by kind; where nothing at all could (`counts.nothing_read`), the command ends with an
-    error.
+    documents: all documents read, including rejected ones; unique: documents kept (one per group, and those
+    in no group); duplicates: the others; duplicates_of_stored: those that match a stored document, with
+    `against`; groups: groups of two or more. unreadable_sources: files and folders that could not be read.
+    sources: the given files and folders in input order (if more than 100, those with the most duplicates).
+    largest: the five largest groups. counts: rejected records and unreadable sources, by kind; if nothing
+    could be read (`counts.nothing_read`), the command fails.
     """
 
     documents: int
@@ -52,16 +51,15 @@ class DedupReport:
 
 
 class SourcesRead:
-    """Which documents came from which source: two numbers for each, as a source's documents come one
-    behind the other."""
+    """Remembers the source of each document. Takes two numbers per run of documents from one source."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._given = Given(paths)
         self._numbers: dict[str, int] = {}
         self._rejected: list[int] = []  # of each source
-        self._runs: list[tuple[int, int]] = []  # a source's number, and how many documents came next from it
+        self._runs: list[tuple[int, int]] = []  # number of a source, number of documents in a row from it
 
-    def put_aside(self, batch: Batch) -> None:
+    def append(self, batch: Batch) -> None:
         for source, run in self._given.runs(batch.items):
             number = self._numbers.setdefault(source, len(self._numbers))
             documents = sum(isinstance(item, Record) for item in run)
@@ -72,7 +70,7 @@ class SourcesRead:
             self._runs.append((number, before + documents))
 
     def reports(self, unique: NDArray[np.bool_]) -> list[SourceReport]:
-        """What became of each source's documents, in input order. unique: bool (n,), which are kept."""
+        """Reports by source, in input order. unique: bool (n,), documents that are kept."""
         runs = [run for run in self._runs if run[1]]
         number, size = np.array(runs, dtype=np.int64).reshape(-1, 2).T
         fewer = np.add.reduceat(~unique, np.cumsum(size) - size, dtype=np.int64) if len(size) else size
@@ -92,7 +90,7 @@ def report_of(
     duplicates_of_stored: int,
     seconds: float,
 ) -> DedupReport:
-    """Of groups, and what was counted while they were read. ids: those of some positions."""
+    """Create the report. ids: returns the ids of documents by position."""
     kept = int(np.count_nonzero(grouped.unique))
     return DedupReport(
         documents=len(grouped.unique) + duplicates_of_stored + counts.rejected,

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from simhbase.corpus.record import Record, Reject, WithoutFingerprint
 from simhbase.errors import UsageError
 from simhbase.frames import Documents, Results, is_frame
-from simhbase.jobs.comparison import ComparedTexts
 from simhbase.jobs.dedup_report import DedupReport
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Groups
+from simhbase.jobs.matching import SpooledTexts
 from simhbase.jobs.pipeline import Batch
 from simhbase.model import Match
 from simhbase.notebook import html_table
@@ -56,7 +56,7 @@ class DedupedRows(DedupReport):
 
     @property
     def frame(self) -> Any:
-        """The rows that are kept, in the form they were given: a pandas or polars DataFrame, an Arrow table,
+        """The kept rows in the form they were given: a pandas or polars DataFrame, an Arrow table,
         a data set or a list. Raises UsageError for what has no rows to select, such as a generator."""
         given: Any = self.given
         chosen = np.flatnonzero(self.kept)
@@ -89,7 +89,7 @@ class RowsSeen:
         self._rejected: list[Removed] = []
         self._matched: list[tuple[str, Match]] = []
 
-    def put_aside(self, batch: Batch) -> None:
+    def append(self, batch: Batch) -> None:
         for item in batch.items:
             row = len(self._usable)
             self._usable.append(isinstance(item, Record))
@@ -109,7 +109,7 @@ class RowsSeen:
         free: NDArray[np.bool_],
         grouped: Groups,
         ids: Callable[[Sequence[int]], list[str]],
-        texts: ComparedTexts | None,
+        texts: SpooledTexts | None,
         rule: Rule,
         stored_rule: Rule,
     ) -> DedupedRows:
@@ -136,7 +136,7 @@ def _duplicates(
     rows: NDArray[np.int64],
     grouped: Groups,
     ids: Callable[[Sequence[int]], list[str]],
-    texts: ComparedTexts | None,
+    texts: SpooledTexts | None,
     rule: Rule,
 ) -> Iterator[Removed]:
     """Rows that another one stands for. rows: int64 (n,), the number of each document."""

@@ -1,4 +1,4 @@
-"""Why a document was removed: the rule, and how its text differs from that of the one that is kept for it."""
+"""Evidence for a removed document: the rule, and how its text differs from the kept one."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from simhbase.corpus.outputs import json_line, shown_similarity
 from simhbase.text.difference import difference
 from simhbase.text.normalise import CURRENT, NormalForm
 
-WORDS = 20  # that differ, listed of each of two texts
+WORDS = 20  # differing words listed per text
 _ALL_WORDS = 1 << 30
 
 
 @dataclass(frozen=True)
 class Rule:
-    """By what documents match, in words.
+    """Why documents match, as text.
 
-    near: the bounds, as `within 3 bits`; chains: whether what is kept for a document may match it by others
-    alone; stored: whether it is one of a store; compares_texts: whether texts are compared, too.
+    near: the bounds, such as "within 3 bits"; chains: the kept document may match only through others;
+    stored: the kept document is a stored one; compares_texts: texts are compared, too.
     """
 
     near: str
@@ -28,7 +28,7 @@ class Rule:
     compares_texts: bool = False
 
     def of(self, distance: int, similarity: float | None, *, same_text: bool) -> str:
-        """What removed a document. similarity: what the rule goes by, None where nothing tells it."""
+        """Why a document was removed. similarity: as the rule uses it, None if unknown."""
         if same_text:
             return "same text"
         if distance == 0 and similarity in (None, 1) and not self.compares_texts:
@@ -39,12 +39,12 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class TextsCompared:
-    """How the text of a document that was removed differs from that which is kept for it.
+class TextDifference:
+    """How the text of a removed document differs from the kept one.
 
-    jaccard: the exact similarity of their shingles; removed_words, kept_words: those that one of the two has
-    more often than the other, the largest difference first, at most WORDS of each; more_words: how many were
-    left out; stretches: at how many places other words stand.
+    jaccard: exact similarity of their shingles; removed_words, kept_words: words that one text has more often
+    than the other, largest difference first, at most WORDS each; more_words: number left out; stretches:
+    number of places that differ.
     """
 
     same_text: bool
@@ -56,7 +56,7 @@ class TextsCompared:
 
     @classmethod
     def of(cls, removed: str, kept: str, jaccard: float, form: NormalForm = CURRENT) -> Self:
-        """Of two texts whose similarity is known; form: what of them counts."""
+        """Compare two texts in a normal form; jaccard: their similarity."""
         found = difference(removed, kept, _ALL_WORDS, form)
         of_removed = [each.word for each in found.words if each.left > each.right]
         of_kept = [each.word for each in found.words if each.left < each.right]
@@ -82,9 +82,9 @@ def evidence_line(
     distance: int,
     similarity: float | None,
     rule: Rule,
-    texts: TextsCompared | None = None,
+    texts: TextDifference | None = None,
 ) -> bytes:
-    """A line that says why a document was removed. texts: what they say, None where they are not at hand."""
+    """A line of the evidence file. texts: their difference, None if the texts are unknown."""
     line: dict[str, Any] = {"id": record_id, "duplicate_of": duplicate_of, "distance": distance}
     if similarity is not None:
         line["similarity"] = shown_similarity(similarity)

@@ -1,7 +1,7 @@
-"""Groups of near-duplicates within one array of fingerprints: chains of near ones, or stars.
+"""Groups near-duplicates within one array of fingerprints: connected components, or stars.
 
-Only distinct fingerprints or texts are joined, so that a page copied a hundred thousand times costs no
-more than two different ones.
+Only distinct fingerprints or texts are joined, so a page copied a hundred thousand times costs no more than
+two different ones.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.components import united
+from simhbase.drawers.components import merge_components
 from simhbase.drawers.join import Distinct, Pairs, distances, distinct
 from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.candidates import Candidates, Positions
+from simhbase.jobs.candidates import CandidateGraph, Positions
 
 PAIRS_AT_ONCE = 1 << 16
 SKETCHES_AT_ONCE = 1 << 14
-COMPARED_AT_ONCE = 1 << 12  # fewer: the answers of one batch spare many comparisons of the next
+COMPARED_AT_ONCE = 1 << 12  # fewer: results of one batch save many comparisons of the next
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Documents by their representatives.
+    """Documents with their representatives.
 
-    representative: int64 (n,), the representative of each (a document alone: itself); distance: (n,),
-    to the representative, which in a connected component may be far; similarity: float64 (n,), to the
-    representative, None where nothing tells it.
+    representative: int64 (n,), of each document (itself if it is in no group); distance: (n,), to the
+    representative, which may be far in a connected component; similarity: float64 (n,), to the
+    representative, None if unknown.
     """
 
     representative: NDArray[np.int64]
@@ -45,22 +45,22 @@ class Groups:
 
     @cached_property
     def first(self) -> NDArray[np.int64]:
-        """The first document in input order of each one's group: int64 (n,). It names the group, whoever
-        stands for it."""
+        """First document in input order of each document's group: int64 (n,). It names the group, whatever
+        the representative."""
         return _least_of(self.representative, np.arange(len(self.representative)))
 
     @property
     def count(self) -> int:
-        """How many groups have two documents or more."""
+        """Number of groups with at least two documents."""
         return len(np.unique(self.representative[~self.unique]))
 
 
 @dataclass(frozen=True)
-class Exact:
-    """What near documents must also be: similar, told of n texts by more than their fingerprints.
+class ExactSimilarity:
+    """A minimum similarity of n texts, computed from the texts.
 
-    texts: uint64 (n, 2), the same of two documents where their texts are; similarity: positions int64
-    (m,) twice -> float64 (m,).
+    texts: uint64 (n, 2), digests, equal for equal texts; similarity: positions int64 (m,) twice -> float64
+    (m,).
     """
 
     least: float
@@ -81,55 +81,54 @@ class _Chosen:
 
 
 def chosen(rows: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
-    """The rows at these positions, read when they are wanted."""
+    """Lazily indexed rows: rows[positions], read from `rows` on access."""
     return cast(NDArray[Any], _Chosen(rows, positions))
 
 
 @dataclass(frozen=True)
-class Compared:
-    """n documents, and what is near among them: what their fingerprints find within the bounds, and is
-    similar where that is told exactly."""
+class Matcher:
+    """Finds matches among n documents: fingerprints within the bounds and, with `exact`, similar texts."""
 
     fingerprints: FingerprintBatch
     scheme: Scheme
     bounds: Bounds
-    exact: Exact | None = None
+    exact: ExactSimilarity | None = None
 
     def distinct(self, documents: NDArray[np.int64]) -> Distinct:
-        """Those of m documents that are to be compared: of the same ones the first."""
-        # Of one fingerprint there are different texts, which tell more of their similarity.
+        """The distinct ones of m documents, each the first of equal ones."""
+        # Different texts may have the same fingerprint.
         if self.exact is not None:
             return distinct(chosen(self.exact.texts, documents))
         return self._distinct_fingerprints(documents)
 
-    def candidates(self, documents: NDArray[np.int64]) -> Candidates:
-        """Which of m different documents the fingerprints find near which."""
+    def candidates(self, documents: NDArray[np.int64]) -> CandidateGraph:
+        """Candidate pairs of m distinct documents, by fingerprints."""
         if self.exact is None:
-            return Candidates.of(np.arange(len(documents)), self._pairs(documents))
+            return CandidateGraph.of(np.arange(len(documents)), self._pairs(documents))
         found = self._distinct_fingerprints(documents)
         documents, fingerprint = documents[found.first], found.inverse
         del found  # there may be millions
-        return Candidates.of(fingerprint, self._pairs(documents))
+        return CandidateGraph.of(fingerprint, self._pairs(documents))
 
     def near_pairs(self, documents: NDArray[np.int64]) -> Iterator[Positions]:
-        """Pairs of positions among m different documents that the fingerprints find: each once but in no
-        order, in batches of bounded size."""
+        """Candidate pairs of m distinct documents, as positions: each once, in any order, in batches of
+        bounded size."""
         if self.exact is None:
             return ((pairs.left, pairs.right) for pairs in self._pairs(documents))
         candidates = self.candidates(documents)
-        return (candidates.behind(left) for left in candidates.batches(COMPARED_AT_ONCE))
+        return (candidates.later_pairs(left) for left in candidates.batches(COMPARED_AT_ONCE))
 
     def similarity(
         self, documents: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Of the pairs of positions in `documents` (m,), counted exactly; 1 where nobody asks for it."""
+        """Exact similarity of pairs of positions in `documents`: float64 (m,); 1 if none is required."""
         if self.exact is None:
             return np.ones(len(left))
         return self.exact.similarity(documents[left], documents[right])
 
     @property
     def least(self) -> float:
-        """The similarity from which candidates are near."""
+        """Minimum exact similarity of matches."""
         return 0.0 if self.exact is None else self.exact.least
 
     def _pairs(self, documents: NDArray[np.int64]) -> Iterator[Pairs]:
@@ -151,8 +150,8 @@ class Compared:
     def grouped(
         self, representative: NDArray[np.int64], similarity: NDArray[np.float64] | None = None
     ) -> Groups:
-        """Groups with what is known of each document and its representative. similarity: float64 (n,),
-        where that has been counted exactly."""
+        """Add distances and similarities to representatives. similarity: float64 (n,), exact similarities if
+        they were computed already."""
         sketching = self.scheme.sketching
         others = np.flatnonzero(representative != np.arange(len(representative)))
         of_others = representative[others]
@@ -160,7 +159,7 @@ class Compared:
         alike = None
         if sketching is not None:
             sketches = self.fingerprints.sketches
-            mismatches = sketching.mismatches_among(sketches, others, sketches, of_others)
+            mismatches = sketching.pair_mismatches(sketches, others, sketches, of_others)
             far = self.scheme.distances(far, mismatches)
             alike = sketching.similarity(mismatches)
         if self.exact is not None and similarity is not None:
@@ -178,80 +177,78 @@ class Compared:
         return Groups(representative, distance, similarity)
 
 
-def groups(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
-    """Groups documents joined by chains of near pairs: connected components. Those of the same
-    fingerprint are equal; where similarity is asked for, those of the same text or sketch are.
+def groups(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
+    """Group documents into connected components of matches. Documents with the same fingerprint match; if
+    similarity counts, those with the same text or sketch.
 
-    order: int64 (n,), the documents from the one that is a representative first to the one that is so
-    last; None for input order. It does not change who is in a group. Documents added behind others only
-    ever merge groups, so that the first of each keeps naming it or yields to an earlier one.
+    order: int64 (n,), documents in order of preference as representatives; None for input order. It does not
+    change the groups. Appending documents only merges groups, so a group keeps its name or gets that of an
+    earlier one.
     """
-    values = compared.distinct(np.arange(len(compared.fingerprints)))
+    values = matcher.distinct(np.arange(len(matcher.fingerprints)))
     root = np.arange(len(values.first))
-    for left, right in compared.near_pairs(values.first):
+    for left, right in matcher.near_pairs(values.first):
         apart = root[left] != root[right]
         left, right = left[apart], right[apart]
-        near = compared.similarity(values.first, left, right) >= compared.least
-        root = united(root, left[near], right[near])
+        near = matcher.similarity(values.first, left, right) >= matcher.least
+        root = merge_components(root, left[near], right[near])
     representative = values.first[root[values.inverse]]
     if order is not None:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         representative = order[_least_of(representative, rank)]
-    return compared.grouped(representative)
+    return matcher.grouped(representative)
 
 
-def stars(compared: Compared, order: NDArray[np.int64] | None = None) -> Groups:
-    """Groups documents around representatives: each matches its own. The first in `order` (see
-    `groups`) that is not yet in a group leads the next, with all that are near it and in none.
+def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
+    """Group documents around representatives, which all members match. The first document in `order` (see
+    `groups`) that is in no group becomes the representative of the next, with all its matches that are in no
+    group.
 
-    In input order documents added behind others change nothing for these. In another one that leads
-    takes those near it out of their groups. Takes 8 bytes for each near pair of different fingerprints
-    (16 where texts are compared), and as many again while they are gathered.
+    In input order, appending documents does not change the groups of earlier ones. In another order, a new
+    representative takes its matches out of their groups. Takes 8 bytes for each near pair of distinct
+    fingerprints (16 if texts are compared), and as much again while collecting them.
     """
-    values = compared.distinct(np.arange(len(compared.fingerprints)) if order is None else order)
+    values = matcher.distinct(np.arange(len(matcher.fingerprints)) if order is None else order)
     documents = values.first if order is None else order[values.first]
-    leader, similarity = _led(compared, documents)
+    leader, similarity = _leaders(matcher, documents)
     representative, similarity = documents[leader][values.inverse], similarity[values.inverse]
     del values, documents, leader
     if order is not None:
         place = np.argsort(order)
         representative, similarity = representative[place], similarity[place]
-    return compared.grouped(representative, similarity)
+    return matcher.grouped(representative, similarity)
 
 
-def _led(compared: Compared, documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The position of each one's leader among m different documents, and the similarity to it."""
-    candidates = compared.candidates(documents)
-    batches = candidates.batches(PAIRS_AT_ONCE if compared.exact is None else COMPARED_AT_ONCE)
+def _leaders(matcher: Matcher, documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Position of the representative of each of m distinct documents, and the similarity to it."""
+    candidates = matcher.candidates(documents)
+    batches = candidates.batches(PAIRS_AT_ONCE if matcher.exact is None else COMPARED_AT_ONCE)
     leader, similarity = np.arange(len(documents)), np.ones(len(documents))
     for batch in batches:
-        left, right = candidates.behind(batch[leader[batch] == batch])
+        left, right = candidates.later_pairs(batch[leader[batch] == batch])
         free = leader[right] == right
         left, right = left[free], right[free]
-        found = compared.similarity(documents, left, right)
-        near = found >= compared.least
+        found = matcher.similarity(documents, left, right)
+        near = found >= matcher.least
         left, right, found = left[near], right[near], found[near]
-        _take(leader, left, right)
+        _assign(leader, left, right)
         taken = leader[right] == left
         similarity[right[taken]] = found[taken]
     return leader, similarity
 
 
 def _least_of(group: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The least value in the group of each document: groups 0 .. n - 1 and values int64 (n,)."""
+    """Least value in each document's group. group: int64 (n,), 0 to n - 1; values: int64 (n,)."""
     least = np.full(len(group), np.iinfo(np.int64).max)
     np.minimum.at(least, group, values)
     return least[group]
 
 
-def _take(leader: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> None:
-    """Notes in `leader` who takes each: in the order of the pairs, left takes right if both are free.
-
-    One after the other, since each step needs the one before: in a long chain no two could be taken
-    at once.
-    """
-    one_by_one = leader.data  # several times faster than an array to read and write single items
+def _assign(leader: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> None:
+    """In order of the pairs, make left the leader of right if both lead themselves."""
+    # A loop, because each step depends on the one before.
+    items = leader.data  # a memoryview: several times faster than an array for single items
     for one, other in zip(left.tolist(), right.tolist(), strict=True):
-        if one_by_one[one] == one and one_by_one[other] == other:
-            one_by_one[other] = one
+        if items[one] == one and items[other] == other:
+            items[other] = one

@@ -1,8 +1,8 @@
-"""HFiles of documents that were made elsewhere (on Spark, for instance), into HBase: `simhbase load-hfiles`.
+"""Loads HFiles that were written elsewhere, such as by Spark, into HBase: `simhbase load-hfiles`.
 
-A folder holds the HFiles of each table, TABLE/FAMILY/NUMBER, and the manifest, written last, which says what
-they are. They are made as `HFileLoad` makes its own, all with one version, and handed over in the same order
-and with the same checks. The folder stays: loading it again changes nothing.
+A folder has the HFiles of each table, TABLE/FAMILY/NUMBER, and a manifest, written last. They are like those
+of `HFileLoad`, all with one version, and are loaded in the same order with the same checks. The folder is
+kept: loading it again changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import orjson
 
-from simhbase.corpus.watcher import NOBODY, Watcher
+from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
 from simhbase.index import Index, open_index
 from simhbase.index.load_log import LoadLog
@@ -28,31 +28,30 @@ from simhbase.stores.hbase.workfolder import LOCAL, WorkFolder
 
 MANIFEST, FORMAT = "manifest.json", 3
 IF_OLD = (
-    "Make the rows anew, in another folder, and load these; if that is as slow, of fewer documents at a time"
+    "Write the HFiles again, to another folder, and load these; if this takes as long, with fewer documents"
 )
 COUNTED = ("added", "updated", "unchanged", "rejected")
 
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The HFiles that a table gets, and the time of their cells."""
+    """HFiles for a table, and the timestamp of their cells."""
 
     time: int
     files: tuple[HFile, ...]
 
     @property
     def rows(self) -> int:
-        """How many rows they have together."""
         return sum(file.rows for file in self.files)
 
 
 @dataclass(frozen=True)
 class HFileInput:
-    """What the rows in a folder are.
+    """Manifest of a folder of HFiles.
 
-    store, tables_digest: the tables that they were made for; version: of the documents; begun: when their
-    making did, both in milliseconds since 1970. added, updated, unchanged, rejected: what becomes of the
-    documents; samples: ids of some; tables: by name, without those that get nothing.
+    store, tables_digest: the tables they were written for; version: of the documents; begun: when writing
+    began, both in milliseconds since 1970. added, updated, unchanged, rejected: counts of documents; samples:
+    some of their ids; tables: by name, without tables that get no rows.
     """
 
     store: str
@@ -67,16 +66,16 @@ class HFileInput:
     tables: Mapping[str, TableFiles]
 
     def encode(self) -> bytes:
-        """The manifest."""
+        """Encode as JSON."""
         return orjson.dumps({"format": FORMAT, **asdict(self)}, default=bytes.hex, option=orjson.OPT_INDENT_2)
 
     @staticmethod
     def decode(content: bytes, folder: str) -> HFileInput:
-        """The same of a manifest in a folder. Raises BadInput where it is none that this version writes."""
+        """Decode a manifest. Raises BadInput if it is invalid or of another version."""
         try:
             found = orjson.loads(content)
             if found.pop("format") != FORMAT:
-                raise BadInput(f"{folder} was made by another version of simhbase: make it again")
+                raise BadInput(f"{folder} was written by another version of simhbase: write it again")
             tables = {
                 name: TableFiles(table["time"], tuple(map(_file, table["files"])))
                 for name, table in found.pop("tables").items()
@@ -84,18 +83,19 @@ class HFileInput:
             return HFileInput(**found | {"samples": tuple(found["samples"]), "tables": tables})
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise BadInput(
-                f"{folder}/{MANIFEST} is no manifest of rows for HBase: name the folder that "
-                "simhbase.jobs.spark.hfile_input has written"
+                f"{folder}/{MANIFEST} is not a manifest of HFiles: give the folder that "
+                "simhbase.jobs.spark.hfile_input wrote"
             ) from error
 
 
-def _file(told: Mapping[str, Any]) -> HFile:
-    return HFile(told["name"], told["rows"], tuple(map(bytes.fromhex, told["samples"])))
+def _file(entry: Mapping[str, Any]) -> HFile:
+    return HFile(entry["name"], entry["rows"], tuple(map(bytes.fromhex, entry["samples"])))
 
 
 @dataclass(frozen=True)
 class HFilesReport:
-    """What became of the documents whose HFiles were loaded, by what was stored when these were made."""
+    """Counts of the documents in the loaded HFiles, compared with those stored when the HFiles were
+    written."""
 
     added: int
     updated: int
@@ -109,21 +109,20 @@ def load_hfiles(
     store: str,
     *,
     work_folder: str | Path | None = None,
-    watcher: Watcher = NOBODY,
+    watcher: Watcher = NULL_WATCHER,
 ) -> HFilesReport:
-    """Loads the HFiles that `simhbase.jobs.spark.hfile_input` has written into the store they were made for,
-    by HBase's own tool.
+    """Load HFiles written by `simhbase.jobs.spark.hfile_input` with HBase's bulk load tool.
 
-    folder: one of this machine, or a URI that HBase's tool reads; it stays. store: its URL. work_folder: as
-    of `load`, for the tool's log, by default within that folder.
+    folder: a local folder, or a URI that HBase's tool can read; it is kept. store: URL of the store they were
+    written for. work_folder: as for `load`, for the tool's log; default: in `folder`.
 
-    A load that was stopped is run again: cells have the time they were made with, so that what is loaded
-    twice is there once. Raises BadInput where there is no manifest; ProfileMismatch where the rows are those
-    of other tables; StoreBusy where another process loads the same folder; StoreFailed where a tool fails,
-    or the rows were made so long ago that it would be dangerous; UsageError where there are no tools.
+    May be repeated after an interruption: cells have fixed timestamps, so loading them twice changes nothing.
+    Raises BadInput if there is no manifest; ProfileMismatch if the files were written for other tables;
+    StoreBusy if another process loads the folder; StoreFailed if a tool fails, or the files are too old to be
+    safe; UsageError if HBase's tools are missing.
     """
     if not store.startswith("hbase:"):
-        raise UsageError(f"{store} is no store in HBase: only that takes HFiles")
+        raise UsageError(f"{store} is not in HBase: HFiles can only be loaded into HBase")
     start, uri = monotonic(), uri_of(str(folder))
     _require_manifest(uri)
     command = hbase_command()
@@ -158,12 +157,12 @@ def _loaded(
 
 
 def _handed_over(index: Index, hfiles: HFiles, uri: str) -> HFileInput:
-    """What the rows in a folder are, all of which are in the store when it returns."""
+    """Load all files in a folder, and return its manifest."""
     found = HFileInput.decode(hfiles.fetched(f"{uri}/{MANIFEST}").read_bytes(), uri)
     if found.tables_digest != index.tables_digest:
         raise ProfileMismatch(
-            f"the rows in {uri} were made for the tables of {found.store} as these were then, which are not "
-            f"those of {index.store.url} now: make them again for these"
+            f"the HFiles in {uri} were written for other tables (of {found.store}, or dropped since) than "
+            f"those of {index.store.url}: write them again"
         )
     handover = Handover(index, found.version, found.begun, IF_OLD, index.store.now)
     handover.require_fresh()
@@ -178,14 +177,13 @@ def _handed_over(index: Index, hfiles: HFiles, uri: str) -> HFileInput:
 
 
 def uri_of(folder: str) -> str:
-    """A folder as HBase's tools are told of it."""
+    """The URI of a folder, for HBase's tools."""
     return folder.rstrip("/") if "://" in folder else f"{LOCAL}{Path(folder).resolve()}"
 
 
 def _require_manifest(uri: str) -> None:
-    """Raises BadInput where a folder of this machine has none."""
     if uri.startswith(LOCAL) and not Path(uri.removeprefix(LOCAL), MANIFEST).is_file():
         raise BadInput(
-            f"{uri.removeprefix(LOCAL)} has no {MANIFEST}, which simhbase.jobs.spark.hfile_input writes when "
-            "all rows are there: name its folder, and see that it has ended well"
+            f"{uri.removeprefix(LOCAL)} has no {MANIFEST}, which simhbase.jobs.spark.hfile_input writes "
+            "last: check that this is its folder, and that it has succeeded"
         )

@@ -1,14 +1,14 @@
-"""The documents of a load into HBase as files of its own (`simhbase/stores/hbase/hfiles.py`).
+"""Loads documents into HBase as HFiles (`simhbase/stores/hbase/hfiles.py`).
 
-They are put aside on disk until there are many, or no more. Then their rows are made as the writer makes them
-(`HintingWriter`), with one version for all: what is stored already is passed over, and what a document leaves
-behind goes to obsolete. The hints are handed over first, and the documents' own rows when all hints have been
-found in their tables: a load that is stopped leaves hints that lead nowhere. A document whose row has a later
-version than that, by a clock that is ahead, is written the usual way.
+Documents are spooled to disk. At the end, or when there are many, `HintingWriter` plans their rows, with one
+version for all: stored documents that did not change are skipped, and obsolete hints are noted. Hints are
+loaded first, and documents rows only when all hints have been found in their tables, so an interrupted load
+only leaves hints without documents. A document that is stored with a later version (written by a clock that
+is ahead) is written through the gateway.
 
-Rows of the index have the time of a server when the rows are made. Vacuum takes versions and times for old
-after its grace time, four hours at least, and might remove what is handed over then while it comes. So
-nothing is handed over that is older than half of that: clocks may differ by an hour each.
+Index rows have the server's time when they were planned. Vacuum may remove rows after its grace time of at
+least four hours, also while they are being loaded. So rows older than half of that are not loaded; this
+allows for clocks that differ by an hour each.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from simhbase.stores.hbase.tools import hbase_command
 from simhbase.stores.hbase.workfolder import WorkFolder, writing
 from simhbase.stores.strings import Strings
 
-ROUND = 20_000_000  # documents handed over together: each takes up to 1 kB of disk
-PLANNED_AT_ONCE = 32_768  # documents whose rows are made together
+ROUND = 20_000_000  # documents loaded together: each takes up to 1 kB of disk
+PLANNED_AT_ONCE = 32_768  # documents whose rows are planned together
 MOST_AGE = LEAST_GRACE // 2  # seconds
-SAMPLED_STEP = 256  # one of so many documents tells how fingerprints are spread
+SAMPLED_STEP = 256  # one of this many documents is sampled for the distribution of fingerprints
 SAMPLED = 100  # documents of a round that are looked up afterwards
-IF_SLOW = "Run the same command again; if it is as slow, with fewer documents at a time"
-TABLES = ("obsolete", "fingerprints", INDEX, "documents")  # in the order in which they are handed over
+IF_SLOW = "Run the same command again; if it takes as long, with fewer documents at a time"
+TABLES = ("obsolete", "fingerprints", INDEX, "documents")  # in the order in which they are loaded
 
 
 class HFileLoad:
-    """Takes documents, and hands them over in rounds.
+    """Spools documents, and loads them in rounds.
 
-    work_folder, name: see WorkFolder; alive: is called every second or more often; note: with what a person
-    should know. Entered, it starts HBase's tools: raises UsageError where there are none, StoreFailed where
-    the folder cannot be written.
+    work_folder, name: see WorkFolder; alive: called at least every second; note: receives messages. Starts
+    HBase's tools on entry: raises UsageError if they are missing, StoreFailed if the folder cannot be
+    written.
     """
 
     def __init__(
@@ -80,11 +80,10 @@ class HFileLoad:
         place = hashlib.blake2b(f"{index.store.url} {name}".encode(), digest_size=8).hexdigest()
         self._folder = WorkFolder(None if work_folder is None else str(work_folder), f"simhbase-load-{place}")
         self._hfiles = HFiles(self._store, command, self._folder, alive, note)
-        self._aside = _Aside(self._folder.local)
+        self._spooled = _SpooledDocuments(self._folder.local)
 
     @property
     def folder(self) -> Path:
-        """Where it keeps its files."""
         return self._folder.local
 
     def __enter__(self) -> Self:
@@ -106,68 +105,70 @@ class HFileLoad:
 
     def _close(self, error: BaseException | None) -> None:
         self._hfiles.close()
-        self._aside.close()
+        self._spooled.close()
         self._folder.close(keeping_log=isinstance(error, StoreFailed))
 
-    def put_aside(
+    def append(
         self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
     ) -> None:
-        """Takes n documents with valid ids, all different, and valid tags. Raises UsageError where HBase's
-        tools do not work on this store, as soon as they have started."""
+        """Spool n documents with valid and distinct ids and valid tags. Raises UsageError if HBase's tools do
+        not work with this store, as soon as this is known."""
         self._hfiles.require_tools(wait=False)
-        self._aside.put(ids, fingerprints, tags)
+        self._spooled.append(ids, fingerprints, tags)
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to hand over what was put aside."""
-        return self._aside.count >= ROUND
+        """True if it is time to load the spooled documents."""
+        return self._spooled.count >= ROUND
 
     def hand_over(
         self,
         unique: UniqueDocuments | None = None,
         note_version: Callable[[int], object] = lambda version: None,
     ) -> AddReport:
-        """What was put aside is in the store when it returns.
+        """Load all spooled documents into the store.
 
-        unique: what has chosen it, and settles it with what others have claimed meanwhile; note_version: is
-        told the version of these documents before any of them is loaded. Raises StoreFailed where it fails,
-        or takes so long that it would be dangerous; what was loaded until then does no harm. Also where
-        others have stored something near, and some documents were not kept after all.
+        unique: has chosen these documents, and resolves conflicts with claims of others meanwhile;
+        note_version: called with the version of these documents before any is loaded. Raises StoreFailed if
+        loading fails or takes too long to be safe (documents loaded by then do no harm), or if others have
+        stored near documents meanwhile, so that some documents were removed again.
         """
-        if not self._aside.count:
+        if not self._spooled.count:
             return AddReport()
-        self._note(f"{self._aside.count:,} documents are handed to HBase as HFiles")
-        with closing(_Round(self._index, self._hfiles, self._writer, self._aside)) as current:
+        self._note(f"loading {self._spooled.count:,} documents into HBase as HFiles")
+        with closing(_Round(self._index, self._hfiles, self._writer, self._spooled)) as current:
             report = current.write(self._alive)
             note_version(current.version)
             current.hand_over()
             lost = 0
             if unique is not None:
-                for batch in self._aside.batches():
+                for batch in self._spooled.batches():
                     lost += unique.settle(batch, current.version)
                     self._alive()
         if lost:
             raise StoreFailed(
                 f"{lost:,} documents are near others that were stored or claimed while these were loaded, "
-                "and were removed again: run the same command again, which lists them as duplicates"
+                "and were removed: run the same command again, which lists them as duplicates"
             )
-        self._aside.clear()
+        self._spooled.clear()
         return report
 
 
 def holds_documents(store: Store) -> bool:
-    """Whether there is any: a first load asks nobody for each of its documents."""
+    """True if the store has documents. If not, a load need not look up each of its documents."""
     return any(map(len, store.records("documents").iterate()))
 
 
 class _Round:
-    """Rows of documents that are handed over together."""
+    """Rows of documents that are loaded together."""
 
-    def __init__(self, index: Index, hfiles: HFiles, writer: HintingWriter, aside: _Aside) -> None:
+    def __init__(
+        self, index: Index, hfiles: HFiles, writer: HintingWriter, spooled: _SpooledDocuments
+    ) -> None:
         self._index = index
         self._hfiles = hfiles
         self._writer = writer
-        self._aside = aside
+        self._spooled = spooled
         self.version = writer.version()
         self._begun = writer.clock()
         self._scheme = index.profile.index_scheme
@@ -180,8 +181,9 @@ class _Round:
         self._samples: list[str] = []
 
     def _borders(self) -> Mapping[str, NDArray[np.uint64]]:
-        """Where buckets end. Fingerprints of real texts are not spread evenly."""
-        sample, documents = self._aside.sample, self._aside.count
+        """Borders of sorting buckets. Sampled, because fingerprints of real texts are not uniformly
+        distributed."""
+        sample, documents = self._spooled.sample, self._spooled.count
         keys = Strings.rows_of(self._scheme.keys(sample).reshape(-1, KEY_BYTES))
         buckets, index_buckets = buckets_for(documents), buckets_for(documents * self._scheme.tables)
         return {
@@ -192,15 +194,15 @@ class _Round:
         }
 
     def close(self) -> None:
-        """Removes the files of rows."""
+        """Delete the files."""
         for rows in self._rows.values():
             rows.close()
 
     def write(self, alive: Callable[[], object]) -> AddReport:
-        """Puts the rows of documents aside; what will have become of them."""
+        """Write all rows to files, and count the documents."""
         has_documents = holds_documents(self._index.store)
         report = AddReport()
-        for batch in self._aside.batches():
+        for batch in self._spooled.batches():
             plan = self._writer.plan(batch, self.version, has_documents=has_documents)
             for step in plan.steps:
                 if step.version == self.version:
@@ -215,7 +217,7 @@ class _Round:
         return report
 
     def hand_over(self) -> None:
-        """All of it is in the store when it returns."""
+        """Load all rows into the store."""
         handover = Handover(self._index, self.version, self._begun, IF_SLOW, self._writer.clock)
         for rows in self._rows.values():
             self._hfiles.hand_over(rows, handover.require_fresh)
@@ -223,7 +225,7 @@ class _Round:
 
 
 def rows_of(step: Step, scheme: Scheme) -> Mapping[str, tuple[Strings, Strings]]:
-    """What each table gets of a step: rows and their values."""
+    """Rows of a step and their values, by table."""
     batch = step.batch
     obsolete = Strings.of([key for key, _ in step.obsolete_rows()])
     index_keys = Strings.rows_of(batch.index_keys(scheme).reshape(-1, KEY_BYTES))
@@ -237,8 +239,8 @@ def rows_of(step: Step, scheme: Scheme) -> Mapping[str, tuple[Strings, Strings]]
 
 @dataclass(frozen=True)
 class Handover:
-    """What is looked at before rows are loaded, and afterwards. version: of their documents; begun: when the
-    making of these rows did, in milliseconds since 1970; if_old: what to do where that is too long ago."""
+    """Checks before and after loading rows. version: of their documents; begun: when writing the rows began,
+    in milliseconds since 1970; if_old: what to do if this is too long ago."""
 
     index: Index
     version: int
@@ -247,17 +249,17 @@ class Handover:
     clock: Callable[[], int]
 
     def require_fresh(self) -> None:
-        """Raises StoreFailed where vacuum might take the rows for old, ProfileMismatch and TablesMissing
-        where they were made for other tables."""
+        """Raise StoreFailed if vacuum might remove the rows because of their age, ProfileMismatch or
+        TablesMissing if they were written for other tables."""
         if (age := self.clock() - self.begun) > MOST_AGE * 1000:
             raise StoreFailed(
-                f"the rows of this load were made {age / 3_600_000:.1f} hours ago: vacuum might remove what "
-                f"is loaded now. What was loaded does no harm. {self.if_old}"
+                f"the rows of this load were written {age / 3_600_000:.1f} hours ago: vacuum might remove "
+                f"them while they are loaded. Rows loaded so far do no harm. {self.if_old}"
             )
         self.index.require_own_tables()
 
     def look_up(self, samples: Sequence[str]) -> None:
-        """Raises StoreFailed where lookups do not find some of the documents."""
+        """Raise StoreFailed if lookups do not find some of the documents."""
         ids = random.sample(samples, min(len(samples), SAMPLED))
         lookups = zip(ids, self.index.find_ids(ids), strict=True)
         lost = [
@@ -265,7 +267,7 @@ class Handover:
             for document, found in lookups
             if not found.truncated and document not in (match.id for match in found.matches)
         ]
-        # Somebody may have deleted or moved one meanwhile.
+        # Others may have deleted or changed one meanwhile.
         lost = [
             document
             for document, each in zip(lost, known(self.index.store, lost), strict=True)
@@ -274,12 +276,12 @@ class Handover:
         if lost:
             raise StoreFailed(
                 f"lookups do not find {len(lost)} of {len(ids)} documents that were loaded, "
-                f"{lost[0]!r} among them: simhbase check says more"
+                f"such as {lost[0]!r}: run simhbase check"
             )
 
 
-class _Aside:
-    """Documents on disk, in the order they came. Raises StoreFailed where the disk is full."""
+class _SpooledDocuments:
+    """Documents on disk, in input order. Raises StoreFailed if the disk is full."""
 
     def __init__(self, folder: Path) -> None:
         self.count = 0
@@ -288,7 +290,7 @@ class _Aside:
         with writing(folder):
             self._file = (folder / "documents").open("w+b")
 
-    def put(self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None) -> None:
+    def append(self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None) -> None:
         encoded = [document.encode() for document in ids]
         sizes = np.fromiter(map(len, encoded), np.uint16, len(encoded))
         joined = np.frombuffer(b"".join(encoded), np.uint8)
@@ -301,11 +303,11 @@ class _Aside:
 
     @property
     def sample(self) -> FingerprintBatch:
-        """Some of the fingerprints."""
+        """A sample of the fingerprints."""
         return FingerprintBatch.joined(self._sampled)
 
     def batches(self) -> Iterator[DocumentBatch]:
-        """All of them, PLANNED_AT_ONCE or a few more together."""
+        """All documents, in batches of PLANNED_AT_ONCE or a few more."""
         ids: list[str] = []
         parts: list[FingerprintBatch] = []
         tags: list[Tags] = []
@@ -326,7 +328,6 @@ class _Aside:
                 ids, parts, tags = [], [], []
 
     def clear(self) -> None:
-        """Forgets them."""
         with writing(self._folder):
             self._file.seek(0)
             self._file.truncate()

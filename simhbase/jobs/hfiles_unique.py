@@ -1,11 +1,11 @@
-"""Which documents of a load as HFiles have nothing near them: nothing stored, and none earlier in the load.
+"""Finds the documents of a load by HFiles that have no near-duplicate, stored or earlier in the load.
 
-Documents that were put aside are in no table yet. So those that are kept go into an embedded store in the
-work folder, too, where later ones find them.
+Spooled documents are in no table yet. So kept ones are also written to an embedded store in the work folder,
+where later ones find them.
 
-Others may claim near texts until the documents are loaded. A claim shows its hints first, and looks then;
-here documents are loaded first, and looked up then (`settle`). So one of the two sees the other. A document
-that is near what others have stored, or have claimed and not decided, is withdrawn and claimed as any other.
+Other processes may claim near texts until the documents are loaded. A claim writes its hints first, and looks
+up then; here documents are loaded first, and looked up then (`settle`). So one of the two finds the other. A
+document that is near one that others have stored, or claimed without a decision yet, is deleted and claimed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from simhbase.index.selection import duplicates_of
 from simhbase.index.writer import DocumentBatch, HintingWriter, Known, known
 from simhbase.jobs.lookups import StoredDocuments
 from simhbase.jobs.pipeline import Batch as Read
-from simhbase.jobs.unique import claim_all, store_kept
+from simhbase.jobs.unique import claim_documents, store_kept
 from simhbase.model import Match, Query
 from simhbase.stores.base import HintingStore, NamedCells
 
 
 class UniqueDocuments:
-    """Says which documents are kept.
+    """Decides which documents are kept.
 
-    folder: for the embedded store; run: which run of a load claims; unsettled: the version of
-    documents that a run which was stopped may have loaded, and not settled.
+    folder: for the embedded store; run: identifies the run of the load in claims; unsettled: version of
+    documents that an interrupted run may have loaded without settling them.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class UniqueDocuments:
         self._stack.close()
 
     def duplicates_of(self, read: Read) -> list[Match | None]:
-        """For each document the nearest one that keeps it out; None for those that are kept. Raises
-        UsageError where one is stored already with another text."""
+        """The match of each duplicate, None for kept documents. Raises UsageError if a document is stored
+        with another text."""
         before = self._stored_before(read)
         if self._unsettled is not None:
             again = [number for number, each in enumerate(before) if each]
@@ -92,14 +92,14 @@ class UniqueDocuments:
         for document, value, each in zip(read.ids, values, stored, strict=True):
             if each and each.entry.fingerprint != value:
                 raise UsageError(
-                    f"{document!r} is stored with another text, and a unique-only load via hfiles takes "
-                    "new documents only: load it through the gateways"
+                    f"{document!r} is stored with another text, but a unique-only load via hfiles can only "
+                    "add documents: load it without via hfiles"
                 )
         return stored
 
     def settle(self, batch: DocumentBatch, version: int) -> int:
-        """Claims those of n documents, stored at this version or later, that are near what others have stored
-        or claimed; returns how many of these are not kept."""
+        """Claim those of n documents (stored at this version or later) that are near documents that others
+        stored or claimed. Returns how many of these are not kept."""
         seen = {
             document: each.version
             for document, value, each in zip(
@@ -114,18 +114,19 @@ class UniqueDocuments:
         index = self._index
         writer = HintingWriter(self._store, index.profile.index_scheme, index.clock)
         writer.delete_seen({document: seen[document] for document in contested.ids})
-        taken = contested.ids, contested.fingerprints, self._run, self._min_similarity, contested.tags
-        claimed = claim_all(index, *taken)
+        claimed = claim_documents(
+            index, contested.ids, contested.fingerprints, self._run, self._min_similarity, contested.tags
+        )
         return sum(each is not None for each in claimed.duplicate_of)
 
     def _have_rivals(self, batch: DocumentBatch) -> NDArray[np.bool_]:
-        """Which of n documents something is near that is stored under another id, or claimed."""
+        """True for documents near another that is stored or claimed: bool (n,)."""
         index, prints = self._index, batch.fingerprints
         reader = Reader(
             self._store, index.profile.index_scheme, None, IDS_LIMIT, index.clock, hidden=index.hidden()
         )
         leads = reader.leads(prints, self._bounds)
-        found = np.array(leads.cut, dtype=np.bool_)  # more than can be looked at: claims look at all
+        found = np.array(leads.cut, dtype=np.bool_)  # truncated: let the claim look at all of them
         led = [each for each in leads.led if each[1] != batch.ids[each[0]]]
         ids = list(dict.fromkeys(each[1] for each in led))
         cells = self._store.document_cells.get(list(map(formats.document_key, ids))) if ids else []
@@ -136,7 +137,7 @@ class UniqueDocuments:
 
 
 def _layers(cells: Mapping[str, NamedCells]) -> Iterator[Now]:
-    """Texts that are stored or claimed under ids, of each id one in each layer."""
+    """Stored and claimed entries, in layers with at most one per id."""
     entries = {document: list(_entries(named)) for document, named in cells.items()}
     for number in range(max(map(len, entries.values()), default=0)):
         yield {document: found[number] for document, found in entries.items() if number < len(found)}

@@ -1,4 +1,4 @@
-"""Kinds of texts that a profile serves badly: told at the end of a load, with what does better."""
+"""Detects kinds of texts for which a profile works badly, for hints at the end of a load."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from simhbase.drawers.scheme import RisingThreshold
 from simhbase.profile import Profile
 
 SHORT = 140  # characters
-FRAME = 30  # characters at the beginning, or at the end, that many texts have in common
-LEAST = 100  # texts: fewer tell nothing
-FRAMED, UNSPACED, ESCAPED = 0.2, 0.5, 0.05  # of all texts
-# Scripts without spaces that jieba does not cut: a sentence is one word.
+FRAME = 30  # characters at the start or end of a text that others may share
+LEAST = 100  # texts: no hints for fewer
+FRAMED, UNSPACED, ESCAPED = 0.2, 0.5, 0.05  # shares of all texts
+# Scripts without spaces that jieba does not segment: a sentence is one word.
 _UNSPACED = regex.compile(r"[\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{4}")
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
-_LOOKED_AT = 300  # characters of a text
+_SEARCHED = 300  # characters of a text
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """How many texts there are, and how many of them are short, begin or end as many others do, are in a
-    script without spaces, or hold entities of HTML."""
+    """Numbers of texts: all, short ones, those that start or end like many others, those in a script without
+    spaces, and those with HTML entities."""
 
     texts: int = 0
     short: int = 0
@@ -36,7 +36,7 @@ class Kinds:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Self:
-        """Those of a chunk."""
+        """Count the texts of a chunk."""
         frames = [Counter(text[part] for text in texts) for part in (slice(FRAME), slice(-FRAME, None))]
         many = max(3, len(texts) // 5)
         return cls(
@@ -46,7 +46,7 @@ class Kinds:
                 len(text) > SHORT and (frames[0][text[:FRAME]] >= many or frames[1][text[-FRAME:]] >= many)
                 for text in texts
             ),
-            sum(_UNSPACED.search(text, endpos=_LOOKED_AT) is not None for text in texts),
+            sum(_UNSPACED.search(text, endpos=_SEARCHED) is not None for text in texts),
             sum("&" in text and _ENTITY.search(text) is not None for text in texts),
         )
 
@@ -54,29 +54,29 @@ class Kinds:
         return Kinds(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def hints(self, profile: Profile) -> list[str]:
-        """What a profile serves badly among them, and which does better."""
+        """Hints to use another profile."""
         if self.texts < LEAST:
             return []
         hints = []
         if 2 * self.short > self.texts and not isinstance(profile.index_scheme.threshold, RisingThreshold):
             hints.append(
-                f"{self.short:,} of {self.texts:,} texts have {SHORT} characters or fewer, of which this "
-                "profile misses most near-duplicates: create a store with the profile short"
+                f"{self.short:,} of {self.texts:,} texts have at most {SHORT} characters, and this profile "
+                "misses most near-duplicates of these: create a store with the profile short"
             )
         if self.framed > FRAMED * self.texts and profile.boilerplate is None:
             hints.append(
-                f"{self.framed:,} of {self.texts:,} texts begin or end alike, so different texts may match: "
-                "learn what they share (simhbase idf --boilerplate) and create a store with it"
+                f"{self.framed:,} of {self.texts:,} texts start or end alike, so different texts may match: "
+                "learn their boilerplate (simhbase idf --boilerplate) and create a store with it"
             )
         if self.unspaced > UNSPACED * self.texts and profile.features.startswith("words"):
             hints.append(
-                f"{self.unspaced:,} of {self.texts:,} texts are in a script that is not cut into words: "
+                f"{self.unspaced:,} of {self.texts:,} texts are in a script that is not split into words: "
                 "create a store with the profile complete, which compares characters"
             )
         if self.escaped > ESCAPED * self.texts:
             hints.append(
-                f"{self.escaped:,} of {self.texts:,} texts hold entities of HTML such as &nbsp;, which count "
-                "as words: have them read as HTML"
+                f"{self.escaped:,} of {self.texts:,} texts have HTML entities such as &nbsp;, which count as "
+                "words: read them as HTML"
             )
         return hints
 

@@ -1,11 +1,11 @@
-"""Learns the boilerplate of a corpus: the lines and phrases that a share of its documents have.
+"""Learns the boilerplate of a corpus: lines and phrases that occur in a share of its documents.
 
-Two passes over the corpus, as Park, Chen and Yu look for frequent sets (An effective hash-based algorithm
-for mining association rules, SIGMOD 1995). The first counts documents by a hash of what they have, in a
-table of fixed size: it counts too many where hashes meet, never too few. The second counts exactly what
-may be frequent after the first. So memory is bounded by the share, nothing above it is missed, and the
-result depends on no order, chunk or number of processes. A text that came before is not counted again:
-a page that was copied a thousand times is no boilerplate.
+Takes two passes over the corpus, like Park, Chen and Yu for frequent sets (An effective hash-based algorithm
+for mining association rules, SIGMOD 1995). The first counts documents by hashes of items, in a table of fixed
+size; collisions make counts too high, never too low. The second counts exactly the items that may be
+frequent. So memory is bounded by the share, no frequent item is missed, and the result does not depend on the
+order, chunks or number of processes. Repeated texts count once: a page copied a thousand times is not
+boilerplate.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from simhbase.text.boilerplate import (
 )
 from simhbase.text.normalise import normalise
 
-SHOWN = 10  # of what is most frequent
-LEAST_DOCUMENTS = 10  # fewer have something in common in any corpus
+SHOWN = 10  # most frequent items in the report
+LEAST_DOCUMENTS = 10  # in any corpus, a few documents share phrases by chance
 _SLOT_BITS = 24
 _TO_SLOT = np.uint64(64 - _SLOT_BITS)
-_ANYWHERE = FirstSeen("", 0)
+_NO_PLACE = FirstSeen("", 0)
 
 Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -57,10 +57,10 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Items:
-    """What may be boilerplate in the n texts of a chunk: windows, and lines of fewer units.
+    """Items in the n texts of a chunk that may be boilerplate: windows, and shorter lines.
 
-    digests: of each text; counts: int64 (n,), different items of each; items: uint64 (m,), their hashes
-    or slots, text after text; shown: the text of each hash, where it is asked for.
+    digests: of each text; counts: int64 (n,), number of distinct items of each text; items: uint64 (m,),
+    their hashes or slots, text after text; shown: text by hash (second pass).
     """
 
     digests: list[str]
@@ -76,20 +76,19 @@ class Items:
 
 @dataclass(frozen=True)
 class ChunkSlots:
-    """Chunk -> Items by their slots in the table of the first pass. Cheap to send to another process."""
+    """Chunk -> Items by slots, for the first pass. Cheap to send to another process."""
 
     parser: Parser
 
     def __call__(self, chunk: Chunk) -> Items:
-        """Parses a chunk and looks for items."""
         texts, rejects = _parsed(self.parser, chunk)
-        chunks = [(numbers, hashes >> _TO_SLOT) for _, numbers, hashes, _, _ in _looked_for(texts)]
+        chunks = [(numbers, hashes >> _TO_SLOT) for _, numbers, hashes, _, _ in _find_items(texts)]
         return Items(_digests(texts), *_distinct(chunks, len(texts)), {}, rejects)
 
 
 @dataclass(frozen=True)
 class ChunkCandidates:
-    """Chunk -> those Items whose slot is frequent: bool (2^24,)."""
+    """Chunk -> Items whose slot is frequent, for the second pass. frequent: bool (2^24,)."""
 
     parser: Parser
     frequent: NDArray[np.bool_]
@@ -98,7 +97,7 @@ class ChunkCandidates:
         texts, rejects = _parsed(self.parser, chunk)
         chunks: list[tuple[Numbers, Hashes]] = []
         shown: dict[int, str] = {}
-        for units, numbers, hashes, first, behind in _looked_for(texts):
+        for units, numbers, hashes, first, behind in _find_items(texts):
             chosen = np.flatnonzero(self.frequent[hashes >> _TO_SLOT])
             chunks.append((numbers[chosen], hashes[chosen]))
             new, places = np.unique(hashes[chosen], return_index=True)
@@ -119,14 +118,14 @@ def _digests(texts: Sequence[str]) -> list[str]:
     return [mmh3.mmh3_x64_128_digest(text.encode("utf-8", "surrogatepass")).hex() for text in texts]
 
 
-def _looked_for(texts: Sequence[str]) -> Iterator[tuple[Units, Numbers, Hashes, Numbers, Numbers]]:
-    """The items of n texts, chunk by chunk: the chunk's units; of each item the number of its text, its hash,
-    its first unit and the one behind its last."""
+def _find_items(texts: Sequence[str]) -> Iterator[tuple[Units, Numbers, Hashes, Numbers, Numbers]]:
+    """Items of n texts, chunk by chunk: the chunk's units, and for each item the number of its text, its
+    hash, its first unit and the one after its last."""
     for numbers, parts in in_chunks(texts):
         units = cut(parts)
         start, hashes = units.windows()
         lines = units.lines()
-        short = lines.behind - lines.first < WINDOW  # the windows of longer ones are as frequent as they
+        short = lines.behind - lines.first < WINDOW  # longer lines are found by their windows
         first = np.concatenate([start, lines.first[short]])
         behind = np.concatenate([start + WINDOW, lines.behind[short]])
         of_text = np.array(numbers)[units.text[first]]
@@ -134,7 +133,7 @@ def _looked_for(texts: Sequence[str]) -> Iterator[tuple[Units, Numbers, Hashes, 
 
 
 def _distinct(chunks: Sequence[tuple[Numbers, Hashes]], n: int) -> tuple[Numbers, Hashes]:
-    """How many different items each of n texts has, and these."""
+    """Number of distinct items of each of n texts, and the items."""
     texts = np.concatenate([np.empty(0, np.int64), *(numbers for numbers, _ in chunks)])
     items = np.concatenate([np.empty(0, np.uint64), *(of_chunk for _, of_chunk in chunks)])
     order = np.lexsort((items, texts))
@@ -144,76 +143,35 @@ def _distinct(chunks: Sequence[tuple[Numbers, Hashes]], n: int) -> tuple[Numbers
     return np.bincount(texts[new], minlength=n), items[new]
 
 
-class Different:
-    """Leaves out texts that came before in a pass."""
+class DistinctTexts:
+    """Skips texts that came before in a pass."""
 
     def __init__(self) -> None:
         self._seen = SeenIds()
         self.texts = 0
 
     def items(self, found: Items) -> Hashes:
-        """The items of those texts of a chunk that are new."""
-        seen = self._seen.note(found.digests, [_ANYWHERE] * len(found.digests))
+        """Items of the new texts in a chunk."""
+        seen = self._seen.note(found.digests, [_NO_PLACE] * len(found.digests))
         new = np.array([place is None for place in seen], dtype=np.bool_)
         self.texts += int(np.count_nonzero(new))
         return found.items[np.repeat(new, found.counts)]
 
 
-class SlotCounts:
-    """The first pass: how many documents have something in each slot."""
-
-    def __init__(self) -> None:
-        self._different = Different()
-        self._documents = np.zeros(1 << _SLOT_BITS, dtype=np.uint32)
-
-    def add(self, found: Items) -> None:
-        """Takes what `ChunkSlots` made of the next chunk."""
-        np.add.at(self._documents, self._different.items(found), 1)
-
-    @property
-    def texts(self) -> int:
-        return self._different.texts
-
-    def frequent(self, least: int) -> NDArray[np.bool_]:
-        """The slots that so many documents or more have something in: bool (2^24,)."""
-        return self._documents >= least
-
-
-class ItemCounts:
-    """The second pass: how many documents have each item."""
-
-    def __init__(self) -> None:
-        self._different = Different()
-        self._documents: Counter[int] = Counter()
-        self._shown: dict[int, str] = {}
-
-    def add(self, found: Items) -> None:
-        """Takes what `ChunkCandidates` made of the next chunk."""
-        names, documents = np.unique(self._different.items(found), return_counts=True)
-        for name, number in zip(names.tolist(), documents.tolist(), strict=True):
-            self._documents[name] += number
-        self._shown |= found.shown
-
-    def entries(self, least: int) -> list[BoilerplateItem]:
-        """The lines and phrases that so many documents or more have."""
-        frequent = [
-            (split(self._shown[name]), number) for name, number in self._documents.items() if number >= least
-        ]
-        windows = {join(units): number for units, number in frequent if len(units) == WINDOW}
-        lines = [
-            BoilerplateItem("line", number, join(units)) for units, number in frequent if len(units) < WINDOW
-        ]
-        return [*lines, *phrases(windows)]
-
-
-def least_documents(share: float, texts: int) -> int:
-    """How many documents must have something for a share of so many different texts to have it."""
-    return max(LEAST_DOCUMENTS, ceil(share * texts))
+def _entries(shown: Mapping[int, str], documents: Mapping[int, int], least: int) -> list[BoilerplateItem]:
+    """Lines and phrases of at least `least` documents. shown, documents: text and number of documents of
+    items, by hash."""
+    frequent = [(split(shown[name]), number) for name, number in documents.items() if number >= least]
+    windows = {join(units): number for units, number in frequent if len(units) == WINDOW}
+    lines = [
+        BoilerplateItem("line", number, join(units)) for units, number in frequent if len(units) < WINDOW
+    ]
+    return [*lines, *phrases(windows)]
 
 
 @dataclass(frozen=True)
 class Learnt:
-    """What at least `least` of so many different texts have."""
+    """Lines and phrases that at least `least` of `texts` distinct texts have."""
 
     entries: list[BoilerplateItem]
     texts: int
@@ -226,20 +184,26 @@ class Learnt:
 def learn(
     each: Callable[[Callable[[Chunk], Items]], Iterable[Items]], parser: Parser, share: float
 ) -> Learnt:
-    """What that share of the texts have; `each` makes something of every chunk, the same ones each time."""
-    slots, candidates = SlotCounts(), ItemCounts()
-    for items in each(ChunkSlots(parser)):
-        slots.add(items)
-    least = least_documents(share, slots.texts)
-    for items in each(ChunkCandidates(parser, slots.frequent(least))):
-        candidates.add(items)
-    return Learnt(candidates.entries(least), slots.texts, least)
+    """Learn the boilerplate of a share of the texts. each: applies a function to all chunks; called twice."""
+    distinct = DistinctTexts()
+    by_slot = np.zeros(1 << _SLOT_BITS, dtype=np.uint32)
+    for found in each(ChunkSlots(parser)):
+        np.add.at(by_slot, distinct.items(found), 1)
+    least = max(LEAST_DOCUMENTS, ceil(share * distinct.texts))
+    distinct = DistinctTexts()
+    documents: Counter[int] = Counter()
+    shown: dict[int, str] = {}
+    for found in each(ChunkCandidates(parser, by_slot >= least)):
+        names, numbers = np.unique(distinct.items(found), return_counts=True)
+        documents.update(dict(zip(names.tolist(), numbers.tolist(), strict=True)))
+        shown |= found.shown
+    return Learnt(_entries(shown, documents, least), distinct.texts, least)
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a chunk's texts is boilerplate, in characters without white space; bare: documents that
-    have nothing else."""
+    """Boilerplate in the texts of a chunk, in characters without white space. bare: number of documents that
+    are only boilerplate."""
 
     parsed: int
     characters: int
@@ -267,7 +231,6 @@ class ChunkCoverage:
     boilerplate: Boilerplate
 
     def __call__(self, chunk: Chunk) -> Coverage:
-        """Parses a chunk and strips its texts."""
         texts, rejects = _parsed(self.parser, chunk)
         stripped = self.boilerplate.strip(texts)
         before, after = sum(map(_characters, texts)), sum(map(_characters, stripped))
@@ -281,12 +244,12 @@ def _characters(text: str) -> int:
 
 @dataclass(frozen=True)
 class BoilerplateReport:
-    """What was learnt.
+    """Result of `learn_boilerplate`.
 
-    documents: how many were read; texts: the different ones among them; least: in how many of these
-    something comes up at least to be boilerplate; lines, phrases: how many do; percent_of_characters: of the
-    corpus, that they cover; documents_of_nothing_else: that would be empty without them; file: where they
-    were written; most_frequent: some of them. counts: what could not be read, by kind.
+    documents: number read; texts: distinct texts among them; least: minimum number of texts for boilerplate;
+    lines, phrases: number of entries; percent_of_characters: share of the corpus that they cover;
+    documents_of_nothing_else: documents that are only boilerplate; file: the file written; most_frequent: the
+    most frequent entries; counts: rejected records and unreadable sources, by kind.
     """
 
     documents: int
@@ -305,11 +268,11 @@ class BoilerplateReport:
 def learn_boilerplate(
     inputs: Inputs | str | Path | Sequence[str | Path], file: str | Path, share: float = 0.01
 ) -> BoilerplateReport:
-    """Writes the lines and phrases that so large a share of the different texts of a corpus have, and
-    LEAST_DOCUMENTS of them at least. Texts need no ids (`InputOptions(id_from="line")`).
+    """Write a boilerplate file with the lines and phrases that occur in a share of the distinct texts of a
+    corpus (and in at least LEAST_DOCUMENTS). Texts need no ids (`InputOptions(id_from="line")`).
 
-    Reads the corpus three times: to find what may be frequent, to count that exactly, and to measure what
-    it covers. Raises UsageError for what can be read once only, BadInput where nothing is so frequent;
+    Reads the corpus three times: to find candidates, to count them exactly, and to measure their coverage.
+    Raises UsageError for inputs that can only be read once, BadInput if nothing is that frequent;
     TooManyRejects.
     """
     inputs, file = Inputs.of(inputs), Path(file)
@@ -322,9 +285,9 @@ def learn_boilerplate(
         found = learn(passes.each, parser, share)
         if not found.entries:
             raise BadInput(
-                f"no boilerplate file is written: no line and no run of {WINDOW} words or Chinese characters "
-                f"comes up in {found.least:,} or more of {found.texts:,} different texts. A lower "
-                f"share asks for fewer, down to {LEAST_DOCUMENTS}"
+                f"no boilerplate file was written: no line and no run of {WINDOW} words or Chinese "
+                f"characters occurs in {found.least:,} or more of {found.texts:,} different texts. A lower "
+                f"share requires fewer, down to {LEAST_DOCUMENTS}"
             )
         learnt = found.boilerplate(file.name)
         covered = Coverage.total(passes.each(ChunkCoverage(parser, learnt)))
@@ -346,7 +309,7 @@ def learn_boilerplate(
 
 
 class _Passes:
-    """Reads the same documents any number of times; their rejects, and what was not read, are noted once."""
+    """Reads the same documents repeatedly, but notes rejects only once."""
 
     def __init__(self, inputs: Inputs, rejects: Rejects) -> None:
         self._inputs = inputs
@@ -362,10 +325,10 @@ class _Passes:
 
 
 def require_rereadable(paths: Sequence[str]) -> None:
-    """Raises UsageError for what can be read once only."""
+    """Raise UsageError for inputs that can only be read once."""
     for path in filter(None, map(local_path, paths)):
         if path == STDIN or Path(path).is_fifo() or Path(path).is_char_device():
             raise UsageError(
-                f"boilerplate is learnt by reading its input three times, and {path!r} can be read once: "
+                f"learning boilerplate reads its input three times, but {path!r} can only be read once: "
                 "write it to a file"
             )

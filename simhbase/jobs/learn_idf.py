@@ -1,4 +1,4 @@
-"""An IDF table of a corpus: in how many of its documents each word occurs."""
+"""Learns the IDF table of a corpus."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from simhbase.text.idf import render_table
 
 @dataclass(frozen=True)
 class IdfReport:
-    """What was learnt: of how many documents, how many words, written to which file. counts: what could not
-    be read, by kind."""
+    """Result of `learn_idf`. documents: number read; words: number of words in the file; counts: rejected
+    records and unreadable sources, by kind."""
 
     documents: int
     words: int
@@ -33,11 +33,9 @@ class IdfReport:
 def learn_idf(
     inputs: Inputs | str | Path | Sequence[str | Path], file: str | Path, min_documents: int = 1
 ) -> IdfReport:
-    """Writes an IDF file of a corpus, without the words of fewer documents than min_documents. Its texts need
-    no ids (`InputOptions(id_from="line")`).
-
-    Raises BadInput, and writes nothing, where that leaves no word; TooManyRejects.
-    """
+    """Write an IDF file with the words that occur in at least `min_documents` documents. Texts need no ids
+    (`InputOptions(id_from="line")`). Raises BadInput, and writes nothing, if there is no such word;
+    TooManyRejects."""
     inputs, file = Inputs.of(inputs), Path(file)
     inputs.require_outputs(file)
     frequencies: Counter[str] = Counter()
@@ -50,7 +48,7 @@ def learn_idf(
             rejects.note(chunk)
     table = render_table(frequencies, documents, min_documents).splitlines()
     if not table:
-        raise BadInput(f"no IDF file is written: no word comes up in {min_documents} documents or more")
+        raise BadInput(f"no IDF file was written: no word occurs in {min_documents} documents or more")
     with OutputFile(file, keep_partial=False) as written:
         written.write(table)
     return IdfReport(documents, len(table), str(file), rejects.counts.rejected, rejects.counts)
@@ -58,7 +56,7 @@ def learn_idf(
 
 @dataclass(frozen=True)
 class Frequencies:
-    """A chunk's tokens with the number of documents that hold each; parsed: how many documents."""
+    """Tokens of a chunk with the number of documents that contain each. parsed: number of documents."""
 
     frequencies: Mapping[str, int]
     parsed: int

@@ -1,7 +1,7 @@
-"""A corpus into a store.
+"""Loads a corpus into a store.
 
-`load_noted` reads from top to bottom: open the store, take the load in its log, read, store, write the files,
-note how far it is, give the files their names.
+The steps in `loading` and `run_load`: open the store, begin the load in its log, read, store, write the
+files, note the progress, rename the files.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from simhbase.errors import (
 from simhbase.index import Index, open_index
 from simhbase.index.load_log import LoadLog, finished_since, forgetting
 from simhbase.index.writer import SETTLED, alive_since, known
-from simhbase.interrupt import interrupt_put_off
+from simhbase.interrupt import defer_interrupts
 from simhbase.jobs.checkpoints import BatchDecision, Checkpoints, InputsChanged
 from simhbase.jobs.dedup_report import GroupSize
 from simhbase.jobs.evidence import Rule, evidence_line
-from simhbase.jobs.kept_out import TopDuplicated, kept_out_by
 from simhbase.jobs.kinds import NOTHING
 from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
-from simhbase.jobs.unique import Loaded, claim_all, duplicates_of, load_all, store_kept
+from simhbase.jobs.top_duplicated import TopDuplicated, count_matched
+from simhbase.jobs.unique import Loaded, claim_documents, find_duplicates, load_all, store_kept
 from simhbase.model import AddReport, Match
-from simhbase.profile import Profile, given_parameters, make_profile, unverified
+from simhbase.profile import Profile, given_parameters, make_profile, without_sketches
 from simhbase.stores import drop_store, is_on_server, open_store
 from simhbase.stores.base import keeps_hints, now
 from simhbase.stores.memory import MemoryStore
@@ -66,28 +66,27 @@ if TYPE_CHECKING:
     from simhbase.jobs.hfiles_unique import UniqueDocuments
 
 T = TypeVar("T")
-_LOOKED_AT = 1.0  # seconds between tries to get what another process has
+_RETRY_SECONDS = 1.0  # between attempts to get what another process holds
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
-OUTGROWN = (
-    "{:,} stored documents got other texts after this load had left out duplicates of what they were before: "
-    "run the same command again to store those that nothing is near now"
-)
-# The same where nothing has to be made of texts: so many that an embedded store takes them as files.
+# For inputs with fingerprints, which are read fast: enough for an embedded store to ingest files.
 PREPARED_CHUNKS_AT_ONCE = 128
+OUTGROWN = (
+    "{:,} stored documents got other texts after this load had skipped duplicates of their old texts: run "
+    "the same command again to store those that have no near-duplicate now"
+)
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What a load has done.
+    """Result of `load`.
 
-    documents: how many were read, with those that were rejected. loaded: how many of them the store holds;
-    of these, added are new, updated had another fingerprint before, unchanged are as they were. duplicates:
-    were not stored, with `unique_only`; outdated: stored documents that were removed, as their new text is
-    one. unreadable_sources: files and folders that could not be read, of which nothing is known. sources:
-    files, or folders that were given, in input order; of more than 100 those with the most duplicates.
-    largest: the five stored documents that kept out the most, each with what it kept out (where more than
-    100,000 do, that may be too low by a 100,000th of all duplicates). counts: what could not be read, by
-    kind; where nothing at all could (`counts.nothing_read`), the command ends with an error.
+    documents: all documents read, including rejected ones. loaded: those that the store holds now: added (new
+    ones), updated (with a new fingerprint) and unchanged. duplicates: not stored, with `unique_only`;
+    outdated: stored documents removed because their new text is a duplicate. unreadable_sources: files and
+    folders that could not be read. sources: the given files and folders in input order (if more than 100,
+    those with the most duplicates). largest: the five stored documents with the most duplicates (if more than
+    100,000 have any, the numbers may be too low by 1/100,000 of all duplicates). counts: rejected records and
+    unreadable sources, by kind; if nothing could be read (`counts.nothing_read`), the command fails.
     """
 
     documents: int
@@ -106,7 +105,7 @@ class LoadReport:
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> LoadReport:
-        """The report that was noted in a log."""
+        """Decode the report in a log."""
         return cls(
             **{
                 **found,
@@ -136,36 +135,35 @@ def load(
     via: Literal["hfiles"] | None = None,
     work_folder: str | Path | None = None,
 ) -> LoadReport:
-    """Fingerprints documents and stores them; one whose id is stored already is replaced.
+    """Fingerprint documents and store them. Documents whose id is stored already are replaced.
 
-    inputs: paths, or an Inputs that says more. store: its URL, as of `open`; an embedded one that does not
-    exist is made, and goes again if nothing is stored. profile: of a store that is made; one that exists
-    must agree with it, or with those parameters that are given by name. unique_only: store a document only
-    if nothing that is stored by then matches it; a stored document whose new text is a duplicate is removed.
-    min_similarity: what is less similar is no duplicate. skip_existing: leave documents whose id is stored
-    as they are, and list them nowhere. tags: of all documents, names and values; tag_fields: names of further
-    tags, and the fields or columns that hold their values. A document that is stored already gets these in
-    place of its own; a record without one of the fields is rejected. unique, duplicates: files to list what
-    was stored with `unique_only` (JSON lines; rows in .csv, .tsv and .parquet), and what was not, as JSON
-    lines; evidence: one for why it was not. new: a file for the documents that this load added or changed, in
-    the forms of `unique`; those that were stored with the same fingerprint are not in it.
+    inputs: paths, or an Inputs with options. store: URL, as for `open`; an embedded store that does not exist
+    is created, and removed again if nothing is stored. profile: of a new store; an existing one must agree
+    with it, or with the parameters given by name. unique_only: store only documents without a match in the
+    store, and remove a stored document whose new text is a duplicate. min_similarity: minimum similarity of
+    duplicates. skip_existing: skip documents whose id is stored. tags: names and values for all documents;
+    tag_fields: names of further tags, and the fields or columns with their values (records without these are
+    rejected). They replace the tags of stored documents.
 
-    A load that was stopped, also by a crash, is resumed where it was when it is run again with the same
-    inputs and options, and ends with the same rows and files as if it had not been stopped (in HBase with
-    `unique_only` the files may name another one of several matches). name: what it is called, by default
-    after these, its host and its folder; `Administrator` lists those of a store. Where the input cannot be
-    read again (standard input) or an output not be cut (a pipe), it begins anew. lock_wait: seconds to wait
-    while another process writes to an embedded store, or runs this load.
+    unique, duplicates: with `unique_only`, files for the stored documents (JSON lines, or rows in .csv, .tsv
+    and .parquet) and for the duplicates (JSON lines); evidence: a file with the reasons. new: a file like
+    `unique` for documents that this load added or updated.
 
-    via: "hfiles" writes HBase's own files and has its tool load them, past its gateways and write-ahead
-    logs: for millions of documents; with `unique_only` their ids are new. docs/hbase.md says more.
-    work_folder: where HBase can read, a folder or a URI such as hdfs://...; by default the system's folder
-    for what is temporary. It takes up to 1 kB a document.
+    An interrupted load, also by a crash, is resumed when it is run again with the same inputs and options,
+    and ends with the same rows and files as without the interruption (in HBase with `unique_only`, the files
+    may name another one of several matches). name: of the load, by default derived from these, the host and
+    the working folder; `Administrator` lists the loads of a store. If inputs cannot be read again (standard
+    input) or outputs cannot be cut (a pipe), it starts over. lock_wait: seconds to wait while another process
+    writes to an embedded store, or runs this load.
 
-    Raises UsageError for what does not go together, before anything is read; StoreBusy where another process
-    runs the load; UsageError also where the inputs of a named load have changed since it was stopped;
-    ProfileMismatch, StoreUnreachable; TooManyRejects; TablesMissing where tables are dropped meanwhile, or
-    do not exist in HBase.
+    via: "hfiles" writes HFiles and loads them with HBase's tool, bypassing its gateways and write-ahead logs:
+    for millions of documents (see docs/hbase.md). With `unique_only`, ids must be new. work_folder: a folder
+    that HBase can read, or a URI such as hdfs://..., with space for 1 kB per document; default: the system's
+    folder for temporary files.
+
+    Raises UsageError for invalid arguments, before anything is read, and if the inputs of a named load have
+    changed since it was interrupted; StoreBusy if another process runs the load; ProfileMismatch;
+    StoreUnreachable; TooManyRejects; TablesMissing if tables are dropped meanwhile, or do not exist in HBase.
     """
     options = {name: each for name, each in locals().items() if name != "inputs"}
     with loading(Load(inputs=Inputs.of(inputs), **options)) as report:
@@ -174,36 +172,36 @@ def load(
 
 @contextmanager
 def loading(job: Load) -> Iterator[LoadReport]:
-    """Carries out a load, and gives its report. It is noted as finished when the block has ended well: one
-    whose report nobody has got reports again when it is run again. Raises as `load`."""
+    """Run a load and yield its report. The load is noted as finished when the block succeeds; otherwise
+    running it again yields the report again. Raises as `load`."""
     wait = _Wait(job.lock_wait, job.inputs.watcher)
     with ExitStack() as undone, ExitStack() as stack:
-        index, is_new = wait.until(lambda: _open(job))  # first: who does not get it touches no file
+        index, is_new = wait.until(lambda: _open(job))  # before files: without it none may be touched
         stack.enter_context(closing(index))
         if is_new:
             if misses := index.profile.misses:
                 job.inputs.watcher.hint(misses)
             undone.callback(_drop_if_empty, job.store)
         found = wait.until(lambda: _begin(job, index, wait))
-        if isinstance(found, LoadReport):  # another process has done it meanwhile
+        if isinstance(found, LoadReport):  # another process has finished it meanwhile
             yield found
             return
         log = stack.enter_context(found)
         try:
-            report = load_noted(job, index, log, wait)
+            report = run_load(job, index, log, wait)
         except (InputsChanged, PartDiffers) as error:
             if job.name is not None:
                 raise UsageError(
-                    f"cannot resume the load {job.name!r}: {error}. To load everything again, type first: "
+                    f"cannot resume the load {job.name!r}: {error}. To load everything again, first run: "
                     f"{forgetting(job.name)}"
                 ) from error
             job.inputs.watcher.note(f"{error}; starting over")
             log.begin_anew()
-            report = load_noted(job, index, log, wait)
+            report = run_load(job, index, log, wait)
         if report.added + report.updated >= SETTLED:
             try:
                 index.store.compact(job.inputs.watcher.progress)
-            except KeyboardInterrupt:  # everything is stored: this can be left out
+            except KeyboardInterrupt:  # everything is stored, and compaction is optional
                 pass
             except StoreFailed as error:
                 job.inputs.watcher.note(f"all documents are stored, but {error}")
@@ -215,22 +213,22 @@ def loading(job: Load) -> Iterator[LoadReport]:
 
 
 def _begin(job: Load, index: Index, wait: _Wait) -> LoadLog | LoadReport:
-    """Takes a load; the report of one that another process has finished while this one waited."""
+    """Begin a load, or return its report if another process has finished it while this one waited."""
     store = index.store if job.can_be_resumed else MemoryStore("memory:")
     if wait.has_waited and (done := finished_since(store, job.log_name, job.digest, wait.begun)):
         return LoadReport.of_json(done)
     return LoadLog.begin(store, job.log_name, job.digest)
 
 
-def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport:
-    """One run of a load, from its beginning or from where an earlier one was stopped. Raises InputsChanged
-    and PartDiffers where it cannot be resumed."""
+def run_load(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport:
+    """Run a load from the start, or resume it. Raises InputsChanged and PartDiffers if it cannot be
+    resumed."""
     start, watcher = monotonic(), job.inputs.watcher
     checkpoints = Checkpoints(job.inputs, log, is_noted=job.can_be_resumed)
     if log.state.progress == "finishing":
         checkpoints.require_same_inputs()
         for option in job.files:
-            _name(job, option, checkpoints, wait)
+            _rename(job, option, checkpoints, wait)
         return LoadReport.of_json(log.state.report or {})
     if log.before is not None and log.state.parts:
         watcher.note(_resuming(log))
@@ -243,19 +241,19 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
         files = {option: stack.enter_context(_opened(job, option, checkpoints, wait)) for option in job.files}
         rejects = Rejects(files["rejects"], job.inputs.max_rejects, watcher, tally.counts)
         batches = stack.enter_context(closing(_batches(job, index, checkpoints, seen)))
-        stack.enter_context(_saying_what_is_kept(tally, watcher))
+        stack.enter_context(_noting_interruption(tally, watcher))
         for read in joined(batches, _chunks_at_once(job)):
             batch = read.without_repeats(seen)
             rejects.note(batch)
             tally.counts = rejects.counts
             kinds += read.kinds
-            with interrupt_put_off():
+            with defer_interrupts():
                 if hfiles is None:
-                    near = _take(job, index, checkpoints, tally, files, batch, read.chunks)
+                    near = _store_batch(job, index, checkpoints, tally, files, batch, read.chunks)
                 else:
-                    near = _put_aside(job, index, hfiles, unique, tally, files, batch)
+                    near = _spool_batch(job, index, hfiles, unique, tally, files, batch)
                 sources = checkpoints.sources.of(batch.items, (each is not None for each in near))
-                checkpoints.put_off(read, sources, kept_out_by(near))
+                checkpoints.stage(read, sources, count_matched(near))
                 if hfiles is None:
                     checkpoints.advance(tally.noted(), files)
             if hfiles is not None and hfiles.is_full:
@@ -268,7 +266,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
             return _report(tally, checkpoints, start)
         if hfiles is not None:
             _hand_over(hfiles, unique, log, tally, checkpoints, files)
-        index.require_own_tables()  # what went into tables that were dropped meanwhile is not loaded
+        index.require_own_tables()  # else documents went into tables that were dropped meanwhile
         report = _report(tally, checkpoints, start)
         checkpoints.note_all(asdict(report), files)
         index.store.sync()
@@ -279,7 +277,7 @@ def load_noted(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport
     return report
 
 
-def _take(
+def _store_batch(
     job: Load,
     index: Index,
     checkpoints: Checkpoints,
@@ -288,23 +286,24 @@ def _take(
     batch: Batch,
     chunks: int,
 ) -> list[Match | None]:
-    """Stores a batch, and writes it to the files; for each document what keeps it out, None for most."""
+    """Store a batch and write it to the files. Returns the match of each duplicate, None for other
+    documents."""
     if not batch.records:
         return []
-    before = _texts_of_keepers(job, index, checkpoints.kept_out, batch)
-    decision, done = _stored(job, index, checkpoints, batch, chunks)
-    tally.add(done, skipped=len(decision.skipped))  # before files, which may fail: what is stored is told of
+    before = _fingerprints_of_matched(job, index, checkpoints.kept_out, batch)
+    decision, done = _write_to_store(job, index, checkpoints, batch, chunks)
+    tally.add(done, skipped=len(decision.skipped))  # before files are written, which may fail
     near = iter(done.duplicate_of)
     found = [None if number in decision.skipped else next(near) for number in range(len(batch.ids))]
     kept = [each is None and number not in decision.skipped for number, each in enumerate(found)]
     tally.outgrown += _outgrown(batch, found, kept, before)
     new = [each and number in decision.new for number, each in enumerate(kept)]
     _write(files["new"], _lines(batch.records, new))
-    _list(job, index, files, batch, kept, found)
+    _write_files(job, index, files, batch, kept, found)
     return found
 
 
-def _put_aside(
+def _spool_batch(
     job: Load,
     index: Index,
     hfiles: HFileLoad,
@@ -313,20 +312,21 @@ def _put_aside(
     files: Mapping[str, OutputFile | None],
     batch: Batch,
 ) -> list[Match | None]:
-    """Has a batch, or what is unique of it, handed over later; for each document what keeps it out."""
+    """Spool a batch, or its unique documents, for HFiles. Returns the match of each duplicate, None for other
+    documents."""
     if unique is None:
-        hfiles.put_aside(batch.ids, batch.fingerprints, batch.tags)
+        hfiles.append(batch.ids, batch.fingerprints, batch.tags)
         return [None] * len(batch.ids)
     found = unique.duplicates_of(batch)
     kept = [each is None for each in found]
     chosen = batch.only(np.array(kept, dtype=bool))
-    hfiles.put_aside(chosen.ids, chosen.fingerprints, chosen.tags)
+    hfiles.append(chosen.ids, chosen.fingerprints, chosen.tags)
     tally.add(Loaded(found, AddReport()))
-    _list(job, index, files, batch, kept, found)
+    _write_files(job, index, files, batch, kept, found)
     return found
 
 
-def _list(
+def _write_files(
     job: Load,
     index: Index,
     files: Mapping[str, OutputFile | None],
@@ -334,24 +334,37 @@ def _list(
     kept: Sequence[bool],
     found: Sequence[Match | None],
 ) -> None:
-    """Writes a batch to the files that say what was kept, and what not."""
+    """Write a batch to the files of unique documents, duplicates and evidence."""
     rule = Rule(index.profile.index_scheme.rule(job.min_similarity))
+    duplicates = [(document, near) for document, near in zip(batch.ids, found, strict=True) if near]
     _write(files["unique"], _lines(batch.records, kept))
-    _write(files["duplicates"], _duplicate_lines(batch.ids, found))
-    _write(files["evidence"], _evidence_lines(batch.ids, found, rule))
+    _write(
+        files["duplicates"],
+        (duplicate_line(document, near.id, near.distance, near.similarity) for document, near in duplicates),
+    )
+    _write(
+        files["evidence"],
+        (
+            evidence_line(document, near.id, near.distance, near.similarity, rule)
+            for document, near in duplicates
+        ),
+    )
 
 
-def _texts_of_keepers(job: Load, index: Index, kept_out: TopDuplicated, batch: Batch) -> dict[str, int]:
-    """The stored fingerprints of those documents of a batch that have kept out others before."""
-    keepers = [document for document in batch.ids if document in kept_out] if job.unique_only else []
-    found = zip(keepers, known(index.store, keepers), strict=True)
+def _fingerprints_of_matched(
+    job: Load, index: Index, kept_out: TopDuplicated, batch: Batch
+) -> dict[str, int]:
+    """Stored fingerprints of those documents of a batch that have duplicates in this load."""
+    matched = [document for document in batch.ids if document in kept_out] if job.unique_only else []
+    found = zip(matched, known(index.store, matched), strict=True)
     return {document: each.entry.fingerprint for document, each in found if each and each.stored}
 
 
 def _outgrown(
     batch: Batch, found: Sequence[Match | None], kept: Sequence[bool], before: dict[str, int]
 ) -> int:
-    """How many documents of a batch got other texts than those by which they had kept out others."""
+    """Count documents of a batch that got another text after duplicates of the old one were skipped. before:
+    fingerprints by id."""
     count = 0
     values = batch.fingerprints.values.tolist()
     for document, value, near, is_kept in zip(batch.ids, values, found, kept, strict=True):
@@ -361,28 +374,28 @@ def _outgrown(
     return count
 
 
-def _stored(
+def _write_to_store(
     job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int
 ) -> tuple[BatchDecision, Loaded]:
-    """Stores what is to be stored of a batch: all of it, or only what nothing is near."""
+    """Store a batch: all of it, or only documents without a near-duplicate."""
     is_shared = keeps_hints(index.store)
     with index.store.exclusive() if job.unique_only and not is_shared else nullcontext():
-        decision = _decided(job, index, checkpoints, batch, chunks)
+        decision = _decide(job, index, checkpoints, batch, chunks)
         if decision.skipped:
             left = [number not in decision.skipped for number in range(len(batch.ids))]
             batch = batch.only(np.array(left, dtype=bool))
-        taken, keeps = (batch.ids, batch.fingerprints), checkpoints.kept_out.may_hold
+        documents, has_duplicates = (batch.ids, batch.fingerprints), checkpoints.kept_out.may_hold
         if not job.unique_only:
-            return decision, load_all(index, *taken, batch.tags)
+            return decision, load_all(index, *documents, batch.tags)
         if decision.duplicates is None:
-            run = checkpoints.run
-            return decision, claim_all(index, *taken, run, job.min_similarity, batch.tags, keeps)
-        return decision, store_kept(index, *taken, decision.duplicates, batch.tags, keeps)
+            run, least = checkpoints.run, job.min_similarity
+            return decision, claim_documents(index, *documents, run, least, batch.tags, has_duplicates)
+        return decision, store_kept(index, *documents, decision.duplicates, batch.tags, has_duplicates)
 
 
-def _decided(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int) -> BatchDecision:
-    """What becomes of a batch, as far as that is told before it is written; noted, as the store may answer
-    otherwise when a part of it is stored."""
+def _decide(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int) -> BatchDecision:
+    """Decide what can be decided before writing, and note it: the store may answer differently after a part
+    of the batch is stored."""
     decides = job.unique_only and not keeps_hints(index.store)
     if not (decides or job.skip_existing or job.new):
         return BatchDecision()
@@ -402,7 +415,7 @@ def _decided(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, ch
     near = None
     if decides:
         left = batch.only(np.array([n not in skipped for n in range(len(batch.ids))], dtype=bool))
-        near = duplicates_of(index, left.ids, left.fingerprints, job.min_similarity)
+        near = find_duplicates(index, left.ids, left.fingerprints, job.min_similarity)
     decision = BatchDecision(skipped, new, near)
     checkpoints.note_decided(chunks, decision)
     return decision
@@ -410,9 +423,9 @@ def _decided(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, ch
 
 def _chunks_at_once(job: Load) -> int:
     is_prepared = job.inputs.options.fingerprint_field is not None and not job.unique_only
-    # A pipe may be slow, and many are not worth waiting for.
-    comes_as_files = is_prepared and job.can_be_resumed and not job.store.startswith("hbase:")
-    return PREPARED_CHUNKS_AT_ONCE if comes_as_files else CHUNKS_AT_ONCE
+    # Not for pipes: collecting many chunks of a slow one would delay the first write.
+    is_ingested = is_prepared and job.can_be_resumed and not job.store.startswith("hbase:")
+    return PREPARED_CHUNKS_AT_ONCE if is_ingested else CHUNKS_AT_ONCE
 
 
 def _batches(
@@ -420,7 +433,7 @@ def _batches(
 ) -> Generator[Batch, None, None]:
     options = job.inputs.options
     trim = unique_trim(options) if job.unique or job.new else without_content
-    return job.inputs.each(fingerprinting(options, index, trim), partial(checkpoints.left, seen=seen))
+    return job.inputs.each(fingerprinting(options, index, trim), partial(checkpoints.remaining, seen=seen))
 
 
 def _opened(
@@ -432,8 +445,8 @@ def _opened(
     return wait.until(lambda: opened(path, kept))
 
 
-def _name(job: Load, option: str, checkpoints: Checkpoints, wait: _Wait) -> None:
-    """Gives a file that an earlier run has ended its name, if it has not got it yet."""
+def _rename(job: Load, option: str, checkpoints: Checkpoints, wait: _Wait) -> None:
+    """Give a file that an earlier run completed its final name, unless it has it already."""
     path, kept = job.files[option], checkpoints.kept(option)
     is_named = unique_is_finished if option in WITH_RECORDS else is_finished
     if path is not None and not is_named(path, kept):
@@ -443,13 +456,13 @@ def _name(job: Load, option: str, checkpoints: Checkpoints, wait: _Wait) -> None
 
 @contextmanager
 def _hfiles(job: Load, index: Index, log: LoadLog) -> Iterator[HFileLoad | None]:
-    """What takes documents in the store's place with `via`."""
+    """The load by HFiles, with `via`."""
     if job.via is None:
         yield None
         return
-    from simhbase.jobs.hfiles import HFileLoad  # the client of HBase takes time to load
+    from simhbase.jobs.hfiles import HFileLoad  # importing HBase's client takes time
 
-    # There is one run at a time of a load that is noted.
+    # Only loads with checkpoints are limited to one run at a time.
     place = log.state.name if job.can_be_resumed else f"{log.state.name} {token_hex(8)}"
     with HFileLoad(index, job.work_folder, place, log.require_held, job.inputs.watcher.note) as hfiles:
         yield hfiles
@@ -459,7 +472,7 @@ def _hfiles(job: Load, index: Index, log: LoadLog) -> Iterator[HFileLoad | None]
 def _unique(
     job: Load, index: Index, log: LoadLog, checkpoints: Checkpoints, hfiles: HFileLoad | None
 ) -> Iterator[UniqueDocuments | None]:
-    """What says which of the documents of `hfiles` are kept, with `unique_only`."""
+    """Decides which documents of a load by HFiles are kept, with `unique_only`."""
     if hfiles is None or not job.unique_only:
         yield None
         return
@@ -479,15 +492,15 @@ def _hand_over(
     checkpoints: Checkpoints,
     files: Mapping[str, OutputFile | None],
 ) -> None:
-    """Has what was put aside in the store when it returns."""
+    """Load all spooled documents into the store, and note the progress."""
     report = hfiles.hand_over(unique, lambda version: log.note_pending({"version": version}))
-    with interrupt_put_off():
+    with defer_interrupts():
         tally.add(Loaded((), report))
         checkpoints.advance(tally.noted(), files)
 
 
 def _drop_if_empty(url: str) -> None:
-    """Removes a store that a load has made in vain."""
+    """Drop a new store in which nothing was stored."""
     with suppress(TablesMissing):  # in memory
         with closing(open_store(url, "read")) as store:
             is_empty = not any(map(len, store.records("documents").iterate()))
@@ -496,8 +509,8 @@ def _drop_if_empty(url: str) -> None:
 
 
 def _open(job: Load) -> tuple[Index, bool]:
-    """The store to load into, and whether it was made: an embedded one that does not exist is. Raises what
-    `open_index` does, UsageError for what it cannot take or compare by."""
+    """Open the store, or create it if it is embedded. Returns True if it was created. Raises as `open_index`,
+    and UsageError if the profile does not fit the arguments."""
     given = given_parameters(job.profile)
     try:
         index = open_index(job.store)
@@ -505,7 +518,7 @@ def _open(job: Load) -> tuple[Index, bool]:
         if is_on_server(job.store):
             raise
         if job.inputs.options.fingerprint_field is not None:
-            given = unverified(given)
+            given = without_sketches(given)
         profile = make_profile(given)
         _require_fitting_profile(job, profile)
         return open_index(job.store, create=profile), True
@@ -519,11 +532,10 @@ def _open(job: Load) -> tuple[Index, bool]:
 
 
 def _require_fitting_profile(job: Load, profile: Profile) -> None:
-    _ = profile.index_scheme.bounds(None, job.min_similarity)
+    _ = profile.index_scheme.bounds(None, job.min_similarity)  # validates
     if job.inputs.options.fingerprint_field is not None and profile.sketching is not None:
         raise UsageError(
-            "the store keeps a sketch of each text, which fingerprints made elsewhere do not have: give the "
-            "texts",
+            "the store keeps sketches of texts, which cannot be made from fingerprints: give the texts",
             parameter="fingerprint_field",
         )
 
@@ -536,7 +548,7 @@ def _resuming(log: LoadLog) -> str:
 
 
 class _Wait:
-    """Waits so many seconds for what another process has. begun: milliseconds since 1970."""
+    """Retries while another process holds something, for up to `seconds`. begun: milliseconds since 1970."""
 
     def __init__(self, seconds: float, watcher: Watcher) -> None:
         self._end = monotonic() + seconds
@@ -544,23 +556,23 @@ class _Wait:
         self.begun = now()
         self.has_waited = False
 
-    def until(self, take: Callable[[], T]) -> T:
-        """What `take` returns. Raises what it raises; StoreBusy when the time is up."""
+    def until(self, attempt: Callable[[], T]) -> T:
+        """Call `attempt` until it succeeds. Re-raises StoreBusy and OutputBusy when the time is up."""
         while True:
             try:
-                return take()
+                return attempt()
             except (StoreBusy, OutputBusy) as error:
                 if monotonic() >= self._end:
                     raise
                 if not self.has_waited:
                     self._watcher.note(f"waiting: {error}")
                     self.has_waited = True
-                sleep(min(_LOOKED_AT, max(0, self._end - monotonic())))
+                sleep(min(_RETRY_SECONDS, max(0, self._end - monotonic())))
 
 
 @dataclass
 class _Tally:
-    """What has been acknowledged so far."""
+    """Counts of acknowledged documents."""
 
     added: int = 0
     updated: int = 0
@@ -572,18 +584,17 @@ class _Tally:
 
     @classmethod
     def of(cls, noted: Mapping[str, int]) -> _Tally:
-        """That of an interrupted run."""
+        """Counts of an interrupted run."""
         own = {each.name: noted.get(each.name, 0) for each in fields(cls) if each.name != "counts"}
         return cls(**own, counts=Counts(**{each.name: noted.get(each.name, 0) for each in fields(Counts)}))
 
     def noted(self) -> dict[str, int]:
-        """All numbers, by name."""
+        """All counts by name."""
         values = asdict(self)
         return {**values, **values.pop("counts")}
 
     @property
     def loaded(self) -> int:
-        """How many of the documents the store holds now."""
         return self.added + self.updated + self.unchanged
 
     def add(self, done: Loaded, skipped: int = 0) -> None:
@@ -613,21 +624,20 @@ def _report(tally: _Tally, checkpoints: Checkpoints, start: float) -> LoadReport
 
 
 @contextmanager
-def _saying_what_is_kept(tally: _Tally, watcher: Watcher) -> Iterator[None]:
+def _noting_interruption(tally: _Tally, watcher: Watcher) -> Iterator[None]:
     try:
         yield
     except InputsChanged:
         raise
     except (ProfileMismatch, TablesMissing):
         if tally.loaded:
-            watcher.note(f"stopped after {tally.loaded:,} documents, of which the tables may have lost all")
+            watcher.note(f"stopped after {tally.loaded:,} documents, which may be lost with the tables")
         raise
     except TableDisabled:
         # A table is disabled right before it is dropped.
         if tally.loaded:
             watcher.note(
-                f"stopped after {tally.loaded:,} documents, which are there again when the table is enabled, "
-                "unless it is dropped"
+                f"stopped after {tally.loaded:,} documents, which are kept unless the table is dropped"
             )
         raise
     except BaseException as error:
@@ -635,7 +645,7 @@ def _saying_what_is_kept(tally: _Tally, watcher: Watcher) -> Iterator[None]:
             kept = (
                 f"stopped after {tally.loaded:,} documents ({tally.duplicates:,} duplicates). They are kept"
             )
-            # What is wrong with the input is wrong the next time, too.
+            # Repeating does not help with bad input.
             again = "" if isinstance(error, BadInput) else ": run the same command again to resume"
             watcher.note(f"{kept}{again}")
         else:
@@ -650,19 +660,3 @@ def _write(file: OutputFile | None, lines: Iterator[bytes]) -> None:
 
 def _lines(records: Sequence[Record], chosen: Sequence[bool]) -> Iterator[bytes]:
     return (unique_line(record) for record, is_it in zip(records, chosen, strict=True) if is_it)
-
-
-def _duplicate_lines(ids: Sequence[str], found: Sequence[Match | None]) -> Iterator[bytes]:
-    return (
-        duplicate_line(document, near.id, near.distance, near.similarity)
-        for document, near in zip(ids, found, strict=True)
-        if near
-    )
-
-
-def _evidence_lines(ids: Sequence[str], found: Sequence[Match | None], rule: Rule) -> Iterator[bytes]:
-    return (
-        evidence_line(document, near.id, near.distance, near.similarity, rule)
-        for document, near in zip(ids, found, strict=True)
-        if near
-    )

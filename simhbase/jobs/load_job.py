@@ -1,4 +1,4 @@
-"""What a load was asked to do."""
+"""The arguments of a load."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from simhbase.index.tags import Tags, required_tags, tags_of
 from simhbase.profile import Profile
 
 OF_UNIQUE_ONLY = ("unique", "duplicates", "evidence")
-WITH_RECORDS = ("unique", "new")  # files of documents
+WITH_RECORDS = ("unique", "new")  # files of whole documents
 
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What a load was asked to do: see `load`. Raises UsageError for what does not go together, OutputFailed
-    for files that cannot be written."""
+    """The arguments of `load`. Raises UsageError for invalid combinations, OutputFailed for files that cannot
+    be written."""
 
     inputs: Inputs
     store: str
@@ -55,38 +55,38 @@ class Load:
         options = replace(self.inputs.options, whole_rows=bool(self.unique or self.new))
         options = _tagging(options, required_tags(self.tags), tags_of(self.tag_fields or {}))
         object.__setattr__(self, "inputs", replace(self.inputs, options=options))
-        self._require_fitting()
-        self._require_fitting_route()
+        self._check_options()
+        self._check_route()
 
     @cached_property
     def files(self) -> dict[str, Path | None]:
-        """The files that it writes, by option."""
+        """Output files by option."""
         given = {option: getattr(self, option) for option in (*OF_UNIQUE_ONLY, "new")}
         paths = {"rejects": self.inputs.rejects, **given}
         return {option: None if path is None else Path(path) for option, path in paths.items()}
 
     @cached_property
     def can_be_resumed(self) -> bool:
-        """Whether all that it reads can be read again, and all that it writes be cut."""
+        """True if all inputs can be read again, and all outputs be cut."""
         return all(map(_can_be_read_again, self.inputs.paths)) and all(
             path is None or plain_target(path) is not None for path in self.files.values()
         )
 
     @property
     def digest(self) -> str:
-        """Tells it from others, wherever it runs."""
-        told = {
-            "paths": list(map(public_name, self.inputs.paths)),  # signatures are others each day
+        """Digest of the arguments, the same on every machine."""
+        arguments = {
+            "paths": list(map(public_name, self.inputs.paths)),  # without signatures, which change
             "read": asdict(self.inputs.options),
             "files": {name: path and str(path) for name, path in self.files.items()},
             "options": [self.unique_only, self.min_similarity, self.skip_existing],
         }
-        # In ASCII, as names of files may be no UTF-8.
-        return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+        # ASCII, because file names may not be UTF-8.
+        return hashlib.blake2b(json.dumps(arguments, sort_keys=True).encode(), digest_size=8).hexdigest()
 
     @property
     def log_name(self) -> str:
-        """Its name, or one for it on this host and in this folder."""
+        """The name given, or one derived from the arguments, the host and the working folder."""
         if self.name is not None:
             return self.name
         first, *others = self.inputs.paths
@@ -95,7 +95,7 @@ class Load:
         readable = "".join(filter(str.isprintable, Path(public_name(first)).name))[:80]
         return f"{readable}{more}-{hashlib.blake2b(place.encode(), digest_size=4).hexdigest()}"
 
-    def _require_fitting(self) -> None:
+    def _check_options(self) -> None:
         for option in OF_UNIQUE_ONLY:
             if self.files[option] and not self.unique_only:
                 raise UsageError("applies to unique-only loads", parameter=option)
@@ -108,12 +108,12 @@ class Load:
         self.inputs.require_outputs(*(self.files[option] for option in (*OF_UNIQUE_ONLY, "new")))
         if self.name is not None and not self.can_be_resumed:
             raise UsageError(
-                "is for loads that can be resumed, and those of a pipe, or into one, cannot: leave it out, "
-                "or use files",
+                "is only for loads that can be resumed, and those that read or write a pipe cannot: leave "
+                "it out, or use files",
                 parameter="name",
             )
 
-    def _require_fitting_route(self) -> None:
+    def _check_route(self) -> None:
         if self.via not in (None, "hfiles"):
             raise UsageError(f"must be hfiles, not {self.via!r}", parameter="via")
         if self.via is None and self.work_folder is not None:
@@ -121,7 +121,7 @@ class Load:
         if self.via is None:
             return
         if not self.store.startswith("hbase:"):
-            raise UsageError("hfiles loads into HBase: leave it out for other stores", parameter="via")
+            raise UsageError("hfiles is only for stores in HBase", parameter="via")
         if self.new or self.skip_existing:
             raise UsageError(
                 "a load via hfiles does not read what is stored, so it cannot list new documents or skip "
@@ -131,10 +131,10 @@ class Load:
 
 
 def _tagging(options: InputOptions, tags: Tags, fields: Tags) -> InputOptions:
-    """The options, with tags. Raises UsageError for what no document can be tagged with."""
+    """Add tags to options. Raises UsageError for invalid or repeated names."""
     if twice := dict(tags).keys() & dict(fields).keys():
         raise UsageError(f"{min(twice)!r} is also a tag field: leave one out", parameter="tags")
-    _ = required_tags({name: "a" for name, _ in (*tags, *fields)})  # values are seen in the records
+    _ = required_tags({name: "a" for name, _ in (*tags, *fields)})  # checks names and their number
     return replace(options, tags=tags, tag_fields=fields)
 
 
@@ -148,5 +148,5 @@ def _can_be_read_again(given: str) -> bool:
 def _here() -> str:
     try:
         return str(Path.cwd())
-    except OSError:  # somebody has removed it
+    except OSError:  # it was removed
         return ""

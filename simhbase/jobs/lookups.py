@@ -1,4 +1,4 @@
-"""The documents of a corpus as queries, in input order."""
+"""Lookups of the documents of a corpus, in input order."""
 
 from __future__ import annotations
 
@@ -22,31 +22,33 @@ from simhbase.profile import Profile
 
 
 class Answer(NamedTuple):
-    """What was found for a query. id: the query's, None where it has none."""
+    """Result of a query. id: of the query, None if it has none."""
 
     id: str | None
     lookup: Lookup
 
     def without_self(self) -> Answer:
-        """Leave out the document that has the query's own id."""
+        """Leave out the match with the query's id."""
         others = tuple(match for match in self.lookup.matches if match.id != self.id)
         return self._replace(lookup=replace(self.lookup, matches=others))
 
 
-class Searched(FingerprintSource, Protocol):
+class QueryTarget(FingerprintSource, Protocol):
+    """What documents are looked up in: a store, or the documents of files."""
+
     @property
     def trim(self) -> Callable[[Record], Record]:
-        """What is left of a query that has its fingerprint."""
+        """Drops what is no longer needed of a record with a fingerprint."""
 
     def of_texts(self, texts: Sequence[str]) -> list[Lookup]: ...
 
     def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
-        """What is near stored documents. Raises UsageError where none are stored."""
+        """Look up stored documents. Raises UsageError if there is no store."""
 
     def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]: ...
 
     def of_records(self, batch: Batch) -> list[Lookup]:
-        """What is near the records of a batch."""
+        """Look up the records of a batch."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class StoredDocuments:
 
     @property
     def fingerprinter(self) -> Fingerprinter:
-        """Checked against the store's. Raises ProfileMismatch."""
+        """Raises ProfileMismatch if this machine's fingerprints differ from the store's."""
         return self.index.fingerprinter
 
     @property
@@ -71,7 +73,7 @@ class StoredDocuments:
         return self.index.find_many(texts, self.query)
 
     def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
-        """What is near stored documents, themselves among it."""
+        """Look up stored documents, which match themselves."""
         return self.index.find_ids(ids, self.query)
 
     def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]:
@@ -79,14 +81,14 @@ class StoredDocuments:
         return self.index.find_fingerprints(fingerprints, self.query)
 
     def of_records(self, batch: Batch) -> list[Lookup]:
-        # Fingerprints that were given in place of texts have no sketches.
+        # Fingerprints given instead of texts have no sketches.
         if not batch.fingerprints.sketches.shape[1]:
             return self.index.find_fingerprints(batch.fingerprints.values, self.query)
         return self.index.find_batch(batch.fingerprints, self.query)
 
     def nearest_others(self, batch: Batch, ids_limit: int = IDS_LIMIT) -> list[Match | None]:
-        """The nearest stored document of each record, but for itself. What a fingerprint lists at first may
-        have expired: then more of it is read."""
+        """The nearest stored document of each record, except itself. Reads more documents of a fingerprint if
+        the first ones have expired."""
         documents = replace(self, index=self.index.listing(ids_limit))
         lookups = documents.of_records(batch)
         nearest = [
@@ -103,19 +105,19 @@ class StoredDocuments:
 
 
 def answers_to(
-    inputs: Inputs, searched: Searched, rejects: Rejects, *, exclude_self: bool = False
+    inputs: Inputs, target: QueryTarget, rejects: Rejects, *, exclude_self: bool = False
 ) -> Iterator[list[Answer]]:
-    """Answers to the records of a corpus, also to those that were rejected, batch by batch; exclude_self:
-    without the document that has the query's own id."""
-    with closing(inputs.each(fingerprinting(inputs.options, searched, searched.trim))) as batches:
+    """Look up the records of a corpus, batch by batch. Rejected records have answers, too. exclude_self:
+    leave out matches with the query's id."""
+    with closing(inputs.each(fingerprinting(inputs.options, target, target.trim))) as batches:
         for batch in batches:
-            answers = _answers(searched, batch)
+            answers = _answers(target, batch)
             yield [each.without_self() for each in answers] if exclude_self else answers
             rejects.note(batch)
 
 
-def _answers(searched: Searched, batch: Batch) -> list[Answer]:
-    found = iter(searched.of_records(batch))
+def _answers(target: QueryTarget, batch: Batch) -> list[Answer]:
+    found = iter(target.of_records(batch))
     return [
         Answer(item.id, next(found) if isinstance(item, Record) else Lookup(None, reason=item.reason))
         for item in batch.items
@@ -124,9 +126,8 @@ def _answers(searched: Searched, batch: Batch) -> list[Answer]:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Queries that were given one by one, with their answers; source: what messages call where they come
-    from."""
+class AnsweredQueries:
+    """Single queries with their answers. source: their origin, for messages."""
 
     source: str
     answers: Sequence[Answer]

@@ -1,4 +1,4 @@
-"""Queries among the documents of files, without a store."""
+"""Looks up documents among those of files, without a store."""
 
 from __future__ import annotations
 
@@ -17,38 +17,37 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Rejects
 from simhbase.corpus.spool import Spool
-from simhbase.corpus.trim import text_alone, without_content
+from simhbase.corpus.trim import text_only, without_content
 from simhbase.drawers.memory_index import Hits, MemoryIndex
 from simhbase.drawers.scheme import RisingThreshold
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.reader import IDS_LIMIT
-from simhbase.jobs.comparison import ComparedTexts, Comparison
 from simhbase.jobs.lookups import Answer, answers_to
+from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch, fingerprinting, without_repeats
 from simhbase.model import Fingerprint, Lookup, Match
-from simhbase.profile import Profile, for_corpora, given_parameters, unverified
+from simhbase.profile import Profile, given_parameters, with_corpus_defaults, without_sketches
 
-# Drawers of so many are few: each takes 8 bytes a document, where dedup holds one table at a time, and to
-# compare with some dozens of fingerprints more costs a lookup next to nothing.
+# Documents per drawer. Larger than in dedup, which holds one table at a time: here every table takes 8 bytes
+# per document, and comparing a query with dozens of further fingerprints costs next to nothing.
 MEMBERS = 64
 
 
 class Corpus(AbstractContextManager["Corpus"]):
-    """The documents of files: their fingerprints in memory, their ids and, where similarities are told,
-    their texts on disk in the folder for temporary files.
+    """The documents of files: fingerprints in memory, ids on disk (in the folder for temporary files).
 
-    Similarities are told where a least one is asked for, or sketches are (the scheme minhash, `verify`).
-    They are counted exactly.
+    If a minimum similarity or a profile with sketches is given, texts are on disk, too, and matches have
+    their exact similarity.
     """
 
-    def __init__(self, comparison: Comparison, least: float | None, ids_limit: int) -> None:
-        self._comparison = comparison
+    def __init__(self, criteria: MatchCriteria, least: float | None, ids_limit: int) -> None:
+        self._criteria = criteria
         self._ids_limit = ids_limit
         self._ids = Spool(Path(gettempdir()))
-        self._texts = None if least is None else ComparedTexts(comparison.profile, least, Path(gettempdir()))
-        self._memory_index = MemoryIndex(comparison.nothing, comparison.scheme(0))
+        self._texts = None if least is None else SpooledTexts(criteria.profile, least, Path(gettempdir()))
+        self._memory_index = MemoryIndex(criteria.nothing, criteria.scheme(0))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -66,21 +65,21 @@ class Corpus(AbstractContextManager["Corpus"]):
         *,
         of_texts: bool = True,
     ) -> Self:
-        """An empty one. of_texts: whether queries and documents are texts, or fingerprints. Raises UsageError
-        for what does not go together."""
-        profile = (for_corpora if of_texts else unverified)(given_parameters(profile))
-        comparison = Comparison.of(profile, min_similarity)
-        if min_similarity is None and comparison.profile.sketching is not None:
-            threshold = comparison.chosen.threshold or 0.0
-            if isinstance(threshold, RisingThreshold):  # the sketches decide, as they tell the features
-                return cls(comparison, 0.0, ids_limit)
+        """Create an empty corpus. of_texts: False if queries or documents are fingerprints. Raises UsageError
+        for invalid arguments."""
+        profile = (with_corpus_defaults if of_texts else without_sketches)(given_parameters(profile))
+        criteria = MatchCriteria.of(profile, min_similarity)
+        if min_similarity is None and criteria.profile.sketching is not None:
+            threshold = criteria.chosen.threshold or 0.0
+            if isinstance(threshold, RisingThreshold):  # sketches decide: they have the number of features
+                return cls(criteria, 0.0, ids_limit)
             min_similarity = threshold
-            comparison = Comparison.of(profile, min_similarity)
-        return cls(comparison, min_similarity, ids_limit)
+            criteria = MatchCriteria.of(profile, min_similarity)
+        return cls(criteria, min_similarity, ids_limit)
 
     @property
     def tells_similarity(self) -> bool:
-        """Whether matches are verified by their texts."""
+        """True if matches have their exact similarity."""
         return self._texts is not None
 
     @cached_property
@@ -89,30 +88,29 @@ class Corpus(AbstractContextManager["Corpus"]):
 
     @property
     def profile(self) -> Profile:
-        return self._comparison.profile
+        return self._criteria.profile
 
     def read(self, inputs: Inputs, rejects: Rejects) -> None:
-        """Takes the documents. Raises BadInput where nothing could be read."""
-        found = [self._comparison.nothing]
+        """Read the documents. Raises BadInput if nothing could be read."""
+        found = [self._criteria.nothing]
         with closing(inputs.each(fingerprinting(inputs.options, self, self.trim))) as batches:
             for batch in without_repeats(batches):
                 rejects.note(batch)
                 found.append(batch.fingerprints)
-                self._ids.put_aside(each.encode() for each in batch.ids)
+                self._ids.append(each.encode() for each in batch.ids)
                 if self._texts is not None:
-                    self._texts.put_aside(batch)
+                    self._texts.append(batch)
         if rejects.counts.nothing_read:
             raise BadInput("nothing could be read")
         fingerprints = FingerprintBatch.joined(found)
-        self._memory_index = MemoryIndex(fingerprints, self._comparison.scheme(len(fingerprints) // MEMBERS))
+        self._memory_index = MemoryIndex(fingerprints, self._criteria.scheme(len(fingerprints) // MEMBERS))
 
     @property
     def trim(self) -> Callable[[Record], Record]:
-        """What is left of a record that has its fingerprint."""
-        return without_content if self._texts is None else text_alone
+        return without_content if self._texts is None else text_only
 
     def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
-        raise UsageError("documents of files are not looked up by their ids: give their texts")
+        raise UsageError("documents of files cannot be looked up by id: give their texts")
 
     def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
         found = self.fingerprinter.fingerprint_many(texts)
@@ -129,7 +127,7 @@ class Corpus(AbstractContextManager["Corpus"]):
     def _lookups(self, fingerprints: FingerprintBatch, texts: Sequence[str]) -> list[Lookup]:
         matches: list[list[Match]] = [[] for _ in range(len(fingerprints))]
         truncated = np.zeros(len(fingerprints), dtype=np.bool_)
-        for hits in self._memory_index.near(fingerprints, self._comparison.bounds, self._ids_limit):
+        for hits in self._memory_index.near(fingerprints, self._criteria.bounds, self._ids_limit):
             truncated[hits.truncated] = True
             for query, match in self._matches(hits, texts):
                 matches[query].append(match)
@@ -141,7 +139,7 @@ class Corpus(AbstractContextManager["Corpus"]):
         ]
 
     def _matches(self, hits: Hits, texts: Sequence[str]) -> Iterator[tuple[int, Match]]:
-        """Of each hit that is similar enough the query's number and the match."""
+        """Number of the query, and the match, of each hit that is similar enough."""
         similarity: list[float | None] = [None] * len(hits.query)
         if self._texts is not None:
             exact = self._texts.similarity(hits.query + self._texts.count, hits.document, texts)
@@ -161,17 +159,17 @@ def match(
     min_similarity: float | None = None,
     ids_limit: int = IDS_LIMIT,
 ) -> Iterator[Answer]:
-    """Looks each document of one corpus up among those of another, in input order, without a store.
+    """Look up each document of one corpus among those of another, in input order, without a store.
 
-    profile: how texts become fingerprints and which of these match, or some of its parameters by name; by
-    default MinHash, which finds nearly all pairs of 0.8 and more, and SimHash where documents or queries are
-    fingerprints. Of SimHash a layout is chosen for its k where none is given. min_similarity: matches share
-    so much of their shingles, counted exactly (by default the profile's threshold, where it has one).
-    ids_limit: documents listed of one fingerprint at most.
+    profile: a Profile, or some of its parameters by name. The default is MinHash, which finds nearly all
+    pairs with a similarity of 0.8 or more, or SimHash if documents or queries are fingerprints. For SimHash
+    without a layout, one that fits k is chosen. min_similarity: minimum exact Jaccard similarity of matches
+    (default: the profile's threshold, if it has one). ids_limit: maximum number of documents listed per
+    fingerprint.
 
-    Fingerprints of `against` are kept in memory; ids, and the texts where similarities are told, on disk
-    until the iterator is closed or at its end. Raises UsageError for what does not go together,
-    BadInput where nothing of `against` can be read, TooManyRejects.
+    Keeps fingerprints of `against` in memory; ids and, if needed, texts are on disk until the iterator is
+    exhausted or closed. Raises UsageError for invalid arguments, BadInput if nothing in `against` can be
+    read, TooManyRejects.
     """
     queries, against = Inputs.of(queries), Inputs.of(against)
     queries.require_outputs()

@@ -1,4 +1,4 @@
-"""Chunks of a corpus -> parsed and fingerprinted batches."""
+"""Parses and fingerprints chunks of a corpus."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ JOINED_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Batch:
-    """What became of the records of some chunks.
+    """The records of some chunks with fingerprints.
 
-    items: records that have a fingerprint, and rejects, in input order; fingerprints: those of the n
-    records; parsed: how many of the items could be read at all; chunks: how many they came in; kinds: of
-    their texts.
+    items: records that have a fingerprint, and rejects, in input order; fingerprints: of the n records;
+    parsed: number of items that could be parsed; chunks: number of chunks; kinds: of their texts.
     """
 
     items: list[Record | Reject]
@@ -56,17 +55,17 @@ class Batch:
 
     @cached_property
     def tags(self) -> list[Tags] | None:
-        """The tags of the records, None where none has any."""
+        """Tags of the records, None if none has any."""
         tags = [record.tags for record in self.records]
         return tags if any(tags) else None
 
     @cached_property
     def held_bytes(self) -> int:
-        """What is left of the records' lines and texts, in bytes and characters."""
+        """Approximate size of the records: bytes of their lines, or characters of their texts."""
         return sum(len(record.json or record.text or "") for record in self.records)
 
     def without_repeats(self, seen: SeenIds) -> Batch:
-        """The same with a reject in place of a record whose id came before."""
+        """Replace records whose id came before by rejects."""
         items = seen.reject_repeats(self.items)
         first = [
             isinstance(after, Record)
@@ -76,7 +75,7 @@ class Batch:
         return replace(self, items=items, fingerprints=self.fingerprints[first])
 
     def only(self, chosen: NDArray[np.bool_]) -> Batch:
-        """Keep some of the records: bool (n,)."""
+        """Keep only the chosen records: bool (n,)."""
         wanted = iter(chosen.tolist())
         items = [item for item in self.items if isinstance(item, Reject) or next(wanted)]
         return replace(self, items=items, fingerprints=self.fingerprints[chosen])
@@ -86,9 +85,8 @@ class Batch:
 class ChunkFingerprinter:
     """Chunk -> Batch. Cheap to send to another process, where it keeps its caches.
 
-    profile: how texts become fingerprints; None where the records bring theirs. trim: what is left
-    of a record that has its fingerprint, so that no text travels back for nothing; keeps_rejected: also of
-    one that has none.
+    profile: None if records have fingerprints already. trim: drops what is no longer needed of a record, so
+    that texts are not sent back; keeps_rejected: keep trimmed records without a fingerprint, too.
     """
 
     parser: Parser
@@ -97,7 +95,6 @@ class ChunkFingerprinter:
     keeps_rejected: bool = False
 
     def __call__(self, chunk: Chunk) -> Batch:
-        """Parses a chunk and fingerprints its texts."""
         parsed = self.parser.parse(chunk)
         records = [item for item in parsed if isinstance(item, Record)]
         if self._fingerprinter is None:
@@ -135,13 +132,13 @@ class ChunkFingerprinter:
 
 
 def without_repeats(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The same with rejects in the places of records whose ids came before."""
+    """Replace records whose ids came before by rejects."""
     seen = SeenIds()
     return (batch.without_repeats(seen) for batch in batches)
 
 
 def joined(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
-    """Every so many batches as one, or fewer of them that hold JOINED_BYTES."""
+    """Join `size` batches at a time, or fewer once they have JOINED_BYTES."""
     some: list[Batch] = []
     for batch in batches:
         some.append(batch)
@@ -174,18 +171,16 @@ class FingerprintSource(Protocol):
 
     @property
     def fingerprinter(self) -> Fingerprinter:
-        """This machine's, checked where a store has answers to compare with. Raises ProfileMismatch."""
+        """Raises ProfileMismatch if this machine's fingerprints differ from a store's."""
 
 
 def fingerprinting(
     options: InputOptions, source: FingerprintSource, trim: Callable[[Record], Record]
 ) -> ChunkFingerprinter:
-    """What worker processes do with documents.
-
-    Raises ProfileMismatch where this machine would make other fingerprints of texts.
-    """
+    """The work of worker processes. Raises ProfileMismatch if this machine's fingerprints differ from a
+    store's."""
     parser = Parser(options)
     if options.fingerprint_field is not None:
         return ChunkFingerprinter(parser, None, trim)
-    _ = source.fingerprinter
+    _ = source.fingerprinter  # checks it
     return ChunkFingerprinter(parser, source.profile, trim)

@@ -1,4 +1,4 @@
-"""Which document of a group is its representative."""
+"""Chooses the representative of a group."""
 
 from __future__ import annotations
 
@@ -20,20 +20,18 @@ _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """By what documents are preferred: the greatest (sign 1) or the least (-1) value first.
-
-    field: JSON field or CSV column of the value; None for the length of the text in characters.
-    """
+    """Order of preference: greatest (sign 1) or least (-1) value first. field: JSON field or CSV column of
+    the value; None for the length of the text in characters."""
 
     field: str | None
     sign: Literal[1, -1] = 1
 
     def order(self, values: Sequence[Value | None]) -> NDArray[np.int64]:
-        """Positions of n documents from the most preferred to the least: int64 (n,).
+        """Positions of n documents in order of preference: int64 (n,).
 
-        Values are compared as numbers where all are, as dates where all are such (ISO 8601; times without
-        an offset are UTC), else as texts by code points. Of equal ones the first is preferred, and those
-        without a value (None, NaN) to nobody.
+        Values are compared as numbers if all are numbers, as dates if all are dates (ISO 8601; times without
+        an offset are UTC), else as texts by code points. Equal ones stay in order; those without a value
+        (None, NaN) come last.
         """
         for measured in (as_number, as_moment):
             with suppress(ValueError):
@@ -50,8 +48,8 @@ class Preference:
 
 
 def preference(name: str, date_field: str) -> Preference | None:
-    """What `first` (None: input order), `longest`, `newest` and `oldest` (by the date field), a field's name
-    or one behind a minus stands for. Raises UsageError for no name."""
+    """Parse `first` (returns None), `longest`, `newest` or `oldest` (by the date field), FIELD or -FIELD.
+    Raises UsageError for an empty name."""
     if name in ("first", "longest"):
         return None if name == "first" else Preference(None)
     field = date_field if name in ("newest", "oldest") else name.removeprefix("-")
@@ -63,15 +61,14 @@ def preference(name: str, date_field: str) -> Preference | None:
 
 
 def compared_as_text(values: Sequence[Value | None]) -> str | None:
-    """Why values are compared as texts, naming the first that is no number or no date as others are: what a
-    person may not have expected. None where all are alike."""
+    """Why values are compared as texts although some are numbers or dates; None if they are not."""
     known = [value for value in values if value is not None]
     for measured, kind in ((as_number, "number"), (as_moment, "date of ISO 8601")):
         are_such = [_is_such(measured, value) for value in known]
         if all(are_such):
             return None
         if any(are_such):
-            return f"{str(known[are_such.index(False)])[:40]!r} is no {kind}, others are"
+            return f"{str(known[are_such.index(False)])[:40]!r} is not a {kind}, but others are"
     return None
 
 
@@ -84,13 +81,13 @@ def _is_such(measured: Callable[[Value | None], float], value: Value) -> bool:
 
 
 def as_number(value: Value | None) -> float:
-    """The number that a value is compared as, NaN for none. Raises ValueError for a text that is none."""
+    """Convert a value to a number, None to NaN. Raises ValueError."""
     return nan if value is None else float(value)
 
 
 def as_moment(value: Value | None) -> float:
-    """The microseconds since 1970 of a date, with a time or without, NaN for none. Raises ValueError for what
-    is none of ISO 8601."""
+    """Convert a date of ISO 8601, with or without a time, to microseconds since 1970, None to NaN. Raises
+    ValueError."""
     if value is None:
         return nan
     moment = datetime.fromisoformat(str(value))

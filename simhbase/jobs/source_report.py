@@ -1,4 +1,4 @@
-"""What became of the sources of a corpus: files, or the folders that were given."""
+"""Counts by source: the files and folders given as inputs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from simhbase.corpus.record import Record, Reject, SourceReject
 from simhbase.corpus.remote import public_name
 
 SourceTally = tuple[int, int, int]  # documents, duplicates, rejects
-SOURCES = 100  # that are named: more are no summary any more
-EMPTIED = 0.9  # of a source's documents: few corpora repeat themselves so much, mistaken matches do
+SOURCES = 100  # listed at most
+EMPTIED = 0.9  # share of a source's documents: more likely due to wrong matches than to real duplicates
 EMPTIED_FROM = 100  # documents
 
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """What was found in one source: a file, or the folder that was given.
+    """Counts of one source: a given file or folder.
 
-    documents: without those that were rejected; duplicates: those of them that another one stands for,
-    wherever that is; removed: their share, 0 to 1; rejected: records that could not be used.
+    documents: without rejected ones; duplicates: documents whose representative is another, in any source;
+    removed: their share, 0 to 1; rejected: rejected records.
     """
 
     source: str
@@ -40,17 +40,16 @@ class SourceReport:
 
 
 class Given:
-    """Names the source that a file belongs to, as people gave it."""
+    """Finds the given file or folder that a file belongs to."""
 
     def __init__(self, given: Sequence[str]) -> None:
         local = [str(Path(path)) for path in map(local_path, given) if path and os.path.isdir(path)]  # noqa: PTH112  # never raises
-        # Only of a folder there can be files below a URL.
+        # A URL with files below it is a folder.
         self._folders = [*local, *(public_name(each) for each in given if local_path(each) is None)]
         self._given_for = lru_cache(self._folder_or_file)
 
     def runs(self, items: Iterable[Record | Reject]) -> Iterator[tuple[str, list[Record | Reject]]]:
-        """Items by their source, those in one piece that come one behind the other. Sources that could not be
-        read are no items."""
+        """Runs of adjacent items of one source, without rejects of whole sources."""
         for file, some in groupby(items, attrgetter("source")):
             if found := [item for item in some if not isinstance(item, SourceReject)]:
                 yield self._given_for(file), found
@@ -67,11 +66,11 @@ class SourceCounts:
         self._counts: dict[str, SourceTally] = {}
 
     def of(self, items: Sequence[Record | Reject], duplicates: Iterable[bool]) -> dict[str, SourceTally]:
-        """Those of some items. duplicates: which of the records are."""
-        said, counts = iter(duplicates), dict[str, SourceTally]()
+        """Counts of some items, which are not added. duplicates: for each record, True if it is one."""
+        is_duplicate, counts = iter(duplicates), dict[str, SourceTally]()
         for source, run in self._given.runs(items):
             documents = sum(isinstance(item, Record) for item in run)
-            removed = sum(next(said) for _ in range(documents))
+            removed = sum(next(is_duplicate) for _ in range(documents))
             counts[source] = _sum(counts.get(source), (documents, removed, len(run) - documents))
         return counts
 
@@ -88,16 +87,16 @@ def _sum(a: SourceTally | None, b: SourceTally) -> SourceTally:
 
 
 def most_repeated(sources: Sequence[SourceReport]) -> tuple[SourceReport, ...]:
-    """All of them, or of very many those with the most duplicates; in input order."""
+    """At most SOURCES sources, those with the most duplicates, in input order."""
     numbers = sorted(range(len(sources)), key=lambda number: -sources[number].duplicates)[:SOURCES]
     return tuple(sources[number] for number in sorted(numbers))
 
 
 def warnings_of(sources: Iterable[SourceReport]) -> list[str]:
-    """What a person should know of sources that are nearly gone."""
+    """Warnings about sources that are nearly all duplicates."""
     return [
-        f"{each.source}: {each.removed:.1%} of its {each.documents:,} documents are duplicates. Look at "
-        "some of them before you leave them out"
+        f"{each.source}: {each.removed:.1%} of its {each.documents:,} documents are duplicates. Check some "
+        "before you discard them"
         for each in sources
         if each.documents >= EMPTIED_FROM and each.duplicates > EMPTIED * each.documents
     ]

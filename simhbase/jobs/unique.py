@@ -1,6 +1,6 @@
-"""A batch of fingerprints into an index: all of them, or only those that nothing is near.
+"""Writes a batch of documents to an index: all of them, or only those without a near-duplicate.
 
-All may be repeated: what a stopped load has stored already costs a read.
+All functions may be repeated after an interruption.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from simhbase.errors import Undecided
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.claim_batch import Run
-from simhbase.index.selection import duplicates_of as selected
+from simhbase.index.selection import duplicates_of
 from simhbase.index.tags import Tags
 from simhbase.index.writer import known
 from simhbase.model import AddReport, Match
 
-KeepsOthersOut = Callable[[str], bool]  # whether a document has kept out others of the load
-PATIENCE = 600.0  # seconds: what others have pending is decided within a few, or ends with its lease
+HasDuplicates = Callable[[str], bool]  # True for ids of documents with duplicates in this load
+PATIENCE = (
+    600.0  # seconds to wait for pending claims, which are decided within a few, or end with their lease
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What became of n documents.
+    """Result of writing n documents.
 
-    duplicate_of: for each the document that keeps it out, None where it is stored; report: what
-    storing those did; removed: stored documents whose new text is a duplicate.
+    duplicate_of: for each document its match, None if it is stored; report: of those stored; removed: number
+    of stored documents removed because their new text is a duplicate.
     """
 
     duplicate_of: Sequence[Match | None]
@@ -37,20 +39,19 @@ class Loaded:
 def load_all(
     index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
 ) -> Loaded:
-    """Stores n documents or replaces them; durable when it returns.
-
-    ids: valid and different; tags: of each, None where none has any. Nothing is a duplicate.
-    """
+    """Add or replace n documents; durable when it returns. ids: valid and distinct; tags: None if no document
+    has any."""
     return Loaded([None] * len(ids), index.add_batch(ids, fingerprints, tags))
 
 
-def duplicates_of(
+def find_duplicates(
     index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, min_similarity: float | None = None
 ) -> list[Match | None]:
-    """What `simhbase.index.selection.duplicates_of` says of n documents; `store_kept` stores the others."""
+    """The match of each duplicate among n documents, None for the others, which `store_kept` stores. (See
+    `selection.duplicates_of`.)"""
     scheme = index.profile.index_scheme
     bounds = scheme.bounds(None, min_similarity)
-    return selected(index.store, scheme, index.clock, ids, fingerprints, bounds, index.hidden())
+    return duplicates_of(index.store, scheme, index.clock, ids, fingerprints, bounds, index.hidden())
 
 
 def store_kept(
@@ -59,12 +60,12 @@ def store_kept(
     fingerprints: FingerprintBatch,
     duplicates: Sequence[Match | None],
     tags: Sequence[Tags] | None = None,
-    keeps_others_out: KeepsOthersOut = lambda document: False,
+    has_duplicates: HasDuplicates = lambda document: False,
 ) -> Loaded:
-    """Stores those of n documents that are no duplicates, and removes what `outdated` says of the others."""
+    """Store those of n documents that are not duplicates, and remove `outdated` ones."""
     kept = [number for number, near in enumerate(duplicates) if near is None]
     kept_tags = None if tags is None else [tags[number] for number in kept]
-    gone = outdated(index, ids, fingerprints, duplicates, keeps_others_out)
+    gone = outdated(index, ids, fingerprints, duplicates, has_duplicates)
     report = index.add_batch([ids[number] for number in kept], fingerprints[kept], kept_tags, gone)
     return Loaded(duplicates, report, len(gone))
 
@@ -74,18 +75,18 @@ def outdated(
     ids: Sequence[str],
     fingerprints: FingerprintBatch,
     duplicates: Sequence[Match | None],
-    keeps_others_out: KeepsOthersOut,
+    has_duplicates: HasDuplicates,
 ) -> list[str]:
-    """Those of n documents that are stored with another text and whose new one is a duplicate: they would
-    stay findable under the old one.
+    """Ids of documents whose new text is a duplicate, but which are stored with another, outdated text.
 
-    A document that keeps out another one, of the n or before them, stays: that text would be lost with it.
+    Excludes documents that have duplicates themselves, in this batch or before: without them those texts
+    would be lost.
     """
-    keepers = {near.id for near in duplicates if near is not None}
+    matched = {near.id for near in duplicates if near is not None}
     numbers = [
         number
         for number, near in enumerate(duplicates)
-        if near is not None and ids[number] not in keepers and not keeps_others_out(ids[number])
+        if near is not None and ids[number] not in matched and not has_duplicates(ids[number])
     ]
     found = known(index.store, [ids[number] for number in numbers])
     return [
@@ -95,22 +96,22 @@ def outdated(
     ]
 
 
-def claim_all(
+def claim_documents(
     index: Index,
     ids: Sequence[str],
     fingerprints: FingerprintBatch,
     run: Run,
     min_similarity: float | None = None,
     tags: Sequence[Tags] | None = None,
-    keeps_others_out: KeepsOthersOut = lambda document: False,
+    has_duplicates: HasDuplicates = lambda document: False,
 ) -> Loaded:
-    """Stores those of n documents that nothing is near, beside others who do the same: of near ones that are
-    claimed at once one is kept.
+    """Store those of n documents that have no near-duplicate, while other processes may do the same: one of
+    several near documents that are claimed at the same time is kept.
 
-    The same documents are kept as by `duplicates_of` and `store_kept` where nobody else writes, with one
-    exception: a text that had to wait for an earlier one of the n does not meet the old text of a document
-    that a later one of them has replaced meanwhile. Raises Undecided where somebody else has not decided
-    about near ones for a long time. keeps_others_out: as for `outdated`.
+    Without other writers this keeps the same documents as `find_duplicates` and `store_kept`, with
+    one exception: a text that had to wait for an earlier one of the n does not match the old text of a
+    document that a later one of them has replaced meanwhile. Raises Undecided if claims of others stay
+    undecided for PATIENCE seconds.
     """
     claimed = index.claim_batch(
         ids, fingerprints, PATIENCE, min_similarity, replacing=True, tags=tags, run=run
@@ -121,5 +122,5 @@ def claim_all(
             f"{len(undecided)} documents, {undecided[0].id!r} the first, are {undecided[0].reason}"
         )
     duplicates = [claim.match for claim in claimed.claims]
-    gone = outdated(index, ids, fingerprints, duplicates, keeps_others_out)
+    gone = outdated(index, ids, fingerprints, duplicates, has_duplicates)
     return Loaded(duplicates, claimed.report, index.delete(gone) if gone else 0)

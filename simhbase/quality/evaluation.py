@@ -1,4 +1,4 @@
-"""How good a store is, or a profile for a corpus, by pairs that somebody says are duplicates."""
+"""Measures recall and precision of a store or a profile against labelled pairs of duplicates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.report import TRUTHS
 from simhbase.quality.sample import Sample, read_sample
-from simhbase.quality.schemes import fingerprint_texts, near_under
+from simhbase.quality.schemes import fingerprint_texts, pairs_found_by
 from simhbase.quality.truth import FoundPairs, Quality, Truth
 from simhbase.text.jaccard import jaccard, shingle_sets
 
@@ -31,11 +31,10 @@ _AT_ONCE = 1000  # lookups in one read
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Quality):
-    """Figures against given pairs, which were to be found; by_bin is empty where their similarity is not
-    known.
+    """Recall and precision against labelled pairs. by_bin is empty if their similarity is not known.
 
-    truncated: lookups that a limit has cut. Of files: copies: documents with the text of another one, whose
-    pairs are left out; truth: which similarity is meant; counts: what could not be read, by kind.
+    truncated: truncated lookups. For files: copies: documents with the same text as another, whose pairs are
+    left out; truth: the kind of similarity; counts: rejected records and unreadable sources, by kind.
     """
 
     truncated: int = 0
@@ -43,12 +42,11 @@ class Evaluation(Quality):
     truth: str | None = None
     counts: Counts = field(default_factory=Counts)
 
-    def by_name(self) -> dict[str, Any]:
-        """As plain values."""
+    def as_dict(self) -> dict[str, Any]:
         return {
             "pairs": self.pairs,
             "found": self.found,
-            **super().by_name(),
+            **super().as_dict(),
             "truncated": self.truncated,
             **({"truth": self.truth} if self.truth else {}),
         }
@@ -63,21 +61,21 @@ def evaluate(
     min_similarity: float | None = None,
     right: float = RIGHT,
 ) -> Evaluation:
-    """Measures recall and precision against given pairs: of documents in files, or of a store.
+    """Measure recall and precision against labelled pairs, in files or in a store.
 
-    pairs: a file of two ids a line with a tab between them, or of their Jaccard similarity and the ids, or
-    with a first line that names the columns id_a, id_b and jaccard. inputs: documents to compare with each
-    other under a profile, or some of its parameters by name; what is found is right if its exact Jaccard
-    similarity is `right` or more (of character triples; of pairs where half of the texts have 140 characters
-    and fewer). store: the URL of a store to look the documents of the pairs up in instead; there only what is
-    found of the given pairs can be judged, and of a profile k alone can be given. min_similarity: count only
-    what is so similar, as sketches estimate it.
+    pairs: a file with two ids on each line, separated by a tab; or a Jaccard similarity and two ids; or with
+    a header that names the columns id_a, id_b and jaccard. inputs: documents to compare with each other under
+    a profile, or some of its parameters by name. A found pair is right if its exact Jaccard similarity is
+    `right` or more (of character 3-shingles; of 2-shingles if half of the texts have at most 140 characters).
+    store: URL of a store in which to look up the documents of the pairs instead. Then precision counts only
+    labelled pairs, and only k of the profile can be given. min_similarity: minimum similarity of matches,
+    estimated by sketches.
 
-    Raises UsageError for what does not go together, before anything is read; BadInput for ids that are not
-    there; TooManyRejects; and for a store what `simhbase.open` raises.
+    Raises UsageError for invalid arguments, before anything is read; BadInput for unknown ids;
+    TooManyRejects; for a store, the errors of `simhbase.open`.
     """
     if (inputs is None) == (store is None):
-        raise UsageError("either inputs, documents to compare, or a store is evaluated: give one of them")
+        raise UsageError("give either inputs (documents to compare) or a store")
     if store is not None:
         return _of_store(store, Path(pairs), given_parameters(profile), min_similarity, right)
     assert inputs is not None
@@ -85,7 +83,7 @@ def evaluate(
     inputs.require_outputs()
     labels = read_labels(Path(pairs))
     made = make_profile(given_parameters(profile))
-    _ = made.index_scheme.bounds(None, min_similarity)  # refuses it before anything is read
+    _ = made.index_scheme.bounds(None, min_similarity)  # validates before anything is read
     with inputs.noting_rejects() as rejects:
         sample = read_sample(inputs, sys.maxsize, 0, rejects)
     found = evaluate_corpus(sample, labels, made, min_similarity, right, inputs.processes)
@@ -99,7 +97,7 @@ def _of_store(
     others = dict(given)
     k = others.pop("k", None)
     if others:
-        raise UsageError(f"a store has its profile: leave out {', '.join(others)}, or name files to compare")
+        raise UsageError(f"the store has its own profile: leave out {', '.join(others)}, or give files")
     with open_index(url, access="read") as index:
         return evaluate_store(index, labels, k, min_similarity, right)  # type: ignore[arg-type]  # it checks
 
@@ -107,17 +105,17 @@ def _of_store(
 def evaluate_store(
     index: Index, labels: Labels, k: int | None, min_similarity: float | None, right: float
 ) -> Evaluation:
-    """Looks every document that the labels name up in a store. Raises BadInput for ids not stored.
+    """Look up all labelled documents in a store. Raises BadInput for ids that are not stored.
 
-    What is found beside the given pairs is not judged: nobody knows whether it is right.
+    Precision ignores found pairs that are not labelled, because it is not known if they are right.
     """
     sample = Sample.of_all(labels.ids)
     pairs = _given_pairs(labels, sample)
-    found, truncated = looked_up(index, sample, k, min_similarity)
+    found, truncated = pairs_in_store(index, sample, k, min_similarity)
     verified = found.where(
         FoundPairs(found.n, pairs.left, pairs.right, pairs.jaccard).places(found.left, found.right) >= 0
     )
-    truth = Truth(pairs, pairs if labels.jaccard is None else pairs.of_at_least(right), sample)
+    truth = Truth(pairs, pairs if labels.jaccard is None else pairs.at_least(right), sample)
     bins = BINS if labels.jaccard is not None else ()
     return Evaluation(**vars(truth.quality(found, bins=bins, judged=verified)), truncated=truncated)
 
@@ -130,14 +128,14 @@ def evaluate_corpus(
     right: float,
     processes: int,
 ) -> Evaluation:
-    """Compares the texts of a corpus with each other. What is found is right if its exact Jaccard
-    similarity says so. Raises BadInput for ids that the corpus does not have."""
+    """Compare the texts of a corpus with each other. Found pairs are right by their exact Jaccard similarity.
+    Raises BadInput for labelled ids that the corpus lacks."""
     labels.places(sample)
     sets = shingle_sets(sample.texts, sample.shingles)
     (fingerprinted,) = fingerprint_texts(sample.texts, [profile], processes)
-    found = near_under(profile, fingerprinted, min_similarity)
+    found = pairs_found_by(profile, fingerprinted, min_similarity)
     exact = SimilarPairs(found.left, found.right, jaccard(sets, found.left, found.right))
-    truth = Truth(labelled_pairs(labels, sample, sets), exact.of_at_least(right), sample)
+    truth = Truth(labelled_pairs(labels, sample, sets), exact.at_least(right), sample)
     return Evaluation(**vars(truth.quality(found, bins=BINS)), truth=TRUTHS[sample.shingles])
 
 
@@ -148,10 +146,10 @@ def _given_pairs(labels: Labels, sample: Sample) -> SimilarPairs:
     return SimilarPairs(pairs[:, 0], pairs[:, 1], similarity[first])
 
 
-def looked_up(
+def pairs_in_store(
     index: Index, sample: Sample, k: int | None, min_similarity: float | None
 ) -> tuple[FoundPairs, int]:
-    """The pairs of these documents that a store finds, and how many lookups were truncated."""
+    """Pairs of these documents that a store finds, and the number of truncated lookups."""
     ids = list(sample.places)
     stored = index.fingerprints(ids)
     missing = [name for name, fingerprint in zip(ids, stored, strict=True) if fingerprint is None]
@@ -159,7 +157,7 @@ def looked_up(
         shown = ", ".join(map(repr, missing[:5]))
         raise BadInput(
             f"the pairs name {len(missing):,} ids of {len(ids):,} that are not stored in {index.store.url}: "
-            f"{shown}{', ...' if len(missing) > 5 else ''}. Is it the right store and id prefix?"
+            f"{shown}{', ...' if len(missing) > 5 else ''}. Check the store and the id prefix"
         )
     pairs: dict[tuple[int, int], float] = {}
     truncated = 0
@@ -174,6 +172,4 @@ def looked_up(
                 if other is not None and other != place
             }
     keys = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
-    return FoundPairs.gathered(
-        len(ids), [(keys[:, 0], keys[:, 1], np.array(list(pairs.values())))]
-    ), truncated
+    return FoundPairs.of(len(ids), [(keys[:, 0], keys[:, 1], np.array(list(pairs.values())))]), truncated

@@ -1,11 +1,10 @@
-"""All pairs of sets whose Jaccard similarity reaches a threshold: exact, and without comparing all pairs.
+"""Exact similarity join: all pairs of sets with at least a Jaccard similarity, without comparing all pairs.
 
-Two sets that reach the threshold share one of the rarest shingles of each (prefix filter), have
-similar sizes (length filter), and share it at similar places in the order of rarity (positional
-filter): Bayardo, Ma, Srikant, Scaling Up All Pairs Similarity Search, WWW 2007; Xiao, Wang, Lin, Yu,
-Efficient Similarity Joins for Near Duplicate Detection, WWW 2008. What is left is compared as bitmaps
-that bound the intersection from above (Sandes, Teodoro, Melo: Bitmap Filter, Information Systems 88,
-2020), and what is still left exactly.
+Two sets that reach the threshold share one of their rarest shingles (prefix filter), have similar sizes
+(length filter), and share it at similar positions in the order of rarity (positional filter): Bayardo, Ma,
+Srikant, Scaling Up All Pairs Similarity Search, WWW 2007; Xiao, Wang, Lin, Yu, Efficient Similarity Joins for
+Near Duplicate Detection, WWW 2008. Remaining pairs are filtered by bitmaps, which bound the intersection from
+above (Sandes, Teodoro, Melo: Bitmap Filter, Information Systems 88, 2020), and then compared exactly.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from simhbase.fingerprint.hamming import distance
 from simhbase.slices import bounded_slices, ranges
 from simhbase.text.jaccard import ShingleSets, jaccard
 
-_CHUNK_SHINGLES = 1 << 21  # meetings looked at at once
+_CHUNK_SHINGLES = 1 << 21  # shared shingles processed at once
 _BITMAP_BITS = (64, 1 << 14)
 _BITMAP_CELLS = 1 << 24
-_SLACK = 1e-9  # thresholds are decimal fractions: 0.7 x 10 must not need 8 of 10
+_SLACK = 1e-9  # for decimal fractions in binary: 0.7 x 10 must not require 8 of 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +34,21 @@ class SimilarPairs:
     right: NDArray[np.int64]
     jaccard: NDArray[np.float64]
 
-    def of_at_least(self, similarity: float) -> SimilarPairs:
+    def at_least(self, similarity: float) -> SimilarPairs:
         chosen = self.jaccard >= similarity
         return SimilarPairs(self.left[chosen], self.right[chosen], self.jaccard[chosen])
 
-    def and_also(self, others: SimilarPairs) -> SimilarPairs:
+    def union(self, others: SimilarPairs) -> SimilarPairs:
         both = [np.concatenate(parts) for parts in ((self.left, others.left), (self.right, others.right))]
         pairs, first = np.unique(np.stack(both, axis=1), axis=0, return_index=True)
         return SimilarPairs(pairs[:, 0], pairs[:, 1], np.concatenate([self.jaccard, others.jaccard])[first])
 
 
 def similar_pairs(sets: ShingleSets, threshold: float) -> SimilarPairs:
-    """All pairs of Jaccard similarity >= threshold. Raises UsageError for one outside (0, 1]."""
+    """Find all pairs with a Jaccard similarity >= threshold. Raises UsageError for thresholds outside
+    (0, 1]."""
     if not 0 < threshold <= 1:
-        raise UsageError(f"Jaccard threshold {threshold}: choose more than 0 and at most 1")
+        raise UsageError(f"Jaccard threshold {threshold}: must be above 0, up to 1")
     prefixes = _Prefixes.of(sets, threshold)
     bitmaps = _Bitmaps.of(sets)
     parts = [
@@ -72,15 +72,15 @@ def _reaching(
 
 
 def _least_common(threshold: float, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The least intersection of two sets whose sizes have this sum, if they reach the threshold."""
+    """Least intersection of two sets that reach the threshold, given the sum of their sizes."""
     least: NDArray[np.int64] = np.ceil(threshold / (1 + threshold) * sizes - _SLACK).astype(np.int64)
     return least
 
 
 @dataclass(frozen=True, slots=True)
 class _PrefixShingles:
-    """Shingles in prefixes: token (of the shingle), order (of the set, by size) and position (of the
-    shingle in the set), each int64 (m,)."""
+    """Shingles in prefixes. token: the shingle; order: rank of the set by size; position: of the shingle in
+    the set; each int64 (m,)."""
 
     token: NDArray[np.int64]
     order: NDArray[np.int64]
@@ -93,10 +93,10 @@ class _PrefixShingles:
 
 @dataclass(frozen=True)
 class _Prefixes:
-    """Where sets meet, when they are taken by ascending size and each looks for smaller ones.
+    """Prefixes of sets in ascending order of size; each set probes for smaller ones.
 
-    by_size: int64 (n,), the sets in that order; sizes: int64 (n,), theirs. probes: the prefixes of
-    the looking sets; indexed: the shorter prefixes that the smaller one of two sets needs.
+    by_size: int64 (n,), the sets in that order; sizes: int64 (n,). probes: prefixes of probing sets; indexed:
+    shorter prefixes, which suffice for the smaller set of a pair.
     """
 
     threshold: float
@@ -115,14 +115,14 @@ class _Prefixes:
         return cls(threshold, by_size, sizes, probes, indexed.sorted_by(keys))
 
     def meetings(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Pairs of a smaller and a larger set that share a shingle of both prefixes, each pair once."""
+        """Pairs of a smaller and a larger set whose prefixes share a shingle, each pair once."""
         n = len(self.by_size)
         least = np.ceil(self.threshold * self.sizes - _SLACK)
         first = np.searchsorted(self.sizes, least)
         keys = self.indexed.token * n + self.indexed.order
         start = np.searchsorted(keys, self.probes.token * n + first[self.probes.order])
         counts = np.searchsorted(keys, self.probes.token * n + self.probes.order) - start
-        for chunk in self._lots_of_whole_sets(counts):
+        for chunk in self._chunks_of_whole_sets(counts):
             met = ranges(start[chunk], counts[chunk])
             probe = np.repeat(np.arange(chunk.start, chunk.stop), counts[chunk])
             smaller, larger = self.indexed.order[met], self.probes.order[probe]
@@ -134,8 +134,8 @@ class _Prefixes:
             pairs = np.unique(larger[enough] * n + smaller[enough])
             yield self.by_size[pairs % n], self.by_size[pairs // n]
 
-    def _lots_of_whole_sets(self, counts: NDArray[np.int64]) -> Iterator[slice]:
-        """Slices of the probes that split no set's: what it meets twice is in one chunk."""
+    def _chunks_of_whole_sets(self, counts: NDArray[np.int64]) -> Iterator[slice]:
+        """Slices of probes. All probes of a set are in one slice, so that each of its pairs is found once."""
         borders = np.flatnonzero(np.diff(self.probes.order, prepend=-1))
         if not len(borders):
             return
@@ -145,10 +145,8 @@ class _Prefixes:
 
 
 def _entries(sets: ShingleSets, by_size: NDArray[np.int64], lengths: NDArray[np.int64]) -> _PrefixShingles:
-    """The first `lengths` shingles of each set, the rarest first, but for those no other set has.
-
-    A set whose shared shingles are too few to reach the threshold with any other has none.
-    """
+    """The first `lengths` shingles of each set, rarest first, without those that no other set has. (None if
+    the set shares too few shingles to reach the threshold with any other.)"""
     alone = (sets.sizes - sets.shared)[by_size]
     counts = np.maximum(lengths - alone, 0) * (sets.sizes[by_size] > 0)
     order = np.repeat(np.arange(len(by_size)), counts)
@@ -159,7 +157,7 @@ def _entries(sets: ShingleSets, by_size: NDArray[np.int64], lengths: NDArray[np.
 
 @dataclass(frozen=True)
 class _Bitmaps:
-    """A bitmap a set, in which each of its shared shingles sets one bit: uint64 (n, words)."""
+    """A bitmap for each set, in which each shared shingle sets a bit. words: uint64 (n, words)."""
 
     sets: ShingleSets
     words: NDArray[np.uint64]
@@ -179,8 +177,8 @@ class _Bitmaps:
     def possible(
         self, threshold: float, smaller: NDArray[np.int64], larger: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The pairs whose bitmaps allow for the threshold: every differing bit is a shingle that
-        only one of the two has."""
+        """Pairs that may reach the threshold by their bitmaps. (Each differing bit is a shingle that only one
+        of the two sets has.)"""
         alone = self.sets.sizes - self.sets.shared
         total = self.sets.sizes[smaller] + self.sets.sizes[larger]
         allowed = total - 2 * _least_common(threshold, total) - alone[smaller] - alone[larger]

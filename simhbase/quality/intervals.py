@@ -1,4 +1,4 @@
-"""Shares that were measured on samples, with their confidence intervals."""
+"""Shares measured on samples, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NORMAL = 1.959964  # 95 %
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A share, its 95 % confidence interval, and how many pairs it was measured on."""
+    """A share with its 95 % confidence interval. pairs: number of pairs it was measured on."""
 
     value: float
     low: float
@@ -23,14 +23,13 @@ class Estimate:
 def estimate(
     hits: NDArray[np.bool_], clusters: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> Estimate | None:
-    """The share of m pairs that are hits, None of no pairs.
+    """Estimate the share of m pairs that are hits; None for no pairs.
 
-    hits, clusters, weights: (m,), of each pair. Pairs of one cluster (below 2^32) are taken for
-    repetitions of one observation: the copies of a page that was published a hundred times make
-    4,950 pairs and are found all or none.
+    hits, clusters, weights: (m,). Pairs of one cluster (below 2^32) count as repetitions of one observation:
+    a hundred copies of a page make 4,950 pairs, which are found all or none.
 
-    Wilson's interval (Probable Inference, JASA 22, 1927) on the effective number of observations
-    (Kish, Survey Sampling, 1965): it stays within 0 and 1 also where all or none are hits.
+    Wilson's interval (Probable Inference, JASA 22, 1927) with the effective number of observations (Kish,
+    Survey Sampling, 1965). It stays within 0 and 1, also if all or none are hits.
     """
     if not len(hits):
         return None

@@ -1,4 +1,4 @@
-"""Pairs that somebody says are duplicates, read from a file."""
+"""Reads files of labelled pairs of duplicates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Labels:
-    """m pairs of ids, and their similarity: float64 (m,), None where the file has none."""
+    """m pairs of ids. jaccard: their similarity, float64 (m,), None if the file has none."""
 
     source: str
     left: Sequence[str]
@@ -31,18 +31,18 @@ class Labels:
 
     @property
     def ids(self) -> list[str]:
-        """Every id that is named, once, in the order of the file."""
+        """All ids without repeats, in the order of the file."""
         return list(dict.fromkeys(name for pair in zip(self.left, self.right, strict=True) for name in pair))
 
     def places(self, sample: Sample) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the ids are in a sample: two times int64 (m,), the lesser first. Raises BadInput for
-        ids that are not there."""
+        """Positions of the pairs in a sample: two int64 (m,), the lesser first. Raises BadInput for unknown
+        ids."""
         unknown = [name for name in self.ids if name not in sample.places]
         if unknown:
             shown = ", ".join(map(repr, unknown[:_SHOWN])) + (", ..." if len(unknown) > _SHOWN else "")
             raise BadInput(
                 f"{self.source} names {len(unknown):,} ids of {len(self.ids):,} that are not among the "
-                f"documents: {shown}. Is it made for this corpus, and does the id prefix fit?"
+                f"documents: {shown}. Check that the file belongs to this corpus, and the id prefix"
             )
         left = np.array([sample.places[name] for name in self.left], dtype=np.int64)
         right = np.array([sample.places[name] for name in self.right], dtype=np.int64)
@@ -50,24 +50,24 @@ class Labels:
 
 
 def labelled_pairs(labels: Labels, sample: Sample, sets: ShingleSets) -> SimilarPairs:
-    """The pairs with their exact similarity, each once; those of equal texts are left out, as a sample
-    has such a text once. Raises BadInput for unknown ids."""
+    """Labelled pairs without repeats, with exact similarity. Leaves out pairs of equal texts, which are one
+    text in a sample. Raises BadInput for unknown ids."""
     pairs = np.unique(np.stack(labels.places(sample), axis=1), axis=0)
     left, right = pairs[pairs[:, 0] != pairs[:, 1]].T
     return SimilarPairs(left, right, jaccard(sets, left, right))
 
 
 def read_labels(path: Path) -> Labels:
-    """Pairs of ids from a file of tab-separated columns, UTF-8, plain or packed.
+    """Read pairs of ids from a file of tab-separated columns in UTF-8, plain or compressed.
 
-    A first line that names the columns id_a and id_b (and jaccard, if there is one) says where they
-    are, others are not looked at. Without it there are two columns (the ids), three (similarity, ids)
-    or six and more (similarity, three others, ids). Raises BadInput naming the file and the line.
+    A header may name the columns id_a, id_b and jaccard; other columns are ignored. Without a header there
+    are two columns (ids), three (similarity, ids), or six or more (similarity, three others, ids). Raises
+    BadInput with the file and the line.
     """
     lines = (line.removesuffix("\r") for line in decode(read_utf8(path, "file of pairs")).split("\n"))
     numbered = [(number, line.split("\t")) for number, line in enumerate(lines, 1) if line]
     if not numbered:
-        raise BadInput(f"{path} has no pairs: a pair of ids a line is needed, with a tab between them")
+        raise BadInput(f"{path} has no pairs: expected two ids on each line, separated by a tab")
     _, first = numbered[0]
     if "id_a" in first and "id_b" in first:
         columns = tuple(first.index(name) if name in first else None for name in _HEADER)
@@ -87,8 +87,8 @@ def _columns(path: Path, count: int) -> tuple[int | None, ...]:
     if count >= 6:
         return 4, 5, 0
     raise BadInput(
-        f"{path}, line 1: {count} columns. Two (ids), three (similarity, ids) or six and more are read, "
-        "separated by tabs, or any with a first line that names id_a, id_b and jaccard"
+        f"{path}, line 1: {count} columns. Expected two (ids), three (similarity, ids), or six or more, "
+        "separated by tabs, or a header that names id_a, id_b and jaccard"
     )
 
 
@@ -103,7 +103,7 @@ def _pairs(
             yield row[one], row[other], 0.0 if similarity is None else _share(row[similarity])
         except (IndexError, ValueError) as error:
             raise BadInput(
-                f"{path}, line {number:,}: {chr(9).join(row)[:80]!r} is no pair like those before"
+                f"{path}, line {number:,}: {chr(9).join(row)[:80]!r} does not have the columns of line 1"
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""Plots of a calibration. Needs matplotlib (the extra `plots`)."""
+"""Draws plots of a calibration. Needs matplotlib (the extra `plots`)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,15 @@ except ImportError as error:
         "plots need matplotlib, which is not installed: pip install 'simhbase[plots]'"
     ) from error
 
-_SIZE = (9.5, 4.5)  # inches, of which the legend takes some
+_SIZE = (9.5, 4.5)  # inches, including the legend
 _PNG_DPI = 120
 _STEPS = np.linspace(0.0, 1.0, 101)
 _CURVE_BINS = np.linspace(0.5, 1.0, 11)
 
 
 def draw(calibration: Calibration, folder: Path) -> list[Path]:
-    """Writes the plots into a folder, which is made where it is missing; returns their paths: each as
-    SVG and as PNG.
-
-    Raises SimhbaseError where the folder cannot be written to.
-    """
+    """Write plots as SVG and PNG into a folder, which is created if it is missing, and return their paths.
+    Raises SimhbaseError if the folder cannot be written."""
     plots: dict[str, Callable[[Axes, Calibration], None]] = {
         "recall-precision": _recall_and_precision,
         "s-curves": _s_curves,
@@ -51,8 +48,8 @@ def draw(calibration: Calibration, folder: Path) -> list[Path]:
 
 
 def _drawn(plot: Callable[[Axes, Calibration], None], calibration: Calibration, path: Path) -> list[Path]:
-    rcParams["svg.fonttype"] = "none"  # text as text: a tenth of the size
-    rcParams["svg.hashsalt"] = "simhbase"  # the same figures give the same file
+    rcParams["svg.fonttype"] = "none"  # text, not paths: a tenth of the size
+    rcParams["svg.hashsalt"] = "simhbase"  # equal figures give equal files
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.add_subplot()
     plot(axes, calibration)
@@ -78,15 +75,14 @@ def _recall_and_precision(axes: Axes, calibration: Calibration) -> None:
         )
         axes.plot(k, [_value(each.precision) for each in figures], color=colour, linestyle=":")
     axes.set(
-        title=f"SimHash: recall of pairs of {calibration.goal.jaccard:g} and more (lines), precision (dots)",
-        xlabel="k: bits in which near fingerprints differ at most",
+        title=f"SimHash: recall of pairs of {calibration.goal.jaccard:g} or more (lines), precision (dots)",
+        xlabel="k: maximum distance in bits",
         ylabel="share",
         ylim=(0, 1.02),
     )
 
 
 def _s_curves(axes: Axes, calibration: Calibration) -> None:
-    """What bands should find, as lines, and what they and the best SimHash did find, as points."""
     least = min(MINHASH_THRESHOLDS)
     of_bands = [each for each in calibration.figures if each.setting.parameters.get("threshold") == least]
     for number, each in enumerate(of_bands):
@@ -125,7 +121,7 @@ def _points(
 
 
 def _distances(axes: Axes, calibration: Calibration) -> None:
-    """Of what the best SimHash features bring within MOST_BITS, by whether it is right."""
+    # Pairs within MOST_BITS of the best SimHash features.
     widest = calibration.wider[-1].setting
     found, truth = widest.found, calibration.truth
     right = FoundPairs(found.n, truth.right.left, truth.right.right, truth.right.jaccard)
@@ -136,26 +132,25 @@ def _distances(axes: Axes, calibration: Calibration) -> None:
         [found.score[is_right], found.score[~is_right]],
         bins=edges.tolist(),
         weights=[weights[is_right], weights[~is_right]],
-        label=[f"duplicates ({calibration.goal.right:g} and more)", "others"],
+        label=[f"duplicates ({calibration.goal.right:g} or more)", "others"],
     )
     axes.set(
         title=f"Pairs by distance: SimHash of {widest.features}",
-        xlabel="bits in which the fingerprints differ",
+        xlabel="differing bits of the fingerprints",
         ylabel="pairs in the corpus",
     )
 
 
 def _pareto(axes: Axes, calibration: Calibration) -> None:
-    """Recall against rows a document; the line joins those that nothing cheaper beats."""
     for scheme, figures in groupby(calibration.figures, key=lambda each: each.setting.scheme):
         chosen = [each for each in figures if _value(each.precision) >= calibration.goal.precision]
         axes.scatter(
             [each.cost.rows for each in chosen],
             [_value(each.recall) for each in chosen],
             s=14,
-            label=f"{scheme}, precision {calibration.goal.precision:g} and more",
+            label=f"{scheme}, precision {calibration.goal.precision:g} or more",
         )
-    front = _front(
+    front = _pareto_front(
         each for each in calibration.figures if _value(each.precision) >= calibration.goal.precision
     )
     axes.step(
@@ -176,8 +171,8 @@ def _pareto(axes: Axes, calibration: Calibration) -> None:
         label=f"recommended: {best.setting.features}, {best.setting.decision}, {best.cost.layout}",
     )
     axes.set(
-        title=f"Recall of pairs of {calibration.goal.jaccard:g} and more, and its price",
-        xlabel="rows a document",
+        title=f"Recall of pairs of {calibration.goal.jaccard:g} or more, and its cost",
+        xlabel="rows per document",
         ylabel="recall",
         xscale="log",
         ylim=(0, 1.02),
@@ -188,7 +183,7 @@ def _pareto(axes: Axes, calibration: Calibration) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _front(figures: Iterable[Figures]) -> list[Figures]:
+def _pareto_front(figures: Iterable[Figures]) -> list[Figures]:
     front: list[Figures] = []
     for each in sorted(figures, key=lambda each: (each.cost.rows, -_value(each.recall))):
         if not front or _value(each.recall) > _value(front[-1].recall):

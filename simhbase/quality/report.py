@@ -1,4 +1,4 @@
-"""Measurements as plain values: what the command line prints as JSON, and what tables are made of."""
+"""Measurements as plain values, for JSON and tables."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from simhbase.quality.truth import BINS, bin_name, share
 from simhbase.text.jaccard import PAIRS, SHINGLES
 
 _PER = 1_000_000
-FEW = 10  # settings that people are shown
+FEW = 10  # settings shown by default
 TRUTHS = {
-    SHINGLES: "Jaccard of the triples of characters",
-    PAIRS: "Jaccard of the pairs of characters",
+    SHINGLES: "Jaccard of character 3-shingles",
+    PAIRS: "Jaccard of character 2-shingles",
 }
 
 
-def layouts_by_name(figures: Figures) -> list[dict[str, Any]]:
-    """Every layout of a setting: what finding all pairs within its k costs, among a million documents."""
+def layout_rows(figures: Figures) -> list[dict[str, Any]]:
+    """Cost of each layout of a setting, for a million documents."""
     return [
         {
             "near": figures.setting.decision,
@@ -35,21 +35,28 @@ def layouts_by_name(figures: Figures) -> list[dict[str, Any]]:
 
 
 def command(figures: Figures) -> str:
-    """What to type to create a store with a setting."""
+    """The command that creates a store with a setting."""
     return f"simhbase tables create {options_of(parameters_of(figures))}"
 
 
 def options_of(parameters: Parameters) -> str:
-    """Parameters of a profile as options of the command line."""
+    """Command line options for parameters of a profile."""
     return " ".join(
         f"--set {name}={str(value).lower() if isinstance(value, bool) else value}"
         for name, value in parameters.items()
     )
 
 
-def calibration_by_name(calibration: Calibration, *, everything: bool = True) -> Mapping[str, Any]:
-    """A calibration: the recommendation, then all settings in the order measured and all layouts, or the FEW
-    settings that come nearest to the goal."""
+def calibration_dict(calibration: Calibration, *, everything: bool = True) -> Mapping[str, Any]:
+    """A calibration as JSON values. everything: include all settings in the order measured and all layouts,
+    else only the best FEW settings."""
+    if everything:
+        settings: dict[str, Any] = {
+            "settings": [figures.as_dict() for figures in calibration.figures],
+            "layouts": [layout for figures in calibration.wider for layout in layout_rows(figures)],
+        }
+    else:
+        settings = {"best_settings": [figures.as_dict() for figures in calibration.ranked[:FEW]]}
     sample, goal, truth = calibration.sample, calibration.goal, calibration.truth
     best = calibration.recommended
     return {
@@ -66,21 +73,10 @@ def calibration_by_name(calibration: Calibration, *, everything: bool = True) ->
         "groups": calibration.groups,
         "goal": asdict(goal),
         "recommended": {
-            **best.by_name(),
+            **best.as_dict(),
             "reaches_goal": calibration.reached,
             "surely_reaches_goal": calibration.surely_reached,
             "command": command(best),
         },
-        **(_everything(calibration) if everything else _best(calibration)),
+        **settings,
     }
-
-
-def _everything(calibration: Calibration) -> dict[str, Any]:
-    return {
-        "settings": [figures.by_name() for figures in calibration.figures],
-        "layouts": [layout for figures in calibration.wider for layout in layouts_by_name(figures)],
-    }
-
-
-def _best(calibration: Calibration) -> dict[str, Any]:
-    return {"best_settings": [figures.by_name() for figures in calibration.ranked[:FEW]]}

@@ -1,4 +1,4 @@
-"""The schemes that are compared: what each finds among texts, and what it costs."""
+"""The schemes that a calibration compares: the pairs each finds, and its cost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SIMHASH_FEATURES: tuple[Parameters, ...] = (
 )
 VERIFIED_FEATURES: tuple[Parameters, ...] = ({}, {"min_length": 1})
 VERIFIED_THRESHOLDS = (0.65, 0.7, 0.75)
-VERIFIED_FROM = 3  # bits: what is nearer is right nearly always
+VERIFIED_FROM = 3  # bits: nearer pairs are nearly always right
 MINHASH_BANDS = ("16x8", "20x6", "25x5", "32x4")
 SKETCH = SketchParameters()
 MINHASH = Profile(scheme="minhash", slots=SKETCH.slots, sketch_bits=SKETCH.bits)
@@ -44,12 +44,12 @@ MINHASH_THRESHOLDS = (0.5, 0.65, 0.7, 0.75, 0.8)
 BY_LENGTH = make_profile({}, "short")
 BY_LENGTH_BANDS = ("25x5", "32x4", "42x3")
 BY_LENGTH_THRESHOLDS = (0.5, 0.6, 0.7, "0.54-0.7")
-_TEXTS = 256  # sent to a worker at once
+_TEXTS = 256  # per work item
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A layout of drawers: its name, the rows a document takes in the index, and how full it gets."""
+    """Cost of a layout. rows: index rows per document."""
 
     layout: str
     rows: int
@@ -58,12 +58,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Setting:
-    """One scheme with all its parameters but the layout: `layouts` names those that serve, fewest rows
-    first, and `cost` measures one (and remembers it).
+    """A scheme with all parameters except the layout.
 
-    features: what is compared, in words; fixed: parameters of a profile that differ from its defaults;
-    threshold: the similarity that decides, where one does; near: the pairs that it decides about, by the
-    similarity that is estimated of them, and otherwise what is found.
+    features: readable name; fixed: parameters of a profile that differ from the defaults; near: pairs found
+    without the threshold, with their estimated similarity as the score; layouts: names of possible layouts,
+    fewest rows first; cost: measures a layout (cached); threshold: minimum similarity, if there is one.
     """
 
     features: str
@@ -75,7 +74,7 @@ class Setting:
 
     @property
     def scheme(self) -> str:
-        """As in a profile, and verified for simhash with matches verified by their sketches."""
+        """As in a profile, or "verified" for simhash with verification by sketches."""
         return str(self.fixed.get("scheme", "simhash" if self.fixed.get("verify") is False else "verified"))
 
     @property
@@ -84,7 +83,7 @@ class Setting:
 
     @property
     def decision(self) -> str:
-        """What counts as near, in words."""
+        """What counts as a match, as text."""
         said = {"k": "k = {}", "reach": "reach {}", "threshold": "similarity >= {}"}
         given = self.parameters
         return ", ".join(text.format(given[name]) for name, text in said.items() if name in given)
@@ -98,41 +97,40 @@ class Setting:
 
 @dataclass(frozen=True)
 class CorpusFingerprints:
-    """What was made of those of n texts that have a fingerprint: texts int64 (m,), and their
-    fingerprints."""
+    """Fingerprints of those of n texts that have one. texts: int64 (m,), their numbers."""
 
     n: int
     texts: NDArray[np.int64]
     fingerprints: FingerprintBatch
 
     def found(self, pairs: Iterable[Pairs], score: Callable[[Distances], NDArray[np.float64]]) -> FoundPairs:
-        """Pairs of fingerprints as pairs of texts; score makes one of a distance."""
-        return FoundPairs.gathered(
+        """Convert pairs of fingerprints to pairs of texts. score: converts distances."""
+        return FoundPairs.of(
             self.n,
             ((self.texts[chunk.left], self.texts[chunk.right], score(chunk.distance)) for chunk in pairs),
         )
 
     def similarity(self, found: FoundPairs, sketching: SketchParameters) -> NDArray[np.float64]:
-        """What the sketches tell of pairs of texts that were found: float64 (m,)."""
+        """Similarity of found pairs, estimated from sketches: float64 (m,)."""
         left, right = self._position[found.left], self._position[found.right]
         return sketching.similarity(
-            sketching.mismatches_among(self.fingerprints.sketches, left, self.fingerprints.sketches, right)
+            sketching.pair_mismatches(self.fingerprints.sketches, left, self.fingerprints.sketches, right)
         )
 
     def differing(self, found: FoundPairs) -> NDArray[np.uint64]:
-        """The bits in which the fingerprints of pairs of texts that were found differ: uint64 (m,)."""
+        """Differing bits of the fingerprints of found pairs: uint64 (m,)."""
         values = self.fingerprints.values
         return values[self._position[found.left]] ^ values[self._position[found.right]]
 
     def positions(self, near: SimilarPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Pairs of texts as pairs of fingerprints; those of a text without are left out."""
+        """Convert pairs of texts to pairs of fingerprints; drops texts without one."""
         left, right = self._position[near.left], self._position[near.right]
         there = (left >= 0) & (right >= 0)
         return left[there], right[there]
 
     @cached_property
     def _position(self) -> NDArray[np.int64]:
-        """Of each text the position of its print, -1 of those without."""
+        """Position of each text's fingerprint, -1 if it has none: int64 (n,)."""
         position = np.full(self.n, -1)
         position[self.texts] = np.arange(len(self.texts))
         return position
@@ -140,7 +138,7 @@ class CorpusFingerprints:
 
 @dataclass(frozen=True)
 class _ByProfiles:
-    """Texts -> their fingerprints under several profiles. Cheap to send to another process."""
+    """Texts -> fingerprints under several profiles. Cheap to send to another process."""
 
     profiles: Sequence[Profile]
 
@@ -155,11 +153,11 @@ class _ByProfiles:
 def fingerprint_texts(
     texts: Sequence[str], profiles: Sequence[Profile], processes: int
 ) -> list[CorpusFingerprints]:
-    """What n texts, of which there is one at least, become under each profile."""
+    """Fingerprint texts (at least one) under each profile."""
     chunks = [texts[start : start + _TEXTS] for start in range(0, len(texts), _TEXTS)]
     with closing(map_in_order(_ByProfiles(profiles), chunks, processes)) as results:
-        by_lot = list(results)
-    return [_joined(len(texts), [of_chunk[number] for of_chunk in by_lot]) for number in range(len(profiles))]
+        by_profile = zip(*results, strict=True)
+        return [_joined(len(texts), parts) for parts in by_profile]
 
 
 def _joined(n: int, parts: Sequence[Fingerprinted]) -> CorpusFingerprints:
@@ -175,13 +173,13 @@ def simhash_settings(
     near: SimilarPairs,
     bits: Sequence[int] = (),
 ) -> Iterator[Setting]:
-    """SimHash with these parameters at every k of `bits` (by default all), and where its matches are
-    verified, with a reach of MOST_BITS; near: the near-duplicates, see DrawerSizes."""
+    """Settings of SimHash at every k in `bits` (default: all), with a reach of MOST_BITS if matches are
+    verified. near: the true near-duplicates, for DrawerSizes."""
     profile = make_profile(parameters)
     bits = bits or range(VERIFIED_FROM if profile.sketching else 0, MOST_BITS + 1)
     found = fingerprinted.found(pair_batches(fingerprinted.fingerprints.values, max(bits)), _bits)
     cost = cache(lambda name: _cost(fingerprinted, SimHashScheme(layout(name), 0), name, near))
-    features = features_in_words(profile.feature_options)
+    features = feature_name(profile.feature_options)
     for k in bits:
         fixed = {**parameters, "k": k}
         layouts = layouts_reaching(k)
@@ -191,7 +189,7 @@ def simhash_settings(
             continue
         similar = replace(found, score=fingerprinted.similarity(found, profile.sketching))
         differing = fingerprinted.differing(found)
-        for each in layouts:  # which decides what shares a drawer
+        for each in layouts:  # with a reach, the layout decides which pairs share a drawer
             masks = np.array(segment_masks(each), dtype=np.uint64)
             meeting = similar.where(np.any([differing & mask == 0 for mask in masks], axis=0))
             for threshold in VERIFIED_THRESHOLDS:
@@ -205,8 +203,8 @@ def minhash_settings(
     names: Iterable[str] = MINHASH_BANDS,
     thresholds: Sequence[float | str] = MINHASH_THRESHOLDS,
 ) -> Iterator[Setting]:
-    """MinHash with a profile's features, several bands, and the thresholds that decide about what shares
-    one: one that rises only if the profile's does."""
+    """Settings of MinHash with a profile's features, several bands and thresholds. (Rising thresholds need a
+    profile with one.)"""
     given, defaults = profile.parameters(), MINHASH.parameters()
     fixed = {
         "scheme": "minhash",
@@ -225,17 +223,17 @@ def minhash_settings(
         for threshold in thresholds:
             if isinstance(threshold, str):
                 rising = make_profile({**given, "bands": name, "threshold": threshold})
-                found_rising = near_under(rising, fingerprinted, None)
+                found_rising = pairs_found_by(rising, fingerprinted, None)
                 yield Setting(profile.features, fixed, found_rising, [name], cost, threshold)
             else:
                 yield Setting(profile.features, fixed, found, [name], cost, threshold)
 
 
-def near_under(
+def pairs_found_by(
     profile: Profile, fingerprinted: CorpusFingerprints, min_similarity: float | None
 ) -> FoundPairs:
-    """All pairs that a store with this profile would find. Raises UsageError for a similarity where
-    nothing tells it."""
+    """All pairs that a store with this profile would find. Raises UsageError for a similarity if the profile
+    has no sketches."""
     scheme = profile.index_scheme
     return fingerprinted.found(
         scheme.pairs(fingerprinted.fingerprints, scheme.bounds(None, min_similarity)), _bits
@@ -256,8 +254,8 @@ def _cost(fingerprinted: CorpusFingerprints, scheme: Scheme, name: str, near: Si
 
 
 def layouts_reaching(k: int) -> list[Layout]:
-    """The layouts that find every pair within k bits and no more, fewest rows first, up to the first
-    whose drawers are named by all the bits a segment has."""
+    """Layouts that guarantee exactly k bits, fewest rows first, up to the first whose drawers use all bits of
+    a segment."""
     reach = max(k, 1)
     found = []
     for chosen in range(1, SEGMENT_BITS):
@@ -270,8 +268,8 @@ def layouts_reaching(k: int) -> list[Layout]:
     return found
 
 
-def features_in_words(options: FeatureOptions) -> str:
-    """words, saturated; words, tfidf, top 64; chars:3."""
+def feature_name(options: FeatureOptions) -> str:
+    """Readable name of features, such as: words, saturated; words, tfidf, top 64; chars:3."""
     if options.kind != "words":
         return options.kind
     short = ", also of 1 character" if options.min_length == 1 else ""

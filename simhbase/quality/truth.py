@@ -1,4 +1,4 @@
-"""The pairs of texts that a scheme finds, and how good they are."""
+"""Recall and precision of the pairs that a scheme finds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.components import united
+from simhbase.drawers.components import merge_components
 from simhbase.errors import BadInput
 from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.intervals import Estimate, estimate
@@ -23,8 +23,8 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class FoundPairs:
-    """Pairs of n texts: left and right int64 (m,) with left < right, in ascending order of both; score
-    float64 (m,), by which a scheme decides: bits of distance, or an estimated similarity."""
+    """Pairs of n texts. left, right: int64 (m,) with left < right, sorted by both; score: float64 (m,),
+    distance in bits, or estimated similarity."""
 
     n: int
     left: Numbers
@@ -32,8 +32,8 @@ class FoundPairs:
     score: NDArray[np.float64]
 
     @classmethod
-    def gathered(cls, n: int, parts: Iterable[tuple[Numbers, Numbers, NDArray[np.float64]]]) -> FoundPairs:
-        """Of chunks of pairs in any order, each pair once. Raises BadInput for more than MOST_PAIRS."""
+    def of(cls, n: int, parts: Iterable[tuple[Numbers, Numbers, NDArray[np.float64]]]) -> FoundPairs:
+        """Collect chunks of distinct pairs in any order. Raises BadInput for more than MOST_PAIRS."""
         held = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         total = 0
         for part in parts:
@@ -41,8 +41,8 @@ class FoundPairs:
             total += len(part[0])
             if total > MOST_PAIRS:
                 raise BadInput(
-                    f"more than {MOST_PAIRS:,} pairs of {n:,} texts are near each other: they are made of "
-                    "one template, or too short to differ. Leave such texts out, or take a smaller sample"
+                    f"more than {MOST_PAIRS:,} pairs of {n:,} texts are near each other: they are made from "
+                    "one template, or too short to differ. Leave such texts out, or use a smaller sample"
                 )
         left, right, score = map(np.concatenate, zip(*held, strict=True))
         order = np.argsort(left * n + right)
@@ -52,7 +52,7 @@ class FoundPairs:
         return FoundPairs(self.n, self.left[chosen], self.right[chosen], self.score[chosen])
 
     def places(self, left: Numbers, right: Numbers) -> Numbers:
-        """The position of each of these pairs among the found ones, -1 of those not found: int64."""
+        """Position of each given pair among these, -1 if it is missing: int64."""
         keys = self.left * self.n + self.right
         wanted = left * self.n + right
         places = np.searchsorted(keys, wanted)
@@ -63,8 +63,8 @@ class FoundPairs:
 
 @dataclass(frozen=True, slots=True)
 class DrawerSizes:
-    """How full drawers get: the members that a text meets in its drawers, unrelated ones and its near
-    duplicates; the members of the largest drawer."""
+    """How full drawers are. unrelated, related: mean number of unrelated texts and of near-duplicates in a
+    text's drawers; largest: texts in the largest drawer."""
 
     unrelated: float
     related: float
@@ -72,8 +72,8 @@ class DrawerSizes:
 
 
 def drawers(keys: Iterable[NDArray[np.uint64]], left: Numbers, right: Numbers) -> DrawerSizes:
-    """Of n texts: keys, uint64 (n,) of each table, name their drawers; left, right: int64 (m,), the
-    pairs of near-duplicates among them."""
+    """Measure the drawers of n texts. keys: for each table, names of drawers, uint64 (n,); left, right: int64
+    (m,), pairs of near-duplicates."""
     n = met = related = largest = 0
     for table in keys:
         sizes = np.unique(table, return_counts=True)[1]
@@ -86,11 +86,11 @@ def drawers(keys: Iterable[NDArray[np.uint64]], left: Numbers, right: Numbers) -
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """How good what was found is.
+    """Recall and precision.
 
-    pairs: how many were to be found; found: how many were, of any kind; by_bin: recall of pairs by their
-    similarity, without bins of no pair; recall: of all that were to be found; precision: the share of what
-    was found that is right. None: there were no pairs.
+    pairs: number of pairs to be found; found: number of pairs found, right or not; by_bin: recall by
+    similarity, without empty bins; recall: share of the pairs to be found that were found; precision: share
+    of found pairs that are right. None if there were no pairs.
     """
 
     pairs: int
@@ -99,8 +99,8 @@ class Quality:
     recall: Estimate | None
     precision: Estimate | None
 
-    def by_name(self) -> dict[str, Any]:
-        """As plain values."""
+    def as_dict(self) -> dict[str, Any]:
+        """Recall and precision as JSON values."""
         bins = {name: share(of_bin) for name, of_bin in self.by_bin.items()}
         return {"recall": bins | {"all": share(self.recall)}, "precision": share(self.precision)}
 
@@ -115,8 +115,7 @@ def bin_name(low: float, high: float) -> str:
 
 @dataclass(frozen=True)
 class Truth:
-    """What ought to be found among the texts of a sample: `pairs`; and what may be: `right` are all pairs
-    that are right where they are found."""
+    """Ground truth of a sample. pairs: pairs that should be found; right: pairs that are right if found."""
 
     pairs: SimilarPairs
     right: SimilarPairs
@@ -129,8 +128,8 @@ class Truth:
         bins: Iterable[tuple[float, float]] = BINS,
         judged: FoundPairs | None = None,
     ) -> Quality:
-        """Of what was found, where pairs of a similarity of `least` were to be found. judged: the part of
-        which is known whether it is right."""
+        """Quality of found pairs. least: similarity from which pairs should be found; judged: those found
+        pairs for which it is known if they are right (default: all)."""
         by_bin = {bin_name(*bounds): self.recall(found, *bounds) for bounds in bins}
         return Quality(
             pairs=int(np.count_nonzero(self.pairs.jaccard >= least)),
@@ -141,8 +140,8 @@ class Truth:
         )
 
     def recall(self, found: FoundPairs, low: float, high: float) -> Estimate | None:
-        """Of the pairs from `low` to below `high` (1.0 belongs to the last bin) the share found. Of a
-        sample only pairs with a common key count: without one a pair is there by accident."""
+        """Share of the pairs with a similarity from `low` to below `high` (or 1.0, if `high` is) that were
+        found. In a sample only pairs with a common key count: others are in it by accident."""
         similarity = self.pairs.jaccard
         chosen = np.flatnonzero((similarity >= low) & ((similarity < high) | (high == 1.0)))
         left, right = self.pairs.left[chosen], self.pairs.right[chosen]
@@ -152,12 +151,12 @@ class Truth:
         return self._share(found.places(left, right) >= 0, left, right)
 
     def precision(self, found: FoundPairs) -> Estimate | None:
-        """Of the pairs found the share that is right."""
+        """Share of found pairs that are right."""
         right = FoundPairs(found.n, self.right.left, self.right.right, self.right.jaccard)
         return self._share(right.places(found.left, found.right) >= 0, found.left, found.right)
 
     def _share(self, hits: NDArray[np.bool_], left: Numbers, right: Numbers) -> Estimate | None:
-        """Of m pairs; each counts for the pairs of the corpus that it stands for."""
+        # Each pair is weighted by the number of pairs of the corpus that it represents.
         weights = 1 / self.sample.probability(left, right)
-        clusters = united(np.arange(len(self.sample.texts)), left, right)[left]
+        clusters = merge_components(np.arange(len(self.sample.texts)), left, right)[left]
         return estimate(hits, clusters, weights)

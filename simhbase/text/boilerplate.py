@@ -1,9 +1,8 @@
-"""Boilerplate: what so many documents of a corpus have in common that it says nothing about any of them.
+"""Boilerplate: lines and phrases that many documents of a corpus share, removed before fingerprinting.
 
-Texts are compared by their units: a character of a script that is written without spaces, or a run of
-other letters, marks and digits. Punctuation, white space, case and width do not count. What is taken out
-of texts is either a line, where a text has one of just these units, or every run of WINDOW units and more
-that stands in a phrase.
+Texts are compared by units: a character of a script that is written without spaces, or a run of other
+letters, marks and digits. Punctuation, white space, case and width do not count. Removed are lines that
+consist of the units of a boilerplate line, and runs of WINDOW or more units that occur in a phrase.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Kind = Literal["line", "phrase"]
 Numbers = NDArray[np.int64]
 Window = tuple[str, ...]
 
-WINDOW = 8  # units; of fewer, all kinds of texts have many in common by the grammar alone
+WINDOW = 8  # units: unrelated texts share many shorter runs by grammar alone
 
 _ALONE, _IN_A_RUN = 2, 1
 _SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -41,13 +40,13 @@ _CODE_POINTS = 0x110000
 _BREAK = ord("\n")
 _BASE = GOLDEN  # odd, so that it has an inverse modulo 2^64
 _INVERSE = pow(_BASE, -1, 1 << 64)
-_OF_LINES = np.uint64(0xD1B54A32D192ED03)  # keeps the hash of a line from being that of a phrase
+_OF_LINES = np.uint64(0xD1B54A32D192ED03)  # makes the hash of a line differ from that of a phrase
 _FILTER_BITS = 20
 _CHUNK_SHINGLES = 1 << 17  # characters looked at at once: their arrays stay in the cache
 
 
 class BoilerplateItem(NamedTuple):
-    """A line of a file: what it is, how many documents have it (each part of it), and its text."""
+    """A line of a boilerplate file. documents: number of documents that have all of it."""
 
     kind: Kind
     documents: int
@@ -56,11 +55,11 @@ class BoilerplateItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of n texts, one text behind the other with a line break after each.
+    """Units of n texts, which are concatenated with a line break after each.
 
-    points: uint32 (c,), the folded texts' code points; ends: int64 (n,), where the line break behind
-    each text is; start, end: int64 (m,), of each unit among the points; text: int64 (m,), its text's
-    number; hashes: uint64 (m,).
+    points: uint32 (c,), code points of the folded texts; ends: int64 (n,), position of the line break after
+    each text; start, end: int64 (m,), positions of each unit; text: int64 (m,), number of its text; hashes:
+    uint64 (m,).
     """
 
     points: NDArray[np.uint32]
@@ -71,7 +70,7 @@ class Units:
     hashes: NDArray[np.uint64]
 
     def windows(self) -> tuple[Numbers, NDArray[np.uint64]]:
-        """All runs of WINDOW units within a text: the first unit of each, int64 (w,), and its hash."""
+        """All runs of WINDOW units within a text: the first unit of each, int64 (w,), and hashes."""
         first = np.flatnonzero(self.text[: 1 - WINDOW] == self.text[WINDOW - 1 :])
         return first, _span_hashes(self.hashes, first, first + WINDOW)
 
@@ -85,13 +84,13 @@ class Units:
         return LineSpans(start[there], stop[there], first, behind, hashes)
 
     def shown(self, first: int, behind: int) -> str:
-        """The text from a unit up to the one before `behind`."""
+        """Text of the units from `first` to the one before `behind`."""
         return _decoded(self.points[self.start[first] : self.end[behind - 1]])
 
 
 class LineSpans(NamedTuple):
-    """Lines: where each begins and ends among the points, its first unit and the one behind its last, and
-    its hash; each (l,)."""
+    """Lines that have units. start, end: positions among the points; first, behind: their first unit and the
+    one after their last; hashes: each (l,)."""
 
     start: Numbers
     end: Numbers
@@ -101,6 +100,7 @@ class LineSpans(NamedTuple):
 
 
 def cut(texts: Sequence[str], form: NormalForm = CURRENT) -> Units:
+    """Fold texts and cut them into units."""
     folded = [fold(text, form) for text in texts]
     encoded = "".join([f"{text}\n" for text in folded]).encode("utf-32-le", "surrogatepass")
     points = np.frombuffer(encoded, dtype="<u4")
@@ -122,8 +122,8 @@ def cut(texts: Sequence[str], form: NormalForm = CURRENT) -> Units:
 
 
 def _span_hashes(values: NDArray[np.uint64], start: Numbers, behind: Numbers) -> NDArray[np.uint64]:
-    """A hash of each run of values: polynomials modulo 2^64, differences of one running sum (Karp, Rabin,
-    IBM J. Res. Dev. 31, 1987), each divided by the power it begins with. uint64, as many as runs."""
+    """Hash runs of values: uint64 (runs,). Polynomials modulo 2^64, computed as differences of a running sum,
+    divided by the power at their start (Karp, Rabin, IBM J. Res. Dev. 31, 1987)."""
     sums = np.zeros(len(values) + 1, dtype=np.uint64)
     np.cumsum(values * _powers(_BASE, len(values)), out=sums[1:])
     hashes: NDArray[np.uint64] = (sums[behind] - sums[start]) * _powers(_INVERSE, len(values) + 1)[start]
@@ -132,14 +132,14 @@ def _span_hashes(values: NDArray[np.uint64], start: Numbers, behind: Numbers) ->
 
 
 def _powers(base: int, n: int) -> NDArray[np.uint64]:
-    """base^0, base^1 ... modulo 2^64: n of them."""
+    """base^0 ... base^(n - 1) modulo 2^64."""
     factors = np.full(n, base, dtype=np.uint64)
     factors[:1] = 1
     return np.cumprod(factors)
 
 
 def in_chunks(texts: Iterable[str]) -> Iterator[tuple[list[int], list[str]]]:
-    """The pieces of texts in chunks of bounded size, each with the number of its text."""
+    """Split texts into pieces, in chunks of bounded size: numbers of texts, and pieces."""
     numbers: list[int] = []
     parts: list[str] = []
     size = 0
@@ -164,7 +164,7 @@ def has_units(text: str) -> bool:
 
 
 def join(units: Iterable[str]) -> str:
-    """A text that has these units: those that are no character alone have a space between them."""
+    """Join units to a text, with spaces between units that are runs."""
     joined = ""
     spaced = False
     for unit in units:
@@ -176,7 +176,7 @@ def join(units: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _classes() -> NDArray[np.uint8]:
-    """What each code point is: a unit alone, part of a run, or none (0). uint8 (0x110000,)."""
+    """Class of each code point: a unit, part of a run, or neither (0). uint8 (0x110000,)."""
     points = np.arange(_CODE_POINTS, dtype="<u4")
     every = _decoded(points)
     classes = np.zeros(_CODE_POINTS, dtype=np.uint8)
@@ -192,21 +192,18 @@ def _decoded(points: NDArray[np.uint32]) -> str:
 
 @dataclass(frozen=True)
 class Boilerplate(NamedContent):
-    """Lines and phrases to be left out of texts.
-
-    `name` is that of the file; `content` its text, of which `digest` (SHA-256) and everything else follow.
-    """
+    """Lines and phrases to remove from texts, as read from a file."""
 
     @cached_property
     def entries(self) -> list[BoilerplateItem]:
-        """The lines of the file but for empty ones and comments. Raises BadInput for any other."""
+        """Entries of the file, without empty lines and comments. Raises BadInput for a malformed line."""
         lines = {
             number: line.rstrip("\r").split("\t", 2)
             for number, line in enumerate(self.content.decode("utf-8").split("\n"), 1)
             if line.strip() and not line.startswith("#")
         }
         if not lines:
-            raise BadInput(f"{self.name} holds no boilerplate at all")
+            raise BadInput(f"{self.name} is empty: it has no boilerplate")
         units = cut([fields[-1] for fields in lines.values()])
         counts = np.bincount(units.text, minlength=len(lines)).tolist()
         return [
@@ -215,7 +212,7 @@ class Boilerplate(NamedContent):
         ]
 
     def count(self, kind: Kind) -> int:
-        """How many entries are of a kind."""
+        """Number of entries of a kind."""
         return sum(entry.kind == kind for entry in self.entries)
 
     def _entry(self, number: int, fields: Sequence[str], units: int) -> BoilerplateItem:
@@ -224,28 +221,28 @@ class Boilerplate(NamedContent):
                 if kind == "phrase" and units < WINDOW:
                     raise BadInput(
                         f"{self.name}, line {number}: a phrase needs at least {WINDOW} words (Chinese "
-                        f"characters), and {text!r} has {units}: it can be a 'line'"
+                        f"characters), and {text!r} has {units}: make it a 'line'"
                     )
                 return BoilerplateItem(kind, int(documents), text)
         line = "\t".join(fields)
         raise BadInput(
             f"{self.name}, line {number}: expected 'line' or 'phrase', a number of documents and a text, "
-            f"with tabs between them, found {line[:80]!r}"
+            f"separated by tabs, found {line[:80]!r}"
         )
 
     def strip(self, texts: Sequence[str], form: NormalForm = CURRENT) -> list[str]:
-        """n texts without their boilerplate, a space in its place and the rest folded; a text that has
-        none stays as it is.
+        """Replace the boilerplate of n texts by spaces, and fold the rest; texts without boilerplate are
+        returned unchanged.
 
-        Of a very long text (see `pieces`) every piece is looked at by itself.
+        Each piece of a very long text (see `pieces`) is processed separately.
         """
         stripped: list[str] = [""] * len(texts)
         for numbers, parts in in_chunks(texts):
-            for number, part in zip(numbers, self._strip_lot(parts, form), strict=True):
+            for number, part in zip(numbers, self._strip_chunk(parts, form), strict=True):
                 stripped[number] += part
         return stripped
 
-    def _strip_lot(self, texts: Sequence[str], form: NormalForm) -> Iterator[str]:
+    def _strip_chunk(self, texts: Sequence[str], form: NormalForm) -> Iterator[str]:
         units = cut(texts, form)
         dropped = self._dropped(units, *_known(self, form))
         if not dropped.any():
@@ -265,22 +262,22 @@ class Boilerplate(NamedContent):
             yield left[first:behind] if is_changed else text
 
     def _dropped(self, units: Units, phrases: _Hashes, lines: _Hashes) -> NDArray[np.bool_]:
-        """Which code points are boilerplate, the punctuation behind a unit with it: bool (c,)."""
+        """True for code points of boilerplate, including the punctuation after a unit: bool (c,)."""
         first, hashes = units.windows()
-        first = first[phrases.among(hashes)]
+        first = first[phrases.find(hashes)]
         covered = _covered(len(units.start), first, first + WINDOW)
         behind = np.minimum(np.append(units.start[1:], len(units.points)), units.ends[units.text])
         dropped = _covered(len(units.points), units.start[covered], behind[covered])
         if lines.keys.size:
             found = units.lines()
-            known = lines.among(found.hashes)
+            known = lines.find(found.hashes)
             dropped |= _covered(len(units.points), found.start[known], found.end[known])
         return dropped
 
 
 @lru_cache(maxsize=8)
 def _known(boilerplate: Boilerplate, form: NormalForm) -> tuple[_Hashes, _Hashes]:
-    """The windows of its phrases, and its lines."""
+    """Hashes of the windows of all phrases, and of all lines."""
     phrases = cut([entry.text for entry in boilerplate.entries if entry.kind == "phrase"], form)
     lines = cut([entry.text for entry in boilerplate.entries if entry.kind == "line"], form)
     return _Hashes(np.unique(phrases.windows()[1])), _Hashes(np.unique(lines.lines().hashes))
@@ -290,8 +287,8 @@ def _known(boilerplate: Boilerplate, form: NormalForm) -> tuple[_Hashes, _Hashes
 class _Hashes:
     keys: NDArray[np.uint64]
 
-    def among(self, hashes: NDArray[np.uint64]) -> Numbers:
-        """The places of those that are in the set."""
+    def find(self, hashes: NDArray[np.uint64]) -> Numbers:
+        """Positions of the hashes that are in the set."""
         perhaps = np.flatnonzero(self._filter[hashes >> np.uint64(64 - _FILTER_BITS)])
         place = np.searchsorted(self.keys, hashes[perhaps])
         place[place == len(self.keys)] = 0
@@ -299,14 +296,14 @@ class _Hashes:
 
     @cached_property
     def _filter(self) -> NDArray[np.bool_]:
-        """Which upper bits any of them has: most hashes need no search."""
+        # By upper bits, true if a key has them: most hashes need no search.
         held = np.zeros(1 << _FILTER_BITS, dtype=np.bool_)
         held[self.keys >> np.uint64(64 - _FILTER_BITS)] = True
         return held
 
 
 def _covered(n: int, start: Numbers, behind: Numbers) -> NDArray[np.bool_]:
-    """Which of n places lie in one of some ranges; no two of them begin, or end, at the same place."""
+    """True for those of n positions that lie in a range. Ranges have distinct starts, and distinct ends."""
     depth = np.zeros(n + 1, dtype=np.int64)
     depth[start] += 1
     depth[behind] -= 1
@@ -314,23 +311,23 @@ def _covered(n: int, start: Numbers, behind: Numbers) -> NDArray[np.bool_]:
 
 
 def read_boilerplate(path: Path) -> Boilerplate:
-    """A file of boilerplate. Raises BadInput where it is missing or malformed."""
+    """Read a boilerplate file. Raises BadInput if it is missing or malformed."""
     boilerplate = Boilerplate(path.name, read_utf8(path, "boilerplate file"))
     _ = boilerplate.entries
     return boilerplate
 
 
 def render(entries: Sequence[BoilerplateItem], documents: int, least: int) -> bytes:
-    """A file's content: what was learnt from so many documents, each of at least `least` of them."""
+    """Content of a boilerplate file with entries that at least `least` of `documents` documents have."""
     head = f"# simhbase boilerplate: what at least {least} of {documents} documents have\n"
     ordered = sorted(entries, key=lambda entry: (-entry.documents, entry.kind, entry.text))
     return "".join([head, *(f"{kind}\t{documents}\t{text}\n" for kind, documents, text in ordered)]).encode()
 
 
 def phrases(windows: Mapping[str, int]) -> list[BoilerplateItem]:
-    """Phrases that have just these windows, each window in one of them: each goes on for as long as one
-    window alone follows, and that follows nothing else (as the unitigs of assembled genomes). The number
-    of documents is the least of its windows."""
+    """Join overlapping windows to phrases, each window in one phrase. A phrase grows while exactly one window
+    follows, and that window follows only this one (like unitigs in genome assembly). Its number of documents
+    is the least of its windows."""
     by_units = {tuple(split(text)): documents for text, documents in windows.items()}
     return [
         BoilerplateItem(
@@ -341,7 +338,6 @@ def phrases(windows: Mapping[str, int]) -> list[BoilerplateItem]:
 
 
 def _runs(windows: Iterable[Window]) -> Iterator[list[Window]]:
-    """Windows in the order in which they follow each other."""
     ordered = sorted(windows)
     by_head, by_tail = defaultdict(list), defaultdict(list)
     for window in ordered:
@@ -353,7 +349,7 @@ def _runs(windows: Iterable[Window]) -> Iterator[list[Window]]:
         return len(before) == 1 and len(by_head[window[:-1]]) == 1
 
     taken: set[Window] = set()
-    # What goes round in a circle has no beginning: it is cut anywhere, after all the others.
+    # Circles of windows have no start: they come last, and are cut anywhere.
     for start in sorted(ordered, key=follows_one):
         run: list[Window] = []
         following = [start]

@@ -15,13 +15,13 @@ from simhbase.text.dictionary import LONGEST_EXPANSION, Characters, load
 from simhbase.text.normalise import CURRENT, EVERY, LATEST, SEEN, NormalForm, normalise, plain_points
 from simhbase.text.variants import GONE, CharacterTable
 
-_AT_ONCE = 1 << 16  # characters: what is known of them stays in the cache
+_AT_ONCE = 1 << 16  # characters processed together: their arrays stay in the cache
 _UTF32 = "utf-32-le"
 
 _CLOSED = {LATEST: loops.BESIDE_KANA, SEEN: loops.IN_HAN, EVERY: loops.NOWHERE}
 _PROBE = "中文和 English，1-2"
 
-Points = tuple[NDArray[np.int32], NDArray[np.int64]]  # of texts, one behind the other, and where each ends
+Points = tuple[NDArray[np.int32], NDArray[np.int64]]  # code points of all texts, and the end of each text
 
 
 def prepare() -> None:
@@ -29,7 +29,7 @@ def prepare() -> None:
 
 
 class Normaliser:
-    """Texts to the code points of their normal forms."""
+    """Computes the code points of texts in normal form."""
 
     def __init__(self, form: NormalForm) -> None:
         self._form = form
@@ -37,7 +37,7 @@ class Normaliser:
         self._characters = _characters_of(form)
 
     def __call__(self, texts: Sequence[str], *, bare: bool = False) -> Points:
-        """The normal forms of texts, without white space where `bare`."""
+        """Normalise texts. bare: leave out white space."""
         points, ends = _points(texts)
         found, found_ends, awkward = loops.normal_forms(points, ends, *self._characters, self._closed, bare)
         if not awkward.any():
@@ -58,7 +58,7 @@ def _points(texts: Sequence[str]) -> Points:
 @lru_cache(maxsize=4)
 def _characters_of(form: NormalForm) -> Characters:
     _, characters = load()
-    if form.name != LATEST:  # what this one changes before anything else stays
+    if form.name != LATEST:  # undo the replacements that only LATEST makes
         changed = np.flatnonzero(plain_points() != np.arange(len(characters.becomes)))
         becomes = characters.becomes.copy()
         becomes[changed] = changed
@@ -81,10 +81,10 @@ def _folded(characters: Characters, table: CharacterTable) -> Characters:
 
 
 class Words:
-    """The words of texts as digests, each with its weight.
+    """Computes the words of texts as digests with weights.
 
-    left_out: stop words; known, unknown: IDF by token, and of other tokens, or None; top, levels: 0 for all,
-    and for weights as they are. See `features.FeatureOptions`.
+    left_out: stop words; known: IDF by token, or None; unknown: IDF of other tokens; top: 0 keeps all words;
+    levels: 0 keeps weights. See `features.FeatureOptions`.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Words:
         idf = known or {}
         self._options: tuple[Any, ...] = (
             load()[0],
-            form.name != EVERY,  # whether a joiner that the normal form has left is within a word
+            form.name != EVERY,  # True if joiners (U+200C, U+200D) belong to words
             min_length,
             _digests(left_out),
             weighting.get(weights, loops.BY_TABLE),
@@ -122,7 +122,7 @@ class Words:
     def __call__(
         self, texts: Sequence[str]
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64] | None]:
-        """Digests, counts and weights, as a FeatureBatch has them."""
+        """Digests, counts and weights, as in FeatureBatch."""
         parts = [loops.words(*self._normalised(some), *self._options) for some in _batches(texts)]
         digests, counts, weights = (
             parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
@@ -131,13 +131,13 @@ class Words:
 
 
 def _digests(tokens: Mapping[str, int] | frozenset[str]) -> NDArray[np.uint64]:
-    """The first 64 bits of each token's digest."""
+    """First 64 bits of each token's digest."""
     joined = b"".join([mmh3.mmh3_x64_128_digest(token.encode())[:8] for token in tokens])
     return np.frombuffer(joined, dtype=np.uint64)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Texts of about _AT_ONCE characters together, and of none one empty batch."""
+    """Batches of about _AT_ONCE characters; one empty batch for no texts."""
     start = size = 0
     for position, text in enumerate(texts):
         size += len(text)

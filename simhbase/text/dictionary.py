@@ -1,8 +1,8 @@
 """jieba's dictionary and model as arrays for the compiled loops (`text/loops.py`), with a copy on disk.
 
-Making the arrays takes seconds, reading the copy 20 ms. The copy's name holds a hash of all that it depends
-on: jieba's files, and the versions of `regex` and of Python's Unicode. Processes may write it at the same
-time, as each writes its own file and renames it. A copy that is damaged or cannot be written costs time only.
+Building the arrays takes seconds, reading the copy 20 ms. The copy's name contains a hash of everything it
+depends on: jieba's files, and the versions of `regex` and of Python's Unicode. Processes may write it at the
+same time: each writes its own file and renames it. A damaged or unwritable copy only costs time.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from simhbase.text import loops
 from simhbase.text.normalise import plain_points, unseen_points
 from simhbase.text.variants import GONE
 
-_LAYOUT = 4  # of the arrays: another one is another file
+_LAYOUT = 4  # version of the arrays' layout
 _FIRST_HAN, _END_HAN = 0x4E00, 0x9FD6  # jieba's own range
 _RARE_HAN = ((0x3400, 0x4DC0), (0x9FD6, 0xA000))
 _JOINERS = (0x200C, 0x200D)
 _STATES = "BEMS"  # in the order in which jieba breaks ties
 _IMPOSSIBLE = -3.14e100  # jieba's
 LONGEST_EXPANSION = 4
-_LAST_JAMO = (range(0x1161, 0x1176), range(0x11A8, 0x11C3))  # they compose, and are in no decomposition
+_LAST_JAMO = (range(0x1161, 0x1176), range(0x11A8, 0x11C3))  # compose, but occur in no decomposition
 
 
 Part = TypeVar("Part")
 
 
 class Dictionary(NamedTuple):
-    """What `loops.words` needs of jieba and Unicode.
+    """Tables of jieba and Unicode for `loops.words`.
 
-    kinds: uint16 by code point: loops.BREAK, WORD, ALONE, or HAN + the character's code.
-    nodes: uint64: a trie of the words as a double array; ranks are the places of words in `costs`, 0 for
-    none. longest: length of the longest word. costs: float64: log probabilities of words, -inf for none;
-    unknown: that of an unknown character. emissions, starts, transitions: float64 (Han, 4), (4,), (4, 4): the
-    hidden Markov model.
+    kinds: uint16 by code point: loops.BREAK, WORD, ALONE, or HAN + the character's code. nodes: uint64: a
+    trie of the words as a double array; ranks are positions of words in `costs`, 0 for none. longest: length
+    of the longest word. costs: float64: log probabilities of words, -inf for none; unknown: that of an
+    unknown character. emissions, starts, transitions: float64 (Han, 4), (4,), (4, 4): the hidden Markov
+    model.
     """
 
     kinds: NDArray[np.uint16]
@@ -66,11 +66,11 @@ class Dictionary(NamedTuple):
 
 
 class Characters(NamedTuple):
-    """The normal form of characters that neither change their neighbours nor are changed by them.
+    """Normal forms of characters that do not interact with their neighbours.
 
     becomes: int32 by code point: its normal form, loops.SPACE, loops.GONE, loops.AWKWARD, or
-        loops.SEVERAL - a place in `several`.
-    several: int32: where a character becomes several, their number and then they.
+        loops.SEVERAL - a position in `several`.
+    several: int32: for a character that becomes several, their number, followed by them.
     """
 
     becomes: NDArray[np.int32]
@@ -79,7 +79,7 @@ class Characters(NamedTuple):
 
 @lru_cache(maxsize=1)
 def load() -> tuple[Dictionary, Characters]:
-    """Read the copy on disk, or make one. Raises BadInput where jieba's files are not there."""
+    """Read the copy on disk, or build it. Raises BadInput if jieba's files are missing."""
     folder = _jieba()
     path = _cache_folder() / f"words-{_key(folder)}.npz"
     arrays = _read(path)
@@ -98,7 +98,7 @@ def _part(kind: Callable[..., Part], arrays: Mapping[str, Any]) -> Part:
 def _jieba() -> Path:
     spec = find_spec("jieba")
     if spec is None or not spec.submodule_search_locations:
-        raise BadInput("jieba is not installed, and its dictionary is needed: pip install jieba")
+        raise BadInput("jieba is not installed, but its dictionary is needed: pip install jieba")
     return Path(spec.submodule_search_locations[0])
 
 
@@ -148,12 +148,12 @@ def _words(folder: Path) -> Dictionary:
         word, count = line.split(" ")[:2]
         frequencies[word] = int(count)
         total += int(count)
-    # Runs of Han are looked up, so words that hold anything else are never met.
+    # Only runs of Han are looked up, so words with other characters are never needed.
     words = sorted(word for word in frequencies if _is_han(word))
     values = np.array([frequencies[word] for word in words], dtype=np.int64)
     distinct, of_word = np.unique(values, return_inverse=True)
     total_log = log(total)
-    # jieba takes the logarithm of 1 where it knows no frequency.
+    # jieba uses a frequency of 1 for words without one.
     costs = np.array([-np.inf, *(log(count or 1) - total_log for count in distinct.tolist())])
     codes, by_word = _coded(words)
     nodes = loops.double_array(*_trie(by_word), np.where(values > 0, of_word + 1, 0).astype(np.uint16))
@@ -180,8 +180,8 @@ def _is_han(text: str) -> bool:
 
 
 def _coded(words: list[str]) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
-    """Codes of characters, uint16 (Han,), from 1 for the most frequent on, 0 for those in no word; and words
-    as codes, uint16 (words, longest), padded with 0."""
+    """Codes of characters, uint16 (Han,): from 1 for the most frequent, 0 for those in no word; and words as
+    codes, uint16 (words, longest), padded with 0."""
     points = np.array(words).view(np.uint32).reshape(len(words), -1)
     known, counts = np.unique(points[points > 0], return_counts=True)
     codes = np.zeros(0x10000, dtype=np.uint16)
@@ -192,8 +192,8 @@ def _coded(words: list[str]) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
 def _trie(
     words: NDArray[np.uint16],
 ) -> tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.int32]]:
-    """The trie of sorted words: by node (the root is 0) its parent and its code, and by word its node."""
-    nodes = np.zeros(len(words), dtype=np.int32)  # of each word's beginning so far
+    """Build the trie of sorted words: parent and code of each node (the root is 0), and each word's node."""
+    nodes = np.zeros(len(words), dtype=np.int32)  # node of each word's prefix so far
     parents, codes, ends = [np.zeros(1, np.int32)], [np.zeros(1, np.uint16)], np.zeros(len(words), np.int32)
     made = 1
     for column in words.T:
@@ -215,7 +215,7 @@ def _kinds(codes: NDArray[np.uint16]) -> NDArray[np.uint16]:
     for start in range(0, len(kinds), 1 << 12):
         for found in letters.finditer("".join(map(chr, range(start, start + (1 << 12))))):
             kinds[start + found.start()] = loops.WORD
-    kinds[list(_JOINERS)] = loops.WORD  # those that the normal form has left
+    kinds[list(_JOINERS)] = loops.WORD  # those that normalisation keeps
     for first, end in _RARE_HAN:
         kinds[first:end] = loops.ALONE
     kinds[_FIRST_HAN:_END_HAN] = loops.HAN + codes

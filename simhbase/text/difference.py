@@ -1,14 +1,13 @@
-"""Two texts side by side: which stretches of them have the same words, and which words differ.
+"""Compares two texts word by word: same and different stretches, and the words that differ.
 
-A word is a token as features take it (text/features.py), in its normal form; it is looked for where it stands
-in the text that was given, so that a reader can mark it there. Punctuation, white space and upper case differ
-in no word.
+Words are the tokens of text/features.py, in normal form, with their positions in the given texts.
+Punctuation, white space and case do not count.
 
-The words that both texts have in one order are a longest common subsequence, found 64 cells at a time in the
-bits of long integers (Hyyrö: Bit-parallel LCS-length computation revisited, 2004), whose rows are kept to go
-back through them. That takes words x words bits, so that texts too long for CELLS are first cut at words that
-both have once (the anchors of patience diff); a stretch that is too long without any differs as a whole.
-Time is thus bounded: two texts of 100,000 characters that have nothing but common words take about a second.
+Common words are a longest common subsequence, computed 64 cells at a time in the bits of long integers
+(Hyyrö: Bit-parallel LCS-length computation revisited, 2004), whose rows are kept for tracing back. This takes
+words x words bits, so texts beyond CELLS are first cut at words that occur once in both (the anchors of
+patience diff). A long stretch without anchors is reported as different as a whole. So the time is bounded:
+two texts of 100,000 characters made only of common words take about a second.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from simhbase.text.normalise import CLUSTER, CURRENT, NormalForm, fold, normalis
 
 MOST_WORDS = 100
 CELLS = 1 << 29  # words x words compared at once: 64 MiB of bits
-_CUTS = 16  # how often a stretch between anchors is cut again
+_CUTS = 16  # maximum depth of cutting between anchors
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of both texts, `left` and `right` as characters from-to in the texts that were given; `same`:
-    whether it has the same words in both. One of the two may be empty."""
+    """A stretch of both texts. left, right: start and end in the given texts, in characters; one may be
+    empty. same: True if both have the same words."""
 
     left: tuple[int, int]
     right: tuple[int, int]
@@ -43,10 +42,9 @@ class Segment:
 class Difference:
     """Where two texts differ.
 
-    segments: in order, both texts from their first character to their last, same and different ones in turn;
-    words: those that one text has more often than the other, the largest difference first; more_words: how
-    many were left out of that list; whole: whether a stretch was too long to be compared word by word, and
-    is given as different as a whole.
+    segments: both texts in full, as alternating same and different stretches; words: words that one text has
+    more often, largest difference first; more_words: number left out of that list; whole: a stretch was too
+    long to compare word by word, and is reported as different.
     """
 
     segments: tuple[Segment, ...]
@@ -56,12 +54,12 @@ class Difference:
 
     @property
     def same(self) -> bool:
-        """Whether the texts have the same words in the same order."""
+        """True if the texts have the same words in the same order."""
         return all(segment.same for segment in self.segments)
 
 
 def difference(left: str, right: str, most_words: int = MOST_WORDS, form: NormalForm = CURRENT) -> Difference:
-    """Where two texts differ; most_words: how many differing words are listed; form: what of them counts."""
+    """Compare two texts in a normal form. most_words: maximum number of differing words listed."""
     if normalise(left, form) == normalise(right, form):
         return Difference((Segment((0, len(left)), (0, len(right)), same=True),) if left or right else (), ())
     texts = _words(left, form), _words(right, form)
@@ -93,9 +91,9 @@ class _Word(NamedTuple):
 
 
 def _words(text: str, form: NormalForm = CURRENT) -> list[_Word]:
-    """The tokens of a text, and the characters that each was made of."""
-    # Nothing composes across the borders of clusters, and of what a letter depends on beyond them there is
-    # the sigma alone, which has another form at the end of a word.
+    """Tokens of a text, with the positions of the characters each was made from."""
+    # Normal forms do not depend on neighbouring clusters, except for sigma, which has another form at the end
+    # of a word.
     clusters: list[str] = CLUSTER.findall(text)
     forms = {cluster: fold(cluster, form).replace("ς", "σ") for cluster in set(clusters)}
     folded = [forms[cluster] for cluster in clusters]
@@ -117,8 +115,8 @@ def _words(text: str, form: NormalForm = CURRENT) -> list[_Word]:
 def _segments(
     texts: tuple[list[_Word], list[_Word]], lengths: tuple[int, int], common: Sequence[tuple[int, int]]
 ) -> Iterator[Segment]:
-    """The stretches of two texts, given the places of words that they have in common, ascending. What is
-    between the words belongs to those that are the same."""
+    """Stretches of two texts, given the positions of common words in ascending order. Characters between
+    words belong to the same stretches."""
     left, right = texts
     at = (0, 0)  # characters that have been seen
     different: Segment | None = None
@@ -130,7 +128,7 @@ def _segments(
             _span(right, before[1] + 1, behind[1], at[1]),
         )
         starts = spans[0][0], spans[1][0]
-        if different and starts == at:  # a character between them, as ½, is of several words
+        if different and starts == at:  # adjacent: a character such as ½ belongs to several words
             spans = (different.left[0], spans[0][1]), (different.right[0], spans[1][1])
         elif different:
             yield different
@@ -145,7 +143,8 @@ def _segments(
 
 
 def _span(words: Sequence[_Word], first: int, behind: int, at: int) -> tuple[int, int]:
-    """The characters of some words, none of those before `at`; of no words the place where they would be."""
+    """Characters of the words from `first` to `behind` that are not before `at`; an empty span if there are
+    no words."""
     if first == behind:
         place = max(at, words[first - 1].end if first else 0)
         return place, place
@@ -154,15 +153,15 @@ def _span(words: Sequence[_Word], first: int, behind: int, at: int) -> tuple[int
 
 
 class _Alignment:
-    """The places of words that two texts have in common, in one order. whole: whether a stretch was left out
-    as it is too long."""
+    """Finds the common words of two texts in order. whole: True if a stretch was too long to compare."""
 
     def __init__(self, left: Sequence[int], right: Sequence[int]) -> None:
         self._left, self._right = left, right
         self.whole = False
 
     def common(self, left: range, right: range, cuts: int = _CUTS) -> Iterator[tuple[int, int]]:
-        """Those of a stretch of both, ascending; cuts: how often it may still be cut at anchors."""
+        """Positions of common words in a stretch of both texts, ascending. cuts: remaining depth of cutting
+        at anchors."""
         same = self._same_ends(left, right)
         yield from zip(left[:same], right[:same], strict=True)
         left, right = left[same:], right[same:]
@@ -184,7 +183,7 @@ class _Alignment:
         yield from ends
 
     def _same_ends(self, left: range, right: range) -> int:
-        """With how many of the same words two stretches begin."""
+        """Number of equal words at the start of two stretches."""
         pairs = zip(left, right, strict=False)
         return next(
             (number for number, (i, j) in enumerate(pairs) if self._left[i] != self._right[j]),
@@ -198,17 +197,17 @@ class _Alignment:
         )
         if len(a) >= len(b):
             pairs = _longest_common_subsequence(a, b)
-        else:  # rows as short as can be
+        else:  # keeps rows short
             pairs = [(i, j) for j, i in _longest_common_subsequence(b, a)]
         return ((left[i], right[j]) for i, j in pairs)
 
     def _anchors(self, left: range, right: range) -> list[tuple[int, int]]:
-        """The places of words that are once in each of two stretches: the most that are in one order."""
+        """Positions of words that occur once in each stretch: the longest sequence in the same order."""
         of_right = _once(self._right, right)
         pairs = [(i, of_right[word]) for word, i in _once(self._left, left).items() if word in of_right]
-        last: list[int] = []  # of the ascending runs of each length, the least last place
-        numbers: list[int] = []  # of the pairs that these end with
-        before: list[int] = []  # of each pair, the one before it
+        last: list[int] = []  # by length, the least last position of an ascending sequence
+        numbers: list[int] = []  # the pair it ends with
+        before: list[int] = []  # by pair, its predecessor
         for number, (_, j) in enumerate(pairs):
             length = bisect_left(last, j)
             before.append(numbers[length - 1] if length else -1)
@@ -223,8 +222,9 @@ class _Alignment:
 
 
 def _longest_common_subsequence(left: Sequence[int], right: Sequence[int]) -> list[tuple[int, int]]:
-    """The places of a longest common subsequence, ascending. Row i has a bit for each word of the right: 0
-    where the words up to it have one more in common with the first i of the left than those before it."""
+    """Positions of a longest common subsequence, ascending."""
+    # Row i has a bit for each word on the right: 0 if the common subsequence with the first i words on the
+    # left gets longer by including this word.
     places: dict[int, int] = {}
     for column, word in enumerate(right):
         places[word] = places.get(word, 0) | 1 << column
@@ -249,6 +249,6 @@ def _longest_common_subsequence(left: Sequence[int], right: Sequence[int]) -> li
 
 
 def _once(words: Sequence[int], stretch: range) -> dict[int, int]:
-    """The words that are in a stretch once, in order, and where."""
+    """Words that occur once in a stretch, in order, with their positions."""
     counts = Counter(words[place] for place in stretch)
     return {words[place]: place for place in stretch if counts[words[place]] == 1}

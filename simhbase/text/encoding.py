@@ -1,4 +1,4 @@
-"""Bytes to text."""
+"""Decodes bytes to text."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from simhbase.errors import BadInput, UsageError
 
 _PAIRS = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]")
 _LOOKED_AT = 4096  # bytes
-_FEW = 4  # pairs: fewer tell nothing
+_FEW = 4  # pairs: too few to decide with less
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> str:
-    """The text of bytes, without a byte order mark.
+    """Decode bytes, without a byte order mark.
 
-    `encoding` is any that Python knows, or "auto": UTF-8, else GB18030. Raises BadInput naming the
-    offset of the first wrong byte, and with "auto" for what is rather Big5; UsageError for what is no
-    encoding of texts.
+    encoding: any that Python knows, or "auto": UTF-8, else GB18030. Raises BadInput with the offset of the
+    first invalid byte, and with "auto" for data that looks like Big5; UsageError for an unknown encoding.
     """
     if encoding == "auto":
         return _decode_automatically(data)
     try:
-        # Of no bytes Python makes an empty text, whatever the encoding.
+        # Decoding no bytes succeeds for any encoding, so unknown ones are found by decoding others.
         return _without_mark(data.decode(encoding)) if data else (b"a" * 4).decode(encoding, "ignore")[:0]
     except UnicodeDecodeError as error:
         raise BadInput(f"not {encoding}: {_where(error)}") from error
     except (LookupError, ValueError) as error:
         raise UsageError(
             f"no text encoding {encoding!r}: use auto, utf-8, gb18030, big5, shift_jis, euc-kr, latin-1 or "
-            "another one that Python knows"
+            "any other that Python knows"
         ) from error
 
 
@@ -42,19 +41,19 @@ def _decode_automatically(data: bytes) -> str:
             message = f"neither utf-8 ({_where(not_utf8)}) nor gb18030 ({_where(not_gb18030)})"
             raise BadInput(message) from not_gb18030
         if _is_rather_big5(data):
-            raise BadInput(f"not utf-8 ({_where(not_utf8)}), and rather big5 than gb18030") from not_utf8
+            raise BadInput(f"not utf-8 ({_where(not_utf8)}), and more likely big5 than gb18030") from not_utf8
         return _without_mark(text)
 
 
 def _is_rather_big5(data: bytes) -> bool:
-    """Whether more pairs of bytes are common characters in Big5 than in GB18030, which reads most of Big5
-    as well, as other characters."""
-    import numpy as np  # here, as help and clients need no NumPy
+    """True if more pairs of bytes are common characters in Big5 than in GB18030. (Most Big5 is also valid
+    GB18030, with other characters.)"""
+    import numpy as np  # not at the top: help and clients need no NumPy
 
     pairs = np.frombuffer(b"".join(_PAIRS.findall(data[:_LOOKED_AT])), np.uint8).reshape(-1, 2)
     lead, trail = pairs.T
     is_high = trail >= 0xA1
-    # Signs, kana, Cyrillic and the usual characters of GB18030; signs and the usual characters of Big5.
+    # Symbols, kana, Cyrillic and common characters of GB18030; symbols and common characters of Big5.
     in_gb18030 = np.count_nonzero(
         is_high & (lead >= 0xA1) & (lead <= 0xD7) & ((lead <= 0xA9) | (lead >= 0xB0))
     )

@@ -1,9 +1,9 @@
-"""Text -> weighted features, each a digest of 64 or 128 bits.
+"""Weighted features of texts, each a digest of 64 or 128 bits.
 
-Words are jieba's for runs of Han and whole runs of letters, marks and digits for everything else;
-n-grams are of characters or of words. All functions take whole batches: per document there are a
-handful of calls into C and no Python loop over tokens, except where weights need one. Long texts go
-through them in pieces: the tokens of a text take twenty times its memory.
+Words are segmented by jieba in runs of Han, and are runs of letters, marks and digits elsewhere; n-grams are
+of characters or of words. Functions process batches, with a few calls into C per document and no Python loop
+over tokens unless weights need one. Long texts are processed in pieces: the tokens of a text take twenty
+times its memory.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ WEIGHTS = ("saturated", "capped", "count", "tfidf", "levels")
 BY_IDF = ("tfidf", "levels")
 LEVELS = 5
 CACHED_TOKENS = 1 << 18
-LONGEST_COMPILED = 1 << 20  # characters of a text: loops take a hundred bytes for each, and have no pieces
+LONGEST_COMPILED = 1 << 20  # characters of a text: loops take 100 bytes for each, and do not split texts
 
-# jieba cuts runs of U+4E00-9FD5 and yields every rarer Han character (extension A and the last
-# rows of the basic block) alone; handed such runs whole, rjieba would keep them whole.
+# jieba segments runs of U+4E00-9FD5, and treats each rarer Han character (extension A and the last rows of
+# the basic block) as a word. rjieba would keep runs of those whole.
 _HAN = re.compile("([\u4e00-\u9fd5]+|[\u3400-\u4dbf\u9fd6-\u9fff])")
-# A joiner that the normal form has left is within a word (UAX #29, rule WB4).
+# Joiners that normalisation keeps are within words (UAX #29, rule WB4).
 _WORD = regex.compile(r"[\p{L}\p{M}\p{Nd}\u200c\u200d--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1)
 _WORDS = {
     LATEST: _WORD,
     SEEN: _WORD,
     EVERY: regex.compile(r"[\p{L}\p{M}\p{Nd}--[\u3400-\u4dbf\u4e00-\u9fff]]+", regex.V1),
 }
-_BREAK = "\n"  # no token, and jieba never joins across it
+_BREAK = "\n"  # not a token; jieba never joins across it
 
 _CODE_POINT_BITS = 21
 _WINDOWS = 1 << 16  # n-grams hashed at once: their arrays stay in the cache
-# Two changed characters leave a sentence of 17 with 12 of 20 pairs in common, but 9 of 21 triples; pairs
-# alone do not tell long texts of one subject or template apart. docs/quality.md has both measured.
+# After changing two characters, a sentence of 17 shares 12 of 20 pairs, but only 9 of 21 triples. Pairs alone
+# do not separate long texts on one subject or from one template (measured in docs/quality.md).
 _PAIRS_UP_TO = 32  # characters
 _TRIPLES_FROM = 128
-# By length, of 256, falling with its logarithm: one character more in a hundred always costs as much.
+# By length, out of 256. Falls with its logarithm, so one character more in a hundred always costs the same.
 _SHARES_OF_PAIRS = np.array(
     [
         round(256 * min(1.0, log2(_TRIPLES_FROM / max(length, 1)) / log2(_TRIPLES_FROM / _PAIRS_UP_TO)))
@@ -70,9 +70,10 @@ _SHARES_OF_PAIRS = np.array(
     ],
     dtype=np.uint64,
 )
-# With single characters sentences of 17 that differ in two of them have a similarity of 0.6, by pairs and
-# triples alone 0.5; of long texts they tell nothing. They are added to what all texts have, and fade out over
-# two doublings of the length: where one text is 1.3 times as long, a sixteenth of the features differ for it.
+# Sentences of 17 characters that differ in two have a similarity of 0.6 with single characters, and 0.5 with
+# pairs and triples only. In long texts single characters say nothing. They are added to the other features,
+# and fade out over two doublings of the length: if one text is 1.3 times as long, a sixteenth of the features
+# differ because of this.
 _SINGLES_UP_TO = 16  # characters
 _NO_SINGLES_FROM = 64
 _SHARES_OF_SINGLES = np.array(
@@ -88,10 +89,10 @@ _SHARES_OF_SINGLES = np.array(
 
 @dataclass(frozen=True, slots=True)
 class FeatureBatch:
-    """The features of n texts, one text after the other.
+    """Features of n texts, text after text.
 
-    digests: uint8 (m, bits / 8), big-endian; counts: int64 (n,), features of each text (repeats
-    are listed as often as they occur where `weights` is None); weights: int64 (m,) or None (1).
+    digests: uint8 (m, bits / 8), big-endian; counts: int64 (n,), number of features of each text; weights:
+    int64 (m,), or None if all are 1, and then repeated features are listed repeatedly.
     """
 
     digests: NDArray[np.uint8]
@@ -99,15 +100,15 @@ class FeatureBatch:
     weights: NDArray[np.int64] | None = None
 
     def distinct(self, enough: int) -> list[int]:
-        """How many distinct features each text has (by their first 64 bits), counted up to `enough` at
-        least."""
+        """Number of distinct features of each text (by their first 64 bits). Numbers of `enough` or more may
+        be too low."""
         if self.weights is not None:
-            return [*map(int, self.counts)]  # what has a weight is listed once
+            return [*map(int, self.counts)]  # features with weights are listed once
         words = self.digests.view(np.uint64)[:, 0]
         ends = np.cumsum(self.counts)
         found = []
         for start, end in zip((ends - self.counts).tolist(), ends.tolist(), strict=True):
-            # Nearly every text shows enough of them at once; only the others are counted whole.
+            # The first features suffice for nearly every text; the others are counted in full.
             distinct = len(set(words[start : min(end, start + 2 * enough + 8)].tolist()))
             found.append(distinct if distinct >= enough else len(set(words[start:end].tolist())))
         return found
@@ -115,16 +116,16 @@ class FeatureBatch:
 
 @dataclass(frozen=True)
 class FeatureOptions:
-    """Which features a text has, and what each weighs.
+    """Which features a text has, and their weights.
 
-    kind: "words", "words:N" (N-grams of words), "chars:N" (N-grams of characters, white space
-    left out), "chars:1-3" (pairs and triples of characters, of short texts single ones, too) or
-    "chars:auto" (pairs of short texts, triples of long ones, which parts texts of unequal length: for the
-    stores that have it); weights: "count" (occurrences), "capped" and "saturated" (the same, less for what is
-    repeated in short texts, or in long ones, see `saturation.py`), "tfidf" (count x IDF) or "levels" (TF-IDF
-    as five integers, 5 for the heaviest fifth of the scale); top: only the N heaviest, ties by the token's
-    bytes; min_length: shorter words (in characters) do not count; stop_words: neither do these; boilerplate:
-    is left out before anything else; form: what of a text counts.
+    kind: "words"; "words:N", N-grams of words; "chars:N", N-grams of characters without white space;
+    "chars:1-3", pairs and triples of characters, and single ones in short texts; "chars:auto", pairs in short
+    texts and triples in long ones (separates texts of different lengths; kept for existing stores).
+    weights: "count", occurrences; "capped" and "saturated", occurrences with less weight for words repeated
+    in short or in long texts (see `saturation.py`); "tfidf", count x IDF; "levels", TF-IDF as integers 1 to
+    5, 5 for the heaviest fifth of the scale. top: keep only the N heaviest, ties by the token's bytes.
+    min_length: ignore shorter words (characters). stop_words: ignore these. idf: for "tfidf" and "levels".
+    boilerplate: removed first. form: normal form of texts.
     """
 
     kind: str = "words"
@@ -137,7 +138,7 @@ class FeatureOptions:
     form: NormalForm = CURRENT
 
     def __post_init__(self) -> None:
-        """Raises UsageError for options that do not go together."""
+        """Raise UsageError for options that do not go together."""
         if not re.fullmatch(r"words|(words|chars):[1-9]|chars:1-3|chars:auto", self.kind):
             raise UsageError(
                 f"must be words, words:N or chars:N with N from 1 to 9, chars:1-3 or chars:auto, not "
@@ -150,10 +151,10 @@ class FeatureOptions:
             )
         if self.kind != "words" and (self.weights != "count" or self.top is not None):
             raise UsageError(
-                f"{self.kind} are n-grams: they take weights=count and no top", parameter="features"
+                f"{self.kind} are n-grams, which need weights=count and no top", parameter="features"
             )
         if (self.idf is not None) != (self.weights in BY_IDF):
-            raise UsageError(f"weights={self.weights} take no IDF table", parameter="idf")
+            raise UsageError(f"weights={self.weights} use no IDF table", parameter="idf")
         if self.top is not None and self.top < 1:
             raise UsageError(f"must be at least 1, not {self.top}", parameter="top")
         if self.min_length < 1:
@@ -161,21 +162,21 @@ class FeatureOptions:
 
     @property
     def hash(self) -> str:
-        """The hash's name in a profile."""
+        """Name of the hash of features, as in profiles."""
         if self.kind == "words":
             return "mmh3_x64_128"
         return "mmh3_x64_128+mix64" if self.kind.startswith("words") else "mix64"
 
 
 def _cut(han: str) -> list[str]:
-    import rjieba  # takes 0.15 s to load its dictionary, which lookups of ids and fingerprints do not need
+    import rjieba  # loading its dictionary takes 0.15 s; lookups of ids and fingerprints do not need it
 
     found: list[str] = rjieba.cut(han, True)
     return found
 
 
 def tokens(text: str, form: NormalForm = CURRENT) -> list[str]:
-    """The tokens of a text, in order, before any is left out."""
+    """Tokens of a text in order, including those that do not count as features."""
     words = _WORDS[form.name].findall
     found: list[str] = []
     for position, run in enumerate(_HAN.split(normalise(text, form))):
@@ -184,8 +185,8 @@ def tokens(text: str, form: NormalForm = CURRENT) -> list[str]:
 
 
 def token_spans(folded: str, form: NormalForm = CURRENT) -> Iterator[tuple[int, int]]:
-    """Where the tokens of a folded text are, from-to: those that `tokens` has of its normal form, with white
-    space where it says nothing."""
+    """Start and end of each token in a folded text. Yields the tokens that `tokens` finds in its normal form,
+    although the folded text still has white space that normalisation removes."""
     gaps = [] if form.name == EVERY else [space.span() for space in SPACES[form.name].finditer(folded)]
     if not gaps:
         yield from _spans(folded, form)
@@ -198,7 +199,6 @@ def token_spans(folded: str, form: NormalForm = CURRENT) -> Iterator[tuple[int, 
 
 
 def _spans(folded: str, form: NormalForm) -> Iterator[tuple[int, int]]:
-    """The same of a text without white space that says nothing."""
     at = 0
     for position, run in enumerate(_HAN.split(folded)):
         if position % 2:
@@ -213,7 +213,7 @@ def _spans(folded: str, form: NormalForm) -> Iterator[tuple[int, int]]:
 
 
 def _bag(text: str, form: NormalForm = CURRENT) -> list[str]:
-    """The tokens of a text in any order, with breaks among them; one call of jieba."""
+    """Tokens of a text in any order, and breaks; calls jieba once."""
     runs = _HAN.split(normalise(text, form))
     bag = _cut(_BREAK.join(runs[1::2]))
     bag += _WORDS[form.name].findall(" ".join(runs[0::2]))
@@ -221,7 +221,7 @@ def _bag(text: str, form: NormalForm = CURRENT) -> list[str]:
 
 
 class Extractor:
-    """Computes features; keeps the digests of the tokens it met, at most CACHED_TOKENS of them."""
+    """Computes features. Caches digests of up to CACHED_TOKENS tokens."""
 
     def __init__(self, options: FeatureOptions, bits: int) -> None:
         self.options = options
@@ -259,13 +259,13 @@ class Extractor:
         return _Bare(np.frombuffer(encoded, dtype="<u4"), lengths)
 
     def keeps(self, token: str) -> bool:
-        """Whether a token counts as a feature."""
+        """True if a token counts as a feature."""
         return (
             len(token) >= self.options.min_length and token != _BREAK and token not in self.options.stop_words
         )
 
     def weights(self, text: str) -> list[tuple[str, int]]:
-        """The words of a text with their integer weights, heaviest first, ties by token bytes."""
+        """Words of a text with integer weights, heaviest first, ties by token bytes."""
         counts: Counter[str] = Counter()
         for piece in pieces(text):
             counts.update(filter(self.keeps, _bag(piece, self.options.form)))
@@ -279,7 +279,6 @@ class Extractor:
         return weighted
 
     def _weights(self, counts: Mapping[str, int]) -> list[int]:
-        """What the words of a text weigh by how often each is there."""
         if self.options.weights == "saturated":
             every = np.fromiter(counts.values(), dtype=np.int64)
             return [half * SCALE // 2 for half in saturated(every, every.sum()).tolist()]
@@ -293,8 +292,8 @@ class Extractor:
 
     @cached_property
     def _idf(self) -> Mapping[str, int]:
-        """The weights by token, folded as the tokens of texts are: of several that become one, the least, as
-        the one that is in most documents."""
+        """IDF weights by folded token. If several tokens fold to one, the least weight, which is that of the
+        most frequent one."""
         assert self.options.idf is not None
         known, table = self.options.idf.weights, self.options.form.fold
         if table is None:
@@ -337,7 +336,7 @@ class Extractor:
             weights = capped(counts, np.bincount(owners)[owners])
         else:
             weights = saturated(counts, batch.counts[owners])
-        # Repeated, as sums of bits are quicker than products.
+        # Repeated instead of weighted: sums of bits are faster than products.
         total = np.bincount(owners, weights, len(batch.counts)).astype(np.int64)
         return FeatureBatch(np.repeat(features, weights).view(np.uint8).reshape(-1, self._bytes), total)
 
@@ -359,7 +358,7 @@ class Extractor:
         return _ngrams(list(batch.digests.view(">u8").T), batch.counts, size, width=64)
 
     def _digested(self, text: str, cut: Callable[[str, NormalForm], list[str]]) -> bytes:
-        """The digests of a text's tokens. (One that does not count has an empty digest.)"""
+        """Concatenated digests of a text's tokens. (Tokens that do not count have an empty digest.)"""
         form = self.options.form
         return b"".join(
             [b"".join(map(self._digests.trimmed().__getitem__, cut(piece, form))) for piece in pieces(text)]
@@ -372,7 +371,7 @@ class Extractor:
 
 
 class _DigestCache(dict[str, bytes]):
-    """Token -> the first bytes of mmh3_x64_128_digest(UTF-8, seed 0); empty where it does not count."""
+    """Token -> the first bytes of mmh3_x64_128_digest(UTF-8, seed 0); empty if the token does not count."""
 
     def __init__(self, size: int, keeps: Callable[[str], bool]) -> None:
         self._size = size
@@ -384,7 +383,7 @@ class _DigestCache(dict[str, bytes]):
         return digest
 
     def trimmed(self) -> _DigestCache:
-        """Itself, emptied if it grew over its bound: refilling costs less than keeping order."""
+        """Empty the cache if it is too large, and return it. (Cheaper than least recently used order.)"""
         if len(self) > CACHED_TOKENS:
             self.clear()
         return self
@@ -393,8 +392,8 @@ class _DigestCache(dict[str, bytes]):
 def _counted_features(
     batch: FeatureBatch,
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """The different features of n texts, text after text, the text of each, and how often it is there: three
-    times (m,)."""
+    """Distinct features of n texts, text after text, with the number of the text and the count of each: (m,)
+    each."""
     size = batch.digests.shape[1]
     ordered = batch.digests.view(np.uint64 if size == 8 else f"S{size}")[:, 0].copy()
     ends = np.cumsum(batch.counts)
@@ -409,7 +408,8 @@ def _counted_features(
 
 @dataclass(frozen=True, slots=True)
 class _Bare:
-    """Normalised texts without white space: code points, uint32, text after text, and lengths, int64 (n,)."""
+    """Normalised texts without white space. points: uint32, code points, text after text; lengths: int64
+    (n,)."""
 
     points: NDArray[np.uint32]
     lengths: NDArray[np.int64]
@@ -419,14 +419,14 @@ class _Bare:
 
 
 def _compiled_for(texts: Sequence[str]) -> Any:
-    """The module `text/compiled.py` if it is to be used for these texts, or None."""
+    """The module `text/compiled.py` if these texts should use it, or None."""
     sizes = [*map(len, texts)]
     return text_loops(sum(sizes)) if max(sizes, default=0) <= LONGEST_COMPILED else None
 
 
 def _up_to_triples(bare: _Bare, words: int) -> FeatureBatch:
-    """Pairs and triples of characters, and of short texts a share of the single ones, by their digests (see
-    `_pairs_and_triples`)."""
+    """Pairs and triples of characters, and a share of the single characters of short texts, chosen by digest
+    (see `_pairs_and_triples`)."""
     singles, pairs, triples = (_ngrams_of_bare(bare, size, words) for size in (1, 2, 3))
     lengths = np.minimum(bare.lengths, _NO_SINGLES_FROM)
     owners = np.repeat(np.arange(len(lengths)), singles.counts)
@@ -436,7 +436,7 @@ def _up_to_triples(bare: _Bare, words: int) -> FeatureBatch:
 
 
 def _side_by_side(batches: Sequence[FeatureBatch]) -> FeatureBatch:
-    """Of each text the features that it has in any of these batches of the same texts."""
+    """Merge batches of the same texts: each text gets its features of all batches."""
     owners = np.concatenate([np.repeat(np.arange(len(batch.counts)), batch.counts) for batch in batches])
     digests = np.concatenate([batch.digests for batch in batches])
     counts: NDArray[np.int64] = np.sum([batch.counts for batch in batches], axis=0)
@@ -448,11 +448,10 @@ def _ngrams_of_bare(bare: _Bare, size: int, words: int) -> FeatureBatch:
 
 
 def _pairs_and_triples(bare: _Bare, words: int) -> FeatureBatch:
-    """Pairs of characters of short texts, triples of long ones, and of a text between the two a share of both
-    that follows from its length.
+    """Pairs of characters of short texts, triples of long ones, and shares of both in between, by length.
 
-    Which ones are taken depends on their digests, so that texts of nearly one length take nearly the
-    same of what they have in common (consistent sampling), and no length parts near texts.
+    Features are chosen by their digests (consistent sampling), so texts of similar length choose nearly the
+    same of their common features, and no threshold of length separates near texts.
     """
     shares = _shares_of_pairs(bare.lengths)
     triples = _ngrams_of_bare(bare, 3, words)
@@ -473,13 +472,13 @@ def _pairs_and_triples(bare: _Bare, words: int) -> FeatureBatch:
 
 
 def _draws(digests: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A number of 0 to 255 for each of m digests, given as their bytes lie in memory, which says nothing
-    about any one of its bits."""
+    """A number from 0 to 255 for each of m digests (big-endian bytes viewed as uint64), independent of any
+    single bit."""
     return (digests.view(">u8").astype(np.uint64) * np.uint64(GOLDEN)) >> np.uint64(56)
 
 
 def _shares_of_pairs(lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Of the pairs of characters of n texts how many of 256 are taken: uint64 (n,)."""
+    """Share of the pairs of characters to take, out of 256, for n texts: uint64 (n,)."""
     shares: NDArray[np.uint64] = _SHARES_OF_PAIRS[np.minimum(lengths, _TRIPLES_FROM)]
     return shares
 
@@ -487,10 +486,10 @@ def _shares_of_pairs(lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
 def _ngrams(
     columns: Sequence[NDArray[np.unsignedinteger]], lengths: NDArray[np.int64], size: int, width: int
 ) -> FeatureBatch:
-    """The hashes of all windows of `size` adjacent values that lie in one text.
+    """Hash all windows of `size` adjacent values within a text.
 
-    columns: the values (total,) of all texts end to end, of at most `width` bits, for each word of
-    the hash; lengths: int64 (n,) values a text.
+    columns: for each word of the hash, the values of all texts, (total,), of at most `width` bits; lengths:
+    int64 (n,), number of values of each text.
     """
     counts = np.maximum(lengths - (size - 1), 0)
     digests = np.empty((counts.sum(), len(columns)), dtype=">u8")
@@ -507,7 +506,7 @@ def _ngrams(
 
 
 def _inner_windows(lengths: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
-    """Which windows over all texts end to end do not reach from one text into the next."""
+    """True for windows, over the concatenated texts, that lie within one text."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     inside = np.ones(total, dtype=np.bool_)
@@ -517,10 +516,10 @@ def _inner_windows(lengths: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
 
 
 def _mix_windows(values: NDArray[np.uint64], size: int, seed: int, width: int) -> NDArray[np.uint64]:
-    """A 64-bit hash ("mix64") of every window of `size` adjacent values of `width` bits each.
+    """64-bit hash ("mix64") of every window of `size` adjacent values of `width` bits each.
 
-    As many values as fit are packed into 64 bits, and each packed word goes through the finaliser
-    of MurmurHash3 (Appleby, fmix64). Returns uint64 (len - size + 1,), empty if that is negative.
+    Values are packed into words of 64 bits, each of which is mixed in by the finaliser of MurmurHash3
+    (Appleby, fmix64). Returns uint64 (len - size + 1,), empty if that is negative.
     """
     windows = max(0, len(values) - size + 1)
     start = (GOLDEN * (2 * size + 16 * seed + 1)) & (2**64 - 1)
@@ -536,13 +535,9 @@ def _mix_windows(values: NDArray[np.uint64], size: int, seed: int, width: int) -
 
 
 def document_frequencies(texts: Iterable[str]) -> tuple[Mapping[str, int], int]:
-    """How many texts hold each token, and how many texts there are."""
+    """Count the texts that contain each token, and all texts."""
     frequencies: Counter[str] = Counter()
     number = 0
     for number, text in enumerate(texts, 1):  # noqa: B007  # the last number is the answer
-        frequencies.update(_distinct(text))
+        frequencies.update(set().union(*map(_bag, pieces(text))) - {_BREAK})
     return frequencies, number
-
-
-def _distinct(text: str) -> set[str]:
-    return set().union(*map(_bag, pieces(text))) - {_BREAK}

@@ -1,12 +1,12 @@
-"""The finalisers of MurmurHash3 (Appleby, 2011): bijections in which every bit of the input turns each
-bit of the output with a chance of one half."""
+"""The finalisers of MurmurHash3 (Appleby, 2011), in place: bijections in which each bit of the input flips
+each bit of the output with a probability of one half."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: keeps zeros from staying zeros
+GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio; a start value, as the finalisers map 0 to 0
 
 
 def fmix64(state: NDArray[np.uint64]) -> None:

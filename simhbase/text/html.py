@@ -1,4 +1,4 @@
-"""HTML to the main text of a page."""
+"""Extracts the main text of HTML pages."""
 
 from __future__ import annotations
 
@@ -7,27 +7,22 @@ import re
 from simhbase.errors import BadInput
 from simhbase.text.encoding import decode
 
-# Browsers nest no deeper; looking for the main text takes time quadratic in the depth.
+# Limit of browsers. Finding the main text takes time quadratic in the depth.
 _MAX_DEPTH = 512
-
-
 _DEEPER = " > ".join(["*"] * (_MAX_DEPTH + 1))
 
-
-# resiliparse (2.0.1) takes a lone character of three UTF-8 bytes between tags for an icon and drops
-# it. A mark behind the character keeps it, and leaves again with the text.
+# resiliparse (2.0.1) drops a single character of three UTF-8 bytes between tags as an icon. A mark after the
+# character prevents this, and is removed from the result.
 _LONE_CHARACTER = re.compile(r"(>\s*[\u0800-\ud7ff\uf900-\uffff])(?=\s*<)")
-
-
 _MARK = "\u200b"
 
 
 def extract_html(html: str | bytes, encoding: str | None = None) -> str:
-    """The main text of a page: no markup, navigation, comments, scripts or hidden elements.
+    """Extract the main text of a page, without markup, navigation, comments, scripts and hidden elements.
 
-    Bytes are read as UTF-8 if they are valid UTF-8, else in the `encoding` that its server has named, else
-    in the one that the page declares or looks like; what does not fit becomes U+FFFD. Broken markup is
-    read as browsers read it. A page without text gives "".
+    Bytes are decoded as UTF-8 if valid, else by `encoding` (from the HTTP header), else by the encoding that
+    the page declares or looks like; invalid bytes become U+FFFD. Broken markup is parsed as in browsers.
+    Returns "" for a page without text.
     """
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
@@ -38,7 +33,7 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> str:
     document = tree.document
     assert document is not None
     for element in document.query_selector_all('[style*="visibility"]'):
-        del element["style"]  # WeChat and others hide an article until a script shows it
+        del element["style"]  # WeChat and other sites hide an article until a script shows it
     text = extract_plain_text(
         tree,
         preserve_formatting=False,
@@ -51,12 +46,12 @@ def extract_html(html: str | bytes, encoding: str | None = None) -> str:
 
 
 def _decode_page(html: bytes, encoding: str | None) -> str:
-    """A wrong declaration of a page in UTF-8 is common, valid UTF-8 by accident is not."""
+    # UTF-8 first: pages in UTF-8 often declare another encoding, and others are hardly ever valid UTF-8.
     try:
         return decode(html)
     except BadInput:
         from resiliparse.parse.encoding import detect_encoding
 
         encoding = encoding or detect_encoding(html, from_html_meta=True) or "utf-8"
-        # Pages that say GBK are GB18030 to browsers, and hold what GBK does not.
+        # Browsers read GBK as GB18030, and pages use characters that GBK lacks.
         return html.decode("gb18030" if encoding == "gbk" else encoding, "replace")

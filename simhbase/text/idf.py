@@ -1,12 +1,12 @@
-"""Inverse document frequencies: jieba's own table, a user's file, or one learnt from a corpus.
+"""Inverse document frequencies: jieba's table, a user's file, or one learnt from a corpus.
 
-A file has a token and its IDF on each line, apart by a space, as jieba's idf.txt. Weights are kept
-as integers (IDF x 65536, rounded), so that every sum made of them is exact.
+Files have a token, a space and its IDF on each line, like jieba's idf.txt. Weights are integers (IDF x 65536,
+rounded), so that sums are exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
@@ -18,21 +18,18 @@ from simhbase.errors import BadInput
 from simhbase.text.userfile import NamedContent, read_utf8
 
 SCALE = 65536
-LARGEST = 1_000_000  # sums of larger ones would leave 64 bits
+LARGEST = 1_000_000  # sums of larger weights could exceed 64 bits
 JIEBA = "jieba"
 
 
 @dataclass(frozen=True)
 class IdfTable(NamedContent):
-    """Integer IDF weights by token; tokens that are not in the table weigh the median.
-
-    `name` is "jieba" or the name of a user's file; `content` its text, of which `digest` (SHA-256)
-    and all weights follow.
-    """
+    """Integer IDF weights by token, the median for tokens that are not in the table. name: "jieba VERSION" or
+    that of a user's file."""
 
     @cached_property
     def weights(self) -> Mapping[str, int]:
-        """Token -> round(IDF x 65536). Raises BadInput for a line that is no token and number."""
+        """Token -> round(IDF x 65536). Raises BadInput for a malformed line."""
         weights = {}
         for number, line in enumerate(self.content.decode("utf-8").splitlines(), 1):
             if not line.strip():
@@ -46,22 +43,21 @@ class IdfTable(NamedContent):
                 )
             weights[token] = round(idf * SCALE)
         if not weights:
-            raise BadInput(f"{self.name} holds no IDF at all")
+            raise BadInput(f"{self.name} is empty: it has no IDF")
         return weights
 
     @cached_property
     def median(self) -> int:
-        """The upper median of the weights, as jieba takes it."""
+        """The upper median of the weights, as in jieba."""
         return sorted(self.weights.values())[len(self.weights) // 2]
 
     @property
     def source(self) -> str:
-        """Where it comes from: jieba, or a user."""
+        """JIEBA, or "user"."""
         return JIEBA if self.digest == jieba_table().digest else "user"
 
 
 def _number(digits: str) -> float:
-    """The number, NaN where it is none."""
     try:
         return float(digits)
     except ValueError:
@@ -70,33 +66,30 @@ def _number(digits: str) -> float:
 
 @lru_cache(maxsize=1)
 def jieba_table() -> IdfTable:
-    """The table that the installed jieba brings along (258,826 tokens in jieba 0.42.1)."""
-    # jieba itself is never imported: finding its folder is enough, and 100 ms quicker.
+    """The table of the installed jieba (258,826 tokens in jieba 0.42.1). Raises BadInput."""
+    # jieba is not imported: finding its folder is 100 ms faster.
     spec = find_spec(JIEBA)
     if spec is None or not spec.submodule_search_locations:
-        raise BadInput("jieba is not installed, and TF-IDF takes its IDF table from there")
+        raise BadInput("jieba is not installed, but its IDF table is needed for TF-IDF: pip install jieba")
     path = Path(spec.submodule_search_locations[0]) / "analyse" / "idf.txt"
     return IdfTable(f"{JIEBA} {version(JIEBA)}", path.read_bytes())
 
 
 def read_table(path: Path) -> IdfTable:
-    """A user's file. Raises BadInput where it is missing or malformed."""
+    """Read an IDF file. Raises BadInput if it is missing or malformed."""
     table = IdfTable(path.name, read_utf8(path, "IDF file"))
     _ = table.weights
     return table
 
 
 def render_table(document_frequencies: Mapping[str, int], documents: int, least: int = 1) -> bytes:
-    """A table's content from the number of documents that hold each token.
+    """Content of an IDF file, given the number of documents that contain each token.
 
-    IDF = ln((documents + 1) / (frequency + 1)) (smoothed, never negative). Tokens of fewer than
-    `least` documents are left out. Sorted by token, so that equal corpora give equal bytes.
+    IDF = ln((documents + 1) / (frequency + 1)) (smoothed, never negative). Leaves out tokens of fewer than
+    `least` documents. Sorted by token, so that equal corpora give equal bytes.
     """
-    return b"".join(_lines(document_frequencies, documents, least))
-
-
-def _lines(document_frequencies: Mapping[str, int], documents: int, least: int) -> Iterable[bytes]:
-    for token in sorted(document_frequencies):
-        frequency = document_frequencies[token]
-        if frequency >= least:
-            yield f"{token} {log((documents + 1) / (frequency + 1)):.6f}\n".encode()
+    return "".join(
+        f"{token} {log((documents + 1) / (frequency + 1)):.6f}\n"
+        for token, frequency in sorted(document_frequencies.items())
+        if frequency >= least
+    ).encode()

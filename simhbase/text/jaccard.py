@@ -1,4 +1,4 @@
-"""Sets of shingles, and the exact Jaccard similarity of pairs of them."""
+"""Exact Jaccard similarity of pairs of shingle sets."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _WORD_BITS = np.uint64(32)
 
 @dataclass(frozen=True, slots=True)
 class ShingleSets:
-    """The sets of n texts, without the shingles that no other text has: they are in no intersection.
+    """Shingle sets of n texts, without shingles that only one text has (they are in no intersection).
 
-    tokens: uint32 (m,), set after set, ascending within a set; a token is the rank of a shingle by
-    the number of sets that have it, the rarest first. offsets: int64 (n + 1,), set i is
-    tokens[offsets[i]:offsets[i + 1]]. sizes: int64 (n,), of the whole sets.
+    tokens: uint32 (m,), set after set, ascending within a set; a token is the rank of a shingle by the number
+    of sets that contain it, rarest first. offsets: int64 (n + 1,), set i is
+    tokens[offsets[i]:offsets[i + 1]]. sizes: int64 (n,), sizes of the complete sets.
     """
 
     tokens: NDArray[np.uint32]
@@ -33,23 +33,22 @@ class ShingleSets:
 
     @property
     def shared(self) -> NDArray[np.int64]:
-        """How many shingles of each set are in another one, too: int64 (n,)."""
+        """Number of shingles of each set that other sets contain, too: int64 (n,)."""
         return np.diff(self.offsets)
 
 
 def shingle_extractor() -> Extractor:
-    """What makes character 3-shingles of normalised text without white space."""
+    """An extractor of character 3-shingles of normalised text without white space."""
     return Extractor(FeatureOptions(kind=SHINGLES), 64)
 
 
 def shingle_sets(texts: Sequence[str], kind: str = SHINGLES) -> ShingleSets:
-    """The sets of features of n texts, of a kind that `FeatureOptions` knows; a text that is too short for
-    any has an empty one."""
+    """Feature sets of n texts. kind: see FeatureOptions. A text that is too short has an empty set."""
     return sets_of(Extractor(FeatureOptions(kind=kind), 64).extract(texts))
 
 
 def sets_of(batch: FeatureBatch) -> ShingleSets:
-    """The sets of 64-bit features of n texts; weights and repeats do not count."""
+    """Sets of the 64-bit features of n texts; ignores weights and repeats."""
     keys = _distinct_features(batch)
     documents, ids = keys >> _WORD_BITS, keys & _LOW_WORD
     sizes = np.bincount(documents.astype(np.int64), minlength=len(batch.counts))
@@ -64,7 +63,7 @@ def sets_of(batch: FeatureBatch) -> ShingleSets:
 
 
 def _distinct_features(batch: FeatureBatch) -> NDArray[np.uint64]:
-    """Number of the text (high word) and of the feature (low word), each pair once, ascending."""
+    """Pairs of text number (high word) and feature number (low word), distinct and ascending."""
     features = batch.digests.view(np.uint64)[:, 0]
     order = np.argsort(features)
     ascending = features[order]
@@ -77,7 +76,7 @@ def _distinct_features(batch: FeatureBatch) -> NDArray[np.uint64]:
 
 
 def jaccard(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The similarity of m pairs of sets: positions int64 (m,) -> float64 (m,). Of two empty sets it is 0."""
+    """Similarity of m pairs of sets: positions int64 (m,) -> float64 (m,), 0 for two empty sets."""
     common = _common(sets, left, right)
     union = sets.sizes[left] + sets.sizes[right] - common
     similarity: NDArray[np.float64] = common / np.maximum(union, 1)
@@ -87,12 +86,12 @@ def jaccard(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]
 def _common(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
     total = sets.shared[left] + sets.shared[right]
     parts = [
-        _common_of_lot(sets, left[chunk], right[chunk]) for chunk in bounded_slices(total, _CHUNK_SHINGLES)
+        _chunk_common(sets, left[chunk], right[chunk]) for chunk in bounded_slices(total, _CHUNK_SHINGLES)
     ]
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
-def _common_of_lot(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+def _chunk_common(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
     both = np.concatenate([_members(sets, left), _members(sets, right)])
     both.sort(kind="stable")  # merges the two ascending runs
     twice = both[1:][both[1:] == both[:-1]]
@@ -101,7 +100,7 @@ def _common_of_lot(sets: ShingleSets, left: NDArray[np.int64], right: NDArray[np
 
 
 def _members(sets: ShingleSets, chosen: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The tokens of the chosen sets, the number of the choice in the high word."""
+    """Tokens of the chosen sets, with the position in `chosen` in the high word."""
     counts = sets.shared[chosen]
     numbers = np.repeat(np.arange(len(chosen), dtype=np.uint64), counts)
     return (numbers << _WORD_BITS) | sets.tokens[ranges(sets.offsets[chosen], counts)]

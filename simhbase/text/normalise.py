@@ -1,20 +1,19 @@
-"""Text to the one form that features are taken from.
+"""Normal form of texts, from which features are computed.
 
-What a reader does not see, and what changes only how something is drawn, says nothing about a text. So the
-characters that Unicode wants ignored by default (UAX #44, Default_Ignorable_Code_Point: zero-width
-spaces, soft hyphens, marks of direction, variation selectors, tags) go, as in its own NFKC_Casefold; so
-do annotation marks, the skin tones of emoji (UTS #51) and the box around a key. Two stay where writing
-needs them:
+Characters that readers do not see, or that only change how others are drawn, are removed: those that Unicode
+ignores by default (UAX #44, Default_Ignorable_Code_Point: zero-width spaces, soft hyphens, direction marks,
+variation selectors, tags), as in its NFKC_Casefold; annotation marks, skin tones of emoji (UTS #51) and the
+key box. Two are kept where orthography needs them:
 
-- The joiners U+200C and U+200D between letters of JOINED: without them Persian runs words and endings
-  together, and Sinhala, Bengali or Malayalam make other conjuncts. UAX #31, section 2.3, says where they
-  count, and The Unicode Standard, section 23.2, why. Elsewhere they join emoji, or hide.
-- U+200B between letters of UNSPACED is where a word ends in scripts that put no space there (section 23.2,
-  too): it becomes a space.
+- The joiners U+200C and U+200D between letters of JOINED. Without them, Persian words and endings run
+  together, and Sinhala, Bengali or Malayalam form other conjuncts (where they count: UAX #31, section 2.3;
+  why: The Unicode Standard, section 23.2). Elsewhere they join emoji, or are hidden.
+- U+200B between letters of UNSPACED. It ends a word in scripts that write no spaces (section 23.2), and
+  becomes a space.
 
-White space between two Han characters or beside kana says nothing either: lines are broken there, and names
-are spread. Nor do control characters and those for private use, which fonts have icons for. Digits of all
-scripts are the same.
+White space between two Han characters or beside kana is removed: it comes from line breaks and spread names.
+So are control characters, and private use characters, which fonts use for icons. Digits of all scripts become
+ASCII digits.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from numpy.typing import NDArray
 from simhbase.errors import UsageError
 from simhbase.text.variants import GONE, CharacterTable, replaced
 
-# Any part of a text may be replaced by its own NFKC beforehand without changing the NFKC of the
-# whole: both decompose to the same sequence (UAX #15). So the few characters that make nearly every
-# Chinese text "not normalised" go first, and most texts never meet the far slower normalize.
+# Replacing a part of a text by its NFKC does not change the NFKC of the whole: both decompose to the same
+# sequence (UAX #15). So the few characters that make nearly every Chinese text "not normalised" are replaced
+# first, and most texts avoid the much slower normalize.
 _COMMON = tuple((character, normalize("NFKC", character)) for character in "，：；？！（）％\u3000\xa0…℃")
 _NEITHER_ASCII_NOR_HAN = re.compile("[^\x00-\x7f\u4e00-\u9fff、。《》“”·—]+")
 
 LATEST, SEEN, EVERY = "nfkc-lower-v3", "nfkc-lower-seen", "nfkc-lower-space"
-NORMALISATIONS = (LATEST, SEEN, EVERY)  # the others: of stores that were made with them, which keep them
+NORMALISATIONS = (LATEST, SEEN, EVERY)  # older ones: of existing stores, which keep them
 JOINED = (
     *("Arabic", "Syriac", "Mandaic", "Mongolian", "Nko", "Phags_Pa", "Adlam", "Hanifi_Rohingya"),
     *("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam"),
@@ -48,15 +47,15 @@ JOINED = (
 )
 UNSPACED = ("Thai", "Lao", "Khmer", "Myanmar")
 _ZERO_WIDTH_SPACE, _JOINERS = "\u200b", "\u200c\u200d"
-# Listed, as regex knows the Unicode of its own version, and a stored fingerprint must not depend on that.
+# Listed here, because regex uses its own version of Unicode, and stored fingerprints must not depend on it.
 _UNSEEN = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20e3\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff"
 )
-_CONTROL = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # but for white space
+_CONTROL = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # without white space
 _PRIVATE = "\ue000-\uf8ff\U000f0000-\U0010ffff"
-_ZEROS = (  # of each script, its other digits follow
+_ZEROS = (  # zero of each script; its other digits follow
     "\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6\u0c66\u0ce6\u0d66\u0de6\u0e50\u0ed0\u0f20\u1040"
     "\u1090\u17e0\u1810\u1946\u19d0\u1a80\u1a90\u1b50\u1bb0\u1c40\u1c50\ua620\ua8d0\ua900\ua9d0\ua9f0\uaa50"
     "\uabf0\U000104a0\U00010d30\U00010d40\U00011066\U000110f0\U00011136\U000111d0\U000112f0\U00011450"
@@ -65,11 +64,11 @@ _ZEROS = (  # of each script, its other digits follow
     "\U0001e140\U0001e2f0\U0001e4f0\U0001e5f1\U0001e950"
 )
 _UNSEEN_RUN = re.compile(f"[{_UNSEEN}]+")
-_RANGE = re.compile("(.)(?:-(.))?", re.DOTALL)  # in such a list
+_RANGE = re.compile("(.)(?:-(.))?", re.DOTALL)  # an item of the lists above
 HAN = "々〇\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
 KANA = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\U0001aff0-\U0001b16f"
 VOICED = "\u3099\u309a"  # marks that compose with kana
-# White space that says nothing.
+# White space that is removed.
 _SPACE = {
     SEEN: re.compile(f" (?<=[{HAN}] )(?=[{HAN}])"),
     LATEST: re.compile(f" (?:(?<=[{HAN}] )(?=[{HAN}])|(?<=[{KANA}] )(?![{VOICED}])|(?=[{KANA}]))"),
@@ -81,23 +80,22 @@ SPACES = {
 
 
 def _letters_of(scripts: tuple[str, ...]) -> regex.Pattern[str]:
-    """One letter or mark of some scripts, marks that several of them share included."""
+    """A pattern for one letter or mark of some scripts, including marks that several scripts share."""
     any_of = "".join(rf"\p{{scx={script}}}" for script in scripts)
     return regex.compile(rf"[[\p{{L}}\p{{M}}]&&[{any_of}]]", regex.V1)
 
 
 _LETTER_JOINED, _LETTER_UNSPACED = _letters_of(JOINED), _letters_of(UNSPACED)
 _LETTER_EITHER = _letters_of(JOINED + UNSPACED).pattern
-# Characters that a reader takes for one, and those whose form depends on what is not seen between them.
+# Grapheme clusters, extended by those whose form depends on invisible characters between them.
 _NOT_SEEN = rf"(?:[{_UNSEEN}{_CONTROL}{_PRIVATE}]++\p{{M}}*+)*+"
 CLUSTER = regex.compile(
     rf"\X{_NOT_SEEN}(?:(?<={_LETTER_EITHER}[{_UNSEEN}]+)(?={_LETTER_EITHER})\X{_NOT_SEEN})*", regex.V1
 )
 
-# No token holds one of these, and what stands before and behind one never changes its neighbour:
-# NFKC composes none of them with anything before it, and the lower case of a final sigma is the same
-# before one as at the end (which is not so before a colon, a full stop or an apostrophe). White space
-# between Han is none, nor where it may come to stand there.
+# Characters that are in no token, and across which neighbours never interact: NFKC composes none of them with
+# the character before, and a final sigma before them is lowercased as at the end (unlike before a colon, a
+# full stop or an apostrophe). White space next to Han, or what may become Han, is excluded.
 _NO_NEIGHBOUR = rf"\s{_CONTROL}{_UNSEEN}\u2e80-\uabff\ud7b0-\U0010ffff"
 _SEPARATOR = re.compile(rf"[,;!?，；！？、。]|(?<=[^{_NO_NEIGHBOUR}])\s+(?=[^{_NO_NEIGHBOUR}])")
 PIECE = 1 << 16  # characters
@@ -105,11 +103,11 @@ PIECE = 1 << 16  # characters
 
 @dataclass(frozen=True)
 class NormalForm:
-    """What of a text counts.
+    """Which normal form to use.
 
-    name: LATEST; SEEN, in which control characters, those for private use, white space beside kana and the
-    script of digits count; or EVERY, in which every character does; fold: characters that stand for one.
-    Raises UsageError for another name.
+    name: LATEST; SEEN, which keeps control characters, private use characters, white space beside kana and
+    the script of digits; or EVERY, which keeps every character. fold: a table of variants to replace. Raises
+    UsageError for another name.
     """
 
     name: str = LATEST
@@ -126,9 +124,9 @@ CURRENT = NormalForm()
 
 
 def normalise(text: str, form: NormalForm = CURRENT) -> str:
-    """NFKC, lower case, what is seen of it, every run of white space one space, none at the ends, between Han
-    or beside kana. Idempotent, unless marks of different scripts stand on one letter with a joiner between
-    them."""
+    """Normalise a text: NFKC, lower case, without invisible characters; runs of white space become one space,
+    and are removed at the ends, between Han and beside kana. Idempotent, unless a letter has marks of
+    different scripts with a joiner between them."""
     spaced = " ".join(fold(text, form).split())
     if form.name == EVERY or spaced.isascii():
         return spaced
@@ -136,6 +134,7 @@ def normalise(text: str, form: NormalForm = CURRENT) -> str:
 
 
 def fold(text: str, form: NormalForm = CURRENT) -> str:
+    """Normalise a text, but keep its white space."""
     if form.name == LATEST and _holds(text, _is_changed()):
         text = replaced(text, plain_points())
     composed = _nfkc(text)
@@ -143,7 +142,7 @@ def fold(text: str, form: NormalForm = CURRENT) -> str:
     if lower != composed:
         lower = _nfkc(lower)  # a capital and its accent may compose in lower case only: ẗ, ǰ
     if form.name != EVERY and not lower.isascii() and _holds(lower, unseen_points()):
-        lower = _nfkc(_UNSEEN_RUN.sub(_what_is_seen, lower))
+        lower = _nfkc(_UNSEEN_RUN.sub(_visible, lower))
     if form.fold is None:
         return lower
     folded = form.fold.convert(lower)
@@ -151,7 +150,8 @@ def fold(text: str, form: NormalForm = CURRENT) -> str:
 
 
 def _holds(text: str, table: NDArray[np.bool_]) -> bool:
-    """Whether a text holds any character of a table, which takes a quarter of what a search does."""
+    """True if a text has a character of a table (bool by code point). Four times as fast as a regex
+    search."""
     if text.isascii():
         return bool(table[np.frombuffer(text.encode(), dtype=np.uint8)].any())
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
@@ -160,14 +160,14 @@ def _holds(text: str, table: NDArray[np.bool_]) -> bool:
 
 @cache
 def unseen_points() -> NDArray[np.bool_]:
-    """By code point whether it is not seen."""
+    """By code point, True if it is invisible."""
     return _listed(_UNSEEN)
 
 
 @cache
 def plain_points() -> NDArray[np.uint32]:
-    """What characters become before anything else: digits those of ASCII, and GONE the control characters and
-    those for private use."""
+    """By code point, its replacement before anything else: ASCII digits for digits, and GONE for control and
+    private use characters."""
     table = np.arange(sys.maxunicode + 1, dtype="<u4")
     table[_listed(_CONTROL + _PRIVATE)] = GONE
     for zero in map(ord, _ZEROS):
@@ -187,8 +187,8 @@ def _listed(ranges: str) -> NDArray[np.bool_]:
     return table
 
 
-def _what_is_seen(unseen: re.Match[str]) -> str:
-    """What stands for a run of characters that are not seen."""
+def _visible(unseen: re.Match[str]) -> str:
+    """Replacement of a run of invisible characters: a joiner, a space, or nothing."""
     text, (start, end) = unseen.string, unseen.span()
     before, behind = text[start - 1 : start], text[end : end + 1]
     if _LETTER_JOINED.match(before) and _LETTER_JOINED.match(behind):
@@ -213,10 +213,9 @@ def _nfkc(text: str) -> str:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A long text in parts of about PIECE characters that have the tokens of the whole.
+    """Split a long text into pieces of about PIECE characters, longer if there is no separator.
 
-    Put together without white space, their normal forms are that of the whole without it. A part is
-    longer where no separator comes up for longer.
+    The pieces have the same tokens as the text, and the same normal form if white space is ignored.
     """
     start = 0
     while len(text) - start > PIECE and (found := _SEPARATOR.search(text, start + PIECE)):

@@ -1,4 +1,4 @@
-"""The numbers in texts."""
+"""Hashes of the numbers in texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIGITS = re.compile("[0-9]+")
 
 
 def hashes_of_numbers(texts: Sequence[str], options: FeatureOptions) -> NDArray[np.uint32]:
-    """A hash of the set of each text's runs of digits: uint32 (n,)."""
+    """Hash the set of runs of digits of each text: uint32 (n,)."""
     if options.boilerplate is not None:
         texts = options.boilerplate.strip(texts, options.form)
     found = (sorted(set(_DIGITS.findall(normalise(text, options.form)))) for text in texts)

@@ -1,4 +1,4 @@
-"""Files of words and phrases that a profile is made with."""
+"""Word lists and other files that are part of a profile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simhbase.packing import Rereadable, Unreadable, unpacked
 
 @dataclass(frozen=True)
 class NamedContent:
-    """What is in a file: two of one content are equal, whatever their names."""
+    """The content of a file; equal if the content is equal, whatever the names. digest: SHA-256 in hex."""
 
     name: str = field(compare=False)
     content: bytes = field(repr=False)
@@ -25,8 +25,8 @@ class NamedContent:
 
 
 def read_utf8(path: Path, kind: str) -> bytes:
-    """What is in a file of UTF-8, of a kind that messages name: plain, or packed, as its first bytes
-    say. Raises BadInput."""
+    """Read a file in UTF-8, decompressed if its first bytes say so. kind: its name in messages. Raises
+    BadInput."""
     try:
         content = b"".join(unpacked(Rereadable(BytesIO(path.read_bytes()))))
         content.decode("utf-8")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import simhbase
 from simhbase import Document
-from simhbase.drawers.components import united
+from simhbase.drawers.components import merge_components
 from simhbase.errors import BadInput
 from simhbase.profile import make_profile
 from simhbase.quality.calibration import (
@@ -25,7 +25,7 @@ from simhbase.quality.calibration import (
     parameters_of,
     recommend,
 )
-from simhbase.quality.evaluation import looked_up
+from simhbase.quality.evaluation import pairs_in_store
 from simhbase.quality.intervals import Estimate, estimate
 from simhbase.quality.sample import Sample
 from simhbase.quality.truth import FoundPairs, Truth
@@ -138,10 +138,10 @@ class Seen:
 def chosen_and_checked(title: str, calibration: Calibration) -> list[Cell]:
     """What the setting that half of the groups recommend is on these, and on the others."""
     sample, truth = calibration.sample, calibration.truth
-    wanted = truth.pairs.of_at_least(calibration.goal.jaccard)
+    wanted = truth.pairs.at_least(calibration.goal.jaccard)
     counted = sample.is_whole | (sample.common_keys(wanted.left, wanted.right) > 0)
     left, right = wanted.left[counted], wanted.right[counted]
-    group = united(np.arange(len(sample.texts)), wanted.left, wanted.right)
+    group = merge_components(np.arange(len(sample.texts)), wanted.left, wanted.right)
     known = FoundPairs(len(sample.texts), truth.right.left, truth.right.right, truth.right.jaccard)
     seen = []
     for each in calibration.figures:
@@ -209,7 +209,7 @@ def stored(figures: Figures, sample: Sample, truth: Truth, goal: Goal) -> Reache
         index.add([Document(str(place), text) for place, text in enumerate(sample.texts)])
         everyone = [str(place) for place in range(len(sample.texts))]
         ids = [name for name, found in zip(everyone, index.fingerprints(everyone), strict=True) if found]
-        pairs, truncated = looked_up(index, Sample.of_all(ids), None, None)
+        pairs, truncated = pairs_in_store(index, Sample.of_all(ids), None, None)
     places = np.array(ids, dtype=np.int64)
     found = FoundPairs(len(sample.texts), places[pairs.left], places[pairs.right], pairs.score)
     return Reached(truth.recall(found, goal.jaccard, 1.0), truth.precision(found), truncated)

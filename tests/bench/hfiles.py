@@ -203,7 +203,7 @@ def hand_over_index(values: Words, index: Index, folder: str, files: int = 1) ->
 def hand_over_all(ids: Sequence[str], batch: FingerprintBatch, index: Index, folder: str) -> None:
     with HFileLoad(index, folder, "bench", lambda: None, print) as taking:
         for first in range(0, len(ids), STEP):
-            taking.put_aside(ids[first : first + STEP], batch[first : first + STEP])
+            taking.append(ids[first : first + STEP], batch[first : first + STEP])
         taking.hand_over()
 
 

@@ -21,7 +21,7 @@ from simhbase.errors import BadInput
 from simhbase.profile import PRESETS, Profile, make_profile
 from simhbase.quality.calibration import Goal, find_truth
 from simhbase.quality.sample import Sample
-from simhbase.quality.schemes import fingerprint_texts, near_under
+from simhbase.quality.schemes import fingerprint_texts, pairs_found_by
 from simhbase.quality.truth import Truth
 from simhbase.text.jaccard import shingle_sets
 from tests.bench.quality import CORPORA, sampled
@@ -79,7 +79,7 @@ def measured(title: str, name: str, profile: Profile, sample: Sample, truth: Tru
     start = process_time()
     (fingerprinted,) = fingerprint_texts(sample.texts, [profile], 1)
     spent = process_time() - start
-    found = near_under(profile, fingerprinted, None)
+    found = pairs_found_by(profile, fingerprinted, None)
     return [
         title,
         name,

@@ -20,7 +20,7 @@ from simhbase.drawers.scheme import RisingThreshold
 from simhbase.profile import Profile
 from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.schemes import BY_LENGTH as PRESET
-from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts, near_under
+from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts, pairs_found_by
 from simhbase.quality.truth import FoundPairs
 from simhbase.text.features import Extractor
 from simhbase.text.jaccard import PAIRS, SHINGLES, jaccard, sets_of, shingle_sets
@@ -101,7 +101,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     near = pairs(known.left, known.right)
     printed = fingerprint_texts(texts, list(SCHEMES.values()), len(os.sched_getaffinity(0)))
     found = {
-        name: near_under(profile, of_profile, None)
+        name: pairs_found_by(profile, of_profile, None)
         for (name, profile), of_profile in zip(SCHEMES.items(), printed, strict=True)
     }
     print(f"lengths: {len(texts):,} texts, {perf_counter() - start:.0f} s", file=sys.stderr)
@@ -162,7 +162,9 @@ def by_threshold(
     profiles = [replace(PRESET, slots=slots) for slots in SLOTS]
     printed = fingerprint_texts(texts, profiles, len(os.sched_getaffinity(0)))
     found = {
-        (f"{profile.slots}", threshold): near_under(replace(profile, threshold=threshold), of_profile, None)
+        (f"{profile.slots}", threshold): pairs_found_by(
+            replace(profile, threshold=threshold), of_profile, None
+        )
         for profile, of_profile in zip(profiles, printed, strict=True)
         for threshold in THRESHOLDS
     }
@@ -207,7 +209,7 @@ def by_threshold(
 
 def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence[str]) -> FoundPairs:
     """What the bands find and features that are counted decide."""
-    found = near_under(profile, fingerprinted, COMPARED_FROM)
+    found = pairs_found_by(profile, fingerprinted, COMPARED_FROM)
     sets = sets_of(Extractor(profile.feature_options, 64).extract(texts))
     fewer = np.minimum(sets.sizes[found.left], sets.sizes[found.right])
     threshold = profile.index_scheme.threshold

@@ -116,8 +116,8 @@ class Stage:
 
 def _load(file: Path, processes: int) -> list[Cell]:
     reading, storing = Stage(), Stage()
-    Checkpoints.left = reading.timed_steps(Checkpoints.left)  # type: ignore[method-assign]
-    load_job._stored = storing.timed(load_job._stored)  # type: ignore[assignment]
+    Checkpoints.remaining = reading.timed_steps(Checkpoints.remaining)  # type: ignore[method-assign]
+    load_job._write_to_store = storing.timed(load_job._write_to_store)  # type: ignore[assignment]
     field = "f" if file.name.startswith("fingerprints") else None
     inputs = Inputs([str(file)], InputOptions(fingerprint_field=field), processes=processes)
     start = perf_counter()

@@ -19,7 +19,7 @@ from simhbase.quality.calibration import Calibration, Figures, Goal, recommend
 from simhbase.quality.intervals import Estimate
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
 from simhbase.quality.plots import draw
-from simhbase.quality.report import command, layouts_by_name
+from simhbase.quality.report import command, layout_rows
 from simhbase.quality.sample import Sample, Sampler, document_keys
 from simhbase.quality.truth import BINS, FoundPairs, Truth, bin_name
 from simhbase.text.jaccard import shingle_extractor, shingle_sets
@@ -228,7 +228,7 @@ def layouts(measured: Measured) -> Table:
             shown(figures.recall),
         ]
         for figures in wider
-        for layout in layouts_by_name(figures)
+        for layout in layout_rows(figures)
     ]
     return Table(
         f"Wider search: {measured.corpus.title}",

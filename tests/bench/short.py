@@ -254,7 +254,7 @@ def short_texts(
     same = SimilarPairs(left, right, jaccard(sets, left, right))
     near = similar_pairs(sets, RIGHT)
     sample = Sample.of_all(texts)
-    return ShortTexts(title, texts, Truth(near, near.and_also(same), sample), Truth(same, same, sample))
+    return ShortTexts(title, texts, Truth(near, near.union(same), sample), Truth(same, same, sample))
 
 
 def minhash_of(features: str) -> Profile:
@@ -348,7 +348,7 @@ def long_texts(items: Iterable[Item], similar: Mapping[tuple[str, str], float]) 
     left, right = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
     known = SimilarPairs(left, right, np.array([pairs[pair] for pair in sorted(pairs)]))
     texts = list(places)
-    truth = Truth(known, known.of_at_least(Goal.right), Sample.of_all(texts))
+    truth = Truth(known, known.at_least(Goal.right), Sample.of_all(texts))
     profiles = [
         Profile(scheme="minhash", threshold=0.7),
         Profile(scheme="minhash", features="chars:2"),

@@ -541,9 +541,9 @@ def test_the_first_rejects_are_shown_and_where_the_others_are(tmp_path, options,
 @pytest.mark.parametrize(
     ("options", "exit_code", "told"),
     [
-        (("--keep", "dat"), 1, b"--keep: no document has anything in a field 'dat'"),
-        (("--keep", "newest"), 1, b"no document has anything in a field 'date'"),
-        (("--keep", "newest", "--date-field", "dat"), 1, b"no document has anything in a field 'dat'"),
+        (("--keep", "dat"), 1, b"--keep: no document has a value in field 'dat'"),
+        (("--keep", "newest"), 1, b"no document has a value in field 'date'"),
+        (("--keep", "newest", "--date-field", "dat"), 1, b"no document has a value in field 'dat'"),
         (("--keep", "newest", "--date-field", ""), 2, b"--keep: must be first, longest"),
         (("--keep", "-"), 2, b"--keep: must be first, longest"),
         (("--keep", ""), 2, b"--keep: must be first, longest"),
@@ -569,5 +569,5 @@ def test_values_that_cannot_be_compared_are_rejected_and_odd_ones_told(tmp_path)
     write_lines(tmp_path / "a.jsonl", ({"id": n, "text": one, "v": v} for n, v in enumerate(values)))
     done = run("dedup", "--keep", "v", "--rejects", "r.jsonl", "a.jsonl", cwd=tmp_path)
     assert done.returncode == 3
-    assert b"'n/a' is no number" in done.stderr
+    assert b"'n/a' is not a number" in done.stderr
     assert [line["id"] for line in read_lines(tmp_path / "r.jsonl")] == ["1", "2", "5"]

@@ -16,18 +16,6 @@ OWN = ("--set", "boilerplate=own.txt")
 MINHASH = ("--set", "scheme=minhash", "--set", "threshold=0.7")
 HEAD = "央视网消息（新闻联播）：中国中央电视台为您报道今天的国内国际新闻。"
 FOOT = "Subscribe\nCopyright 2020 Example Incorporated. All rights reserved, worldwide and for ever."
-SHAPES = pytest.mark.parametrize(
-    "options",
-    [
-        (),
-        (
-            "--set",
-            "verify=true",
-        ),
-        MINHASH,
-    ],
-    ids=["simhash", "verified", "minhash"],
-)
 
 
 def framed(body: str) -> str:
@@ -69,7 +57,7 @@ def test_a_text_that_was_copied_a_thousand_times_is_no_boilerplate(tmp_path):
     documents(tmp_path / "a.jsonl", [framed("once")] * 1000 + texts(30))
     done = run("idf", *LEARN, "a.jsonl", cwd=tmp_path)
     assert done.returncode == 1
-    assert "no boilerplate file is written" in done.stderr.decode()
+    assert "no boilerplate file was written" in done.stderr.decode()
     assert "10 or more of 31 different texts" in done.stderr.decode()
     assert not (tmp_path / "own.txt").exists()
 
@@ -109,11 +97,10 @@ def test_texts_of_one_frame_are_near_with_it_and_not_without(tmp_path, bodies, o
     assert result("dedup", "b.jsonl", *options, *OWN, cwd=tmp_path)["unique"] == 30
 
 
-@SHAPES
-def test_a_store_keeps_its_boilerplate(tmp_path, bodies, options):
+def test_a_store_keeps_its_boilerplate(tmp_path, bodies):
     learn(tmp_path)
     digest = read_boilerplate(tmp_path / "own.txt").digest
-    assert result("load", "a.jsonl", *STORE, *options, *OWN, cwd=tmp_path)["loaded"] == 31
+    assert result("load", "a.jsonl", *STORE, *OWN, cwd=tmp_path)["loaded"] == 31
     described = result("tables", "describe", *STORE, cwd=tmp_path)["profile"]["boilerplate"]
     assert described == {"lines": 1, "phrases": 2, "digest": digest}
     (tmp_path / "own.txt").rename(tmp_path / "elsewhere.txt")
@@ -147,7 +134,7 @@ def test_a_document_of_nothing_else_is_rejected_with_the_reason(tmp_path, bodies
     documents(tmp_path / "b.jsonl", [framed(""), framed(bodies[0])])
     done = run("fingerprint", "b.jsonl", *OWN, cwd=tmp_path)
     assert (done.returncode, len(done.stdout.splitlines())) == (3, 1)
-    assert "d0: the text is nothing but boilerplate" in done.stderr.decode()
+    assert "d0: the text is only boilerplate" in done.stderr.decode()
 
 
 def test_pairs_are_found_without_their_boilerplate(tmp_path, bodies):
@@ -177,29 +164,21 @@ def test_long_boilerplate_travels_with_the_store(tmp_path):
     ("arguments", "exit_code", "told"),
     [
         (("idf", "a.jsonl"), 2, "nothing to write: give -o FILE"),
-        (("idf", *LEARN), 2, "'-' can be read once: write it to a file"),
-        (("idf", *LEARN, "pipe"), 2, "'pipe' can be read once"),
+        (("idf", *LEARN), 2, "'-' can only be read once: write it to a file"),
+        (("idf", *LEARN, "pipe"), 2, "'pipe' can only be read once"),
         (("idf", *LEARN, "-o", "own.txt", "a.jsonl"), 2, "two options write to own.txt"),
         (("idf", "--boilerplate", "a.jsonl", "a.jsonl"), 2, "a.jsonl is an input of this command"),
         (("idf", *LEARN, "a.jsonl", "--boilerplate-share", 0), 2, "--boilerplate-share"),
-        (("idf", *LEARN, "binary"), 1, "no boilerplate file is written"),
+        (("idf", *LEARN, "binary"), 1, "no boilerplate file was written"),
         (
             ("dedup", "a.jsonl", "--set", "boilerplate=missing.txt"),
             1,
             "cannot read the boilerplate file missing.txt",
         ),
-        (
-            ("dedup", "a.jsonl", "--set", "boilerplate=a.jsonl"),
-            1,
-            "a.jsonl, line 1: expected 'line' or 'phrase'",
-        ),
-        (("dedup", "a.jsonl", "--set", "boilerplate=binary"), 1, "binary is not UTF-8 at byte 0"),
-        (("tables", "create", *STORE, "--set", "boilerplate=empty"), 1, "empty holds no boilerplate at all"),
     ],
 )
 def test_bad_input_is_told(tmp_path, bodies, arguments, exit_code, told):
     (tmp_path / "binary").write_bytes(bytes(range(255, 0, -1)) * 9)
-    (tmp_path / "empty").write_bytes(b"")
     os.mkfifo(tmp_path / "pipe")
     write_lines(tmp_path / "own.txt", [])
     done = run(*arguments, cwd=tmp_path)

@@ -53,42 +53,6 @@ def test_no_more_words_are_listed_than_people_read(tmp_path):
     assert words["kept"] == WORDS[150:170]
 
 
-@pytest.mark.parametrize(
-    ("options", "same", "near"),
-    [
-        (("--min-similarity", 0, "--set", "k=3"), "same fingerprint", "within 3 bits"),
-        (("--min-similarity", 0, "--set", "k=5"), "same fingerprint", "within 5 bits"),
-        (
-            ("--min-similarity", 0.25, "--set", "k=3"),
-            "within 3 bits, Jaccard >= 0.25",
-            "within 3 bits, Jaccard >= 0.25",
-        ),
-        ((), "Jaccard >= 0.7", "Jaccard >= 0.7"),
-        (
-            ("--min-similarity", 0, "--set", "verify=true", "--set", "threshold=0.5"),
-            "within 7 bits in a shared drawer, similarity >= 0.5",
-            "within 7 bits in a shared drawer, similarity >= 0.5",
-        ),
-        (("--set", "scheme=minhash"), "Jaccard >= 0.8", "Jaccard >= 0.8"),
-        (("--set", "scheme=minhash", "--min-similarity", 0), "similarity >= 0.8", "similarity >= 0.8"),
-        (
-            ("--profile", "short"),
-            "similarity >= 0.54 to 0.7 by the number of features, Jaccard >= 0.54",
-            "similarity >= 0.54 to 0.7 by the number of features, Jaccard >= 0.54",
-        ),
-    ],
-)
-@pytest.mark.parametrize("chains", [False, True])
-def test_the_rule_names_the_bounds_of_the_profile(tmp_path, options, same, near, chains):
-    documents(tmp_path / "a.jsonl", [TEXT, TEXT, REORDERED, CHANGED])
-    found = evidence(tmp_path, "dedup", *options, *["--chains"] * chains, "a.jsonl")
-    chain = "a chain of matches " if chains else ""
-    assert found["d1"]["rule"] == "same text"
-    assert found["d2"]["rule"] == (same if same == "same fingerprint" else chain + same)
-    assert found["d3"]["rule"] == chain + near
-    assert found["d3"]["jaccard"] == pytest.approx(reference.similarity(TEXT, CHANGED), abs=0.01)
-
-
 def test_fingerprints_have_a_rule_and_no_texts(tmp_path):
     fingerprints(tmp_path / "a.jsonl", {"a": 0, "b": 1, "c": 0})
     found = evidence(tmp_path, "dedup", "--fingerprint-field", "f", "a.jsonl")

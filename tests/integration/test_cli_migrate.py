@@ -172,7 +172,7 @@ def test_what_takes_the_texts_again_is_said(tmp_path, options, what):
     done = run("migrate", *STORE, *TO, *options, cwd=tmp_path)
     assert done.returncode == 12
     assert what in done.stderr
-    assert b"take the texts again" in done.stderr
+    assert b"needs new fingerprints or sketches" in done.stderr
     assert not (tmp_path / "t.db").exists()
 
 

@@ -20,7 +20,7 @@ import simhbase
 from simhbase.admin.check import Checker
 from simhbase.cli import COMMANDS, cli
 from simhbase.index.rows import Entry, document_id
-from simhbase.interrupt import interrupt_put_off
+from simhbase.interrupt import defer_interrupts
 from tests.command_line import (
     COMMAND,
     documents,
@@ -278,7 +278,7 @@ def test_a_load_that_was_killed_loses_nothing_acknowledged_and_is_gone_on_with(t
 def test_an_interrupt_that_is_put_off_comes_after_the_work():
     done = []
 
-    @interrupt_put_off()
+    @defer_interrupts()
     def work() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         done.append("all of it")

@@ -25,7 +25,7 @@ from simhbase.admin import Administrator
 from simhbase.admin.check import Checker
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import InputOptions
-from simhbase.corpus.watcher import Nobody
+from simhbase.corpus.watcher import NullWatcher
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
@@ -623,7 +623,7 @@ def test_a_command_of_another_hbase_is_refused_when_it_has_started(url, answerin
     def put_aside_for_ever() -> None:
         with job.HFileLoad(index, tmp_path, "old", lambda: None, lambda text: None) as taking:
             for number in count():
-                taking.put_aside([f"{number}"], FingerprintBatch.bare(np.array([number], np.uint64)))
+                taking.append([f"{number}"], FingerprintBatch.bare(np.array([number], np.uint64)))
 
     with open_index(url) as index, pytest.raises(UsageError, match=r"is of HBase 1\.4\.13"):
         put_aside_for_ever()
@@ -653,8 +653,8 @@ def test_what_was_made_long_ago_is_not_handed_over(url, answering, tmp_path):
             index, tmp_path, "old", lambda: None, lambda text: None, clock=lambda: next(times)
         )
         with taking:
-            taking.put_aside(["a"], FingerprintBatch.bare(np.array([1], np.uint64)))
-            with pytest.raises(StoreFailed, match=r"made 2\.0 hours ago"):
+            taking.append(["a"], FingerprintBatch.bare(np.array([1], np.uint64)))
+            with pytest.raises(StoreFailed, match=r"written 2\.0 hours ago"):
                 taking.hand_over()
 
 
@@ -669,7 +669,7 @@ def test_a_second_run_of_a_load_leaves_the_files_of_the_first(url, answering, tm
             load(tmp_path / "c.jsonl", url, **options)
         busy.extend(path.name for path in tmp_path.glob("simhbase-load-*/*/*"))
 
-    class Telling(Nobody):
+    class Telling(NullWatcher):
         def note(self, text: str) -> None:
             load_again(text)
 

@@ -22,7 +22,7 @@ from simhbase.corpus import outputs, sources
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputFile
 from simhbase.corpus.record import InputOptions
-from simhbase.corpus.watcher import NOBODY
+from simhbase.corpus.watcher import NULL_WATCHER
 from simhbase.errors import BadInput, OutputFailed, StoreBusy, StoreUnreachable, TablesMissing
 from simhbase.index import Index, load_log, open_index
 from simhbase.index.load_log import LoadLog
@@ -464,7 +464,7 @@ def test_what_cannot_be_read_again_is_loaded_whole_and_not_noted(tmp_path):
     assert json.loads(done.stdout)["documents"] == 3000
     assert loads(tmp_path) == []
     named = run("load", "-", "--name", "n", cwd=tmp_path, stdin=b"x")
-    assert (named.returncode, b"--name: is for loads that can be resumed" in named.stderr) == (2, True)
+    assert (named.returncode, b"--name: is only for loads that can be resumed" in named.stderr) == (2, True)
 
 
 def test_the_unfinished_file_of_another_load_is_not_taken_for_ones_own(folders, small_writes):
@@ -562,7 +562,7 @@ def test_a_run_says_how_many_documents_another_one_has_done(folders, small_write
     stopped(folder)
     (state,) = loads(folder)
     said: list[str] = []
-    with patch.object(type(NOBODY), "note", lambda self, text: said.append(text)):
+    with patch.object(type(NULL_WATCHER), "note", lambda self, text: said.append(text)):
         load_into(folder)
     done = sum(state.counts[name] for name in ("added", "updated", "unchanged", "duplicates", "rejected"))
     assert f"resuming after {done:,} documents, where the run of" in said[0]
@@ -599,7 +599,7 @@ def test_a_store_is_told_behind_forget(tmp_path):
 
 def test_a_load_waits_for_a_store_that_another_process_makes_meanwhile(tmp_path, monkeypatch):
     corpus(tmp_path / "a.jsonl", 20)
-    monkeypatch.setattr(load_job, "_LOOKED_AT", 0.01)
+    monkeypatch.setattr(load_job, "_RETRY_SECONDS", 0.01)
     tries: list[str] = []
 
     def busy_at_first(url: str, create: Profile | None = None) -> Index:

@@ -22,7 +22,7 @@ from simhbase.index import Index
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.jobs.groups import Compared, groups
+from simhbase.jobs.groups import Matcher, groups
 from simhbase.model import AddReport, Query
 from simhbase.parallel import map_in_order
 from tests import reference
@@ -388,7 +388,7 @@ def test_groups_are_the_components_of_the_similar_pairs():
     for _ in range(n):
         for a, b in pairs:
             representative[a] = representative[b] = min(representative[a], representative[b])
-    result = groups(Compared(fingerprints, scheme, bounds))
+    result = groups(Matcher(fingerprints, scheme, bounds))
     assert result.representative.tolist() == representative
     assert (result.similarity[result.unique] == 1).all()
 

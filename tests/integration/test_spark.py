@@ -292,7 +292,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_read(spark, opt
 def test_a_column_to_keep_by_that_is_empty_is_refused_and_no_documents_are_an_answer(spark):
     (text,) = texts(1)
     frame = spark.createDataFrame([("a", text, "")], "id string, text string, date string")
-    with pytest.raises(BadInput, match="no document has anything in a column 'date'"):
+    with pytest.raises(BadInput, match="no document has a value in column 'date'"):
         jobs.dedup(frame, keep="newest")
     found = jobs.dedup(frame.limit(0), keep="newest")
     assert found.report().documents == found.unique.count() == 0

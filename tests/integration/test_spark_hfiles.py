@@ -202,8 +202,8 @@ def test_a_load_that_is_killed_is_run_again(hbase, spark, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("changed", "error", "said"),
     [
-        ({"begun": 0}, StoreFailed, "hours ago.*Make the rows anew, in another folder"),
-        ({"tables_digest": "0"}, ProfileMismatch, "were made for the tables of .* make them again"),
+        ({"begun": 0}, StoreFailed, "hours ago.*Write the HFiles again, to another folder"),
+        ({"tables_digest": "0"}, ProfileMismatch, "were written for other tables .* write them again"),
     ],
 )
 @pytest.mark.usefixtures("tools")
@@ -231,7 +231,7 @@ def test_a_folder_without_a_manifest_is_refused_and_not_made(made, tmp_path):
         simhbase.load_hfiles(tmp_path / "x", made[0])
     assert not list(tmp_path.iterdir())
     (tmp_path / MANIFEST).write_text('{"format": 1}')
-    with pytest.raises(BadInput, match="is no manifest of rows for HBase"):
+    with pytest.raises(BadInput, match="is not a manifest of HFiles"):
         simhbase.load_hfiles(tmp_path, made[0])
 
 
@@ -239,5 +239,5 @@ def test_rows_are_not_written_to_a_folder_that_holds_others(made, spark):
     url, folder, _ = made
     with pytest.raises(UsageError, match="is not empty"):
         jobs.hfile_input(frame(spark, {}), url, folder)
-    with pytest.raises(UsageError, match="fingerprints are binary, or hexadecimal digits"):
+    with pytest.raises(UsageError, match="fingerprints must be binary or hexadecimal digits"):
         jobs.hfile_input(spark.range(1), url, folder / "x", fingerprint_column="id")

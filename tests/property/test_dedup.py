@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simhbase.drawers.join import Pairs, default_layout
 from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.groups import Compared, Exact, Groups, groups, stars
+from simhbase.jobs.groups import ExactSimilarity, Groups, Matcher, groups, stars
 
 BASE = 0x0123456789ABCDEF
 NONE = -1
@@ -66,7 +66,7 @@ def components(values: list[int], k: int, bits: int) -> list[int]:
 def test_groups_are_the_connected_components_named_by_their_first_document(bits, values, k):
     layout = default_layout(k, len(values), bits)
     found = groups(
-        Compared(FingerprintBatch.bare(as_array(values, bits)), SimHashScheme(layout, k), Bounds(k))
+        Matcher(FingerprintBatch.bare(as_array(values, bits)), SimHashScheme(layout, k), Bounds(k))
     )
     assert found.representative.tolist() == components(values, k, bits)
     assert found.distance.tolist() == [
@@ -88,7 +88,7 @@ class OnePairAtATime(SimHashScheme):
 def grouped(grouping, values: list[int], k: int, order=None, kind=SimHashScheme, exact=None) -> Groups:
     order = None if order is None else np.array(order, dtype=np.int64)
     scheme = kind(default_layout(k, len(values)), k)
-    return grouping(Compared(FingerprintBatch.bare(as_array(values, 64)), scheme, Bounds(k), exact), order)
+    return grouping(Matcher(FingerprintBatch.bare(as_array(values, 64)), scheme, Bounds(k), exact), order)
 
 
 def ordered_values():
@@ -169,9 +169,9 @@ def kinds_of(values: list[int]):
     return st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values)).map(np.array)
 
 
-def exact_of(values: list[int], kinds) -> Exact:
+def exact_of(values: list[int], kinds) -> ExactSimilarity:
     texts = np.stack([np.array(values, dtype=np.uint64), kinds.astype(np.uint64)], axis=1)
-    return Exact(0.5, texts, lambda left, right: (kinds[left] == kinds[right]).astype(np.float64))
+    return ExactSimilarity(0.5, texts, lambda left, right: (kinds[left] == kinds[right]).astype(np.float64))
 
 
 @pytest.mark.parametrize("kind", [SimHashScheme, OnePairAtATime])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simhbase
-from simhbase.jobs.comparison import DEFAULT_SIMILARITY
+from simhbase.jobs.matching import DEFAULT_SIMILARITY
 from tests import reference
 from tests.command_line import documents, read_lines, texts
 

@@ -68,7 +68,7 @@ def test_the_similarity_of_any_pair_is_exact(texts):
 
 @pytest.mark.parametrize("threshold", [0.0, -0.5, 1.01])
 def test_a_threshold_that_is_no_share_is_refused(threshold):
-    with pytest.raises(UsageError, match="more than 0 and at most 1"):
+    with pytest.raises(UsageError, match="above 0, up to 1"):
         similar_pairs(shingle_sets(["a text", "another"]), threshold)
 
 

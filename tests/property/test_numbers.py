@@ -10,7 +10,7 @@ import simhbase
 from simhbase.comparison import compare_by
 from simhbase.corpus.record import InputOptions
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.profile import Profile, for_corpora, make_profile
+from simhbase.profile import Profile, make_profile, with_corpus_defaults
 from simhbase.stores import create_store
 
 PROFILES = [
@@ -64,7 +64,7 @@ def test_dedup_keeps_what_differs_in_a_number(given_, tmp_path):
         simhbase.Inputs([file], InputOptions(format="lines")), {**given_, "same_numbers": True}
     )
     assert (found.unique, found.duplicates) == (2, 1)
-    assert for_corpora({"same_numbers": True})["scheme"] == "minhash"
+    assert with_corpus_defaults({"same_numbers": True})["scheme"] == "minhash"
 
 
 def test_a_store_keeps_it_and_other_digests_are_what_they_were():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from simhbase.drawers.components import united
+from simhbase.drawers.components import merge_components
 from simhbase.drawers.join import default_layout, distances, distinct, pair_batches, pairs_within
 from simhbase.drawers.layout import layout
 
@@ -124,4 +124,4 @@ def test_united_sets_are_connected_components_named_by_their_least_member(graph)
         for one, other in edges:
             expected[one] = expected[other] = min(expected[one], expected[other])
     left, right = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    assert united(np.arange(n), left, right).tolist() == expected
+    assert merge_components(np.arange(n), left, right).tolist() == expected

@@ -19,7 +19,7 @@ from simhbase.index.claim_batch import ClaimContext, Kind
 from simhbase.index.reader import Reader
 from simhbase.index.selection import duplicates_of
 from simhbase.index.writer import HintingWriter
-from simhbase.jobs.groups import Compared, stars
+from simhbase.jobs.groups import Matcher, stars
 from simhbase.model import Query
 from simhbase.profile import Profile
 from tests.claiming import claims_of
@@ -140,7 +140,7 @@ def test_pairs_and_what_a_corpus_in_memory_finds(profile, contents):
         for document, other in enumerate(first)
         if near(profile, one, other)
     }
-    groups = stars(Compared(values, scheme, bounds))
+    groups = stars(Matcher(values, scheme, bounds))
     assert np.flatnonzero(groups.unique).tolist() == accepted(profile, contents)
 
 

@@ -10,7 +10,7 @@ from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claim_batch import ClaimContext, Kind
 from simhbase.index.writer import HintingWriter
-from simhbase.interrupt import interrupt_put_off
+from simhbase.interrupt import defer_interrupts
 from tests.claiming import FAR, SCHEME, A, Quiet, accepted_in, claims_of, stored_in
 from tests.simulated import Call, Server, SimulatedStore
 
@@ -148,7 +148,7 @@ def test_ctrl_c_that_is_put_off_ends_a_claim_that_waits_for_others():
 
     server = left_by_a_dead_worker(lease=1000)
     context = ClaimContext(SimulatedStore(server.ask), SCHEME, lambda: NOW, waiting=Interrupted())
-    with pytest.raises(KeyboardInterrupt), interrupt_put_off():
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
         claimed = claims_of(context, ["b", "c"], batch(A ^ 1, FAR), timeout=600)
     waits, far = claimed.claims
     assert far.accepted

@@ -96,7 +96,7 @@ def test_both_schemes_and_their_sketches_leave_boilerplate_out():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (PREFIX, "the text is nothing but boilerplate"),
+        (PREFIX, "the text is only boilerplate"),
         (PREFIX + "天气", "the text has 1 distinct feature (words) without its boilerplate, at least 2"),
         ("天气", "the text has 1 distinct feature (words), at least 2"),
         ("", "the text is empty"),
@@ -131,8 +131,8 @@ def test_a_file_is_what_was_learnt_and_can_be_edited(tmp_path):
         (b"line\tmany\tx\n", "own, line 1: expected"),
         (b"line\t3\t...\n", "own, line 1: expected"),
         ("phrase\t3\t央视网\n".encode(), "own, line 1: a phrase needs at least 8 words .* has 3"),
-        (b"# nothing\n", "own holds no boilerplate at all"),
-        (b"", "own holds no boilerplate at all"),
+        (b"# nothing\n", "own is empty: it has no boilerplate"),
+        (b"", "own is empty: it has no boilerplate"),
         (b"line\t3\tx\xff\n", "own is not UTF-8 at byte 8"),
     ],
 )

@@ -1,7 +1,11 @@
+import shlex
 from dataclasses import replace
 
 import pytest
 
+from simhbase import BadInput, UsageError
+from simhbase.profile import make_profile
+from simhbase.profile_file import chosen_parameters
 from simhbase.quality.calibration import (
     Figures,
     Goal,
@@ -12,9 +16,11 @@ from simhbase.quality.calibration import (
     refined,
 )
 from simhbase.quality.intervals import Estimate
+from simhbase.quality.report import options_of
 from simhbase.quality.sample import Sample
-from simhbase.quality.schemes import MINHASH, fingerprint_texts, minhash_settings
+from simhbase.quality.schemes import MINHASH, SIMHASH_FEATURES, fingerprint_texts, minhash_settings
 from simhbase.text.jaccard import shingle_sets
+from tests.command_line import texts
 from tests.near import versions
 
 
@@ -35,12 +41,50 @@ def test_what_is_right_is_by_default_less_alike_than_what_is_to_be_found(jaccard
     assert Goal(1, jaccard=both[0], right=both[1])
 
 
+@pytest.mark.parametrize("wrong", [{"jaccard": 0.8, "right": 0.9}, {"recall": 0}, {"precision": 1.1}])
+def test_a_goal_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(UsageError):
+        Goal(1, **wrong)
+
+
+def sample_of(contents: list[str]) -> Sample:
+    """A corpus, as a sample of all its documents."""
+    places = dict.fromkeys(contents)
+    numbers = {text: number for number, text in enumerate(places)}
+    ids = {str(number): numbers[text] for number, text in enumerate(contents)}
+    return replace(
+        Sample.of_all(list(map(str, range(len(places))))), texts=list(places), places=ids, read=len(ids)
+    )
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (texts(20), "20 different texts are too few"),
+        (["always the same text"] * 200, "all 200 documents have the same text"),
+        (texts(200), r"no pair of Jaccard similarity 0\.8 or more"),
+        ([*texts(200), *(text[:-9] for text in texts(3))], r"3 pairs of Jaccard similarity 0\.8 or more"),
+        ([f"{texts(1)[0]} number {number}" for number in range(200)], "in 1 group of near-duplicates"),
+    ],
+)
+def test_a_corpus_that_tells_nothing_gets_no_recommendation(contents, message):
+    sample = sample_of(contents)
+    with pytest.raises(BadInput, match=message):
+        find_truth(sample, shingle_sets(sample.texts, sample.shingles), Goal(len(contents)))
+
+
+@pytest.mark.parametrize("parameters", [*SIMHASH_FEATURES, {"min_length": 1, "threshold": 0.7, "reach": 7}])
+def test_printed_options_are_those_of_the_profile_that_was_measured(parameters):
+    given = {**parameters, "k": 2, "layout": "4x2"}
+    settings = shlex.split(options_of(given))[1::2]
+    assert make_profile(chosen_parameters(None, settings)) == make_profile(given)
+
+
 def figures_between(least: float, most: float, goal: Goal) -> tuple[list[Figures], list[Figures]]:
     """Those of MinHash at two thresholds, and of what was tried between the two."""
-    texts = list(versions(100))
-    sample = replace(Sample.of_all([str(number) for number in range(len(texts))]), texts=texts)
-    truth = find_truth(sample, shingle_sets(texts, sample.shingles), goal)
-    (fingerprinted,) = fingerprint_texts(texts, [MINHASH], 1)
+    sample = sample_of(list(versions(100)))
+    truth = find_truth(sample, shingle_sets(sample.texts, sample.shingles), goal)
+    (fingerprinted,) = fingerprint_texts(sample.texts, [MINHASH], 1)
     grid = [
         measured(setting, truth, goal)
         for setting in minhash_settings(fingerprinted, truth.pairs, names=("32x4",), thresholds=(least, most))

@@ -14,13 +14,13 @@ from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import fingerprints
-from simhbase.jobs.groups import PAIRS_AT_ONCE, Compared, Exact, Groups, groups, stars
+from simhbase.jobs.groups import PAIRS_AT_ONCE, ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.profile import Profile
 
 
 def grouped(values: np.ndarray, k: int) -> Groups:
     return groups(
-        Compared(FingerprintBatch.bare(values), SimHashScheme(default_layout(k, len(values)), k), Bounds(k))
+        Matcher(FingerprintBatch.bare(values), SimHashScheme(default_layout(k, len(values)), k), Bounds(k))
     )
 
 
@@ -73,7 +73,7 @@ def test_no_documents_give_empty_answers():
 def test_a_layout_that_does_not_guarantee_k_is_refused():
     with pytest.raises(UsageError, match="0 to 3 with layout 5x2"):
         groups(
-            Compared(
+            Matcher(
                 FingerprintBatch.bare(np.zeros(3, dtype=np.uint64)),
                 SimHashScheme(layout("5x2"), 3),
                 Bounds(4),
@@ -83,7 +83,7 @@ def test_a_layout_that_does_not_guarantee_k_is_refused():
 
 def test_a_star_ends_where_documents_are_no_longer_near_its_first():
     values = chain(6)
-    found = stars(Compared(FingerprintBatch.bare(values), SimHashScheme(default_layout(1, 7), 1), Bounds(1)))
+    found = stars(Matcher(FingerprintBatch.bare(values), SimHashScheme(default_layout(1, 7), 1), Bounds(1)))
     assert found.representative.tolist() == [0, 0, 2, 2, 4, 4, 6]
     assert found.distance.tolist() == [0, 1, 0, 1, 0, 1, 0]
     assert (found.unique.sum(), found.count) == (4, 3)
@@ -92,19 +92,19 @@ def test_a_star_ends_where_documents_are_no_longer_near_its_first():
 def test_stars_of_more_pairs_than_are_looked_at_together_are_taken_in_order():
     centres = np.random.default_rng(5).integers(0, 2**64, PAIRS_AT_ONCE, dtype=np.uint64)
     values = np.concatenate([centres ^ np.uint64(bits) for bits in (0, 1, 2)])
-    found = stars(Compared(FingerprintBatch.bare(values), SimHashScheme(layout("5x2"), 2), Bounds(2)))
+    found = stars(Matcher(FingerprintBatch.bare(values), SimHashScheme(layout("5x2"), 2), Bounds(2)))
     assert found.representative.tolist() == list(range(len(centres))) * 3
 
 
 def test_no_documents_give_no_stars():
     none = FingerprintBatch.bare(np.empty(0, dtype=np.uint64))
-    assert stars(Compared(none, SimHashScheme(layout("5x2"), 3), Bounds(3))).count == 0
+    assert stars(Matcher(none, SimHashScheme(layout("5x2"), 3), Bounds(3))).count == 0
 
 
 def test_the_most_preferred_stands_for_a_group_that_its_first_names():
     order = np.array([3, 2, 1, 0, 4])
     values = np.array([0, 1, 0xFFFF, 3, 0xFFFE], dtype=np.uint64)
-    found = groups(Compared(FingerprintBatch.bare(values), SimHashScheme(layout("5x2"), 1), Bounds(1)), order)
+    found = groups(Matcher(FingerprintBatch.bare(values), SimHashScheme(layout("5x2"), 1), Bounds(1)), order)
     assert found.representative.tolist() == [3, 3, 2, 3, 2]
     assert found.first.tolist() == [0, 0, 2, 0, 2]
     assert found.distance.tolist() == [2, 1, 0, 0, 1]
@@ -123,7 +123,7 @@ def test_very_many_texts_of_one_fingerprint_take_no_memory_for_their_pairs(group
     values = FingerprintBatch.bare(np.full(n, 0xABCD, dtype=np.uint64))
     tracemalloc.start()
     found = grouping(
-        Compared(values, SimHashScheme(layout("5x2"), 3), Bounds(3), Exact(0.5, names, similarity))
+        Matcher(values, SimHashScheme(layout("5x2"), 3), Bounds(3), ExactSimilarity(0.5, names, similarity))
     )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -141,8 +141,8 @@ def test_texts_that_are_equal_are_not_compared():
         return np.zeros(len(left))
 
     values = FingerprintBatch.bare(np.zeros(100, dtype=np.uint64))
-    exact = Exact(0.5, np.column_stack([names, names]), similarity)
-    found = stars(Compared(values, SimHashScheme(layout("5x2"), 3), Bounds(3), exact))
+    exact = ExactSimilarity(0.5, np.column_stack([names, names]), similarity)
+    found = stars(Matcher(values, SimHashScheme(layout("5x2"), 3), Bounds(3), exact))
     assert compared == [(0, 50)]
     assert found.representative.tolist() == [0] * 50 + [50] * 50
     assert set(found.similarity.tolist()) == {1}
@@ -160,7 +160,7 @@ def minhashed(n: int, folder: Path) -> tuple[Groups, int]:
             sketches.append(part)
             values[start : start + 1000] = fingerprints(part)
         tracemalloc.start()
-        found = stars(Compared(FingerprintBatch(values, sketches), scheme, scheme.bounds(None, None)))
+        found = stars(Matcher(FingerprintBatch(values, sketches), scheme, scheme.bounds(None, None)))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     return found, peak

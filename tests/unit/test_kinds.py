@@ -3,7 +3,7 @@
 import pytest
 
 import simhbase
-from simhbase.corpus.watcher import Nobody
+from simhbase.corpus.watcher import NullWatcher
 from simhbase.jobs.kinds import Kinds
 from simhbase.profile import Profile, make_profile
 from tests.command_line import documents, texts
@@ -29,7 +29,7 @@ def test_texts_that_a_profile_serves_well_have_no_hints():
         ([text[:60] for text in LONG], "profile short"),
         (["An opening line that all of these have in common. " + text for text in LONG], "idf --boilerplate"),
         ([f"{text} And a footer that all of these have in common." for text in LONG], "idf --boilerplate"),
-        ([text.replace(" ", "&nbsp;") for text in LONG], "read as HTML"),
+        ([text.replace(" ", "&nbsp;") for text in LONG], "read them as HTML"),
         ([f"{number:<40}{THAI}{number:>40}" for number in range(120)], "profile complete"),
     ],
 )
@@ -51,7 +51,7 @@ def test_chunks_add_up():
 def test_a_load_tells_what_the_store_will_miss_and_what_would_do_better(tmp_path):
     told = []
 
-    class Watcher(Nobody):
+    class Watcher(NullWatcher):
         def hint(self, text):
             told.append(text)
 

@@ -41,7 +41,7 @@ def test_pairs_are_read_from_a_compressed_file(tmp_path, compress):
     [
         (b"", "has no pairs"),
         (b"only one column\n", "line 1: 1 columns"),
-        (b"a\tb\nc\n", "line 2: 'c' is no pair"),
+        (b"a\tb\nc\n", "line 2: 'c' does not have the columns"),
         (b"0.5\ta\tb\nhigh\tc\td\n", "line 2: 'high"),
         (b"0.5\ta\tb\n7\tc\td\n", "line 2: '7"),
         (b"\x80\x81", "pairs.tsv is not UTF-8 at byte 0"),

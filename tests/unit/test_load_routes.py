@@ -12,7 +12,7 @@ HBASE = "hbase://nowhere.invalid/x"
 @pytest.mark.parametrize(
     ("url", "options", "message"),
     [
-        ("rocksdb:s.db", {"via": "hfiles"}, "loads into HBase: leave it out for other stores"),
+        ("rocksdb:s.db", {"via": "hfiles"}, "is only for stores in HBase"),
         (HBASE, {"via": "sst"}, "via: must be hfiles, not 'sst'"),
         (HBASE, {"work_folder": "x"}, "work_folder: is only for loads via hfiles"),
         (HBASE, {"via": "hfiles", "skip_existing": True}, "cannot list new documents or skip existing ones"),

@@ -18,7 +18,7 @@ def pairs(*given: tuple[int, int, float]) -> SimilarPairs:
 
 def found_pairs(n: int, *given: tuple[int, int]) -> FoundPairs:
     left, right = np.array(given, dtype=np.int64).reshape(-1, 2).T
-    return FoundPairs.gathered(n, [(left, right, np.zeros(len(left)))])
+    return FoundPairs.of(n, [(left, right, np.zeros(len(left)))])
 
 
 @pytest.mark.parametrize("k", range(8))
@@ -73,5 +73,5 @@ def test_of_a_sample_pairs_count_for_those_they_stand_for():
 
 def test_more_pairs_than_fit_are_refused_with_advice(monkeypatch):
     monkeypatch.setattr(found, "MOST_PAIRS", 1)
-    with pytest.raises(BadInput, match="take a smaller sample"):
+    with pytest.raises(BadInput, match="use a smaller sample"):
         found_pairs(4, (0, 1), (0, 2))

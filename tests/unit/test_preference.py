@@ -36,9 +36,9 @@ def test_values_order_documents_and_of_equal_ones_the_first_is_preferred(values,
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ([1, "n/a", "?"], "'n/a' is no number, others are"),
-        (["2", "x"], "'x' is no number, others are"),
-        ([None, "2024-01-05", "2024-1-10"], "'2024-1-10' is no date of ISO 8601, others are"),
+        ([1, "n/a", "?"], "'n/a' is not a number, but others are"),
+        (["2", "x"], "'x' is not a number, but others are"),
+        ([None, "2024-01-05", "2024-1-10"], "'2024-1-10' is not a date of ISO 8601, but others are"),
         (["x", "y", None], None),
         ([1, "2", None], None),
         (["2024-01-05", "2024-01-05T10:00Z", None], None),

@@ -79,7 +79,7 @@ def test_a_verified_profile_without_a_reach_is_read_and_has_the_digest_that_it_h
     [
         ({"verify": True, "threshold": 0.7, "reach": 2}, r"reach: must be 3 .* to 31 bits, not 2"),
         ({"verify": True, "threshold": 0.7, "reach": 32}, "reach: must be 3 .* to 31 bits, not 32"),
-        ({"threshold": None, "reach": 7}, "set a threshold"),
+        ({"threshold": None, "reach": 7}, "needs a threshold"),
         ({"verify": False, "reach": 7}, "reach: does not apply to scheme simhash without verification"),
     ],
 )
@@ -90,8 +90,8 @@ def test_a_reach_needs_sketches_that_decide(given, reason):
 
 def test_the_reach_of_a_store_changes_without_its_texts():
     before = Profile(verify=True, threshold=0.7, reach=3)
-    assert before.refiled({"reach": 7}).reach == 7
-    assert before.refiled({"k": 2}).reach == 2
+    assert before.reindexed({"reach": 7}).reach == 7
+    assert before.reindexed({"k": 2}).reach == 2
 
 
 def test_the_rule_names_the_reach():
@@ -156,9 +156,9 @@ def test_two_similarities_are_the_same_however_they_are_spelled(spelled):
 
 def test_the_threshold_of_a_store_becomes_another_that_rises_without_its_texts():
     before = Profile(scheme="minhash", threshold="auto")
-    assert before.refiled({"threshold": "0.54-0.7"}).threshold == "0.54-0.7"
+    assert before.reindexed({"threshold": "0.54-0.7"}).threshold == "0.54-0.7"
     with pytest.raises(ProfileMismatch, match="Load the texts"):
-        before.refiled({"threshold": 0.6})
+        before.reindexed({"threshold": 0.6})
 
 
 def test_bands_are_chosen_for_the_least_threshold_of_auto():

@@ -51,11 +51,11 @@ def test_the_name_of_a_preset_stands_for_its_parameters(preset: str) -> None:
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        ("scheme = minhash", BadInput, "is no TOML"),
+        ("scheme = minhash", BadInput, "is not valid TOML"),
         ('sheme = "minhash"', UsageError, r"unknown parameters \(sheme\): use scheme, features"),
-        ('stop_words = "的"', UsageError, "stop_words is a list of words"),
-        ("idf = 1", UsageError, "idf is the name of a file"),
-        ("stop_words = [[1]]", UsageError, "stop_words is a list of words"),
+        ('stop_words = "的"', UsageError, "stop_words must be a list such as"),
+        ("idf = 1", UsageError, "idf must be the name of a file"),
+        ("stop_words = [[1]]", UsageError, "stop_words must be a list such as"),
         ('idf = "nowhere.idf"', BadInput, r"cannot read the IDF file .*nowhere\.idf"),
     ],
 )
@@ -73,7 +73,7 @@ def test_what_is_neither_a_name_nor_a_file_is_refused() -> None:
 def test_what_lies_there_and_is_not_ours_stays(tmp_path: Path) -> None:
     profile = Profile(verify=False, weights="tfidf", idf=OWN_IDF)
     (tmp_path / "p.idf").write_bytes(b"somebody's")
-    with pytest.raises(UsageError, match=r"p\.idf would lie beside the profile file"):
+    with pytest.raises(UsageError, match=r"p\.idf belongs to the profile file"):
         write_profile_file(tmp_path / "p.toml", profile)
     with pytest.raises(UsageError, match=r"use \.toml"):
         write_profile_file(tmp_path / "p.idf", profile)

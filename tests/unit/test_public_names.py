@@ -179,7 +179,7 @@ def test_wrong_arguments_are_named_as_python_has_them(tmp_path):
     url = f"rocksdb:{tmp_path / 's.db'}"
     with pytest.raises(simhbase.UsageError, match=r"^regions: only for tables in HBase"):
         simhbase.tables.create(url, regions=4, compression="gz", ttl=60)
-    with pytest.raises(simhbase.UsageError, match="either inputs, documents to compare, or a store"):
+    with pytest.raises(simhbase.UsageError, match="give either inputs"):
         simhbase.evaluate(tmp_path / "pairs.tsv")
     with pytest.raises(simhbase.UsageError, match=r"part: must be a pair like \(1, 100\).* not \(3, 2\)"):
         simhbase.check(url, part=(3, 2))

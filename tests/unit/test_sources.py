@@ -283,7 +283,7 @@ class TestEncodings:
         line = json.dumps({"id": "a", "text": traditional}, ensure_ascii=False)
         path = write(tmp_path / "x.jsonl", line.encode("big5"))
         (reject,) = read(path, encoding="auto")
-        assert "rather big5 than gb18030: name its encoding" in reject.reason
+        assert "more likely big5 than gb18030: name its encoding" in reject.reason
         assert texts(read(path, encoding="big5")) == [("a", traditional)]
 
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le"])

@@ -14,7 +14,7 @@ from tests.limits import files_up_to
 def add_to_what_refuses_it(folder):
     with Spool(folder) as spool:
         os.close(spool._file.fileno())  # refuses what is written to it, as a full disk does
-        spool.put_aside([b"text"])
+        spool.append([b"text"])
 
 
 def test_what_could_not_be_written_is_told_once_and_clearly(tmp_path):

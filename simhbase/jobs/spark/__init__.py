@@ -1,14 +1,14 @@
-"""Near-duplicates of a Spark DataFrame (PySpark 3.5; extra `spark`), with the answers of one machine.
+"""Near-duplicates in a Spark DataFrame (PySpark 3.5; extra `spark`), with the same results as on one machine.
 
     from simhbase.jobs import spark
 
     found = spark.dedup(df, id_column="id", text_column="text")
     found.unique.write.parquet("unique")
 
-  fingerprint          The fingerprint of each text, or why it has none.
-  pairs                All pairs of fingerprints that match, joined by drawers.
-  dedup                Groups near-duplicates as `simhbase.dedup` does; Deduplicated is what it returns.
-  hfile_input          Rows of documents for HBase's own tools; HFileInput is what they are.
+  fingerprint          Fingerprints texts.
+  pairs                Finds all pairs of fingerprints that match, by a join on drawers.
+  dedup                Groups near-duplicates like `simhbase.dedup`, and returns a Deduplicated.
+  hfile_input          Writes HFiles for HBase's bulk load tool, and returns their HFileInput.
 
 The executors' Python needs simhbase with this extra, too.
 """
@@ -16,9 +16,9 @@ The executors' Python needs simhbase with this extra, too.
 from __future__ import annotations
 
 try:
-    import pyspark as _pyspark  # noqa: F401  # is it there?
+    import pyspark as _pyspark  # noqa: F401  # check that it is installed
 except ImportError as error:
-    raise ImportError("Spark is spoken to by PySpark: pip install 'simhbase[spark]'") from error
+    raise ImportError("PySpark is not installed: pip install 'simhbase[spark]'") from error
 
 from simhbase.jobs.hfile_input import HFileInput
 from simhbase.jobs.spark.dedup import Deduplicated, SparkReport, dedup

@@ -1,8 +1,8 @@
-"""The near-duplicates within a DataFrame, as `simhbase.dedup` finds them within files.
+"""Finds near-duplicates within a DataFrame, with the same results as `simhbase.dedup` for files.
 
-Spark does what takes long for all documents: fingerprints, the join by drawers. That connects fingerprints to
-components, whose documents come together, with their texts, in one task, where the code of `simhbase.dedup`
-decides: so the answer is its answer. Copies of one text are one document on the way there.
+Spark computes fingerprints and joins them by drawers, which gives connected components. The documents of a
+component, with their texts, go to one task, which groups them by the code of `simhbase.dedup`. Copies of a
+text are one document until then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tempfile import gettempdir
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual name
 from pyspark.sql.types import (
     AtomicType,
     BinaryType,
@@ -31,8 +31,8 @@ from pyspark.sql.types import (
 
 from simhbase.errors import BadInput, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.comparison import ComparedTexts, Comparison
-from simhbase.jobs.groups import Compared, Groups, groups, stars
+from simhbase.jobs.groups import Groups, Matcher, groups, stars
+from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.representative import Preference, as_moment, as_number, preference
 from simhbase.jobs.spark.drawers import COMPONENT, verified_by, with_components
 from simhbase.jobs.spark.fingerprints import (
@@ -55,7 +55,7 @@ NUMBER, MOMENT, WORDS = "number", "moment", "words"
 PLACE, ORDER, DIGEST = "place", "order", "place.digest"
 KEY, REPRESENTATIVE, DISTANCE, SIMILARITY, GROUP = "key", "representative", "distance", "similarity", "group"
 REPEATED = "the same id came before"
-DOCUMENTS_AT_ONCE = 1 << 12  # of several components, unless one has more
+DOCUMENTS_AT_ONCE = 1 << 12  # of whole components
 _OWN_PLACE = "__simhbase_place"  # among the columns of the user's DataFrame
 _NUMBER = "__number"
 _DIGEST_BYTES = 16
@@ -74,7 +74,7 @@ GROUPED = StructType(
 
 @dataclass(frozen=True)
 class SparkReport:
-    """What was found: see `simhbase.DedupReport`."""
+    """Counts as in `simhbase.DedupReport`."""
 
     documents: int
     unique: int
@@ -85,12 +85,12 @@ class SparkReport:
 
 @dataclass(frozen=True)
 class Deduplicated:
-    """What was found in a DataFrame. The frames are kept by Spark until `unpersist`.
+    """Result of `dedup`. Call `unpersist` when the frames are no longer needed.
 
-    documents: a row for each that was not rejected: id, representative (its own id where it is kept),
-    distance and similarity to that (null where nothing tells it), and group, the id of the group's first
-    document. rejects: id and reason of the others. unique: the rows of the DataFrame that are kept, with all
-    their columns. held: what Spark keeps.
+    documents: a row for each accepted document: id, representative (its own id if it is kept), distance and
+    similarity to the representative (null if unknown), and group, the id of the group's first document.
+    rejects: id and reason of the others. unique: the kept rows of the DataFrame, with all columns. held:
+    persisted frames.
     """
 
     documents: DataFrame
@@ -100,12 +100,12 @@ class Deduplicated:
 
     @property
     def duplicates(self) -> DataFrame:
-        """A row for each document that is not kept: id, duplicate_of, distance, similarity, group."""
+        """A row for each removed document: id, duplicate_of, distance, similarity, group."""
         others = self.documents.where(F.col(ID) != F.col(REPRESENTATIVE))
         return others.withColumnRenamed(REPRESENTATIVE, "duplicate_of")
 
     def report(self) -> SparkReport:
-        """Counts them."""
+        """Count documents, groups and rejects."""
         kept = F.count_if(F.col(ID) == F.col(REPRESENTATIVE))
         led = F.count_distinct(F.when(F.col(ID) != F.col(REPRESENTATIVE), F.col(REPRESENTATIVE)))
         documents, unique, groups = self.documents.agg(F.count("*"), kept, led).head() or (0, 0, 0)
@@ -113,7 +113,7 @@ class Deduplicated:
         return SparkReport(documents + rejected, unique, documents - unique, groups, rejected)
 
     def unpersist(self) -> None:
-        """Lets Spark forget what it keeps; afterwards the frames are computed anew where they are used."""
+        """Unpersist all frames. They are computed again if they are used."""
         for frame in self.held:
             frame.unpersist()
 
@@ -130,32 +130,31 @@ def dedup(
     date_column: str = "date",
     chains: bool = False,
 ) -> Deduplicated:
-    """Finds the near-duplicates within one DataFrame: the same as `simhbase.dedup`, which has the meaning of
-    profile, min_similarity, keep (date_column is its date_field) and chains.
+    """Find near-duplicates within one DataFrame, as `simhbase.dedup` does. See there for profile,
+    min_similarity, keep (date_column is its date_field) and chains.
 
-    order_column: what the input's order is by, as a DataFrame has none: the document with the least value
-    comes first, and of equal ones that with the least id; None: by the ids, as texts. Partitions change
-    nothing. Of one id the first document counts, and the others are rejected, as are null and empty ids, and
-    texts that are null, no UTF-8 or have too few features.
+    order_column: defines the order of the input: least value first, then least id; None: by ids, as texts.
+    Partitions do not matter. If ids repeat, the first document counts and the others are rejected; null and
+    empty ids are rejected, and texts that are null, not UTF-8 or have too few features.
 
-    `df` is read again for the texts that are compared, and for `unique`: it must be the same each time (no
-    `rand()`, no sample). Documents that matches connect, however many, are grouped by one task, with the
-    memory that `simhbase.dedup` needs for them and their texts on its disk (TMPDIR). Raises UsageError for
-    what does not go together, before anything is read; BadInput where no document has what `keep` names;
-    SimhbaseError where more than 25 million fingerprints have a match, which the driver cannot join.
+    `df` is read again for texts to compare and for `unique`, so it must not change (no `rand()`, no sample).
+    Each connected component is grouped by one task, with the memory of `simhbase.dedup` for its documents,
+    and their texts on local disk (TMPDIR). Raises UsageError for invalid arguments, before anything is read;
+    BadInput if no document has the value that `keep` names; SimhbaseError if more than 25 million
+    fingerprints have a match, which the driver cannot join.
     """
-    comparison, least = Comparison.exact(profile, min_similarity)
+    criteria, least = MatchCriteria.exact(profile, min_similarity)
     preferred = preference(keep, date_column)
     rows = _InputRows(df, id_of(df, id_column), text_of(df, text_column), order_of(df, order_column))
-    columns = Columns.of(comparison.profile)
+    columns = Columns.of(criteria.profile)
     read = rows.read(values_of(df, rows.text, preferred))
-    found = with_numbers(fingerprinted(read, comparison.profile, verified_by(comparison)))
+    found = with_numbers(fingerprinted(read, criteria.profile, verified_by(criteria)))
     documents = without_repeats(found).persist()
     accepted = documents.where(F.col(REASON).isNull())
     accepted = accepted.withColumn(KEY, F.col(DIGEST) if least else F.concat(*columns.names))
     order = [*most_preferred_first(accepted, preferred), F.col(PLACE)]
-    firsts = with_components(_firsts(accepted, order), comparison, columns).persist()
-    grouped = _grouped(firsts, rows, Grouping(comparison, least, chains), order)
+    firsts = with_components(_firsts(accepted, order), criteria, columns).persist()
+    grouped = _grouped(firsts, rows, Grouping(criteria, least, chains), order)
     answers = _answers(accepted, grouped, led_by_first=preferred is None).persist()
     rejects = documents.where(F.col(REASON).isNotNull()).select(ID, REASON)
     return Deduplicated(answers.drop(PLACE), rejects, rows.kept(answers), (documents, firsts, answers))
@@ -163,7 +162,7 @@ def dedup(
 
 @dataclass(frozen=True)
 class _InputRows:
-    """The rows of a DataFrame, with what they are read by."""
+    """The rows of a DataFrame, and the columns they are read by."""
 
     df: DataFrame
     id: Column
@@ -172,37 +171,37 @@ class _InputRows:
 
     @property
     def place(self) -> Column:
-        """Where a row is in the input: the same of rows only that are equal in all that counts."""
+        """Position of a row in the input. Rows with equal positions are equal in all relevant columns."""
         return F.struct(*self.order, self.id.alias(ID), self.digest.alias("digest"))
 
     @property
     def digest(self) -> Column:
-        """The same of texts that are equal. Spark makes it, so that a text comes to Python but once."""
+        """Digest of the text. Computed by Spark, so that a text is sent to Python only once."""
         return F.substring(F.unhex(F.sha2(self.text, 256)), 1, _DIGEST_BYTES)
 
     def read(self, values: list[Column]) -> DataFrame:
         return self.df.select(self.id.alias(ID), self.place.alias(PLACE), *values, self.text.alias(TEXT))
 
     def texts(self, of: DataFrame) -> DataFrame:
-        """Each text of some documents once, by its digest."""
+        """Distinct texts of some documents, by digest."""
         everything = self.df.select(self.digest.alias(KEY), self.text.alias(TEXT))
         return everything.join(of.select(KEY), KEY, "left_semi").dropDuplicates([KEY])
 
     def kept(self, answers: DataFrame) -> DataFrame:
-        """Those that stand for themselves, as they are in the DataFrame."""
+        """The rows of the DataFrame that are their own representatives."""
         places = answers.where(F.col(ID) == F.col(REPRESENTATIVE)).select(F.col(PLACE).alias(_OWN_PLACE))
         rows = self.df.withColumn(_OWN_PLACE, self.place)
         return rows.join(places, _OWN_PLACE, "left_semi").dropDuplicates([_OWN_PLACE]).drop(_OWN_PLACE)
 
 
 def _firsts(accepted: DataFrame, order: list[Column]) -> DataFrame:
-    """Of the same documents the most preferred."""
+    """The most preferred of equal documents."""
     number = F.row_number().over(Window.partitionBy(KEY).orderBy(*order))
     return accepted.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER)
 
 
 def _grouped(firsts: DataFrame, rows: _InputRows, grouping: Grouping, order: list[Column]) -> DataFrame:
-    """The representative of each, and what is known of the two."""
+    """Representative of each document, with distance and similarity."""
     sizes = firsts.groupBy(COMPONENT).count().where("count > 1").select(COMPONENT)
     several = firsts.join(sizes, COMPONENT, "left_semi")
     if grouping.least:
@@ -217,7 +216,7 @@ def _grouped(firsts: DataFrame, rows: _InputRows, grouping: Grouping, order: lis
 
 
 def _answers(accepted: DataFrame, grouped: DataFrame, *, led_by_first: bool) -> DataFrame:
-    """A row for each document, with its place."""
+    """A row for each document, with its place in the input."""
     found = accepted.select(ID, PLACE, KEY).join(grouped, KEY).drop(KEY)
     if led_by_first:
         return found.withColumn(GROUP, F.col(REPRESENTATIVE))
@@ -226,8 +225,7 @@ def _answers(accepted: DataFrame, grouped: DataFrame, *, led_by_first: bool) -> 
 
 
 def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list[Column]:
-    """What documents are preferred by: a number, or words that may all be numbers. Raises UsageError for a
-    column that is neither."""
+    """The column of preference: numbers, or texts that may be numbers. Raises UsageError for other types."""
     if preferred is None:
         return []
     if preferred.field is None:
@@ -245,7 +243,7 @@ def values_of(df: DataFrame, text: Column, preferred: Preference | None) -> list
 
 
 def with_numbers(documents: DataFrame) -> DataFrame:
-    """The same with the numbers and the dates that words are, null for other words."""
+    """Parse the texts of preference: adds columns of numbers and of dates, null if they are not."""
     if WORDS not in documents.columns:
         return documents
     added = [StructField(name, DoubleType()) for name in (NUMBER, MOMENT)]
@@ -254,7 +252,8 @@ def with_numbers(documents: DataFrame) -> DataFrame:
 
 
 def most_preferred_first(accepted: DataFrame, preferred: Preference | None) -> list[Column]:
-    """By what to sort documents, before their order in the input. Raises BadInput where none has a value."""
+    """Sort columns of preference, before the order of the input. Raises BadInput if no document has a
+    value."""
     if preferred is None:
         return []
     has_words = WORDS in accepted.columns
@@ -262,7 +261,7 @@ def most_preferred_first(accepted: DataFrame, preferred: Preference | None) -> l
     counted = accepted.agg(F.count("*"), F.count(numbers), F.count(moments), F.count(words)).head()
     documents, as_numbers, as_moments, values = counted or (0, 0, 0, 0)
     if documents and not values:
-        raise BadInput(f"no document has anything in a column {preferred.field!r}", parameter="keep")
+        raise BadInput(f"no document has a value in column {preferred.field!r}", parameter="keep")
     if max(as_numbers, as_moments) < values:
         by = words
         if kind := "numbers" if as_numbers else "dates of ISO 8601" if as_moments else None:
@@ -291,7 +290,7 @@ def _measured(measured: Callable[[str | None], float], words: str | None) -> flo
 
 
 def order_of(df: DataFrame, name: str | None) -> list[Column]:
-    """The column of the input's order. Raises UsageError for one that has none."""
+    """The column that orders the input. Raises UsageError if its type has no order."""
     if name is None:
         return []
     kind = type_of(df, name, "order_column")
@@ -301,8 +300,7 @@ def order_of(df: DataFrame, name: str | None) -> list[Column]:
 
 
 def without_repeats(found: DataFrame) -> DataFrame:
-    """The same with a reason to reject all documents of one id but the first, by their places, that has a
-    fingerprint."""
+    """Reject repeated ids: all documents with a fingerprint except the first, by place in the input."""
     number = F.row_number().over(Window.partitionBy(ID, REASON).orderBy(PLACE))
     repeated = F.col(REASON).isNull() & (number > 1)
     return found.withColumn(REASON, F.when(repeated, F.lit(REPEATED)).otherwise(F.col(REASON)))
@@ -310,13 +308,10 @@ def without_repeats(found: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Batches of documents, by component and then from the most preferred to the least -> a row for each with
-    its representative.
+    """Batches of documents, sorted by component and preference -> rows with representatives. least: minimum
+    similarity of texts, 0 if they are not compared."""
 
-    least: the similarity of texts from which they are near, 0 where none are compared.
-    """
-
-    comparison: Comparison
+    criteria: MatchCriteria
     least: float
     chains: bool
 
@@ -328,34 +323,34 @@ class Grouping:
                     yield from some.grouped()
                     stack.close()
                     some = _Documents(self, stack)
-                some.put_aside(rows)
+                some.append(rows)
             if some.count:
                 yield from some.grouped()
 
     @property
     def tells_similarity(self) -> bool:
-        """Whether it is known how similar two documents are."""
-        return bool(self.least) or self.comparison.chosen.sketching is not None
+        """True if the similarity of documents is known."""
+        return bool(self.least) or self.criteria.chosen.sketching is not None
 
-    def texts(self) -> ComparedTexts | None:
-        """Where texts are put aside, if they are compared: on disk, whatever one component has."""
-        return ComparedTexts(self.comparison.profile, self.least, Path(gettempdir())) if self.least else None
+    def texts(self) -> SpooledTexts | None:
+        """A spool for texts, None if they are not compared."""
+        return SpooledTexts(self.criteria.profile, self.least, Path(gettempdir())) if self.least else None
 
 
 class _Documents:
-    """Whole components, put aside until they are grouped."""
+    """Whole components, collected to be grouped."""
 
     def __init__(self, grouping: Grouping, stack: ExitStack) -> None:
         self._grouping = grouping
         texts = grouping.texts()
         self._texts = stack.enter_context(texts) if texts else None
-        self._columns = Columns.of(grouping.comparison.profile)
+        self._columns = Columns.of(grouping.criteria.profile)
         self._rows: list[pa.RecordBatch] = []
         self.count = 0
 
-    def put_aside(self, rows: pa.RecordBatch) -> None:
+    def append(self, rows: pa.RecordBatch) -> None:
         if self._texts:
-            self._texts.put_texts_aside(decoded(rows.column(TEXT), TEXT)[0])
+            self._texts.append_texts(decoded(rows.column(TEXT), TEXT)[0])
         self._rows.append(rows.select([KEY, ID, *self._columns.names]))
         self.count += len(rows)
 
@@ -373,8 +368,8 @@ class _Documents:
         return batches
 
     def _groups(self, fingerprints: FingerprintBatch) -> Groups:
-        comparison = self._grouping.comparison
+        criteria = self._grouping.criteria
         exact = self._texts.exact() if self._texts else None
-        scheme = comparison.scheme(len(fingerprints))
-        compared = Compared(fingerprints, scheme, comparison.bounds, exact)
-        return groups(compared) if self._grouping.chains else stars(compared)
+        scheme = criteria.scheme(len(fingerprints))
+        matcher = Matcher(fingerprints, scheme, criteria.bounds, exact)
+        return groups(matcher) if self._grouping.chains else stars(matcher)

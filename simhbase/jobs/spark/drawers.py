@@ -1,10 +1,10 @@
-"""Fingerprints that match, joined by drawers: all pairs of them, and the components that they connect.
+"""Joins fingerprints by drawers: pairs that match, and connected components.
 
-Every fingerprint goes to each of its drawers, a shuffle brings what is in one drawer side by side, and NumPy
+Every fingerprint is sent to each of its drawers, a shuffle collects the members of a drawer, and NumPy
 compares many drawers at a time. A pair that shares several drawers is found in the first of them.
 
-The driver connects components. It needs to know which fingerprints match others, not how often: at most one
-edge for each of them in every task is brought to it.
+The driver computes components. It only needs enough edges to connect them: at most one per fingerprint and
+task.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual name
 from pyspark.sql.types import (
     BinaryType,
     DoubleType,
@@ -26,21 +26,21 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from simhbase.drawers.components import united
+from simhbase.drawers.components import merge_components
 from simhbase.drawers.join import Pairs, distinct
 from simhbase.drawers.scheme import Bounds, Scheme, identities
 from simhbase.errors import SimhbaseError, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.jobs.comparison import Comparison
+from simhbase.jobs.matching import MatchCriteria
 from simhbase.jobs.spark.fingerprints import FINGERPRINT, IDENTITY, Columns, at_borders, binary
 from simhbase.profile import Profile
 
-MOST_MEMBERS = 1 << 13  # of a drawer that are compared in one piece, each with each: 33 million comparisons
-ROWS_AT_ONCE = 1 << 16  # of drawers that are compared together
+MOST_MEMBERS = 1 << 13  # of a drawer compared in one piece, each with each: 33 million comparisons
+ROWS_AT_ONCE = 1 << 16  # rows of drawers compared together
 DRAWER = ("table", "segment")
 PIECE = (*DRAWER, "cell")
-MOST_EDGES = 25_000_000  # 100 bytes of the driver's memory each; Spark brings it 1 GiB unless told otherwise
+MOST_EDGES = 25_000_000  # each takes 100 bytes of the driver's memory; Spark collects 1 GiB by default
 COMPONENT = "component"
 _EDGES_A_ROW = 1 << 20
 _MAPPING = StructType([StructField(IDENTITY, BinaryType()), StructField(COMPONENT, BinaryType())])
@@ -52,41 +52,41 @@ def pairs(
     *,
     min_similarity: float | None = None,
 ) -> DataFrame:
-    """All pairs of different fingerprints that match, each once: at most the profile's k bits apart, or with
-    sketches that are similar enough.
+    """Find all pairs of distinct fingerprints that match, each once: within the profile's k bits, or with
+    similar sketches.
 
-    fingerprints: what `fingerprint` has made by the same profile. It is read three times: persist it, or
-    write it down before. Documents of one fingerprint and sketch are one here, so that a page copied a
-    hundred thousand times costs no more than any other: join by the fingerprint to have documents.
-    min_similarity: as the sketches estimate it, by default the profile's threshold.
+    fingerprints: result of `fingerprint` with the same profile. It is read three times, so persist or write
+    it first. Documents with the same fingerprint and sketch count once, so a page copied a hundred thousand
+    times costs no more than any other; join by fingerprint to get documents. min_similarity: estimated from
+    sketches; default: the profile's threshold.
 
-    Columns: left and right (binary), left not after right; distance, in bits or for minhash in slots that
-    differ; where the profile keeps sketches, left_sketch, right_sketch and the similarity that they speak
-    for. No drawer is cut: one of more than 8,192 is compared in pieces, by several tasks. Raises UsageError
-    for bounds that cannot be kept.
+    Columns: left, right (binary; left <= right); distance, in bits, or for minhash in differing slots; if the
+    profile has sketches, also left_sketch, right_sketch and the estimated similarity. Drawers are not
+    truncated: one with more than 8,192 members is compared in pieces, by several tasks. Raises UsageError for
+    bounds that the profile cannot guarantee.
     """
-    comparison = Comparison.of(profile, None)
-    bounds = comparison.chosen.bounds(None, min_similarity)
-    columns = Columns.of(comparison.profile)
+    criteria = MatchCriteria.of(profile, None)
+    bounds = criteria.chosen.bounds(None, min_similarity)
+    columns = Columns.of(criteria.profile)
     missing = [name for name in columns.names if name not in fingerprints.columns]
     if missing:
         raise UsageError(
-            f"no column {missing[0]!r}: make fingerprints by `fingerprint` with the same profile, or give "
+            f"no column {missing[0]!r}: compute fingerprints by `fingerprint` with the same profile, or use "
             "a profile without sketches (verify = false)"
         )
     read = fingerprints.where(F.col(FINGERPRINT).isNotNull()).select(*columns.names)
     members = read.dropDuplicates(columns.names)
-    scheme = comparison.scheme(members.count())
+    scheme = criteria.scheme(members.count())
     return drawn(members, scheme, columns).mapInArrow(
         Paired(DrawerJoin(scheme, bounds, columns)), Paired.schema(columns)
     )
 
 
 def drawn(members: DataFrame, scheme: Scheme, columns: Columns) -> DataFrame:
-    """Different fingerprints in each of their drawers, one drawer's side by side.
+    """Distinct fingerprints in each of their drawers, sorted by drawer.
 
-    A drawer of too many is cut into parts, and each part meets every part in a cell of its own, itself in
-    that on the diagonal.
+    A large drawer is split into parts, and each pair of parts is compared in one cell, a part with itself in
+    a cell on the diagonal.
     """
     there = members.mapInArrow(Filed(scheme, columns), Filed.schema(columns))
     sizes = there.groupBy(*DRAWER).count().where(F.col("count") > MOST_MEMBERS)
@@ -105,7 +105,7 @@ def drawn(members: DataFrame, scheme: Scheme, columns: Columns) -> DataFrame:
 
 @dataclass(frozen=True)
 class Filed:
-    """Batches of fingerprints -> a row for each in each of its drawers."""
+    """Batches of fingerprints -> a row for each of their drawers."""
 
     scheme: Scheme
     columns: Columns
@@ -132,8 +132,8 @@ class DrawerJoin:
     columns: Columns
 
     def near(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FingerprintBatch, Iterator[Pairs]]]:
-        """Some whole drawers' fingerprints at a time, and the pairs among them of which these are the first
-        drawers."""
+        """Fingerprints of some whole drawers at a time, and the pairs among them whose first common drawer is
+        one of these."""
         for rows in _whole(batches):
             fingerprints = self.columns.read(rows)
             yield fingerprints, self._near(rows, fingerprints)
@@ -148,7 +148,7 @@ class DrawerJoin:
 
 
 def _whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Whole pieces of drawers, as many as make some rows."""
+    """Whole pieces of drawers, about ROWS_AT_ONCE rows at a time."""
     held: list[pa.RecordBatch] = []
     for rows, begins in at_borders(batches, PIECE):
         if begins and sum(map(len, held)) >= ROWS_AT_ONCE:
@@ -160,7 +160,7 @@ def _whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _numbered(rows: pa.Table) -> NDArray[np.uint32]:
-    """The number of the piece that each of n rows is in: uint32 (n,)."""
+    """Number of the piece of each row: uint32 (n,)."""
     keys = [rows.column(name).to_numpy() for name in PIECE]
     differs = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     return np.append(0, np.cumsum(differs)).astype(np.uint32)
@@ -196,12 +196,11 @@ class Paired:
 
 
 @dataclass(frozen=True)
-class Joined:
-    """Drawers -> enough of their pairs to connect what all of them do: far fewer, where a drawer has many
-    near each other.
+class SpanningEdges:
+    """Drawers -> edges that connect the same components as all their pairs, but far fewer.
 
-    A row has edges of uint64 (m, 2, words) in bytes, between what `identities` calls the same; verified:
-    of the sketches, where these decide.
+    A row has the bytes of edges between `identities`, uint64 (m, 2, words). verified: parameters of the
+    sketches if they decide.
     """
 
     drawers: DrawerJoin
@@ -213,45 +212,42 @@ class Joined:
             values = distinct(named)
             root = np.arange(len(values.first))
             for some in found:
-                root = united(root, values.inverse[some.left], values.inverse[some.right])
+                root = merge_components(root, values.inverse[some.left], values.inverse[some.right])
             hung = np.flatnonzero(root != np.arange(len(root)))
             edges = np.stack([named[values.first[hung]], named[values.first[root[hung]]]], axis=1)
             yield pa.RecordBatch.from_arrays([pa.array([edges.tobytes()], pa.binary())], ["edges"])
 
 
-def with_components(documents: DataFrame, comparison: Comparison, columns: Columns) -> DataFrame:
-    """Documents with the component each is in: those that matches connect, however many lie between them.
-
-    Raises SimhbaseError for more than MOST_EDGES edges.
-    """
+def with_components(documents: DataFrame, criteria: MatchCriteria, columns: Columns) -> DataFrame:
+    """Add the connected component of each document. Raises SimhbaseError for more than MOST_EDGES edges."""
     members = documents.dropDuplicates([IDENTITY]).select(*columns.names).persist()
-    scheme = comparison.scheme(members.count())
-    edges = _edges(members, scheme, comparison, columns)
+    scheme = criteria.scheme(members.count())
+    edges = _edges(members, scheme, criteria, columns)
     members.unpersist()
     mapping = _mapping(documents.sparkSession, edges)
     component = F.coalesce(COMPONENT, IDENTITY)
     return documents.join(mapping, IDENTITY, "left").withColumn(COMPONENT, component)
 
 
-def verified_by(comparison: Comparison) -> SketchParameters | None:
-    """What sketches are, where they decide what matches."""
-    return None if comparison.bounds.mismatches is None else comparison.chosen.sketching
+def verified_by(criteria: MatchCriteria) -> SketchParameters | None:
+    """Parameters of sketches if they decide what matches, else None."""
+    return None if criteria.bounds.mismatches is None else criteria.chosen.sketching
 
 
 def _edges(
-    members: DataFrame, scheme: Scheme, comparison: Comparison, columns: Columns
+    members: DataFrame, scheme: Scheme, criteria: MatchCriteria, columns: Columns
 ) -> NDArray[np.uint64]:
-    """Enough edges between identities to connect what matches do: uint64 (m, 2, words)."""
-    verified = verified_by(comparison)
+    """Edges between identities that connect all matches: uint64 (m, 2, words)."""
+    verified = verified_by(criteria)
     words = 2 if verified else columns.words
-    joined = Joined(DrawerJoin(scheme, comparison.bounds, columns), verified)
+    joined = SpanningEdges(DrawerJoin(scheme, criteria.bounds, columns), verified)
     edges = drawn(members, scheme, columns).mapInArrow(joined, "edges binary").persist()
     try:
-        size = edges.agg(F.sum(F.length("edges"))).head()  # all tasks at once, and nothing comes here
+        size = edges.agg(F.sum(F.length("edges"))).head()  # before collecting them
         if size and (size[0] or 0) > MOST_EDGES * 2 * 8 * words:
             raise SimhbaseError(
-                f"more than {MOST_EDGES:,} fingerprints have a match, too many to be joined to groups by the "
-                "driver: take a smaller k, or dedup parts of the corpus before"
+                f"more than {MOST_EDGES:,} fingerprints have a match, too many for the driver: use a smaller "
+                "k, or dedup parts of the corpus first"
             )
         found = [np.frombuffer(row.edges, np.uint64) for row in edges.collect()]
     finally:
@@ -260,12 +256,12 @@ def _edges(
 
 
 def _mapping(session: SparkSession, edges: NDArray[np.uint64]) -> DataFrame:
-    """The component of each identity that has edges."""
+    """Component of each identity that has edges."""
     words = edges.shape[-1]
     named = edges.reshape(-1, 2) if words == 2 else edges.reshape(-1)
     values = distinct(named)
     left, right = values.inverse.reshape(-1, 2).T
-    root = united(np.arange(len(values.first)), left, right)
+    root = merge_components(np.arange(len(values.first)), left, right)
     both = np.stack([named[values.first], named[values.first[root]]], axis=1)
     rows = [(both[start : start + _EDGES_A_ROW].tobytes(),) for start in range(0, len(both), _EDGES_A_ROW)]
     packed = session.createDataFrame(rows, "edges binary")
@@ -274,7 +270,7 @@ def _mapping(session: SparkSession, edges: NDArray[np.uint64]) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Unpacked:
-    """Rows of edges -> a row for each."""
+    """Rows of many edges -> a row for each edge."""
 
     words: int
 

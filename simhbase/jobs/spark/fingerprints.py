@@ -1,7 +1,7 @@
-"""Texts of a DataFrame to fingerprints, and fingerprints as columns, in Spark and in Arrow.
+"""Fingerprints texts of a DataFrame, and stores fingerprints in columns of Spark and Arrow.
 
-Spark has no unsigned integers: a fingerprint is binary, big-endian as in row keys, so that its order is
-that of the number, and `hex(fingerprint)` shows the digits that `simhbase find` does.
+Spark has no unsigned integers: fingerprints are binary, big-endian as in row keys, so they sort as numbers,
+and `hex(fingerprint)` gives the digits that `simhbase find` prints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual name
 from pyspark.sql.types import BinaryType, DataType, IntegralType, StringType, StructField, StructType
 
 from simhbase.drawers.scheme import identities
@@ -35,8 +35,8 @@ ID, TEXT, IDENTITY, REASON = "id", "text", "identity", "reason"
 
 @dataclass(frozen=True)
 class Columns:
-    """How fingerprints are kept: in so many words of 64 bits, beside sketches of so many bytes, which are in
-    no column where they have none."""
+    """Columns of fingerprints. words: length of a fingerprint in words of 64 bits; sketch_bytes: 0 if there
+    are no sketches, and then there is no column for them."""
 
     words: int
     sketch_bytes: int
@@ -55,7 +55,7 @@ class Columns:
         return [StructField(name, BinaryType()) for name in self.names]
 
     def read(self, rows: pa.Table) -> FingerprintBatch:
-        """The fingerprints of n rows that have one."""
+        """Decode the fingerprints of n rows, which all have one."""
         values = fixed(rows.column(FINGERPRINT), 8 * self.words).view(_WORD).astype(np.uint64)
         if not self.sketch_bytes:
             return FingerprintBatch.bare(values if self.words > 1 else values[:, 0])
@@ -68,12 +68,12 @@ class Columns:
 
 
 def fixed(column: pa.Array, size: int) -> NDArray[np.uint8]:
-    """A column of n values of so many bytes each: uint8 (n, size)."""
+    """A column of n values of `size` bytes as an array: uint8 (n, size)."""
     return np.frombuffer(b"".join(column.to_pylist()), dtype=np.uint8).reshape(len(column), size)
 
 
 def binary(values: NDArray[Any]) -> pa.Array:
-    """A column of the bytes of n items of an array (n, ...)."""
+    """A column with the bytes of the n items of an array (n, ...)."""
     size = values.itemsize * prod(values.shape[1:])
     buffer = pa.py_buffer(np.ascontiguousarray(values))
     kind = pa.binary(size)
@@ -83,8 +83,8 @@ def binary(values: NDArray[Any]) -> pa.Array:
 def at_borders(
     batches: Iterable[pa.RecordBatch], names: Sequence[str]
 ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Rows of groups that lie side by side, of equal values in some columns: in pieces, each with whether
-    a group begins with it. What is between two such is whole groups."""
+    """Split sorted rows before groups of equal values in some columns. Yields pieces, and True if a group
+    begins with the piece, so that the pieces before are whole groups."""
     last = None
     for batch in batches:
         keys = [batch.column(name) for name in names]
@@ -106,15 +106,15 @@ def fingerprint(
     id_column: str = "id",
     text_column: str = "text",
 ) -> DataFrame:
-    """The fingerprint of each text: a row for each of `df`, lazily, in Arrow batches.
+    """Fingerprint each text: a lazy DataFrame with a row for each of `df`.
 
-    profile: how texts become fingerprints, or some of its parameters by name. Columns of the answer: id
-    (text; integers become decimals), fingerprint (binary, 8 bytes, or 16 for 128 bits, big-endian: Spark has
-    no unsigned integers, and `hex(fingerprint)` is what `simhbase find` shows), sketch (binary) where the
-    profile keeps one, and reason: why there is no fingerprint, null where there is one.
+    profile: a Profile, or some of its parameters by name. Columns of the result: id (text; integers become
+    decimals), fingerprint (binary, big-endian, 8 bytes, or 16 for 128 bits; `hex(fingerprint)` gives the
+    digits that `simhbase find` prints), sketch (binary) if the profile has sketches, and reason: why there is
+    no fingerprint, null if there is one.
 
-    A batch of Arrow has `spark.sql.execution.arrow.maxRecordsPerBatch` rows (10,000), all of which are in
-    memory: lower that where texts are long. Raises UsageError for columns of another type.
+    Arrow batches of `spark.sql.execution.arrow.maxRecordsPerBatch` rows (10,000) are in memory: lower this
+    for long texts. Raises UsageError for columns of other types.
     """
     made = make_profile(given_parameters(profile))
     read = df.select(id_of(df, id_column).alias(ID), text_of(df, text_column).alias(TEXT))
@@ -122,10 +122,10 @@ def fingerprint(
 
 
 def fingerprinted(read: DataFrame, profile: Profile, verified: SketchParameters | None = None) -> DataFrame:
-    """The columns of `read` with fingerprints in place of the text, and why there is none.
+    """Replace the text column of `read` by fingerprints, and reasons if there is none.
 
-    identity: the same of two documents that the join by drawers takes for one; verified: of the sketches,
-    where these decide.
+    Adds the column identity, equal for documents that the join treats as one. verified: parameters of the
+    sketches if they decide.
     """
     others = [field for field in read.schema.fields if field.name != TEXT]
     columns = [*Columns.of(profile).fields, StructField(IDENTITY, BinaryType())]
@@ -135,7 +135,7 @@ def fingerprinted(read: DataFrame, profile: Profile, verified: SketchParameters 
 
 @dataclass(frozen=True)
 class Fingerprinting:
-    """Batches of ids, texts and what else belongs to them -> the same with fingerprints for texts."""
+    """Batches with ids, texts and other columns -> the same with fingerprints in place of texts."""
 
     profile: Profile
     verified: SketchParameters | None
@@ -158,12 +158,12 @@ class Fingerprinting:
 
 @lru_cache(maxsize=1)
 def _fingerprinter(profile: Profile) -> Fingerprinter:
-    """Kept between the tasks of a process, with its cache of digests."""
+    # Reused by the tasks of a process, because of its cache of digests.
     return profile.fingerprinter()
 
 
 def _readable(batch: pa.RecordBatch) -> tuple[list[str], list[str | None]]:
-    """The texts of documents, and why they are none: n each."""
+    """Texts of n documents, and reasons why they cannot be used."""
     ids, id_problems = decoded(batch.column(ID), "id")
     texts, text_problems = decoded(batch.column(TEXT), "text")
     problems = zip(id_problems, map(id_problem, ids), text_problems, strict=True)
@@ -171,7 +171,8 @@ def _readable(batch: pa.RecordBatch) -> tuple[list[str], list[str | None]]:
 
 
 def decoded(column: pa.Array, what: str) -> tuple[list[str], list[str | None]]:
-    """Texts, empty where there is none, and why that is: n each. Spark keeps bytes, and looks at none."""
+    """Decode n texts. Returns them, and reasons for those that are null or not UTF-8, which are empty. (Spark
+    does not validate strings.)"""
     texts: list[str] = []
     problems: list[str | None] = []
     for value in column.cast(pa.binary()).to_pylist():
@@ -186,21 +187,21 @@ def decoded(column: pa.Array, what: str) -> tuple[list[str], list[str | None]]:
 
 
 def id_of(df: DataFrame, name: str) -> Column:
-    """The column of the ids as text. Raises UsageError for one of another type."""
+    """The id column as text. Raises UsageError for other types."""
     if not isinstance(type_of(df, name, "id_column"), StringType | IntegralType):
         raise UsageError(f"{name!r} is {_simple(df, name)}: ids are texts or integers", parameter="id_column")
     return F.col(name).cast("string")
 
 
 def text_of(df: DataFrame, name: str) -> Column:
-    """The column of the texts. Raises UsageError for one of another type."""
+    """The text column. Raises UsageError for other types."""
     if not isinstance(type_of(df, name, "text_column"), StringType | BinaryType):
         raise UsageError(f"{name!r} is {_simple(df, name)}, not a text", parameter="text_column")
     return F.col(name).cast("string")
 
 
 def type_of(df: DataFrame, name: str, parameter: str) -> DataType:
-    """The type of a column; a dot steps into structs. Raises UsageError where there is none."""
+    """Type of a column; dots select fields of structs. Raises UsageError if it does not exist."""
     from pyspark.errors import AnalysisException
 
     try:

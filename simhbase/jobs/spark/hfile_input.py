@@ -1,12 +1,12 @@
-"""Documents of a DataFrame as HFiles, which `simhbase load-hfiles` then brings into HBase.
+"""Writes the documents of a DataFrame to HFiles, which `simhbase load-hfiles` loads into HBase.
 
-Tasks look up what is stored of their documents, as a load does, and make the rows of all tables. A shuffle
-brings the rows of one part of a table side by side, sorted: a part is a region as its borders are now, or a
-piece of a region where there are fewer of these than tasks. So a row of the index that several documents have
-is written once, and each file is for one region.
+Tasks look up which of their documents are stored, as a load does, and plan the rows of all tables. A shuffle
+collects and sorts the rows of each part of a table: a region with its current borders, or a piece of one if
+there are fewer regions than tasks. So an index row that several documents share is written once, and each
+file is for one region.
 
-What a task writes has a name of its own. The driver gives the files of tasks that ended well the names by
-which they are loaded: those of other attempts are never read.
+Each attempt of a task writes files with unique names. The driver renames those of successful tasks; the
+others are never read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import cast
 import pyarrow as pa
 from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # the usual name
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from simhbase.errors import OutputFailed, UsageError
@@ -62,9 +62,9 @@ PART, KEY, VALUE = "part", "key", "value"
 ROWS = f"{PART} long, {KEY} binary, {VALUE} binary"
 NAME, FILE, COUNT, SAMPLES, SAMPLED_ROWS = "name", "file", "rows", "samples", "sampled_rows"
 WRITTEN = f"{NAME} string, {FILE} string, {COUNT} long, {SAMPLES} array<string>, {SAMPLED_ROWS} array<binary>"
-_ATTEMPTS = "_attempts"  # a folder for what tasks write
-_TRIED_FOR_EACH = 32  # numbers, of which one should come to a partition
-_CUT_BYTES = 2  # where a region is cut to pieces
+_ATTEMPTS = "_attempts"  # folder for files of running tasks
+_TRIED_FOR_EACH = 32  # numbers tried per partition
+_CUT_BYTES = 2  # length of keys at which regions are split
 _ROWS_AT_ONCE = 1 << 16
 
 
@@ -79,29 +79,28 @@ def hfile_input(
     order_column: str | None = None,
     partitions: int | None = None,
 ) -> HFileInput:
-    """Writes the rows of documents to a folder as HFiles, from which `simhbase load-hfiles FOLDER` brings
-    them into the store; what they are.
+    """Write documents to a folder as HFiles, which `simhbase load-hfiles FOLDER` loads into the store.
+    Returns the manifest.
 
-    store: the URL of one in HBase, with a Thrift 2 gateway; all executors reach its gateways. folder: an
-    empty one, or one that is made: of a file system that all executors and HBase's tools share, by its URI
-    (what pyarrow.fs opens: hdfs://, s3://, file://), or a path where these are one machine.
-    fingerprint_column: of fingerprints that `fingerprint` has made by the store's profile (binary, or as
-    hexadecimal digits; where the store keeps sketches, a column `sketch` beside it), in place of texts.
-    order_column: of one id, the document with the least value counts, and of equal ones that with the least
-    fingerprint; the others are rejected, as are null and empty ids and texts that are null, no UTF-8 or have
-    too few features. partitions: files that are written at once, by default two for each core; regions may
-    ask for more.
+    store: URL of a store in HBase with Thrift 2 gateways, which all executors can reach. folder: a new or
+    empty folder in a file system that all executors and HBase's tools share, as a URI that pyarrow.fs opens
+    (hdfs://, s3://, file://), or a path if all run on one machine. fingerprint_column: use fingerprints
+    instead of texts, made by `fingerprint` with the store's profile (binary, or hexadecimal digits; with a
+    column `sketch` if the store keeps sketches). order_column: if ids repeat, the document with the least
+    value counts, then that with the least fingerprint; the others are rejected, and null and empty ids, and
+    texts that are null, not UTF-8 or have too few features. partitions: number of files written in parallel,
+    by default two per core; more if there are more regions.
 
-    What is stored already is passed over, by one read for each document; where a document of the store has a
-    later version than the rows have, by a clock that is ahead, it is written to the store at once. `df` is
-    read once, unless an executor is lost: it must be the same each time. The rows have to be loaded within
-    two hours, before vacuum may take them for old.
+    Each document is looked up, and skipped if it is stored unchanged. If it is stored with a later version
+    (written by a clock that is ahead), it is written to the store at once. `df` is read once, or again if an
+    executor is lost, so it must not change. Load the files within two hours, because vacuum may remove older
+    rows.
 
-    Raises UsageError for what does not go together, a store that is not in HBase and a folder that is not
-    empty; what opening the store raises; OutputFailed where the driver cannot write to the folder.
+    Raises UsageError for invalid arguments, a store that is not in HBase and a folder that is not empty; the
+    errors of opening the store; OutputFailed if the driver cannot write to the folder.
     """
     if not store.startswith("hbase:"):
-        raise UsageError(f"{store} is no store in HBase: only that takes HFiles")
+        raise UsageError(f"{store} is not in HBase: HFiles can only be loaded into HBase")
     place = _Folder(uri_of(str(folder)))
     with open_index(store) as index:
         found = _documents(df, index.profile, id_column, text_column, fingerprint_column, order_column)
@@ -118,7 +117,7 @@ def hfile_input(
 def _documents(
     df: DataFrame, profile: Profile, id_column: str, text_column: str, given: str | None, order: str | None
 ) -> DataFrame:
-    """Ids, fingerprints, and why there is none; the order where one is named."""
+    """Ids, fingerprints, and reasons if there is none; the order column if it is given."""
     read = [id_of(df, id_column).alias(ID), *order_of(df, order)]
     if given is None:
         return fingerprinted(df.select(*read, text_of(df, text_column).alias(TEXT)), profile).drop(IDENTITY)
@@ -133,11 +132,11 @@ def _documents(
 
 
 def _fingerprint_of(df: DataFrame, name: str) -> Column:
-    """The column of fingerprints, as bytes. Raises UsageError for one of another type."""
+    """The fingerprint column as bytes. Raises UsageError for other types."""
     kind = type_of(df, name, "fingerprint_column")
     if not isinstance(kind, StringType | BinaryType):
         raise UsageError(
-            f"{name!r} is {kind.simpleString()}: fingerprints are binary, or hexadecimal digits",
+            f"{name!r} is {kind.simpleString()}: fingerprints must be binary or hexadecimal digits",
             parameter="fingerprint_column",
         )
     return F.unhex(F.col(name)) if isinstance(kind, StringType) else F.col(name)
@@ -145,7 +144,7 @@ def _fingerprint_of(df: DataFrame, name: str) -> Column:
 
 @dataclass(frozen=True)
 class _Checking:
-    """Batches of ids and fingerprints -> the same with why they cannot be stored."""
+    """Batches of ids and fingerprints -> the same with reasons why they cannot be stored."""
 
     columns: Columns
 
@@ -173,8 +172,8 @@ def _size_problem(name: str, value: bytes | None, size: int) -> str | None:
 def _written(
     documents: DataFrame, index: Index, place: _Folder, partitions: int | None, *, by_texts: bool
 ) -> HFileInput:
-    """All rows of documents, in files of their parts."""
-    rejected = documents.where(F.col(REASON).isNotNull()).count()  # makes fingerprints, before time counts
+    """Write the rows of all documents, one file per part."""
+    rejected = documents.where(F.col(REASON).isNotNull()).count()  # computes fingerprints, before `begun`
     session = documents.sparkSession
     store = cast(HBaseStore, index.store)
     begun, version = store.now(), HintingWriter(store, index.profile.index_scheme, store.now).version()
@@ -216,8 +215,8 @@ def _written(
 
 
 def _borders(store: HBaseStore, at_once: int, index_rows: int) -> Mapping[str, list[bytes]]:
-    """The first keys of the parts of each table. Keys begin with bits of hashes, so that pieces of equal
-    ranges have about as many rows; the index has `index_rows` of a document, the others one."""
+    """First keys of the parts of each table. Keys start with hash bits, so equal ranges have about equally
+    many rows. index_rows: rows per document in the index; other tables have one."""
     rows = {table: index_rows if table == INDEX else 1 for table in TABLES}
     pieces = {table: max(1, at_once * rows[table] // sum(rows.values())) for table in TABLES}
     every = 1 << 8 * _CUT_BYTES
@@ -237,8 +236,8 @@ def _borders(store: HBaseStore, at_once: int, index_rows: int) -> Mapping[str, l
 
 @dataclass(frozen=True)
 class _Parts:
-    """Where rows go: those of each table by its borders, sorted, the first of which is empty; and what has
-    become of documents, in a part behind those of the tables."""
+    """Parts that rows are sent to: those of each table, by sorted first keys (the first is empty), and a last
+    part for the counts of documents."""
 
     borders: Mapping[str, Sequence[bytes]]
 
@@ -251,14 +250,14 @@ class _Parts:
         return len(self.tables) + 1
 
     def of(self, table: str, keys: Iterable[bytes]) -> list[int]:
-        """The part of each key of a table."""
+        """Part of each key of a table."""
         first, starts = self.tables.index(table), self.borders[table]
         return [first + bisect_right(starts, key) - 1 for key in keys]
 
 
 def _numbers(session: SparkSession, count: int) -> list[int]:
-    """A number for each of so many partitions that Spark's hash brings there: as many tasks as there are
-    parts have one each. Where none was found, two parts share a task."""
+    """For each partition a number that Spark's hash sends to it, so that each part gets its own task. If none
+    is found, two parts share a task."""
     tried = session.range(count * _TRIED_FOR_EACH)
     found = tried.groupBy(F.pmod(F.hash("id"), F.lit(count))).agg(F.min("id")).collect()
     chosen = dict(map(tuple, found))
@@ -267,11 +266,8 @@ def _numbers(session: SparkSession, count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Planning:
-    """Batches of documents -> a row for each row of a table, with the number of its part.
-
-    numbers: of each part, by which Spark brings its rows together; by_texts: whether texts are fingerprinted
-    in this job, as the store's creator did.
-    """
+    """Batches of documents -> rows of tables, with the number of their part. numbers: of each part, for
+    Spark's shuffle; by_texts: True if this job computes the fingerprints."""
 
     store: str
     version: int
@@ -283,7 +279,7 @@ class _Planning:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with open_index(self.store) as index:
             if self.by_texts:
-                _ = index.fingerprinter  # raises where this machine's is another
+                _ = index.fingerprinter  # raises if this machine's fingerprints differ
             columns = Columns.of(index.profile)
             writer = HintingWriter(index.store, index.profile.index_scheme, index.store.now)
             for read in batches:
@@ -316,10 +312,10 @@ class _Planning:
 
 @dataclass(frozen=True)
 class _Writing:
-    """Batches of rows, those of a part side by side and sorted -> a row for each file, and for each count of
-    what became of documents.
+    """Batches of rows, sorted by part and key -> a row for each file, and for each count of documents.
 
-    parts_by_number: as `_Planning.numbers` says; families: how each table keeps its rows; times: of cells.
+    parts_by_number: inverse of `_Planning.numbers`; families: column family of each table; times: timestamps
+    of cells.
     """
 
     uri: str
@@ -332,7 +328,7 @@ class _Writing:
         for number, rows in groupby(_rows(batches), key=itemgetter(0)):
             part = self.parts_by_number[number]
             if part == self.parts.count - 1:
-                yield from (_told(name, None, count, [], []) for name, count in _sums(rows))
+                yield from (_result(name, None, count, [], []) for name, count in _sums(rows))
             else:
                 yield self._file(self.parts.tables[part], _distinct(rows))
 
@@ -348,7 +344,7 @@ class _Writing:
                     ids += (document_id(key) for key, _ in random.sample(some, min(len(some), SAMPLED)))
             writer.close()
         ids = random.sample(ids, min(len(ids), SAMPLED))
-        return _told(table, name, writer.rows, ids, samples_of(Strings.of(samples)))
+        return _result(table, name, writer.rows, ids, samples_of(Strings.of(samples)))
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes, bytes]]:
@@ -357,7 +353,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes, bytes
 
 
 def _distinct(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-    """Of sorted rows with one key the first."""
+    """The first of sorted rows with the same key."""
     last = None
     for _, key, value in rows:
         if key != last:
@@ -366,15 +362,15 @@ def _distinct(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[tuple[bytes,
 
 
 def _sums(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[tuple[str, int]]:
-    """Of sorted rows that count something by name."""
+    """Sums of sorted counts by name."""
     for name, some in groupby(rows, key=itemgetter(1)):
         yield name.decode(), sum(int.from_bytes(value) for _, _, value in some)
 
 
-def _told(
+def _result(
     name: str, file: str | None, count: int, samples: Sequence[str], sampled_rows: Sequence[bytes]
 ) -> pa.RecordBatch:
-    """What a task tells the driver: of a file, or of what became of so many documents."""
+    """A row for the driver: a file, or a count of documents."""
     columns = {
         NAME: pa.array([name], pa.string()),
         FILE: pa.array([file], pa.string()),
@@ -387,7 +383,7 @@ def _told(
 
 @dataclass(frozen=True)
 class _Folder:
-    """Where rows are written, by its URI."""
+    """The output folder, by its URI."""
 
     uri: str
 
@@ -399,16 +395,16 @@ class _Folder:
         return found
 
     def make(self) -> None:
-        """Makes it empty of what a run that was stopped has left. Raises UsageError where something else is
-        in it, OutputFailed where it cannot be written."""
+        """Create the folder, and remove files of an interrupted run. Raises UsageError if it has other files,
+        OutputFailed if it cannot be written."""
         with self._writing():
             files, path = self._place
-            there = {each.base_name for each in files.get_file_info(_inside(path))}
+            there = {
+                each.base_name for each in files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+            }
             left = {_ATTEMPTS, *TABLES} if _ATTEMPTS in there else set()
             if there - left:
-                raise UsageError(
-                    f"{self.uri} is not empty: name a new folder for the rows, or empty that one"
-                )
+                raise UsageError(f"{self.uri} is not empty: use a new folder, or empty this one")
             for name in there:
                 files.delete_dir(f"{path}/{name}")
             files.create_dir(f"{path}/{_ATTEMPTS}")
@@ -418,7 +414,7 @@ class _Folder:
         return files.open_output_stream(f"{path}/{_ATTEMPTS}/{name}")
 
     def finish(self, found: HFileInput, families: Mapping[str, Family]) -> HFileInput:
-        """Gives the files of tables the names by which they are found, and says what they are."""
+        """Rename the files, and write the manifest."""
         with self._writing():
             files, path = self._place
             for table, made in found.tables.items():
@@ -428,7 +424,7 @@ class _Folder:
                     files.move(f"{path}/{_ATTEMPTS}/{file.name}", f"{into}/{file.name}")
             with files.open_output_stream(f"{path}/{MANIFEST}") as manifest:
                 manifest.write(found.encode())
-            files.delete_dir(f"{path}/{_ATTEMPTS}")  # last: what is beside it is the work of a run
+            files.delete_dir(f"{path}/{_ATTEMPTS}")  # last: it marks the folder as one of an unfinished run
         return found
 
     @contextmanager
@@ -437,11 +433,6 @@ class _Folder:
             yield
         except OSError as error:
             raise OutputFailed(
-                f"cannot write the rows for HBase to {self.uri}: {error}. Name a folder of a file system "
-                "that the driver and all executors write to"
+                f"cannot write HFiles to {self.uri}: {error}. Use a folder that the driver and all executors "
+                "can write"
             ) from error
-
-
-def _inside(path: str) -> fs.FileSelector:
-    """What is in a folder, if there is one."""
-    return fs.FileSelector(path, allow_not_found=True)

@@ -1,4 +1,4 @@
-"""What jobs share that compare documents without a store."""
+"""Matching of documents without a store: criteria, and exact similarity of texts."""
 
 from __future__ import annotations
 
@@ -18,23 +18,20 @@ from simhbase.drawers.join import default_layout
 from simhbase.drawers.scheme import Bounds, RisingThreshold, Scheme, SimHashScheme, same_numbers
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.evidence import Rule
-from simhbase.jobs.groups import Exact
+from simhbase.jobs.groups import ExactSimilarity
 from simhbase.jobs.pipeline import Batch
-from simhbase.profile import TABLE_BITS, Profile, for_corpora, given_parameters, make_profile
+from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
 from simhbase.slices import bounded_slices
 from simhbase.text.features import Extractor
 from simhbase.text.jaccard import jaccard, sets_of
 
-BYTES_AT_ONCE = 1 << 19  # of texts that are compared exactly; their shingles take some dozens of times that
-DEFAULT_SIMILARITY = 0.65  # below it are texts of one template, at and above it versions of one text
+BYTES_AT_ONCE = 1 << 19  # of texts compared at once; their shingles take dozens of times as much
+DEFAULT_SIMILARITY = 0.65  # separates texts from one template (below) from versions of one text
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What is near: how texts become fingerprints, and which of these are pairs.
-
-    any_layout: whether one is to be chosen that suits the number of documents.
-    """
+class MatchCriteria:
+    """Which documents match. any_layout: choose the layout by the number of documents."""
 
     profile: Profile
     chosen: Scheme
@@ -43,8 +40,8 @@ class Comparison:
 
     @classmethod
     def of(cls, profile: Profile | Mapping[str, object] | None, min_similarity: float | None) -> Self:
-        """Of a profile, or of those of its parameters that are given by name. Raises UsageError for bounds
-        that cannot be kept, before anything is read."""
+        """Criteria by a profile, or some of its parameters by name. Raises UsageError for bounds that the
+        profile cannot guarantee."""
         given = dict(given_parameters(profile))
         any_layout = given.get("scheme", "simhash") == "simhash" and "layout" not in given
         if any_layout and "k" in given:
@@ -52,7 +49,7 @@ class Comparison:
             given["layout"] = default_layout(k, 0, bits).name
         chosen = make_profile(given)
         scheme = chosen.index_scheme
-        # With a reach the layout decides what shares a drawer.
+        # With a reach, results depend on the layout, so it must not change.
         any_layout &= isinstance(scheme, SimHashScheme) and scheme.reach <= scheme.k
         bounds = scheme.bounds(None, None) if min_similarity is None else scheme.loose_bounds(min_similarity)
         return cls(chosen, scheme, bounds, any_layout)
@@ -61,20 +58,21 @@ class Comparison:
     def exact(
         cls, profile: Profile | Mapping[str, object] | None, min_similarity: float | None
     ) -> tuple[Self, float]:
-        """What is near by a profile `for_corpora`, and the least similarity of that as counted exactly, for
-        None the profile's threshold or DEFAULT_SIMILARITY; 0 where the fingerprints decide. Raises
-        UsageError."""
-        profile = for_corpora(given_parameters(profile))
+        """Criteria for texts that are compared exactly (see `with_corpus_defaults`), and their minimum
+        similarity: `min_similarity`, or by default the profile's threshold or DEFAULT_SIMILARITY; 0 if only
+        fingerprints decide. Raises UsageError."""
+        profile = with_corpus_defaults(given_parameters(profile))
         by_fingerprints = cls.of(profile, None)
         least = min_similarity
         if least is None:
             threshold = by_fingerprints.chosen.threshold
-            if isinstance(threshold, RisingThreshold):  # sketches decide, as they tell the features
+            if isinstance(threshold, RisingThreshold):  # sketches decide: they have the number of features
                 return by_fingerprints, threshold.least
             least = threshold or DEFAULT_SIMILARITY
         return cls.of(profile, least) if least else by_fingerprints, least
 
     def scheme(self, n: int) -> Scheme:
+        """The scheme for n documents."""
         if not self.any_layout:
             return self.chosen
         assert isinstance(self.chosen, SimHashScheme)
@@ -82,13 +80,12 @@ class Comparison:
         return replace(self.chosen, layout=default_layout(k, n, bits))
 
     def rule(self, least: float, *, chains: bool) -> Rule:
-        """The same in words. least: similarity as it is counted exactly, 0 where nobody counts; chains:
-        whether groups are joined by matches."""
+        """The criteria as text. least: minimum exact similarity, 0 if texts are not compared; chains: groups
+        are connected components."""
         if not least:
             return Rule(self.chosen.rule(None), chains=chains)
-        by_features = isinstance(
-            self.bounds.mismatches, np.ndarray
-        )  # other sketches only find what is compared
+        # Sketches with a constant bound only select what is compared, so they are not part of the rule.
+        by_features = isinstance(self.bounds.mismatches, np.ndarray)
         found = [self.chosen.rule(None)] if by_features else []
         if isinstance(self.chosen, SimHashScheme):
             found = [self.chosen.within]
@@ -97,16 +94,15 @@ class Comparison:
 
     @property
     def nothing(self) -> FingerprintBatch:
+        """An empty batch."""
         values = np.zeros((0, 2) if self.profile.fingerprint_bits == 128 else 0, dtype=np.uint64)
         sketching = self.profile.sketching
         return FingerprintBatch(values, np.zeros((0, sketching.bytes if sketching else 0), dtype=np.uint8))
 
 
-class ComparedTexts(AbstractContextManager["ComparedTexts"]):
-    """Counts the shingles that texts share. Keeps every text, on disk, until it is known which ones are near.
-
-    least: the similarity from which they are, 0 where that is not asked; folder: where on disk.
-    """
+class SpooledTexts(AbstractContextManager["SpooledTexts"]):
+    """Texts on disk, and their exact similarity. least: minimum similarity of matches, 0 if they do not
+    depend on it."""
 
     def __init__(self, profile: Profile, least: float, folder: Path) -> None:
         self.least = least
@@ -125,22 +121,22 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
     def count(self) -> int:
         return len(self._texts)
 
-    def put_aside(self, batch: Batch) -> None:
-        self.put_texts_aside([record.text or "" for record in batch.records])
+    def append(self, batch: Batch) -> None:
+        self.append_texts([record.text or "" for record in batch.records])
 
-    def put_texts_aside(self, texts: Iterable[str]) -> None:
-        encoded = [_encoded(text) for text in texts]
-        self._texts.put_aside(encoded)
+    def append_texts(self, texts: Iterable[str]) -> None:
+        encoded = [text.encode(errors="surrogatepass") for text in texts]
+        self._texts.append(encoded)
         digests = b"".join(map(mmh3.mmh3_x64_128_digest, encoded))
         self._digests.append(np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2))
 
-    def exact(self) -> Exact:
-        """What is required of those that were put aside."""
-        return Exact(self.least, self.digests, self.similarity)
+    def exact(self) -> ExactSimilarity:
+        """The exact similarity that matches of these texts need."""
+        return ExactSimilarity(self.least, self.digests, self.similarity)
 
     @property
     def digests(self) -> NDArray[np.uint64]:
-        """Hashes of the texts that were put aside: uint64 (n, 2), read from disk when they are indexed."""
+        """Digests of the texts: uint64 (n, 2), read from disk when they are indexed."""
         return cast(NDArray[np.uint64], self._digests)
 
     def read(self, numbers: Sequence[int]) -> list[str]:
@@ -149,10 +145,8 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
     def similarity(
         self, left: NDArray[np.int64], right: NDArray[np.int64], more: Sequence[str] = ()
     ) -> NDArray[np.float64]:
-        """The Jaccard similarity of m pairs of texts: positions int64 (m,) -> float64 (m,).
-
-        more: texts that were not put aside, whose positions are behind those of the others.
-        """
+        """Exact Jaccard similarity of m pairs of texts: positions int64 (m,) -> float64 (m,). more: further
+        texts, not on disk, at the positions from `count` on."""
         found = np.empty(len(left))
         sizes = self._sizes(left, more) + self._sizes(right, more)
         for chunk in bounded_slices(sizes, BYTES_AT_ONCE):
@@ -170,7 +164,7 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
         return found
 
     def _sizes(self, numbers: NDArray[np.int64], more: Sequence[str]) -> NDArray[np.int64]:
-        """Bytes of texts; of those not put aside, characters."""
+        """Sizes of texts in bytes, for those in `more` in characters."""
         here = numbers < self.count
         sizes = np.empty(len(numbers), dtype=np.int64)
         sizes[here] = self._texts.sizes(numbers[here])
@@ -180,7 +174,3 @@ class ComparedTexts(AbstractContextManager["ComparedTexts"]):
     def _read(self, numbers: NDArray[np.int64], more: Sequence[str]) -> list[str]:
         here, others = np.split(numbers, [np.searchsorted(numbers, self.count)])
         return self.read(here.tolist()) + [more[number] for number in (others - self.count).tolist()]
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode(errors="surrogatepass")

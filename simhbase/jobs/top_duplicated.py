@@ -1,4 +1,4 @@
-"""Which stored documents keep out the most."""
+"""The stored documents with the most duplicates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MOST_COUNTED = 100_000  # documents: 15 MB with ids of usual length
 
 
 class TopDuplicated:
-    """How many documents each one has kept out of a store, in bounded memory.
+    """Counts the duplicates of each document, in bounded memory.
 
-    Exact as long as no more than MOST_COUNTED documents keep others out. Beyond, those that keep out the
-    fewest are forgotten (Misra, Gries: Finding repeated elements, 1982, by batches): then counts are too low
-    by at most a MOST_COUNTED-th of all that was counted.
+    Exact for up to MOST_COUNTED documents. Beyond, those with the fewest duplicates are forgotten (Misra,
+    Gries: Finding repeated elements, 1982, in batches), and counts may be too low by at most 1/MOST_COUNTED
+    of all duplicates.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class TopDuplicated:
         self._has_forgotten = False
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Takes the counts of further documents, by the id of what keeps them out."""
+        """Add numbers of duplicates, by id."""
         self._counts.update(counts)
         if len(self._counts) > MOST_COUNTED:
             ((_, least),) = self._counts.most_common(MOST_COUNTED + 1)[-1:]
@@ -35,14 +35,14 @@ class TopDuplicated:
         return document in self._counts
 
     def may_hold(self, document: str) -> bool:
-        """Whether a document keeps others out, or may be one that was forgotten."""
+        """True if a document has duplicates, or may have been forgotten."""
         return self._has_forgotten or document in self
 
     def largest(self) -> tuple[GroupSize, ...]:
-        """Those that keep out the most, each with what it keeps out as a group; of equal ones the first."""
+        """The documents with the most duplicates, as groups; of equal ones the first."""
         return tuple(GroupSize(document, 1 + count) for document, count in self._counts.most_common(LARGEST))
 
 
-def kept_out_by(found: Iterable[Match | None]) -> dict[str, int]:
-    """Counts of the documents that match one, None for the others."""
+def count_matched(found: Iterable[Match | None]) -> dict[str, int]:
+    """Count matches by id."""
     return Counter(match.id for match in found if match is not None)

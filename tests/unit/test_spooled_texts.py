@@ -8,7 +8,7 @@ import pytest
 from simhbase.acceleration import prepare
 from simhbase.corpus.record import Record
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.comparison import BYTES_AT_ONCE, DEFAULT_SIMILARITY, ComparedTexts, Comparison
+from simhbase.jobs.matching import BYTES_AT_ONCE, DEFAULT_SIMILARITY, MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch
 from simhbase.profile import Profile
 from tests.command_line import texts
@@ -23,8 +23,8 @@ def test_long_texts_are_compared_a_few_at_a_time(tmp_path):
     contents = texts(60, words=5000)
     left, right = np.triu_indices(len(contents), 1)
     prepare()  # else the loops could be loaded meanwhile, which takes memory of its own
-    with ComparedTexts(Profile(verify=False), 0.5, tmp_path) as compared:
-        compared.put_aside(batch_of(contents))
+    with SpooledTexts(Profile(verify=False), 0.5, tmp_path) as compared:
+        compared.append(batch_of(contents))
         compared.similarity(left[:1], right[:1])
         tracemalloc.start()
         found = compared.similarity(left[:300], right[:300])
@@ -36,8 +36,8 @@ def test_long_texts_are_compared_a_few_at_a_time(tmp_path):
 
 def test_texts_that_were_not_put_aside_are_compared_too(tmp_path):
     one, other, third = texts(3)
-    with ComparedTexts(Profile(verify=False), 0.5, tmp_path) as compared:
-        compared.put_aside(batch_of([one, other]))
+    with SpooledTexts(Profile(verify=False), 0.5, tmp_path) as compared:
+        compared.append(batch_of([one, other]))
         found = compared.similarity(np.array([2, 3, 0]), np.array([0, 0, 1]), [one, third])
     assert (found == 1).tolist() == [True, False, False]
 
@@ -58,4 +58,4 @@ def test_texts_that_were_not_put_aside_are_compared_too(tmp_path):
     ],
 )
 def test_what_is_asked_for_comes_before_the_profile_and_that_before_the_default(profile, asked, least):
-    assert Comparison.exact(profile, asked)[1] == least
+    assert MatchCriteria.exact(profile, asked)[1] == least

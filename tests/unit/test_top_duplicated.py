@@ -3,9 +3,9 @@
 import random
 from collections import Counter
 
-from simhbase.jobs import kept_out
+from simhbase.jobs import top_duplicated
 from simhbase.jobs.dedup_report import GroupSize
-from simhbase.jobs.kept_out import TopDuplicated
+from simhbase.jobs.top_duplicated import TopDuplicated
 
 
 def test_counts_are_exact_where_few_keep_others_out():
@@ -16,7 +16,7 @@ def test_counts_are_exact_where_few_keep_others_out():
 
 
 def test_where_many_do_memory_is_bounded_and_so_is_what_counts_miss(monkeypatch):
-    monkeypatch.setattr(kept_out, "MOST_COUNTED", 50)
+    monkeypatch.setattr(top_duplicated, "MOST_COUNTED", 50)
     chance = random.Random(1)
     exact: Counter[str] = Counter()
     found = TopDuplicated()
