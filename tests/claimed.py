@@ -17,6 +17,7 @@ import pytest
 from simhbase.admin.check import Checker
 from simhbase.drawers.join import pairs_within
 from simhbase.errors import RetryableError
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
 from simhbase.model import Claim
 from simhbase.profile import Profile
@@ -64,6 +65,29 @@ def claim_by(
             undecided = {each.id for each in claims if each.outcome == "undecided"}
             left += [each for each in some if each[0] in undecided]
             note("end", [(each.id, each.outcome, each.match and each.match.id) for each in claims])
+
+
+def claim(url: str, worker: int, documents: Sequence[Given], path: Path) -> None:
+    with open_index(url) as index:
+
+        def ask(some: list[Given]) -> list[Claim]:
+            values = np.array([value for _, value in some], dtype=np.uint64)
+            batch = FingerprintBatch.bare(values)
+            return index.claim_batch([document for document, _ in some], batch, timeout=120).claims
+
+        claim_by(ask, worker, documents, path)
+
+
+def clusters(count: int, size: int) -> Iterator[tuple[str, int]]:
+    """Documents in groups: of a group many are within three bits of each other, and not all."""
+    chance = random.Random(count)
+    for group in range(count):
+        centre = chance.getrandbits(64)
+        for number in range(size):
+            value = centre
+            for bit in chance.sample(range(64), chance.randint(0, 3)):
+                value ^= 1 << bit
+            yield f"{number}/{group}", value
 
 
 def answers_in(path: Path) -> list[Answer]:

@@ -34,7 +34,9 @@ from tests.claimed import (
     Given,
     assert_no_near_pair,
     assert_right,
+    claim,
     claim_by,
+    clusters,
     fingerprinted,
     texts_of,
 )
@@ -53,29 +55,6 @@ def url(hbase_cluster: Cluster) -> str:
     with closing(open_store(url, "write")) as store:
         write_profile(store, Profile(verify=False))
     return url
-
-
-def claim(url: str, worker: int, documents: Sequence[Given], path: Path) -> None:
-    with open_index(url) as index:
-
-        def ask(some: list[Given]) -> list[Claim]:
-            values = np.array([value for _, value in some], dtype=np.uint64)
-            batch = FingerprintBatch.bare(values)
-            return index.claim_batch([document for document, _ in some], batch, timeout=120).claims
-
-        claim_by(ask, worker, documents, path)
-
-
-def clusters(count: int, size: int) -> Iterator[tuple[str, int]]:
-    """Documents in groups: of a group many are within three bits of each other, and not all."""
-    chance = random.Random(count)
-    for group in range(count):
-        centre = chance.getrandbits(64)
-        for number in range(size):
-            value = centre
-            for bit in chance.sample(range(64), chance.randint(0, 3)):
-                value ^= 1 << bit
-            yield f"{number}/{group}", value
 
 
 def by_turns(documents: Sequence[tuple[str, int]], size: int) -> list[tuple[str, int]]:

@@ -18,12 +18,10 @@ import pytest
 
 import simhbase
 from simhbase.errors import StoreBusy, StoreFailed, StoreUnreachable, TablesMissing, UsageError
-from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
-from simhbase.model import Claim
 from simhbase.profile import Profile
 from simhbase.stores import open_store
-from tests.claimed import Fleet, Given, assert_no_near_pair, assert_right, claim_by
+from tests.claimed import Fleet, assert_no_near_pair, assert_right, claim, clusters
 from tests.command_line import COMMAND, documents, environment, fingerprints, result, run, texts
 from tests.postgresql import Server
 from tests.postgresql import started as started_server
@@ -46,20 +44,6 @@ def fallible() -> Iterator[Server]:
     with started_server(None) as server:
         yield server
         server.start()  # it is stopped once more
-
-
-def near_values(groups: int, size: int, seed: int = 3) -> list[tuple[str, int]]:
-    """Documents in groups, of which many are within three bits of each other."""
-    chance = random.Random(seed)
-    found = []
-    for group in range(groups):
-        centre = chance.getrandbits(64)
-        for number in range(size):
-            value = centre
-            for bit in chance.sample(range(64), chance.randint(0, 3)):
-                value ^= 1 << bit
-            found.append((f"{number}/{group}", value))
-    return found
 
 
 def add(index: Index, given: Sequence[tuple[str, int]]) -> None:
@@ -142,7 +126,7 @@ def test_many_documents_come_by_copy_and_replace_what_is_there(url: str) -> None
 def test_the_function_of_neighbours_answers_as_brute_force(postgresql: Server, layout: str) -> None:
     url = postgresql.empty_store("neighbours")
     given = [
-        *near_values(60, 5),
+        *clusters(60, 5),
         ("ones", (1 << 64) - 1),
         ("zero", 0),
         ("höchst", 1 << 63),
@@ -183,21 +167,10 @@ def test_fingerprints_are_seen_beside_a_users_own_columns(postgresql: Server, ur
 # Many processes
 
 
-def claim(url: str, worker: int, documents: Sequence[Given], path: Path) -> None:
-    with open_index(url) as index:
-
-        def ask(some: list[Given]) -> list[Claim]:
-            values = np.array([value for _, value in some], dtype=np.uint64)
-            batch = FingerprintBatch.bare(values)
-            return index.claim_batch([document for document, _ in some], batch, timeout=120).claims
-
-        claim_by(ask, worker, documents, path)
-
-
 def test_of_many_processes_none_keeps_a_near_pair_and_a_dead_one_stops_nobody(
     url: str, tmp_path: Path
 ) -> None:
-    given = near_values(60, 8)
+    given = list(clusters(60, 8))
     fleet = Fleet(claim, url, [each for start in range(8) for each in given[start::8]], tmp_path, 4)
     fleet.start()
     fleet.wait_for(0.3)
@@ -207,7 +180,7 @@ def test_of_many_processes_none_keeps_a_near_pair_and_a_dead_one_stops_nobody(
 
 
 def test_two_unique_loads_at_once_keep_no_near_pair(url: str, tmp_path: Path) -> None:
-    given = near_values(50, 6)
+    given = list(clusters(50, 6))
     parts = {"even": dict(given[::2]), "odd": dict(given[1::2])}
     for name, part in parts.items():
         fingerprints(tmp_path / f"{name}.jsonl", part)
@@ -361,7 +334,7 @@ def test_a_server_that_restarts_is_waited_for(fallible: Server) -> None:
 def test_a_load_whose_server_crashes_ends_with_11_and_resumes(fallible: Server, tmp_path: Path) -> None:
     url = f"{fallible.store('crashed')}&timeout=1"
     simhbase.open(url, create=Profile(verify=False)).close()
-    path = fingerprints(tmp_path / "all.jsonl", dict(near_values(1_000, 20)))
+    path = fingerprints(tmp_path / "all.jsonl", dict(clusters(1_000, 20)))
     command = ["load", str(path), "--fingerprint-field", "f", "--unique-only", "--store", url, "--json"]
     loading = subprocess.Popen([*COMMAND, *command], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE)
     with closing(open_store(url, "read")) as store:
@@ -388,7 +361,7 @@ def test_a_load_that_is_killed_leaves_whole_batches_and_resumes(
     monkeypatch.setattr("simhbase.index.load_log.LEASE", 0.5)  # of the run that was killed
     url = postgresql.empty_store("killed")
     simhbase.open(url, create=Profile(verify=False)).close()
-    path = fingerprints(tmp_path / "all.jsonl", dict(near_values(1_500, 10)))
+    path = fingerprints(tmp_path / "all.jsonl", dict(clusters(1_500, 10)))
     command = ["load", str(path), "--fingerprint-field", "f", "--unique-only", "--store", url, "--json"]
     loading = subprocess.Popen([*COMMAND, *command], cwd=tmp_path, env=environment())
     with closing(open_store(url, "read")) as store:

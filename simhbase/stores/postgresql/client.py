@@ -242,8 +242,12 @@ class Client:
         }
         if self._access == "read":
             settings["default_transaction_read_only"] = "on"
-        for name, value in settings.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value), prepare=False)
+        connection.execute(
+            "SELECT set_config(name, value, false) "
+            "FROM unnest(%b::text[], %b::text[]) AS setting(name, value)",
+            (list(settings), list(settings.values())),
+            prepare=False,
+        )
         connection.execute(
             "SELECT set_config('synchronous_commit', 'on', false) "
             "WHERE current_setting('synchronous_commit') = 'off'",
