@@ -45,7 +45,8 @@ from simhbase.stores.base import AtomicStore, HintingStore, Store, keeps_hints
 log = logger(__name__)
 
 TIMEOUT = 30.0  # seconds until a claim is undecided
-LARGEST_BATCH = 2048  # fewer claims than can be decided within a lease
+LARGEST_BATCH = 4096  # fewer claims than can be decided within a lease; what a load writes together
+FIRST_BATCH = 64  # the same of the first one, which tells how much the next ones have to read
 LARGEST_SHARED = 512  # claims of several callers in one batch
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
@@ -369,12 +370,12 @@ class _Group:
         """The claims that are in no batch, and not near an earlier one without an answer."""
         busy = {document for batch in self._open for document in batch.ids}
         undecided: set[int] = set()
-        free = 0
+        free, most = 0, LARGEST_BATCH if self.context.recent.are_enough else min(FIRST_BATCH, LARGEST_BATCH)
         for document, number in self._numbers.items():
             if document in self.answers:
                 continue
             is_free = document not in busy and undecided.isdisjoint(self._others.values_near(number))
-            if free < LARGEST_BATCH and is_free:
+            if free < most and is_free:
                 free += 1
                 yield number
             undecided.add(self._others.value_of(number))

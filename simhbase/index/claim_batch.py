@@ -138,8 +138,13 @@ class Recent:
             self._stored //= 2
 
     @property
+    def are_enough(self) -> bool:
+        """True if they tell what the next ones are like."""
+        return self._claims >= RECENT // 8
+
+    @property
     def has_few_duplicates(self) -> bool:
-        return self._claims >= RECENT // 8 and self._duplicates < FEW_DUPLICATES * self._claims
+        return self.are_enough and self._duplicates < FEW_DUPLICATES * self._claims
 
     @property
     def are_new(self) -> bool:
