@@ -99,6 +99,22 @@ def test_what_waits_is_renewed_while_other_claims_of_its_call_go_on(monkeypatch)
     assert all(after - before < LEASE for before, after in pairwise(times))
 
 
+def test_a_first_small_batch_tells_how_much_the_others_have_to_read():
+    server, calls = Server(), list[tuple[str, int]]()
+
+    def ask(call: Call) -> Answer:
+        if (call.table, call.method) in (("index", "scan"), ("index", "put")):
+            calls.append((call.method, len(call.keys) // SCHEME.tables))
+        return server.ask(call)
+
+    far = {f"far {number}": 0x9E3779B97F4A7C15 * number & (1 << 64) - 1 for number in range(1, 101)}
+    answers = claimed(ClaimContext(SimulatedStore(ask), SCHEME, lease=LEASE), far)
+    assert all(answer.accepted for answer in answers)
+    first = claim.FIRST_BATCH
+    assert [call[0] for call in calls] == ["scan", "put", "scan", "put", "scan"]
+    assert [size for method, size in calls if method == "put"] == [first, len(far) - first]
+
+
 def test_a_load_that_is_resumed_waits_for_no_claim_of_the_run_before():
     server, steps = Server(), Steps()
 
