@@ -637,7 +637,8 @@ def _noting_interruption(tally: _Tally, watcher: Watcher) -> Iterator[None]:
         # A table is disabled right before it is dropped.
         if tally.loaded:
             watcher.note(
-                f"stopped after {tally.loaded:,} documents, which are kept unless the table is dropped"
+                f"stopped after {tally.loaded:,} documents, which are available again when the table is "
+                "enabled, unless it is dropped"
             )
         raise
     except BaseException as error:

@@ -522,7 +522,7 @@ def test_a_load_whose_tables_go_does_not_say_that_documents_are_kept(replaced, t
         out, said = loading.communicate("".join(lines[16_000:]), timeout=120)
     # It may still write when the first table goes, and meets them disabled, missing or made anew.
     ends = {
-        TableDisabled: "which are kept unless the table is dropped",
+        TableDisabled: "which are available again when the table is enabled, unless it is dropped",
         TablesMissing: "which may be lost with the tables",
     }
     if anew:
@@ -552,7 +552,7 @@ def test_a_load_whose_table_is_disabled_says_when_documents_are_there_again(
         said = loading.communicate(lines[len(lines) * 2 // 3 :], timeout=120)[1]
     assert loading.returncode == TableDisabled.exit_code
     assert "replaced_documents is disabled: in the hbase shell, enable 'replaced_documents'" in said
-    assert "which are kept unless the table is dropped" in said
+    assert "which are available again when the table is enabled, unless it is dropped" in said
 
 
 # Regions that split and merge
