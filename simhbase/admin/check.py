@@ -182,7 +182,7 @@ class Checker:
     def _pending(self, batch: Sequence[tuple[bytes, NamedCells]], report: Findings) -> None:
         """Counts and ends abandoned claims."""
         abandoned = [
-            (key, token, cell)
+            (key, token, cells)
             for key, cells in batch
             for token, cell in cells.items()
             if token and cell.version < self._before
@@ -190,11 +190,16 @@ class Checker:
         self._note(report, ABANDONED, [key[4:].decode(errors="backslashreplace") for key, _, _ in abandoned])
         if self.repair:
             writer = HintingWriter(self.store, self.scheme, self.clock)
-            pending = [(rows.document_id(key), PendingCell.decode(cell.value)) for key, _, cell in abandoned]
-            left = [(document, Entry(each.fingerprint)) for document, each in pending if each]
+            left = [
+                (rows.document_id(key), Entry(pending.fingerprint))
+                for key, token, cells in abandoned
+                if (pending := PendingCell.decode(cells[token].value))
+                and not _is_stored(key, cells, pending.fingerprint)
+            ]
             writer.note_obsolete(writer.version(), left)
             cast(HintingStore, self.store).document_cells.delete(
-                [(key, token) for key, token, _ in abandoned], [cell.version for _, _, cell in abandoned]
+                [(key, token) for key, token, _ in abandoned],
+                [cells[token].version for _, token, cells in abandoned],
             )
 
     def _sums(self, report: Findings) -> Sums:
@@ -436,3 +441,9 @@ class Checker:
         made = self.scheme.keys(fingerprints)[np.arange(len(keys)), np.where(is_flag, flags, 1) - 1]
         right: NDArray[np.bool_] = is_flag & np.logical_and.reduce(made == keys, axis=1)
         return right
+
+
+def _is_stored(key: bytes, cells: NamedCells, fingerprint: int) -> bool:
+    """True if a documents row holds a live document with this fingerprint, whose listing is needed."""
+    found = rows.parse_document(key, cells[b""].value) if b"" in cells else None
+    return found is not None and found[1].stored and found[1].fingerprint == fingerprint

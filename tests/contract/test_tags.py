@@ -203,12 +203,13 @@ def test_tags_that_cannot_be_stored_are_rejected_and_the_others_stored(index, na
     assert "256 bytes" in claims[0].reason
 
 
-def test_what_are_no_tags_is_refused_before_anything_is_stored(index, name, text):
-    with pytest.raises(UsageError, match=r"invalid tags.*: use a dict"):
-        index.add([Document(name, text), Document(f"{name}b", text, "tenant=a")])
+def test_a_document_without_valid_tags_is_rejected_and_a_query_refused(index, name, text):
+    report = index.add([Document(f"{name}a", text), Document(f"{name}b", text, "tenant=a")])
+    ((document, reason),) = ((each.id, each.reason) for each in report.rejected)
+    assert (document, "invalid tags" in reason) == (f"{name}b", True)
     with pytest.raises(UsageError, match="invalid tags"):
         index.find(text, tags={"": "a"})
-    assert found(index, text) == []
+    assert found(index, text) == ["a"]
 
 
 def test_a_document_is_found_behind_a_crowd_of_others_with_its_text(index, name, text):

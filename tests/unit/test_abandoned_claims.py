@@ -127,6 +127,14 @@ def left_by_an_accepted_claim() -> Server:
     return server
 
 
+def test_a_repair_that_ends_the_claim_of_a_stored_document_notes_nothing_obsolete():
+    server = left_by_an_accepted_claim()
+    assert checked(server, LATER, repair=True)[ABANDONED] == 1
+    assert checked(server, LATER) == {}
+    assert list(SimulatedStore(server.ask).records("obsolete").iterate()) == []
+    assert accepted_in(server.state) == {"a": A}
+
+
 def test_a_vacuum_takes_no_young_claim_and_no_tombstone_before_it():
     server = left_by_an_accepted_claim()
     HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW - DAY).delete(["a"])
