@@ -10,6 +10,7 @@ Nothing here imports NumPy, pandas or polars: the client of the service reads do
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -234,12 +235,10 @@ def _id(value: Any) -> tuple[str | None, str | None]:
 
 def _tags(value: Any) -> tuple[dict[str, str], str | None]:
     """Tags of a mapping, or the pairs of an Arrow map, without those that are missing; and what is wrong."""
-    try:
+    with suppress(TypeError, ValueError):
         tags = {name: tag for name, tag in dict(value).items() if not _is_missing(tag)}
-    except (TypeError, ValueError):
-        tags = {"": value}
-    if all(isinstance(name, str) and isinstance(tag, str) for name, tag in tags.items()):
-        return tags, None
+        if all(isinstance(name, str) and isinstance(tag, str) for name, tag in tags.items()):
+            return tags, None
     return {}, f"the tags are {shown(value)}: they must be a dict of strings, {{'tenant': 'a'}}"
 
 
