@@ -78,7 +78,8 @@ def as_shown(output: str) -> str:
 @pytest.mark.usefixtures("made")
 def test_tables_are_made_checked_and_looked_after_as_shown(hbase, folder):
     answer = result("stats", cwd=folder, SIMHBASE_STORE=hbase.url(STORE))
-    assert set(answer["operations"]) == set(NAMES)
+    connections = {"connections_allowed", "connections_in_use", "connections_waiting"}
+    assert set(answer["operations"]) == {*NAMES, *connections}
     described = result("tables", "describe", cwd=folder, SIMHBASE_STORE=hbase.url(STORE))
     assert described["tables"]["documents"]["attributes"]["COMPRESSION"] == "GZ"
 

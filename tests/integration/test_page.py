@@ -284,7 +284,7 @@ def test_the_store_shows_its_counts_profile_and_state(at: Open, service: Service
     opened = at(service)
     page = opened.open("#/store")
     expect(page.get_by_role("main").get_by_text("The service and its store answer.")).to_be_visible()
-    expect(page.get_by_role("main").get_by_text("1,008")).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("1,010")).to_be_visible()
     expect(page.get_by_role("main").get_by_text("counted")).to_be_visible()
     expect(page.get_by_role("main").get_by_text(service.get("/v1/status").json["profile"])).to_be_visible()
     expect(page.locator("#state")).to_have_text("ready")
