@@ -20,7 +20,7 @@ class Stopping:
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._store, name)
-        if name in ("exclusive", "url", "tables"):
+        if name in ("exclusive", "multi_writer", "url", "tables"):
             return found
         if name == "drawers":
             return _Counted(self, found)
