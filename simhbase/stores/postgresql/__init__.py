@@ -56,4 +56,4 @@ def droppable(url: str) -> list[str]:
 def copy_store(url: str, folder: str) -> NoReturn:
     """Raises UsageError: PostgreSQL has programs for this."""
     schema = parse(url).schema
-    raise UsageError(f"{url} cannot be copied to a folder: copy it with pg_dump --schema={schema}")
+    raise UsageError(f"{url} cannot be copied to a folder: copy its schema {schema} with pg_dump")
