@@ -92,14 +92,17 @@ class _Form:
             re.escape(end),
         )
         # NumPy is faster from 70 rows on, but takes ten times as long for the few rows of most drawers.
+        self._row = re.compile(row, re.DOTALL)
         self._rows = re.compile(rb"(?:%b)*+" % row, re.DOTALL)
 
     def check(self, rows: bytes) -> None:
         """Raises UnexpectedRow if these are not rows of this form."""
-        fine = self._rows.match(rows)
-        end = fine.end() if fine else 0
-        if end != len(rows):
-            raise UnexpectedRow(f"not a row of the index: {rows[end : end + self.size].hex(' ')}")
+        if self._rows.fullmatch(rows):
+            return
+        # Before Python 3.11.4, a match of `*+` may end behind the last whole row.
+        each = (rows[start : start + self.size] for start in range(0, len(rows), self.size))
+        odd = next(row for row in each if not self._row.fullmatch(row))
+        raise UnexpectedRow(f"not a row of the index: {odd.hex(' ')}")
 
     def converted(self, rows: bytes) -> IndexRows:
         """Parse rows of this form."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from simhbase.errors import UsageError
 from simhbase.stores.hbase.schema import DEFAULT_NAMESPACE, DEFAULT_PREFIX
@@ -58,10 +58,12 @@ class Address:
 
 def parse(url: str) -> Address:
     """Parse a URL. Raises UsageError naming the invalid part."""
-    parts = urlsplit(url)
-    gateways = _gateways(url, parts.netloc)
-    namespace, prefix = _tables(url, parts.path.removeprefix("/"))
-    options = _options(url, parts.query)
+    # Not by urlsplit: recent Pythons refuse an IPv6 address behind another host.
+    address, _, query = url.partition("?")
+    hosts, _, path = address.partition("://")[2].partition("/")
+    gateways = _gateways(url, hosts)
+    namespace, prefix = _tables(url, path)
+    options = _options(url, query)
 
     def option(name: str, convert: Callable[[str], T], default: T, what: str) -> T:
         if name not in options:
