@@ -420,8 +420,9 @@ class ClaimBatch:
             ticket()
         else:
             self._take_ticket()
-        recent.is_alone = self._is_next_after(last)
-        if not (looks_early and recent.is_alone):
+        # Kept here, too: another thread of this process may change it at any time.
+        is_alone = recent.is_alone = self._is_next_after(last)
+        if not (looks_early and is_alone):
             self._look()
 
     def _later_versions(self) -> list[int]:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from simhbase.index import claim_batch, rows
-from simhbase.index.claim_batch import ClaimBatch, ClaimContext, Pending
+from simhbase.index.claim_batch import ClaimBatch, ClaimContext, Pending, Recent
 from simhbase.index.rows import BatchRow, Decision
 from tests.claiming import (
     FAR,
@@ -498,6 +498,12 @@ def test_a_look_before_a_ticket_counts_where_nobody_takes_one_in_between(monkeyp
     assert after_a_look_before_a_ticket_while_another_batch_takes_one() == ["b"]
     looks_before_tickets_always_count(monkeypatch)
     assert after_a_look_before_a_ticket_while_another_batch_takes_one() == ["a", "b"]
+
+
+def test_a_look_before_a_ticket_does_not_count_because_another_thread_was_alone(monkeypatch):
+    always = property(lambda recent: True, lambda recent, value: None)  # as if the thread set it in between
+    monkeypatch.setattr(Recent, "is_alone", always, raising=False)
+    assert after_a_look_before_a_ticket_while_another_batch_takes_one() == ["b"]
 
 
 @pytest.mark.full
