@@ -91,8 +91,8 @@ def text_rows(given: Texts, fields: Fields = Fields()) -> Iterator[Row]:
 
 
 def chunks(rows: Iterable[Row], most: int = CHUNK_ROWS) -> Iterator[list[Row]]:
-    """Rows in chunks of at most so many, and about CHUNK_CHARACTERS. Of no rows there is one empty chunk, so
-    that arguments are checked."""
+    """Rows in chunks of at most `most` rows and about CHUNK_CHARACTERS characters. Without rows there is one
+    empty chunk, so that arguments are checked."""
     chunk: list[Row] = []
     characters, is_first = 0, True
     for row in rows:
