@@ -44,6 +44,7 @@ from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import now
 from simhbase.stores.hbase import HBaseStore, administration, create_tables
 from simhbase.stores.hbase import hfiles as hfiles_module
+from simhbase.stores.hbase.clocks import ROW as CLOCK_ROW
 from simhbase.stores.hbase.hfile import GZ, Family, HFileWriter
 from simhbase.stores.hbase.hfiles import HFiles, even_borders, families
 from simhbase.stores.hbase.schema import INDEX, Options, TableSpec
@@ -614,6 +615,17 @@ def test_a_command_of_another_hbase_is_refused_before_anything_is_written(
     with pytest.raises(SimhbaseError, match=message):
         load(tmp_path / "c.jsonl", url, via="hfiles", work_folder=tmp_path)
     assert rows_later(url) == rows_for(PROFILE, {})
+
+
+@pytest.mark.usefixtures("tool")
+def test_the_command_is_not_refused_where_others_opened_the_store_meanwhile(hbase, url, tmp_path):
+    tools = Tools(hbase_command(), tmp_path / "log", lambda: None)
+    with closing(cast(HBaseStore, open_store(url, "write"))) as store, closing(tools):
+        written, later = store.server_time(), store.server_time()
+        meta = store.table("meta").name
+        hbase.shell(f"flush '{meta}'")  # drops all versions but the latest
+        assert tools.has(meta, CLOCK_ROW.decode(), written)
+        assert not tools.has(meta, CLOCK_ROW.decode(), later + 3_600_000)
 
 
 def test_a_command_of_another_hbase_is_refused_when_it_has_started(url, answering, tmp_path):

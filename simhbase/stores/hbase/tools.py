@@ -41,7 +41,8 @@ tools = {{
   'load' => ->(*words) {{ run.call(org.apache.hadoop.hbase.tool.BulkLoadHFilesTool.new(conf), words) }},
   'files' => ->(*words) {{ run.call(org.apache.hadoop.fs.FsShell.new(conf), words) }},
   'has' => lambda do |table, row, time|
-    get = org.apache.hadoop.hbase.client.Get.new(row.to_java_bytes).setTimestamp(time.to_i)
+    get = org.apache.hadoop.hbase.client.Get.new(row.to_java_bytes)
+    get.setTimeRange(time.to_i, java.lang.Long::MAX_VALUE)
     connection = org.apache.hadoop.hbase.client.ConnectionFactory.createConnection(conf)
     begin
       connection.getTable(org.apache.hadoop.hbase.TableName.valueOf(table)).exists(get)
@@ -108,7 +109,8 @@ class Tools:
         self._require("files", doing, *arguments)
 
     def has(self, table: str, row: str, time: int) -> bool:
-        """True if HBase's configuration leads to a table with a cell of this time. Raises ToolFailed."""
+        """True if HBase's configuration leads to a table with a cell of this time, or a later one: others may
+        have written the row since. Raises ToolFailed."""
         return self._run("has", f"looking for {row} in {table}", table, row, str(time)) == "true"
 
     def _require(self, name: str, doing: str, *words: str) -> None:
