@@ -55,6 +55,8 @@ UNSEEN = (
     *("self", "context", "store", "writer", "pause", "request", "requests", "reader", "read_own", "own"),
     *("ticket", "recent"),
 )
+# What the threads of a process share: whether the last batch was alone, and its ticket.
+SHARED = b"shared by threads"
 # What changes of a batch.
 OF_BATCH = (
     "ids",
@@ -90,6 +92,7 @@ class Work(NamedTuple):
     later: tuple[Documents, ...] = ()
     own_first: bool = False
     looks_early: bool = False
+    shares: bool = False
 
     @property
     def requests(self) -> tuple[Documents, ...]:
@@ -151,6 +154,27 @@ class Quiet(Waiting):
 
     def every(self, seconds: float, action: Callable[[], None]) -> AbstractContextManager[None]:
         return nullcontext()
+
+
+class _SharedRecent(Recent):
+    """What threads share, in cells of the simulated store."""
+
+    def __init__(self, ask: Callable[[Call], Answer], looks_early: bool) -> None:
+        super().__init__()
+        self._ask, self._looks_early = ask, looks_early
+
+    def _get(self, name: bytes, default: int) -> int:
+        (cell,) = self._ask(Call("meta", "get", (SHARED + name,)))
+        return int(cell.value) if cell else default
+
+    def _set(self, name: bytes, value: int) -> None:
+        self._ask(Call("meta", "put", (SHARED + name,), (str(value).encode(),)))
+
+    ticket = property(lambda self: self._get(b" ticket", 0), lambda self, value: self._set(b" ticket", value))
+    is_alone = property(
+        lambda self: bool(self._get(b" alone", self._looks_early)),
+        lambda self, value: self._set(b" alone", int(value)),
+    )
 
 
 class _Arriving:
@@ -311,7 +335,8 @@ class Exploration:
     def _deciding(self, store: int) -> tuple[Table, ...]:
         """What decides for who waits: hints and tickets make no difference to what it has found."""
         documents, cells, meta = (table_of(self._stores[store], name) for name in (*VERSIONED, "meta"))
-        return documents, cells, tuple(each for each in meta if each.key != claim_batch.TICKETS)
+        unread = claim_batch.TICKETS, SHARED
+        return documents, cells, tuple(each for each in meta if not each.key.startswith(unread))
 
     def _carried_out(self, store: int, call: Call) -> tuple[int, Answer]:
         state, answer = carried_out(self._stores[store], call)
@@ -431,8 +456,9 @@ def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool, gi
             writer.delete(ids)
         return
     tokens = iter(range(1000))
-    recent = Recent()
-    recent.ticket, recent.is_alone = (0, True) if work.looks_early else (NONE_TAKEN, False)
+    recent = _SharedRecent(ask, work.looks_early) if work.shares else Recent()
+    if not work.shares:
+        recent.ticket, recent.is_alone = (0, True) if work.looks_early else (NONE_TAKEN, False)
     if not work.looks_first:
         for _ in range(claim_batch.RECENT):
             recent.note("accepted")
@@ -515,7 +541,7 @@ def _known(value: object) -> object:
         context, batches = value.context, [_known(batch) for batch in value._open]
         reports, shared = (
             list(value.reports.values()),
-            [context.watched, context.recent.ticket, context.recent.is_alone, context.remains],
+            [context.watched, *map(vars(context.recent).get, ("ticket", "is_alone")), context.remains],
         )
         return [
             value.batch.ids,

@@ -122,10 +122,11 @@ class Recent:
     """What became of the last claims of a process. ticket: the last one that it took; is_alone: whether
     nobody else took one before that."""
 
+    ticket = -1
+    is_alone = False
+
     def __init__(self) -> None:
         self._claims = self._duplicates = self._stored = 0
-        self.ticket = -1
-        self.is_alone = False
 
     def note(self, outcome: Outcome, *, was_stored: bool = False) -> None:
         """was_stored: whether a document was stored under the id before."""

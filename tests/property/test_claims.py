@@ -50,6 +50,7 @@ ONE, OTHER = claims(a), claims(b)
 PAIR = ONE, OTHER
 CROSSING = claims(a, ("b", FAR)), claims(("c", FAR ^ 1), ("d", B))
 EARLY = claims(a, looks_early=True), claims(b, looks_early=True)
+SHARING = {"shares": True, "looks_early": True, "looks_first": False}
 UNREAD = {"looks_first": False}
 CASES = {
     "near texts": Case(PAIR),
@@ -61,6 +62,7 @@ CASES = {
     "without a first lookup": Case((claims(a, looks_first=False), claims(b, looks_first=False))),
     "looks before tickets": Case(EARLY, crashes=1),
     "a look before a ticket, and a slow one": Case((EARLY[0], OTHER), slow=1),
+    "threads that share their last ticket": Case((claims(a, **SHARING), claims(b, **SHARING))),
     "unread, one id with two texts": Case((claims(a, **UNREAD), claims(("a", FAR), clock=9, **UNREAD))),
     "unread, one id is stored": Case((claims(a, ("b", FAR), **UNREAD), OTHER), stored=(a,)),
     "unread, deleted by a clock that is ahead": Case(
@@ -193,6 +195,16 @@ def look_before_the_ticket(patch: pytest.MonkeyPatch) -> None:
 
 def looks_before_tickets_always_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClaimBatch, "_is_next_after", lambda self, ticket: True)
+
+
+def what_another_thread_found_counts(patch: pytest.MonkeyPatch) -> None:
+    is_next_after = ClaimBatch._is_next_after
+
+    def shared(self: ClaimBatch, ticket: int) -> bool:
+        self._context.recent.is_alone = is_next_after(self, ticket)
+        return self._context.recent.is_alone
+
+    patch.setattr(ClaimBatch, "_is_next_after", shared)
 
 
 def smaller_tokens_go_first(patch: pytest.MonkeyPatch) -> None:
@@ -353,6 +365,9 @@ SHORTCUTS = {
 LONG_SHORTCUTS = {
     looks_before_tickets_always_count: Case(
         (claims(a, looks_early=True), claims(b), claims(c, **UNREAD)), stored=(("d", C ^ 1 << 62),)
+    ),
+    what_another_thread_found_counts: Case(
+        (claims(a, **SHARING), claims(b, **SHARING), claims(c, **UNREAD)), stored=(("d", C ^ 1 << 62),)
     ),
     ticket_before_the_hints: ONE_BETWEEN_TWO._replace(slow=1),
     look_before_the_ticket: ONE_BETWEEN_TWO._replace(slow=1),
