@@ -44,6 +44,7 @@ Names are imported on first use, so that the command line starts quickly.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 
 TYPE_CHECKING = False  # typing's takes longer to import than all of this
@@ -247,16 +248,35 @@ _NAMES = {
 _HOMES = {name: (f"simhbase.{home}", name) for home, names in _NAMES.items() for name in names.split()}
 _HOMES["open"] = ("simhbase.index", "open_index")
 _MODULES = {"errors": "simhbase.errors", "tables": "simhbase.admin.tables"}
+_ON_WINDOWS = {
+    f"simhbase.{home}" for home in ("errors", "frames", "model", "online.async_client", "online.client")
+}
+
+
+def _home(name: str) -> object:
+    """Import a module of this package."""
+    if name not in _ON_WINDOWS:
+        require_posix()
+    return import_module(name)
+
+
+def require_posix() -> None:
+    """Raises ImportError on Windows, which lacks the file locks and signals of stores and jobs."""
+    if not hasattr(os, "fork"):
+        raise ImportError(
+            "stores and jobs of simhbase need Linux or macOS. On Windows install it in WSL (docs/using.md), "
+            "or ask a service that runs elsewhere with simhbase.Client"
+        )
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
         return import_module("importlib.metadata").version("simhbase")
     if name in _MODULES:
-        value: object = import_module(_MODULES[name])
+        value: object = _home(_MODULES[name])
     elif name in _HOMES:
         home, attribute = _HOMES[name]
-        value = getattr(import_module(home), attribute)
+        value = getattr(_home(home), attribute)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

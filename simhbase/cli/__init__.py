@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from simhbase import require_posix
 from simhbase.errors import SimhbaseError
 
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143  # 128 + signal, as in shells
@@ -106,6 +107,10 @@ def cli() -> None:
 
 def main() -> None:
     """The `simhbase` command."""
+    try:
+        require_posix()
+    except ImportError as error:
+        raise SystemExit(f"Error: {error}") from None
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
     cli(prog_name="simhbase")
