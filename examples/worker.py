@@ -152,7 +152,7 @@ class Incoming:
     """Documents of a file, as they come."""
 
     def __init__(self, file: int) -> None:
-        self._file = file
+        self.file = file
         self._rest = b""
         self._line = 0
         self._documents: deque[Document] = deque()
@@ -161,12 +161,9 @@ class Incoming:
     def __len__(self) -> int:
         return len(self._documents)
 
-    def fileno(self) -> int:
-        return self._file
-
     def read(self) -> None:
         """Takes what has come; what is no document has its outcome."""
-        part = os.read(self._file, READ)
+        part = os.read(self.file, READ)
         self.ended = not part
         *lines, self._rest = (self._rest + (part or b"\n")).split(b"\n")
         for line in lines:
@@ -193,8 +190,8 @@ def fleet(workers: int, incoming: Incoming, *arguments: object) -> Iterator[Any]
         reads = len(incoming) < BATCH and not incoming.ended
         if not busy and not reads:
             break
-        for pipe in wait([*busy, incoming] if reads else list(busy)):
-            if pipe is incoming:
+        for pipe in wait([*busy, incoming.file] if reads else list(busy)):
+            if pipe == incoming.file:
                 incoming.read()
                 continue
             worker = busy.pop(pipe)
