@@ -1,3 +1,6 @@
+import os
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,3 +20,53 @@ def test_a_release_builds_is_checked_and_works_from_the_wheel(tmp_path: Path) ->
         assert "dev/254" in (tmp_path / "tried" / name).read_text("utf-8")
     installed = {path.name.partition("-")[0] for path in (tmp_path / "client").rglob("*.dist-info")}
     assert installed - {"pip", "setuptools"} == {"simhbase", "msgspec", "urllib3"}
+
+
+CHANGES = """# Changelog
+
+## [Unreleased]
+
+### Added
+- A store.
+
+## [0.1.0] - 2026-01-31
+
+The first one.
+"""
+
+
+def test_a_version_gets_its_section_of_the_changelog_and_a_tag(tmp_path: Path) -> None:
+    person = {
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@b.c",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@b.c",
+    }
+
+    def call(*command: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, **person}
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "release", tmp_path / "scripts")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    changes = tmp_path / "CHANGELOG.md"
+    changes.write_text(CHANGES, "utf-8")
+    for command in ("git init --quiet", "git add .", "git commit --quiet --message first"):
+        assert call(*command.split()).returncode == 0
+    tag = ("scripts/release", "--tag")
+    assert "is no version" in call(*tag, "next").stderr
+    assert call(*tag, "0.2.0").returncode == 0
+    dated = r"\[Unreleased\]\n\n## \[0\.2\.0\] - \d{4}-\d\d-\d\d\n\n### Added\n- A store\.\n\n## \[0\.1\.0\]"
+    assert re.search(dated, changes.read_text("utf-8"))
+    assert '\nversion = "0.2.0"\n' in (tmp_path / "pyproject.toml").read_text("utf-8")
+    assert call("git", "describe").stdout == "v0.2.0\n"
+    assert call("git", "status", "--porcelain").stdout == ""
+    assert "v0.2.0 exists" in call(*tag, "0.2.0").stderr
+    assert "says nothing about 0.3.0" in call(*tag, "0.3.0").stderr
+    assert call("git", "status", "--porcelain").stdout == ""
+    # The section of a version that is not tagged yet gets the day of the tag.
+    assert call(*tag, "0.1.0").returncode == 0
+    assert "## [0.1.0] - 2026-01-31" not in changes.read_text("utf-8")
