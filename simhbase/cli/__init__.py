@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, str] = {
     "idf": "Learn an IDF file or the boilerplate of a corpus.",
     "evaluate": "Measure recall and precision against given pairs.",
     "calibrate": "Measure schemes on a corpus, and recommend one.",
+    "plan": "Estimate what a number of documents needs, in each kind of store.",
     "tables": "Create, check, describe, copy and drop a store's tables.",
 }
 

@@ -23,8 +23,7 @@ from simhbase.profile import Profile
 from simhbase.progress import no_progress
 from simhbase.stores import drop_store
 from simhbase.stores.hbase import create_tables
-from simhbase.stores.hbase.schema import Options
-from tests.bench.hbase import COMPACTION_SECONDS
+from simhbase.stores.hbase.schema import INDEX, Options
 from tests.bench.hfiles import REGIONS, cluster
 from tests.bench.report import Cell, Table
 from tests.cluster import Cluster
@@ -34,6 +33,8 @@ DOCUMENTS = {"RocksDB": 1_000_000, "HBase": 100_000}
 STEP = {"RocksDB": 1 << 17, "HBase": 10_000}  # documents of one call, by turns
 LOOKUPS = 1_000
 BATCH = 50
+TABLES = ("fingerprints", "documents")
+DISCHARGED_SECONDS = 400.0
 Words = NDArray[np.uint64]
 
 
@@ -58,10 +59,10 @@ def in_hbase(documents: int) -> Table:
     with cluster() as running, ExitStack() as opened:
         indexes = {name: opened.enter_context(_tables(running, name)) for name in LAYOUTS}
         loads = _load(indexes, _values(documents), STEP["HBase"])
-        for name in LAYOUTS:
-            running.shell(f"flush '{_prefix(name)}_index'\nmajor_compact '{_prefix(name)}_index'\n")
-        time.sleep(COMPACTION_SECONDS)  # the shell does not wait for it
-        return _table("HBase", documents, indexes, loads, {})
+        tables = [f"{_prefix(name)}_{table}" for name in LAYOUTS for table in (INDEX, *TABLES)]
+        running.shell("".join(f"flush '{table}'\nmajor_compact '{table}'\n" for table in tables))
+        sizes = {name: _compacted_bytes(running.folder, _prefix(name)) / documents for name in LAYOUTS}
+        return _table("HBase", documents, indexes, loads, sizes)
 
 
 @contextmanager
@@ -89,6 +90,18 @@ def _values(n: int) -> Words:
 
 def _bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*.sst"))
+
+
+def _compacted_bytes(folder: Path, prefix: str) -> int:
+    """Bytes of the tables' files, once the servers have removed those that were compacted, which takes
+    minutes."""
+    end = perf_counter() + DISCHARGED_SECONDS
+    while perf_counter() < end:
+        files = [file for file in folder.rglob(f"data/*/{prefix}_*/*/?/*") if file.is_file()]
+        if len({file.parent for file in files}) == len(files):
+            return sum(file.stat().st_size for file in files)
+        time.sleep(1)
+    raise TimeoutError(f"tables {prefix}_* still have files that were compacted")
 
 
 def _load(indexes: dict[str, Index], values: Words, step: int) -> dict[str, float]:

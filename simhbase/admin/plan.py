@@ -1,0 +1,394 @@
+"""What a number of documents would need in each kind of store: rows, bytes, memory, processor time, machines.
+
+How densely drawers fill is measured on a store, or assumed as of news: real fingerprints fill drawers several
+times as densely as uniform ones, the more bits name a drawer. Sizes and processor times were measured, as
+docs/planning.md says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.layout import SEGMENT_BITS
+from simhbase.drawers.rowkeys import PREFIX_BYTES, segments_of
+from simhbase.drawers.scheme import Scheme
+from simhbase.errors import UsageError
+from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index import Index
+from simhbase.index.reader import DRAWER_LIMIT, expired_before, live_entries
+from simhbase.index.rows import parse_listing
+from simhbase.index.writer import batch_of, known_in
+from simhbase.profile import Profile
+from simhbase.stores.hbase.planning import Content
+
+SAMPLE = 200_000  # documents
+LOOKUPS = 20_000  # of these, looked up among the others
+RELATED_BITS = 12  # fingerprints of unrelated texts are hardly ever nearer
+RELATED_SIMILARITY = 0.3
+# What lookups of Chinese news read, over what they would read if drawers were equally full: with tables of b
+# bits _AT_16 * exp(_GROWTH * (b - 16)), from 2.5 with 16 bits to 17 with 32; with bands _BANDS. Then rows of
+# near-duplicates, with bits and with bands.
+NEWS = "74,545 items of Chinese news"
+_AT_16, _GROWTH, _BANDS = 2.5, 0.12, 100.0
+_RELATED, _RELATED_BANDS = 0.46, 2.0
+# Texts of 150 characters that a processor fingerprints in a second with the extra `fast`; microseconds that
+# it takes for a row of HFiles.
+TEXTS_PER_SECOND, HFILE_ROW_US = 14_600, 1.1
+_GB = 1e9
+_HOUR = 3600 * 1e6  # microseconds
+_HOT = 5  # documents of a sample in one drawer that are no chance
+_AT_ONCE = 1024  # lookups of the sample
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How fingerprints spread over drawers.
+
+    measured_on: which documents; unrelated: rows of unrelated documents that a lookup reads, for each stored
+    document; related: rows of near-duplicates that a lookup reads, however many documents there are; largest:
+    share of the documents in the largest drawer, None if it is unknown.
+    """
+
+    measured_on: str
+    unrelated: float
+    related: float = 0.0
+    largest: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One machine."""
+
+    memory_gb: float = 64
+    disk_gb: float = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one kind of store would need.
+
+    disk_gb: without copies; memory_gb: to be held in memory; machines: for both, None if this kind of store
+    would take more than one; load_hours, hfiles_hours: of one processor, with fingerprints of texts of 150
+    characters; lookup_ms: processor time of a lookup in a batch; processors: for the wanted lookups;
+    most_documents, limit: where this kind of store ends, and by what.
+    """
+
+    store: str
+    disk_gb: float
+    memory_gb: float
+    machines: int | None
+    load_hours: float
+    hfiles_hours: float | None
+    lookup_ms: float
+    processors: float
+    most_documents: int
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a number of documents would need.
+
+    layout: or bands; measured_on: which documents tell how drawers fill; drawers_read: by a lookup;
+    rows_read: what it finds there, on average; rows_read_if_even: the same with uniform fingerprints;
+    largest_drawer: its rows, None if unknown; regions: of HBase, by table.
+    """
+
+    documents: int
+    layout: str
+    finds: str
+    measured_on: str
+    index_rows: int
+    drawers_read: int
+    rows_read: float
+    rows_read_if_even: float
+    largest_drawer: int | None
+    regions: Mapping[str, int]
+    stores: list[Needs]
+    warnings: list[str]
+
+
+def measured_spread(index: Index, scheme: Scheme, documents: int = SAMPLE) -> Spread:
+    """How the fingerprints of a store would spread over a scheme's drawers, by a sample of its documents.
+
+    Reads that many documents. Raises UsageError if the store has none.
+    """
+    with index.same_tables():
+        sample, share = _sample(index, documents)
+    if len(sample) < 2:
+        raise UsageError(f"{index.store.url} has too few documents to measure how drawers fill")
+    return spread_of(sample, scheme, share, f"{len(sample):,} documents of {index.store.url}")
+
+
+def _sample(index: Index, documents: int) -> tuple[FingerprintBatch, float]:
+    """Fingerprints of the first documents in order of the hashes of ids (with MinHash: of fingerprints, which
+    are hashes), and which share of all these are."""
+    store, scheme = index.store, index.profile.index_scheme
+    listed = scheme.listed_sketching
+    found: list[tuple[int, bytes]] = []
+    since, read = expired_before(store, index.clock()), 0
+    table = store.records("fingerprints" if listed else "documents")
+    for batch in table.iterate():
+        read += len(batch)
+        if listed:
+            found += ((listing[0], cell.value) for key, cell in batch if (listing := parse_listing(key)))
+        else:
+            entries = live_entries(known_in(batch), since).values()
+            found += ((entry.fingerprint, entry.sketch) for entry in entries)
+        if len(found) >= documents:
+            share = min(1.0, read / max(table.approximate_size().rows, 1))
+            return batch_of(found[:documents], scheme.sketching), share
+    return batch_of(found, scheme.sketching), 1.0
+
+
+def spread_of(sample: FingerprintBatch, scheme: Scheme, share: float, measured_on: str) -> Spread:
+    """How fingerprints spread over a scheme's drawers. sample: at least two, in no order; share: of all
+    documents that these are."""
+    drawers = _drawers(scheme.prefixes(sample))
+    order = np.argsort(drawers.ravel(), kind="stable")
+    names = drawers.ravel()[order]
+    lookups = sample[: min(len(sample), LOOKUPS)]
+    unrelated, related = 0, 0
+    for start in range(0, len(lookups), _AT_ONCE):
+        part = lookups[start : start + _AT_ONCE]
+        asked = _drawers(scheme.probes(part))
+        first, end = np.searchsorted(names, asked), np.searchsorted(names, asked, "right")
+        sizes = (end - first).ravel()
+        asking = np.repeat(np.repeat(np.arange(start, start + len(part)), asked.shape[1]), sizes)
+        rows = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(first, sizes)
+        found = order[rows] // drawers.shape[1]
+        near = _are_related(sample, scheme, asking, found)
+        unrelated += int(np.count_nonzero(~near))
+        related += int(np.count_nonzero(near & (asking != found)))
+    largest = int(np.unique(names, return_counts=True)[1].max())
+    even = evenly_spread(scheme).unrelated
+    return Spread(
+        measured_on,
+        max(unrelated / len(lookups) / len(sample), even),
+        related / len(lookups) / share,
+        largest / len(sample) if largest >= _HOT else None,
+    )
+
+
+def _drawers(prefixes: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Names of drawers: uint8 (n, drawers, 5) -> uint64 (n, drawers)."""
+    flags = prefixes[..., PREFIX_BYTES - 1].astype(np.uint64)
+    return flags << np.uint64(SEGMENT_BITS) | segments_of(prefixes)
+
+
+def _are_related(
+    sample: FingerprintBatch, scheme: Scheme, one: NDArray[np.int64], other: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which pairs are no chance: by fingerprints, with MinHash by sketches."""
+    if scheme.layout is not None:
+        bits = scheme.bits_apart(sample.values[one], sample.values[other])
+        return np.asarray(bits <= RELATED_BITS)
+    sketching = scheme.sketching
+    assert sketching is not None
+    mismatches = sketching.pair_mismatches(sample.sketches, one, sample.sketches, other)
+    return np.asarray(sketching.similarity(mismatches) >= RELATED_SIMILARITY)
+
+
+def evenly_spread(scheme: Scheme) -> Spread:
+    """What lookups read if all drawers are equally full."""
+    return Spread("uniform fingerprints", sum(reads / 2.0**bits for bits, reads in _tables(scheme)))
+
+
+def spread_as_news(scheme: Scheme) -> Spread:
+    """What lookups read if drawers fill as those of news do."""
+    if scheme.layout is None:
+        return Spread(NEWS, _BANDS * evenly_spread(scheme).unrelated, _RELATED_BANDS)
+    skewed = (
+        reads / 2.0**bits * max(1.0, _AT_16 * exp(_GROWTH * (bits - 16))) for bits, reads in _tables(scheme)
+    )
+    return Spread(NEWS, sum(skewed), _RELATED)
+
+
+def _tables(scheme: Scheme) -> list[tuple[int, int]]:
+    """For each table, the bits that name its drawers, and how many of them a lookup reads."""
+    if scheme.layout is None:
+        return [(SEGMENT_BITS, 1)] * scheme.tables
+    named = [len(bits) for bits in scheme.layout.named_bits()]
+    return [(bits, 1 + bits * scheme.layout.flips) for bits in named]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What was measured of one kind of store.
+
+    index_row: bytes of an index row by layout, "" for the others; record: bytes of the two other rows of a
+    document; id, sketch: bytes on disk for each byte of an id or a sketch; memory: share of the index's bytes
+    to be held in memory.
+    Microseconds of processor time: load_us, load_row_us of a document that has a fingerprint, and of each
+    index row; lookup_us, drawer_us, row_us of a lookup in a batch, and of each drawer and row that it reads.
+    """
+
+    index_row: Mapping[str, float]
+    record: float
+    id: float
+    sketch: float
+    memory: float
+    load_us: float
+    load_row_us: float
+    lookup_us: float
+    drawer_us: float
+    row_us: float
+
+    def document_bytes(self, profile: Profile, id_bytes: float) -> tuple[float, float]:
+        """Bytes of a document: in the index, and in the other tables."""
+        scheme = profile.index_scheme
+        row = self.index_row.get(scheme.layout.name if scheme.layout else _ANY_BANDS, self.index_row[""])
+        sketch = scheme.sketching.bytes if scheme.sketching else 0
+        return row * scheme.tables, self.record + self.id * id_bytes + self.sketch * sketch
+
+
+_ANY_BANDS = "bands"
+KINDS = {
+    "rocksdb": _Kind(
+        index_row={"": 12.7, "4x1": 14.6, "2x1p1": 17.4, _ANY_BANDS: 16.1},
+        record=28.2,
+        id=2.0,
+        sketch=1.2,
+        memory=0.095,
+        load_us=60,
+        load_row_us=2,
+        lookup_us=64,
+        drawer_us=2,
+        row_us=1,
+    ),
+    "postgresql": _Kind(
+        index_row={"": 46.5, "4x1": 53.8, "2x1p1": 69.8, _ANY_BANDS: 74.0},
+        record=219.9,
+        id=4.0,
+        sketch=1.04,
+        memory=1.0,
+        load_us=58,
+        load_row_us=5.5,
+        lookup_us=8,
+        drawer_us=4.2,
+        row_us=1,
+    ),
+    "hbase": _Kind(
+        index_row={"": 18.3, "4x1": 14.9, "2x1p1": 18.3, _ANY_BANDS: 17.5},
+        record=32.6,
+        id=2.0,
+        sketch=1.0,
+        memory=0.08,
+        load_us=25,
+        load_row_us=12.7,
+        lookup_us=430,
+        drawer_us=5,
+        row_us=4,
+    ),
+}
+
+
+def plan(
+    documents: int,
+    profile: Profile,
+    spread: Spread,
+    *,
+    lookups: float = 0.0,
+    machine: Machine = Machine(),
+    replication: int = 3,
+    id_bytes: float = 24.0,
+) -> Plan:
+    """What a number of documents would need in each kind of store.
+
+    lookups: a second; replication: copies that HBase keeps of its files; id_bytes: mean length of ids.
+    """
+    if documents < 1:
+        raise UsageError(f"must be at least 1, not {documents}", parameter="documents")
+    scheme = profile.index_scheme
+    rows_read = spread.unrelated * documents + spread.related
+    needs = [
+        _needs(name, documents, profile, spread, lookups, machine, replication, id_bytes) for name in KINDS
+    ]
+    listed = scheme.listed_sketching
+    return Plan(
+        documents=documents,
+        layout=_layout(profile),
+        finds=scheme.rule(None),
+        measured_on=spread.measured_on,
+        index_rows=documents * scheme.tables,
+        drawers_read=sum(reads for _, reads in _tables(scheme)),
+        rows_read=rows_read,
+        rows_read_if_even=evenly_spread(scheme).unrelated * documents,
+        largest_drawer=None if spread.largest is None else round(spread.largest * documents),
+        regions=Content(documents, scheme.tables, listed.bytes if listed else 0).regions(),
+        stores=needs,
+        warnings=_warnings(documents, scheme, spread),
+    )
+
+
+def _needs(
+    name: str,
+    documents: int,
+    profile: Profile,
+    spread: Spread,
+    lookups: float,
+    machine: Machine,
+    replication: int,
+    id_bytes: float,
+) -> Needs:
+    kind, scheme = KINDS[name], profile.index_scheme
+    index, others = kind.document_bytes(profile, id_bytes)
+    disk_gb, memory_gb = documents * (index + others) / _GB, documents * index * kind.memory / _GB
+    drawers = sum(reads for _, reads in _tables(scheme))
+    rows_read = spread.unrelated * documents + spread.related
+    lookup_us = kind.lookup_us + kind.drawer_us * drawers + kind.row_us * rows_read
+    fingerprint_us = 1e6 / TEXTS_PER_SECOND
+    load_us = fingerprint_us + kind.load_us + kind.load_row_us * scheme.tables
+    hfiles_us = fingerprint_us + HFILE_ROW_US * (scheme.tables + 2)
+    ends = {f"drawers of more than {DRAWER_LIMIT:,} rows": _full_drawers(scheme, spread)}
+    if name == "hbase":
+        # A compaction needs old and new files. Blocks have 0.4 of a heap of 0.6 of the memory.
+        needed = max(disk_gb * replication * 2 / machine.disk_gb, memory_gb / machine.memory_gb / 0.24)
+        machines: int | None = ceil(max(needed, 1))
+    else:
+        ends["disk"] = documents * machine.disk_gb / 2 / disk_gb
+        ends["memory"] = documents * machine.memory_gb / 2 / memory_gb
+        machines = 1 if documents <= min(ends["disk"], ends["memory"]) else None
+    limit = min(ends, key=lambda each: ends[each])
+    return Needs(
+        store=name,
+        disk_gb=disk_gb,
+        memory_gb=memory_gb,
+        machines=machines,
+        load_hours=load_us * documents / _HOUR,
+        hfiles_hours=hfiles_us * documents / _HOUR if name == "hbase" else None,
+        lookup_ms=lookup_us / 1000,
+        processors=lookups * lookup_us / 1e6,
+        most_documents=int(ends[limit]),
+        limit=limit,
+    )
+
+
+def _layout(profile: Profile) -> str:
+    scheme = profile.index_scheme
+    return scheme.layout.name if scheme.layout else str(profile.parameters()["bands"])
+
+
+def _full_drawers(scheme: Scheme, spread: Spread) -> float:
+    """Documents from which on the drawers that lookups read have more rows than they read, on average."""
+    return DRAWER_LIMIT * len(_tables(scheme)) / spread.unrelated
+
+
+def _warnings(documents: int, scheme: Scheme, spread: Spread) -> list[str]:
+    warnings = []
+    if documents > _full_drawers(scheme, spread):
+        warnings.append(
+            f"lookups would read drawers of more than {DRAWER_LIMIT:,} rows, and say so (truncated): take a "
+            "layout with smaller drawers, such as 6x3, or split the documents into several stores"
+        )
+    elif spread.largest is not None and spread.largest * documents > DRAWER_LIMIT:
+        warnings.append(
+            f"the largest drawers would have more than {DRAWER_LIMIT:,} rows: 'simhbase stats --hot 10' "
+            "shows what fills them"
+        )
+    return warnings

@@ -1,0 +1,68 @@
+"""`simhbase plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from simhbase.cli.options import command, option, profile_options
+from simhbase.cli.output import Output, json_option, message
+
+
+@command(
+    epilog="""\b
+Examples:
+  simhbase plan 10000000000 --lookups 500
+  simhbase plan 1000000000 --sample rocksdb:news.db --set layout=2x1p1
+"""
+)
+@click.argument("documents", metavar="DOCUMENTS", type=click.IntRange(min=1))
+@option(
+    "--sample URL",
+    "Store with documents of the same kind, to measure how they fill drawers. [default: as Chinese news do]",
+    name="sample",
+)
+@option("--lookups N", "Lookups a second.", type=click.FloatRange(min=0), default=0.0)
+@option("--memory GB", "Memory of one machine.", type=click.FloatRange(min=1), default=64.0)
+@option("--disk GB", "Disk of one machine.", type=click.FloatRange(min=1), default=4000.0)
+@option("--replication N", "Copies of each file of HBase.", type=click.IntRange(min=1), default=3)
+@profile_options
+@json_option
+def plan(
+    documents: int,
+    sample: str | None,
+    lookups: float,
+    memory: float,
+    disk: float,
+    replication: int,
+    profile: str | None,
+    settings: Sequence[str],
+    output: Output,
+) -> None:
+    """Estimate what a number of documents needs, in each kind of store.
+
+    Prints rows, bytes, memory, processor time, machines, and with how many documents each kind of store ends.
+    With --sample the profile is that of the store, except for layout, k, reach, bands and threshold (--set).
+    docs/planning.md says what the figures rest on.
+    """
+    from simhbase.admin import plan as planning
+    from simhbase.index import open_index
+    from simhbase.profile import make_profile
+    from simhbase.profile_file import chosen_parameters
+
+    given = chosen_parameters(profile, settings)
+    if sample is None:
+        wanted = make_profile(given)
+        spread = planning.spread_as_news(wanted.index_scheme)
+    else:
+        with open_index(sample, access="read") as index:
+            wanted = index.profile.reindexed(given)
+            spread = planning.measured_spread(index, wanted.index_scheme)
+    machine = planning.Machine(memory, disk)
+    found = planning.plan(
+        documents, wanted, spread, lookups=lookups, machine=machine, replication=replication
+    )
+    for warning in found.warnings:
+        message(f"warning: {warning}")
+    output.summary(found)
