@@ -29,7 +29,7 @@ TIMEOUT = 10_000  # milliseconds
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Raises AssertionError where there is none."""
-    found = subprocess.run([ROOT / "scripts" / "chromium"], capture_output=True, text=True, check=False)
+    found = subprocess.run([ROOT / "scripts" / "program", "chromium"], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found.stdout.strip(), args=list(FLAGS))

@@ -26,7 +26,7 @@ if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadlin
     settings.load_profile("simhbase")
 
 # Marks of tests that run only if their option is given.
-MARKS = ("full", "hbase", "hbase_cluster", "postgresql", "spark", "browser")
+MARKS = ("full", "hbase", "hbase_cluster", "postgresql", "spark", "browser", "operations")
 MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster"}
 TOGETHER = (
     *MODES,
@@ -52,6 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--browser", action="store_true", help="also run the tests marked browser, which need Chromium"
     )
+    parser.addoption(
+        "--operations",
+        action="store_true",
+        help="also run the tests marked operations, which need nginx and Prometheus",
+    )
     for mark, mode in MODES.items():
         parser.addoption(
             option(mark),
@@ -76,6 +81,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "postgresql: needs PostgreSQL; runs with --postgresql only")
     config.addinivalue_line("markers", "spark: needs Java 8, 11 or 17; runs with --spark only")
     config.addinivalue_line("markers", "browser: needs Chromium; runs with --browser only")
+    operations = "operations: needs nginx, Prometheus; runs with --operations only"
+    config.addinivalue_line("markers", operations)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

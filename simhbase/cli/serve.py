@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import click
@@ -42,6 +42,12 @@ Examples:
     name="hosts",
     multiple=True,
 )
+@option(
+    "--trusted-proxy ADDRESS",
+    "Log the client that this proxy names in X-Forwarded-For. An address or a network. Repeatable.",
+    name="proxies",
+    multiple=True,
+)
 @option("--max-body MIB", "Maximum size of a request.", type=click.IntRange(min=1), default=16)
 @option("--max-batch N", "Maximum texts or documents in a request.", type=click.IntRange(min=1), default=1000)
 @option(
@@ -64,6 +70,7 @@ def serve(
     token_file: Path | None,
     read_only: bool,
     hosts: tuple[str, ...],
+    proxies: tuple[str, ...],
     max_body: int,
     max_batch: int,
     timeout: float,
@@ -79,6 +86,7 @@ def serve(
     """
     if token_file is None and not _is_loopback(host):
         raise UsageError(f"{host} is public: give --token-file, or listen on 127.0.0.1 behind a proxy")
+    trusted = tuple(network for proxy in proxies for network in _networks(proxy))
     try:
         from simhbase.online.server import listen
         from simhbase.online.server import serve as run
@@ -92,6 +100,7 @@ def serve(
         "read" if read_only else "write",
         token_file,
         (*LOOPBACK_NAMES, host, *hosts),
+        trusted,
         Limits(body_bytes=max_body * MIB, documents=max_batch, seconds=timeout, receive_seconds=timeout),
     )
     with listen(host, port) as listening:
@@ -103,3 +112,16 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _networks(proxy: str) -> tuple[str, ...]:
+    """The network of a proxy, and for IPv4 also as a socket for both IPv4 and IPv6 shows it. Raises UsageError."""
+    try:
+        network = ip_network(proxy)
+    except ValueError as error:
+        raise UsageError(
+            f"{error}: give an address or a network, e.g. 127.0.0.1 or 10.0.0.0/8", parameter="proxies"
+        ) from error
+    if network.version == 6:
+        return (str(network),)
+    return str(network), f"::ffff:{network.network_address}/{96 + network.prefixlen}"

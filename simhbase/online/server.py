@@ -93,7 +93,8 @@ def serve(
         log_config=logging_config(log_level),
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
         timeout_worker_healthcheck=WORKER_SECONDS,
         timeout_graceful_shutdown=int(settings.limits.seconds) + SECONDS_MORE,
     )

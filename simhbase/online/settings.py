@@ -44,11 +44,12 @@ class Settings:
 
     store: its URL; access: "read" serves only lookups; token_file: None allows everybody who can connect;
     hosts: without tokens, accepted names of this service, so that pages of other sites in a local browser
-    cannot use it.
+    cannot use it; proxies: networks whose X-Forwarded-For names the client.
     """
 
     store: str
     access: Access = "write"
     token_file: Path | None = None
     hosts: tuple[str, ...] = LOOPBACK_NAMES
+    proxies: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
