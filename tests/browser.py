@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.programs import program
 
 ROOT = Path(__file__).parents[1]
 SCREENSHOTS = ROOT / "build" / "page"
@@ -29,10 +30,8 @@ TIMEOUT = 10_000  # milliseconds
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Raises AssertionError where there is none."""
-    found = subprocess.run([ROOT / "scripts" / "program", "chromium"], capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found.stdout.strip(), args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=program("chromium"), args=list(FLAGS))
         yield browser
         browser.close()
 

@@ -1,5 +1,5 @@
-"""What stands around a service: nginx as its proxy, as docs/service.md shows it, and Prometheus. Programs that
-scripts/program provides, each in a folder and on ports of its own."""
+"""What stands around a service: nginx as its proxy, as docs/service.md shows it, and Prometheus. Each has a
+folder and ports of its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.examples import ROOT, blocks, page
+from tests.examples import blocks, page
+from tests.programs import program
 from tests.service import Answer, Service
 
 STARTING = 60.0  # seconds
@@ -40,14 +40,6 @@ http {{
 {block}
 }}
 """
-
-
-@cache
-def program(name: str) -> str:
-    """The path of a program. Raises AssertionError where there is none."""
-    found = subprocess.run([ROOT / "scripts" / "program", name], capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
-    return found.stdout.strip()
 
 
 def free_port() -> int:
@@ -107,8 +99,11 @@ def behind_nginx(service: Service, folder: Path) -> Iterator[Proxy]:
     """nginx in front of a service, configured as docs/service.md shows it."""
     (block,) = (block for language, block in blocks(page("docs/service.md")) if language == "nginx")
     port, certificate, key = free_port(), folder / "simhbase.pem", folder / "simhbase.key"
-    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
-    subprocess.run([*make.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    name = ("-addext", "subjectAltName=DNS:localhost")
+    subprocess.run(
+        [*make.split(), *name, "-keyout", key, "-out", certificate], check=True, capture_output=True
+    )
     block = rewritten(
         block,
         {

@@ -115,7 +115,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _networks(proxy: str) -> tuple[str, ...]:
-    """The network of a proxy, and for IPv4 also as a socket for both IPv4 and IPv6 shows it. Raises UsageError."""
+    """The network of a proxy; of IPv4 also as it appears on a socket for IPv6. Raises UsageError."""
     try:
         network = ip_network(proxy)
     except ValueError as error:
