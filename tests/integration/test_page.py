@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -53,6 +56,7 @@ DOCUMENTS = [
 ]
 TOKENS = "read reader-token-0123456789\nwrite writer-token-0123456789\n"
 CONTRAST = Path(__file__).parents[1].joinpath("contrast.js").read_text("utf-8")
+HANGS = 60_000  # milliseconds
 
 Open = Callable[..., Tab]
 
@@ -207,6 +211,39 @@ def test_a_match_is_compared_with_its_own_file(at: Open, service: Service) -> No
     expect(page.get_by_label("Text that was looked up", exact=True)).to_have_value(ENGLISH)
 
 
+def test_a_text_that_is_pasted_for_a_match_is_compared_at_once(at: Open, service: Service) -> None:
+    page = at(service).open()
+    search(page, ENGLISH)
+    page.get_by_role("button", name="Compare with the text of bridge/2").click()
+    paste(page, ENGLISH.replace("Monday", "Tuesday"))
+    marked = page.get_by_role("region", name="Text of bridge/2, marked")
+    marked.wait_for()
+    assert marked.locator("ins").all_inner_texts() == ["Tuesday"]
+
+
+def paste(page: Page, text: str) -> None:
+    """Pastes a text where the focus is."""
+    page.evaluate("text => navigator.clipboard.writeText(text)", text)
+    page.keyboard.press("Control+V")
+
+
+def test_files_that_are_opened_together_are_at_hand_for_comparisons(at: Open, service: Service) -> None:
+    opened = at(service)
+    page = opened.open()
+    texts = {"bridge.txt": ENGLISH.upper(), "2": ENGLISH.replace("Monday", "Tuesday")}
+    chosen = [
+        {"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in texts.items()
+    ]
+    page.get_by_label("File for: Text").set_input_files(chosen)
+    assert heading(page).startswith("3 matches")
+    expect(page.get_by_label("Text", exact=True)).to_have_value(ENGLISH.upper())
+    expect(page.get_by_role("button", name="Compare with the text of bridge/1")).to_be_visible()
+    page.get_by_role("button", name="Compare with 2", exact=True).click()
+    marked = page.get_by_role("region", name="Text of bridge/2, marked")
+    marked.wait_for()
+    expect(page.get_by_label("Text of bridge/2", exact=True)).to_have_value(texts["2"])
+
+
 def drop(page: Page, selector: str, name: str, text: str) -> None:
     """Drops a file on an element."""
     data = page.evaluate_handle(
@@ -269,6 +306,58 @@ def test_a_person_walks_among_near_duplicates_and_back(at: Open, service: Servic
     expect(page.get_by_role("heading", level=2)).to_contain_text("bridge/3")
 
 
+def test_the_walk_draws_the_group(at: Open, browser: Browser, tmp_path: Path) -> None:
+    """Of a chain, in which each document is near the next ones only."""
+    words = [f"word{number}" for number in range(400)]
+    chain = [Document(f"chain/{step}", " ".join(words[4 * step : 4 * step + 300])) for step in range(12)]
+    alone = Document("alone", ENGLISH)
+    with serving(stored(tmp_path, [*chain, alone], Profile()), tmp_path) as service:
+        near = {each.id: {match["id"] for match in neighbours(service, each.id)} for each in chain}
+        assert 0 < len(near["chain/0"]) < 11  # not each is near every other
+        reached, pairs = group_of("chain/0", near)
+        opened = at(service)
+        page = opened.open("#/document/chain%2F0")
+        picture = page.locator("svg.group")
+        expect(picture.locator("a")).to_have_count(len(reached))
+        expect(picture.locator("line")).to_have_count(pairs)
+        assert set(picture.locator("a title").all_text_contents()) == reached
+        possible = len(reached) * (len(reached) - 1) // 2
+        said = f"A group of {len(reached)} documents: {pairs} of {possible} pairs are near each other"
+        expect(picture).to_have_accessible_name(said)
+        opened.keep("group")
+        further = page.locator(".further a").first
+        name = further.inner_text()
+        picture.get_by_text(str(len(near["chain/0"]) + 1), exact=True).click()
+        expect(page.get_by_role("heading", level=2)).to_contain_text(name)
+        opened.open("#/document/alone")
+        expect(page.get_by_role("main").get_by_text("No other document is near it")).to_be_visible()
+        expect(picture).to_have_count(0)
+
+
+def neighbours(service: Service, name: str) -> list[dict[str, Any]]:
+    answer = service.get(f"/v1/documents/{quote(name, safe='')}/neighbours")
+    found: list[dict[str, Any]] = answer.json["matches"]
+    return found
+
+
+def group_of(name: str, near: dict[str, set[str]]) -> tuple[set[str], int]:
+    """The documents that are reached from one by their neighbours, and the number of near pairs of them."""
+    reached, fresh = {name}, {name}
+    while fresh:
+        fresh = set().union(*(near[each] for each in fresh)) - reached
+        reached |= fresh
+    return reached, sum(len(near[each] & reached) for each in reached) // 2
+
+
+def test_of_a_large_group_the_nearest_are_drawn(at: Open, service: Service) -> None:
+    opened = at(service, viewport={"width": 390, "height": 740})
+    page = opened.open("#/document/crowd%2F7")
+    expect(page.locator("svg.group a")).to_have_count(24)
+    expect(page.get_by_text("The nearest 24 documents of its group")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    opened.keep("phone-group")
+
+
 def test_an_id_that_is_not_stored_is_said_to_be_so(at: Open, service: Service) -> None:
     page = at(service).open("#/document/nobody%2Fhere")
     expect(page.get_by_role("alert")).to_contain_text("No document is stored under this id")
@@ -316,21 +405,27 @@ def test_marks_that_have_an_id_look_like_another_are_shown(at: Open, service: Se
     expect(page.get_by_role("heading", level=2)).to_contain_text(r"abc\u202efed")
 
 
-def test_long_ids_take_three_lines_and_are_whole_for_who_asks(at: Open, service: Service) -> None:
-    opened = at(service, viewport={"width": 360, "height": 740})
+def test_long_ids_are_cut_in_the_middle(at: Open, service: Service) -> None:
+    opened = at(service, viewport={"width": 390, "height": 740})
     page = opened.open()
     search(page, LONG_TEXT)
-    link = page.get_by_role("link", name=LONG_ID, exact=True)
+    cut = f"{LONG_ID[:50]}…{LONG_ID[-49:]}"
+    link = page.get_by_role("link", name=cut, exact=True)
     assert link.get_attribute("title") == LONG_ID
-    box = link.bounding_box()
-    assert box is not None
-    assert box["height"] < 90
+    page.get_by_text("What was read for this").click()
+    expect(page.get_by_role("region", name="Candidates").get_by_title(LONG_ID)).to_have_text(cut)
+    opened.keep("long-id-found")
+    page.get_by_role("button", name=f"Compare with the text of {cut}").click()
+    expect(page.get_by_label(f"Text of {cut}", exact=True)).to_be_focused()
+    page.go_back()
     link.click()
-    expect(page.get_by_role("heading", level=2)).to_contain_text(LONG_ID)
-    box = page.get_by_role("heading", level=2).bounding_box()
-    assert box is not None
-    assert box["height"] < 160
+    heading_ = page.get_by_role("heading", level=2)
+    expect(heading_).to_contain_text(cut)
+    opened.open("#/document/bridge%2F1")
+    way = page.get_by_role("navigation", name="The way here")
+    expect(way.get_by_role("link")).to_have_text([cut, "bridge/1"])
     opened.keep("long-id")
+    assert LONG_ID not in page.locator("body").inner_text()
 
 
 def test_a_service_with_tokens_asks_once_and_refuses_wrong_ones(at: Open, guarded: Service) -> None:
@@ -380,6 +475,24 @@ def test_a_service_that_is_gone_is_told_in_words_and_loses_no_text(
         expect(page.get_by_label("Text", exact=True)).to_have_value(ENGLISH)
         expect(page.locator("#state")).to_have_text("not reachable")
         opened.keep("error")
+
+
+def test_the_state_is_true_within_seconds_also_of_a_service_that_hangs(at: Open, tmp_path: Path) -> None:
+    with serving(stored(tmp_path, DOCUMENTS[:3], Profile()), tmp_path) as service:
+        page = at(service).open("#/store")
+        documents = page.locator(".numbers dd").first
+        expect(documents).to_have_text("3")
+        expect(page.locator("#state")).to_have_text("ready")
+        service.process.send_signal(signal.SIGSTOP)
+        try:
+            expect(page.locator("#state")).to_have_text("not reachable", timeout=HANGS)
+            expect(page.get_by_role("main").get_by_text("The service does not answer")).to_be_visible()
+        finally:
+            service.process.send_signal(signal.SIGCONT)
+        expect(page.locator("#state")).to_have_text("ready", timeout=HANGS)
+        expect(page.get_by_role("main").get_by_text("The service and its store answer.")).to_be_visible()
+        service.post("/v1/documents", {"id": "another", "text": CHINESE})
+        expect(documents).to_have_text("4", timeout=HANGS)  # counted every ten seconds
 
 
 def test_everything_is_reached_by_keyboard_with_a_visible_focus(at: Open, service: Service) -> None:

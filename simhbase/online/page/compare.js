@@ -1,6 +1,6 @@
 // Two texts side by side, with the words marked that differ.
 
-import { counted, make, visible } from "./dom.js";
+import { counted, make, shortened, visible } from "./dom.js";
 import { filling, nearness, notice, parametersOf, picture, textField } from "./parts.js";
 import { call } from "./service.js";
 
@@ -25,9 +25,14 @@ export function compareView() {
     found,
   );
 
-  /** After a file came in: the other text may not be there yet. */
-  function asked(file) {
-    if (!file || (left.text.trim() && right.text.trim())) ask();
+  /** After a file or a pasted text came in: the other text may not be there yet. */
+  function asked(given) {
+    if (!given || (left.text.trim() && right.text.trim())) ask();
+  }
+
+  // What is pasted into an empty field is a whole text.
+  for (const { area } of [left, right]) {
+    area.addEventListener("paste", () => area.value || setTimeout(() => asked(true)));
   }
 
   function ask() {
@@ -50,7 +55,8 @@ export function compareView() {
     left.text = text;
     right.text = "";
     left.title.textContent = "Text that was looked up";
-    right.title.textContent = `Text of ${visible(id)}`;
+    right.title.textContent = `Text of ${shortened(id)}`;
+    right.title.title = visible(id);
     found.replaceChildren();
     if (file) right.take(file);
     else right.area.focus();

@@ -28,6 +28,16 @@ export function visible(id) {
   return id.replace(/[\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+const LONGEST_ID = 100; // characters of an id that is shown whole
+
+/** An id for a place that has no room for a long one, which is cut in its middle: ids differ at both ends. */
+export function shortened(id) {
+  const characters = [...visible(id)];
+  if (characters.length <= LONGEST_ID) return characters.join("");
+  const half = (LONGEST_ID - 1) / 2;
+  return `${characters.slice(0, Math.ceil(half)).join("")}…${characters.slice(-Math.floor(half)).join("")}`;
+}
+
 /** "1 match", "2,000 matches". */
 export function counted(number, one, several = `${one}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? one : several}`;

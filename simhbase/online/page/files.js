@@ -37,6 +37,19 @@ function pageText(html) {
   return content.textContent.replace(/[^\S\n]+/g, " ").replace(/\s*\n\s*/g, "\n").trim();
 }
 
+const opened = new Map(); // files that were chosen or dropped, by name
+
+/** Keeps files at hand for comparisons, and returns the first one. */
+export function firstOf(files) {
+  for (const file of files) opened.set(file.name, file);
+  return files[0];
+}
+
+/** The file of a document, if it was opened: documents of files have their paths as ids. */
+export function openedFile(id) {
+  return opened.get(id.split("/").at(-1)) ?? null;
+}
+
 /** Whether what is dragged are files, and no text. */
 export function hasFiles(event) {
   return event.dataTransfer?.types.includes("Files") ?? false;
@@ -58,6 +71,6 @@ export function takesFiles(element, taken) {
     event.stopPropagation();
     inside = 0;
     element.classList.remove("dropping");
-    taken(event.dataTransfer.files[0]);
+    taken(firstOf(event.dataTransfer.files));
   });
 }

@@ -1,8 +1,8 @@
 // A text, and what the store has that is near it.
 
-import { counted, make, visible } from "./dom.js";
+import { counted, make, shortened, visible } from "./dom.js";
 import { CUT, filling, fingerprintOf, matchList, notice, parametersOf, textField } from "./parts.js";
-import { takesFiles } from "./files.js";
+import { openedFile, takesFiles } from "./files.js";
 import { call } from "./service.js";
 
 /** compareWith: called with a text, a document's id, and a file of it where one was dropped. */
@@ -58,19 +58,20 @@ export function findView(compareWith) {
         make(
           "p",
           { class: "aside" },
-          "The store keeps no texts. To see which words differ, drop a match’s own file on it, or choose Compare and paste its text.",
+          "The store keeps no texts. To see which words differ, drop a match’s own file on it, or choose Compare and paste its text. Files that were opened or dropped together are at hand for that.",
         ),
       explanation(text),
     ].filter(Boolean);
   }
 
   function actions(text, match) {
+    const file = openedFile(match.id);
     const button = make(
       "button",
-      { type: "button", class: "quiet", onclick: () => compareWith(text, match.id, null) },
-      "Compare",
+      { type: "button", class: "quiet", onclick: () => compareWith(text, match.id, file) },
+      file ? `Compare with ${file.name}` : "Compare",
     );
-    button.setAttribute("aria-label", `Compare with the text of ${visible(match.id)}`);
+    if (!file) button.setAttribute("aria-label", `Compare with the text of ${shortened(match.id)}`);
     queueMicrotask(() => takesFiles(button.closest("li"), (file) => compareWith(text, match.id, file)));
     return button;
   }
@@ -119,7 +120,7 @@ async function explained(text) {
           each.verdict,
           each.distance ?? "",
           ...(similar ? [each.similarity?.toFixed(2) ?? ""] : []),
-          each.id === null ? "none is listed" : visible(each.id),
+          each.id === null ? "none is listed" : make("span", { title: visible(each.id) }, shortened(each.id)),
           each.drawers.join(" "),
         ]),
       ),

@@ -7,7 +7,7 @@ import { askForTokensBy, whenSilent } from "./service.js";
 import { state, storeView } from "./store.js";
 import { walkView } from "./walk.js";
 
-const LOOKED_AT = 5_000; // milliseconds after which the state is asked for again
+const LOOKED_AT = 2_000; // milliseconds after which the state is asked for again
 
 const main = document.getElementById("main");
 const compare = compareView();
@@ -49,12 +49,25 @@ function decoded(part) {
 }
 
 async function showState() {
-  const [kind, word, sentence] = await state();
+  const now = await state();
+  const [kind, word, sentence] = now;
   const link = document.getElementById("state");
   link.className = `state ${kind}`;
   link.title = sentence;
   const text = document.getElementById("state-text");
   if (text.textContent !== word) text.textContent = word;
+  return now;
+}
+
+/** Asks for the state again and again while the page is visible, and for the counts where they are shown. */
+async function keepLooking() {
+  for (;;) {
+    if (!document.hidden) {
+      const now = await showState();
+      if (shown === storePage) storePage.refresh(now);
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOKED_AT));
+  }
 }
 
 /** Shows the form for a token, and promises what a person gives: null for nothing. */
@@ -101,6 +114,5 @@ askForTokensBy(askForToken);
 whenSilent(showState);
 addEventListener("hashchange", route);
 document.addEventListener("visibilitychange", () => document.hidden || showState());
-setInterval(() => document.hidden || showState(), LOOKED_AT);
 route();
-showState();
+keepLooking();

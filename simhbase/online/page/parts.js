@@ -1,8 +1,8 @@
 // What several views are made of: notices, matches, a field for a text.
 
 import { bitsDiagram, drawersInWords, similarityBar } from "./diagram.js";
-import { counted, make, visible } from "./dom.js";
-import { takesFiles, textOf } from "./files.js";
+import { counted, make, shortened, visible } from "./dom.js";
+import { firstOf, takesFiles, textOf } from "./files.js";
 import { Failure, call } from "./service.js";
 
 const ASKING = 400; // milliseconds without an answer that nobody has to be told of
@@ -81,11 +81,12 @@ export function textField({ id, label, placeholder, rows = 10, asked }) {
   area.setAttribute("aria-describedby", about.id);
   const chooser = make("input", {
     type: "file",
+    multiple: true,
     accept: ".txt,.md,.html,.htm,text/plain,text/html",
     class: "unseen",
     id: `${id}-file`,
     "aria-label": `File for: ${label}`,
-    onchange: () => chooser.files[0] && take(chooser.files[0]).then(() => (chooser.value = "")),
+    onchange: () => chooser.files[0] && take(firstOf(chooser.files)).then(() => (chooser.value = "")),
   });
   const title = make("label", { for: id }, label);
   const field = make(
@@ -149,7 +150,7 @@ export function matchList(fingerprint, matches, parameters, actions) {
       make(
         "li",
         { class: "match" },
-        make("a", { class: "id long", href: documentAddress(match.id), dir: "auto", title: visible(match.id) }, visible(match.id)),
+        make("a", { class: "id", href: documentAddress(match.id), dir: "auto", title: visible(match.id) }, shortened(match.id)),
         make("p", { class: "near" }, nearness(match, parameters.scheme)),
         picture(fingerprint, match, parameters, tables),
         actions(match),

@@ -4,9 +4,10 @@ const TOKEN = "simhbase.token";
 
 /** Why there is no answer. */
 export class Failure extends Error {
-  constructor(title, text) {
+  constructor(title, text, code = null) {
     super(text);
     this.title = title;
+    this.code = code; // of the service's error
   }
 }
 
@@ -61,10 +62,12 @@ export async function call(method, path, body = null) {
   }
 }
 
+const READY = 4_000; // milliseconds after which a service that does not answer counts as silent
+
 /** Whether the service and its store answer: "ready", "away" (the store), or "silent" (the service). */
 export async function readiness() {
   try {
-    const response = await fetch("readyz", { cache: "no-store" });
+    const response = await fetch("readyz", { cache: "no-store", signal: AbortSignal.timeout(READY) });
     return response.ok ? "ready" : "away";
   } catch {
     return "silent";
@@ -106,7 +109,7 @@ async function answer(response) {
   const wait = response.headers.get("Retry-After");
   const again = wait === null ? "" : ` Try again in ${wait === "1" ? "a second" : `${wait} seconds`}.`;
   const named = response.status >= 500 && request ? ` (Request ${request}.)` : "";
-  throw new Failure(title, sentence(said) + again + named);
+  throw new Failure(title, sentence(said) + again + named, code);
 }
 
 function sentence(text) {

@@ -2,7 +2,7 @@
 
 import { make } from "./dom.js";
 import { filling } from "./parts.js";
-import { call, forgetToken, hasToken, readiness } from "./service.js";
+import { Failure, call, forgetToken, hasToken, readiness } from "./service.js";
 
 const STATES = {
   ready: ["ready", "The service and its store answer."],
@@ -18,57 +18,64 @@ export async function state() {
 
 export function storeView() {
   const found = make("section", { class: "found", "aria-label": "Store" });
-  const view = make(
-    "div",
-    { class: "view store" },
-    make("h1", {}, "The store and its service"),
-    make("div", { class: "actions" }, make("button", { type: "button", onclick: look }, "Look again")),
-    found,
-  );
+  const view = make("div", { class: "view store" }, make("h1", {}, "The store and its service"), found);
+  let live = null; // the parts that change, as they are shown
+  let refreshing = false;
 
   function look() {
+    live = null;
     filling(found, async () => {
       const [ready, status] = [await state(), await call("GET", "v1/status")];
-      return shown(ready, status);
+      live = parts(ready, status);
+      return [...live, facts("Profile", { digest: status.profile, ...status.parameters }), hasToken() && forgetting()].filter(Boolean);
     });
   }
 
-  function shown([, , said], { profile, version, parameters, access, stats, counted_at: time }) {
-    const numbers = { documents: "Documents", fingerprints: "Fingerprints", index_rows: "Rows in drawers" };
-    return [
-      make("p", {}, said),
-      make(
-        "dl",
-        { class: "numbers" },
-        Object.entries(numbers).map(([name, label]) =>
-          make("div", {}, make("dt", {}, label), make("dd", {}, about(stats[name]))),
-        ),
-        make("div", {}, make("dt", {}, "Size"), make("dd", {}, size(stats.bytes))),
-      ),
-      make("p", { class: "aside" }, `The store’s own estimates, ${age(time)}. A lookup sees every write that was acknowledged before it.`),
-      facts("Profile", { digest: profile, ...parameters }),
-      facts("Service", { version, access: access === "write" ? "reads and writes" : "reads alone", ...stats.operations }),
-      hasToken() &&
-        make(
-          "div",
-          { class: "actions" },
-          make(
-            "button",
-            {
-              type: "button",
-              class: "quiet",
-              onclick: (event) => {
-                forgetToken();
-                event.target.replaceWith(make("span", { class: "aside", role: "status" }, "The token is forgotten."));
-              },
-            },
-            "Forget the token",
-          ),
-        ),
-    ].filter(Boolean);
+  /** Shows the state of now, and the counts where the service answers. */
+  async function refresh(now) {
+    if (live === null) return;
+    live[0].textContent = now[2];
+    if (refreshing || now[0] !== "ready") return;
+    refreshing = true;
+    try {
+      const status = await call("GET", "v1/status");
+      if (live === null) return;
+      const fresh = parts(now, status);
+      fresh.forEach((part, place) => live[place].replaceWith(part));
+      live = fresh;
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error; // the state says it
+    } finally {
+      refreshing = false;
+    }
   }
 
-  return { element: view, title: "Store", focus: null, look };
+  return { element: view, title: "Store", focus: null, look, refresh };
+}
+
+function parts([, , said], { version, access, stats, counted_at: time }) {
+  const numbers = { documents: "Documents", fingerprints: "Fingerprints", index_rows: "Rows in drawers" };
+  return [
+    make("p", {}, said),
+    make(
+      "dl",
+      { class: "numbers" },
+      Object.entries(numbers).map(([name, label]) =>
+        make("div", {}, make("dt", {}, label), make("dd", {}, about(stats[name]))),
+      ),
+      make("div", {}, make("dt", {}, "Size"), make("dd", {}, size(stats.bytes))),
+    ),
+    make("p", { class: "aside" }, `The store’s own estimates, ${age(time)}. A lookup sees every write that was acknowledged before it.`),
+    facts("Service", { version, access: access === "write" ? "reads and writes" : "reads alone", ...stats.operations }),
+  ];
+}
+
+function forgetting() {
+  const forget = (event) => {
+    forgetToken();
+    event.target.replaceWith(make("span", { class: "aside", role: "status" }, "The token is forgotten."));
+  };
+  return make("div", { class: "actions" }, make("button", { type: "button", class: "quiet", onclick: forget }, "Forget the token"));
 }
 
 function facts(title, values) {

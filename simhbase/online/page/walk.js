@@ -1,7 +1,8 @@
 // From document to document among near-duplicates, with the way back.
 
-import { counted, make, visible } from "./dom.js";
-import { CUT, documentAddress, filling, fingerprintOf, matchList, notice, parametersOf } from "./parts.js";
+import { counted, make, shortened, visible } from "./dom.js";
+import { groupDiagram, groupInWords, groupOf } from "./group.js";
+import { CUT, documentAddress, failed, filling, fingerprintOf, matchList, notice, parametersOf } from "./parts.js";
 import { call } from "./service.js";
 
 export function walkView() {
@@ -44,17 +45,42 @@ export function walkView() {
   function shown(lookup, parameters) {
     const number = lookup.matches.length;
     const seen = new Set(trail);
+    const group = make("div", { class: "group" });
+    if (number) fillGroup(group, lookup, parameters, seen);
     return [
-      make("h2", { dir: "auto" }, make("span", { class: "long", title: visible(lookup.id) }, visible(lookup.id)), " ", fingerprintOf(lookup)),
+      make("h2", { dir: "auto" }, make("span", { title: visible(lookup.id) }, shortened(lookup.id)), " ", fingerprintOf(lookup)),
       make("p", {}, number ? counted(number, "document is", "documents are") + " near it" : "No other document is near it"),
       lookup.reason !== null && notice("empty", "Its neighbours are not known", `${lookup.reason}.`),
       lookup.truncated && CUT.cloneNode(true),
+      number > 0 && group,
       ...(number
         ? matchList(lookup.fingerprint, lookup.matches, parameters, (match) =>
             seen.has(match.id) ? make("span", { class: "aside" }, "on your way") : [],
           )
         : []),
     ].filter(Boolean);
+  }
+
+  /** Draws the group of a document once its neighbours have told theirs, unless the walk has gone on. */
+  async function fillGroup(place, lookup, parameters, seen) {
+    const walked = trail;
+    try {
+      const group = await groupOf(lookup, () => trail !== walked);
+      if (group === null) return;
+      const others = group.documents.flatMap(({ id, step }, number) => (step > 1 ? [[id, number]] : []));
+      place.replaceChildren(
+        groupDiagram(group, parameters, seen),
+        make(
+          "div",
+          {},
+          make("p", {}, `${groupInWords(group)}.`),
+          others.length > 0 && make("p", { class: "aside" }, "Near a neighbour, not near this document:"),
+          others.length > 0 && make("ol", { class: "further", start: others[0][1] }, others.map(([id]) => make("li", {}, make("a", { class: "id", href: documentAddress(id), dir: "auto", title: visible(id) }, shortened(id))))),
+        ),
+      );
+    } catch (error) {
+      place.replaceChildren(failed(error));
+    }
   }
 
   return { element: view, title: "Walk", focus: input, go };
@@ -67,7 +93,7 @@ function steps(trail) {
       "ol",
       {},
       trail.map((id, place) =>
-        make("li", {}, make("a", { class: "long", href: documentAddress(id), dir: "auto", title: visible(id), "aria-current": place === trail.length - 1 ? "page" : null }, visible(id))),
+        make("li", {}, make("a", { href: documentAddress(id), dir: "auto", title: visible(id), "aria-current": place === trail.length - 1 ? "page" : null }, shortened(id))),
       ),
     ),
   ];
