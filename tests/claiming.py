@@ -69,6 +69,7 @@ OF_BATCH = (
     "_waits",
     "_versions",
     "_ticket",
+    "_looked_after",
 )
 VERSIONED = ("documents", NAMED)  # tables in which versions decide
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -46,7 +46,6 @@ log = logger(__name__)
 
 TIMEOUT = 30.0  # seconds until a claim is undecided
 LARGEST_BATCH = 4096  # fewer claims than can be decided within a lease; what a load writes together
-FIRST_BATCH = 64  # the same of the first one, which tells how much the next ones have to read
 LARGEST_SHARED = 512  # claims of several callers in one batch
 CALLS_BESIDE = 2  # of a batch: its ticket and its own rows, while it reads drawers
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.1  # seconds
@@ -348,17 +347,34 @@ class _Group:
         """Begins a batch of the claims that can begin; False if nothing was begun or answered."""
         answered = len(self.answers)
         free = list(self._free())
-        # While nearly all claims are new, their batch is the first to read anything.
-        unread = set(filter(self._is_likely_new, free)) if self.context.recent.are_new else set[int]()
-        found = self._first_lookup(left) if (left := [each for each in free if each not in unread]) else {}
-        found |= {self.batch.ids[number]: NO_ROW for number in unread}
-        if found:
-            chosen = sorted(self._numbers[document] for document in found)
-            batch = ClaimBatch(self.context, self.kind, self.batch[chosen], found, self._answer)
+        batch = (
+            self._looking_first(free) if self.context.recent.looks_first(len(free)) else self._batch_of(free)
+        )
+        if batch.ids:
             self._open.append(batch)
-            self._begun.update(found)
+            self._begun.update(batch.ids)
             batch.begin()
-        return bool(found) or len(self.answers) > answered
+        return bool(batch.ids) or len(self.answers) > answered
+
+    def _looking_first(self, numbers: Sequence[int]) -> ClaimBatch:
+        """A batch of claims that has looked, without those that need not go into it."""
+        batch = ClaimBatch(self.context, self.kind, self.batch[numbers], {}, self._answer)
+        if numbers:
+            known, near = batch.look_first()
+            batch.keep(self._unsettled(numbers, known, near))
+        return batch
+
+    def _batch_of(self, numbers: Sequence[int]) -> ClaimBatch:
+        """A batch of claims, without those that need not go into it by what an ordinary lookup finds. That
+        spares writes, and decides nothing else: the batch looks when it has its ticket."""
+        # While nearly all claims are new, their batch is the first to read anything.
+        unread = set(filter(self._is_likely_new, numbers)) if self.context.recent.are_new else set[int]()
+        known = {self.batch.ids[number]: NO_ROW for number in unread}
+        if left := [number for number in numbers if number not in unread]:
+            found, near = self._first_lookup(left)
+            unread.update(left[place] for place in self._unsettled(left, found, near))
+            known |= found
+        return ClaimBatch(self.context, self.kind, self.batch[sorted(unread)], known, self._answer)
 
     def _is_likely_new(self, number: int) -> bool:
         """True unless a batch has met something under its id, or an earlier claim near it is accepted."""
@@ -370,53 +386,54 @@ class _Group:
         """The claims that are in no batch, and not near an earlier one without an answer."""
         busy = {document for batch in self._open for document in batch.ids}
         undecided: set[int] = set()
-        free, most = 0, LARGEST_BATCH if self.context.recent.are_enough else min(FIRST_BATCH, LARGEST_BATCH)
+        free = 0
         for document, number in self._numbers.items():
             if document in self.answers:
                 continue
             is_free = document not in busy and undecided.isdisjoint(self._others.values_near(number))
-            if free < most and is_free:
+            if free < LARGEST_BATCH and is_free:
                 free += 1
                 yield number
             undecided.add(self._others.value_of(number))
 
-    def _first_lookup(self, numbers: Sequence[int]) -> dict[str, DocumentRow]:
-        """Answers what is decided by what is stored, or by earlier claims; returns the documents rows of the
-        others that can go into a batch. This spares writes, and decides nothing else: the batch looks
-        again."""
-        context, ids = self.context, [self.batch.ids[number] for number in numbers]
-        read = context.beside(lambda: context.read_rows(ids))
-        near = self._stored_near(numbers, read)
-        found: dict[str, DocumentRow] = read()
-        hidden = context.hidden()
-        for number, document in zip(numbers, ids, strict=True):
+    def _unsettled(
+        self, numbers: Sequence[int], known: Mapping[str, DocumentRow], near: Sequence[Sequence[Match]]
+    ) -> list[int]:
+        """Answers what is decided by what is stored, or by earlier claims; returns the places of the others
+        that can go into a batch. known: documents rows by id; near: what is stored near each claim."""
+        hidden = self.context.hidden()
+        left = []
+        for place, number in enumerate(numbers):
+            document = self.batch.ids[number]
             accepted = self._others.kept_near(number)
             matches = [each for each in accepted if not hidden.hides(each.id, each.fingerprint)]
-            matches += near.get(number, ())
+            matches += near[place]
             final = [match for match in matches if not self._may_be_replaced(number, match.id)]
-            known = found[document].committed
-            if settled := context.settled(self.kind, self.batch, number, known, final):
+            stored = known[document].committed
+            if settled := self.context.settled(self.kind, self.batch, number, stored, final):
                 self._answer(document, *settled, AddReport(unchanged=int(settled[0] == "accepted")))
-            if settled or matches:
-                del found[document]
-        return found
+            elif not matches:
+                left.append(place)
+        return left
 
-    def _stored_near(
-        self, numbers: Sequence[int], read: Callable[[], dict[str, DocumentRow]]
-    ) -> dict[int, list[Match]]:
-        """What is stored near claims, up to a reader's usual limits; only near those of stored ids while few
-        claims are duplicates. read: reads the documents rows."""
-        ids = self.batch.ids
-        if self.context.recent.has_few_duplicates:
-            found = read()
-            numbers = [number for number in numbers if found[ids[number]].document]
-            if not numbers:
-                return {}
-        near = self.context.reader().near(self.batch.fingerprints[list(numbers)], self.kind.bounds)
-        return {
-            number: [match for match in matches if match.id != ids[number]]
-            for number, matches in zip(numbers, near.matches, strict=True)
-        }
+    def _first_lookup(
+        self, numbers: Sequence[int]
+    ) -> tuple[dict[str, DocumentRow], Sequence[Sequence[Match]]]:
+        """The documents rows of claims, and what is stored near each, up to a reader's usual limits; only
+        near those of stored ids while few claims are duplicates."""
+        context, ids = self.context, [self.batch.ids[number] for number in numbers]
+        read = context.beside(lambda: context.read_rows(ids))
+        chosen: Sequence[int] = range(len(ids))
+        if context.recent.has_few_duplicates:
+            known = read()
+            chosen = [place for place in chosen if known[ids[place]].document]
+        near: list[Sequence[Match]] = [()] * len(ids)
+        if chosen:
+            prints = self.batch.fingerprints[[numbers[place] for place in chosen]]
+            found = context.reader().near(prints, self.kind.bounds).matches
+            for place, matches in zip(chosen, found, strict=True):
+                near[place] = [match for match in matches if match.id != ids[place]]
+        return read(), near
 
     def _may_be_replaced(self, number: int, document: str) -> bool:
         """True if an earlier claim of a stored document has no answer yet."""

@@ -6,8 +6,9 @@ A batch has a random token. Each step begins when the one before is acknowledged
    the version to commit at as its time. Put the hints by which others find it.
 2. Take a ticket: the next number of a counter.
 3. Look up the claims, all drawers to their end: documents rows with their pending cells, then the rows of the
-   batches that these belong to. A look before the ticket counts if the ticket is the next number after the
-   last one that this process took: no other batch took one in between.
+   batches that these belong to. A look before the ticket counts, also one before the put, if the ticket is
+   the next number after the last one known before the look: no other batch took one in between. So while
+   one process claims, it looks first, and puts what is new.
 4. Decide as many claims as possible by one compare-and-set of the batch's own row in meta. A claim is a
    duplicate of what is stored, or accepted by its batch's row. It waits for a near pending claim of a batch
    with an earlier ticket, or with no row yet; one with a later ticket sees this claim, and waits.
@@ -50,14 +51,16 @@ from simhbase.stores.base import Cell, CompareAndSet, HintingStore, Store, now
 LEASE = 10.0  # seconds that a batch is waited for while its row does not change
 BEATS = 3  # changes of a row in a lease, to show that its owner is alive
 QUICK = 64  # claims that are looked up in much less time than a lease
+FEW = 4  # claims for which the time of a call is more than that of reading their own rows
 MOST_WATCHED = 100_000  # batch rows that are waited for: some megabytes
 TICKETS = b"claim tickets"  # the counter in meta
+UNKNOWN = -1  # as a ticket
 TOKEN_BYTES = 16
 # Clocks differ by at most an hour, so a delete this many milliseconds ahead covers all of a server's cells.
 FAR_AHEAD = 2 * 3600 * 1000
-# The first lookup is half of the reading. Its drawers are left out while fewer than this share of the last
-# claims were duplicates, and the documents rows, too, while hardly any was stored under its id: each of these
-# then costs a dozen rows, which vacuum removes where they are obsolete.
+# While several processes claim, a lookup before the put decides nothing. Its drawers are left out while fewer
+# than this share of the last claims were duplicates, and the documents rows, too, while hardly any was stored
+# under its id: each of these then costs a dozen rows, which vacuum removes where they are obsolete.
 FEW_DUPLICATES, FEW_STORED, RECENT = 0.15, 0.05, 256
 # Batches that are cleaned up together, and claims of theirs.
 BATCHES_CLEANED, CLAIMS_CLEANED = 64, 2048
@@ -119,11 +122,11 @@ def jittered(seconds: float) -> float:
 
 
 class Recent:
-    """What became of the last claims of a process. ticket: the last one that it took; is_alone: whether
-    nobody else took one before that."""
+    """What became of the last claims of a process. ticket: the last one that it took, or found taken;
+    is_alone: whether nobody else took one before that. A process begins as if it were alone."""
 
-    ticket = -1
-    is_alone = False
+    ticket = UNKNOWN
+    is_alone = True
 
     def __init__(self) -> None:
         self._claims = self._duplicates = self._stored = 0
@@ -139,17 +142,17 @@ class Recent:
             self._stored //= 2
 
     @property
-    def are_enough(self) -> bool:
-        """True if they tell what the next ones are like."""
-        return self._claims >= RECENT // 8
-
-    @property
     def has_few_duplicates(self) -> bool:
-        return self.are_enough and self._duplicates < FEW_DUPLICATES * self._claims
+        return self._claims >= RECENT // 8 and self._duplicates < FEW_DUPLICATES * self._claims
 
     @property
     def are_new(self) -> bool:
         return self.has_few_duplicates and self._stored < FEW_STORED * self._claims
+
+    def looks_first(self, claims: int) -> bool:
+        """True if a batch should look before it puts its claims. A few that are new wait for one call less if
+        they are put first, and look while they take their ticket."""
+        return self.is_alone and not (self.are_new and claims <= FEW)
 
 
 class Remains(NamedTuple):
@@ -392,38 +395,68 @@ class ClaimBatch:
         known: dict[str, DocumentRow],
         answer: Callable[[str, Outcome, Match | None, AddReport], None],
     ) -> None:
-        self._context, self._kind, self._batch, self._answer = context, kind, batch, answer
+        self._context, self._kind, self._answer = context, kind, answer
         self._documents = context.store.records("documents")
         self._cells = context.store.document_cells
         self._meta = context.store.records("meta")
         self._writer = context.writer
         self._token = kind.run.token + context.token()[len(kind.run.token) :]
         self._key = rows.batch_key(self._token)
-        self.ids = batch.ids
-        self._keys = list(map(rows.document_key, self.ids))
-        self._places = {document: place for place, document in enumerate(self.ids)}
         self._rows = known
         self._led: dict[int, list[Led]] = {}
         self._waits: list[Pending] = []
+        self._looked_after: int | None = None  # the last ticket that was taken before it looked
         self._ticket = 0
         self._row: BatchRow | None = None  # as it was set last
         self._changed = context.waiting.time()
-        self._versions = self._later_versions()
+        self._versions: list[int] = []
         self.is_over = False
+        self._set_claims(batch)
+
+    def _set_claims(self, batch: DocumentBatch) -> None:
+        self._batch = batch
+        self.ids = batch.ids
+        self._keys = list(map(rows.document_key, self.ids))
+        self._places = {document: place for place, document in enumerate(self.ids)}
+
+    def look_first(self) -> tuple[dict[str, DocumentRow], list[list[Match]]]:
+        """Looks before anything is put; returns the documents rows, and what is stored near each claim."""
+        recent = self._context.recent
+        if recent.ticket == UNKNOWN:
+            (cell,) = self._meta.get([TICKETS])
+            recent.ticket = int.from_bytes(cell.value, "big") if cell else 0
+        self._looked_after = recent.ticket
+        self._look()
+        places = range(len(self.ids))
+        stored = {
+            id_: row.committed.entry
+            for id_ in self._led_to(places)
+            if (row := self._rows[id_]).committed and row.committed.stored
+        }
+        return self._rows, list(self._matches(places, stored).values())
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Leaves out the other claims, after the first look."""
+        self._led = {place: self._led[before] for place, before in enumerate(places)}
+        self._set_claims(self._batch[places])
 
     def begin(self) -> None:
+        """Puts the claims and looks, unless the first look counts."""
         recent = self._context.recent
-        last = recent.ticket
+        looked_after, looks_early = self._looked_after, False
+        if looked_after is None:
+            looked_after, looks_early = recent.ticket, recent.is_alone and len(self.ids) <= FEW
+        self._versions = self._later_versions()
         self._put()
-        if looks_early := recent.is_alone and len(self.ids) <= QUICK:
+        if looks_early:
             ticket = self._context.beside(self._take_ticket)
             self._look()
             ticket()
         else:
             self._take_ticket()
         # Kept here, too: another thread of this process may change it at any time.
-        is_alone = recent.is_alone = self._is_next_after(last)
-        if not (looks_early and is_alone):
+        is_alone = recent.is_alone = self._is_next_after(looked_after)
+        if not (is_alone and (looks_early or self._looked_after is not None)):
             self._look()
 
     def _later_versions(self) -> list[int]:
@@ -483,12 +516,13 @@ class ClaimBatch:
             left, drawer_limit, ids_limit = cut, None, ids_limit * LISTING_GROWTH
 
     def _look_at(self, places: Sequence[int], reader: Reader) -> list[bool]:
-        """Looks up claims; returns whether each was cut by a limit. The claims' own hints, which are all that
+        """Looks up claims; returns whether each was cut by a limit. The claims' own rows, which are all that
         most of them lead to, are read beside the drawers."""
 
         def read_own() -> Listed:
             self._read([document for document in self.ids if document not in self._rows])
-            return reader.listed(self._batch.values[place] for place in places)
+            put = places if self._versions else ()
+            return reader.listed(self._batch.values[place] for place in put)
 
         own = self._context.beside(read_own)
         leads = reader.leads(self._batch.fingerprints[list(places)], self._kind.bounds, own)

@@ -50,7 +50,8 @@ ONE, OTHER = claims(a), claims(b)
 PAIR = ONE, OTHER
 CROSSING = claims(a, ("b", FAR)), claims(("c", FAR ^ 1), ("d", B))
 EARLY = claims(a, looks_early=True), claims(b, looks_early=True)
-SHARING = {"shares": True, "looks_early": True, "looks_first": False}
+PUTS_FIRST = {"looks_early": True, "looks_first": False}
+SHARING = {"shares": True, **PUTS_FIRST}
 UNREAD = {"looks_first": False}
 CASES = {
     "near texts": Case(PAIR),
@@ -60,9 +61,20 @@ CASES = {
     "near a stored text": Case(PAIR, stored=(c,), crashes=1, slow=1),
     "one crashes": Case(PAIR, crashes=1),
     "without a first lookup": Case((claims(a, looks_first=False), claims(b, looks_first=False))),
-    "looks before tickets": Case(EARLY, crashes=1),
-    "a look before a ticket, and a slow one": Case((EARLY[0], OTHER), slow=1),
+    "looks before puts": Case(EARLY, crashes=1),
+    "a look before a put, and a slow one": Case((EARLY[0], OTHER), slow=1),
+    "a look before a put, one id with two texts": Case(
+        (claims(a, looks_early=True), claims(("a", FAR), clock=9, looks_early=True))
+    ),
+    "a look before a put, one replaces its text": Case(
+        (claims(a, replacing=True, looks_early=True), claims(b, looks_early=True)), stored=(("a", FAR),)
+    ),
+    "looks before tickets": Case((claims(a, **PUTS_FIRST), claims(b, **PUTS_FIRST)), crashes=1),
+    "a look before a ticket, and a slow one": Case((claims(a, **PUTS_FIRST), OTHER), slow=1),
     "threads that share their last ticket": Case((claims(a, **SHARING), claims(b, **SHARING))),
+    "threads that share their last ticket, and look first": Case(
+        (claims(a, shares=True, looks_early=True), claims(b, shares=True, looks_early=True))
+    ),
     "unread, one id with two texts": Case((claims(a, **UNREAD), claims(("a", FAR), clock=9, **UNREAD))),
     "unread, one id is stored": Case((claims(a, ("b", FAR), **UNREAD), OTHER), stored=(a,)),
     "unread, deleted by a clock that is ahead": Case(
@@ -98,6 +110,11 @@ LONG = {
     "the time is up": Case((ONE, claims(b, timeout=5.0)), slow=1),
     "late copies": Case(PAIR, late=True),
     "late copies and a crash": Case(PAIR, late=True, crashes=1),
+    "looks before puts, late copies": Case(EARLY, late=True),
+    "looks before puts, a plain add of the id beside": Case((*EARLY, add(("a", FAR), clock=9))),
+    "looks before puts, a delete beside": Case(
+        (claims(a, clock=3, looks_early=True), delete(("a", 0))), stored=(a,), crashes=1, late=True
+    ),
     "late copies without a first lookup": Case(
         (claims(a, looks_first=False), claims(b, looks_first=False)), late=True
     ),

@@ -99,20 +99,33 @@ def test_what_waits_is_renewed_while_other_claims_of_its_call_go_on(monkeypatch)
     assert all(after - before < LEASE for before, after in pairwise(times))
 
 
-def test_a_first_small_batch_tells_how_much_the_others_have_to_read():
+def scans_and_puts_of_claims(another_process: bool) -> list[tuple[str, int]]:
+    """Reads and writes of the index, with the number of documents, by claims of 30 stored and 70 new texts
+    while nobody else claims, or while another process takes tickets."""
     server, calls = Server(), list[tuple[str, int]]()
 
     def ask(call: Call) -> Answer:
         if (call.table, call.method) in (("index", "scan"), ("index", "put")):
             calls.append((call.method, len(call.keys) // SCHEME.tables))
+        if another_process and call.method == "increment":
+            server.ask(call)
         return server.ask(call)
 
-    far = {f"far {number}": 0x9E3779B97F4A7C15 * number & (1 << 64) - 1 for number in range(1, 101)}
-    answers = claimed(ClaimContext(SimulatedStore(ask), SCHEME, lease=LEASE), far)
-    assert all(answer.accepted for answer in answers)
-    first = claim.FIRST_BATCH
-    assert [call[0] for call in calls] == ["scan", "put", "scan", "put", "scan"]
-    assert [size for method, size in calls if method == "put"] == [first, len(far) - first]
+    values = [0x9E3779B97F4A7C15 * number & (1 << 64) - 1 for number in range(1, 101)]
+    writer = HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: 1)
+    writer.add([f"stored {number}" for number in range(30)], fingerprints_of(values[:30]))
+    documents = {f"claimed {number}": value for number, value in enumerate(values)}
+    answers = claimed(ClaimContext(SimulatedStore(ask), SCHEME, lease=LEASE), documents)
+    assert [answer.accepted for answer in answers] == [False] * 30 + [True] * 70
+    return calls
+
+
+def test_while_one_process_claims_it_looks_once_and_puts_only_what_is_new():
+    assert scans_and_puts_of_claims(another_process=False) == [("scan", 100), ("put", 70)]
+
+
+def test_if_another_process_takes_a_ticket_meanwhile_a_batch_looks_again():
+    assert scans_and_puts_of_claims(another_process=True) == [("scan", 100), ("put", 70), ("scan", 70)]
 
 
 def test_a_load_that_is_resumed_waits_for_no_claim_of_the_run_before():
