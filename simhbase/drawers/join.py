@@ -1,8 +1,9 @@
 """Finds all pairs of fingerprints within k bits in memory, for dedup and batch loads.
 
 Each table of a layout is sorted by its segment, so a drawer is a run of neighbours (the batch form of Manku,
-Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4). Segment and position share
-one uint64: NumPy sorts those with SIMD instructions, several times faster than positions by segment.
+Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling, WWW 2007, section 4). `near_values` does it with
+fingerprints of 64 bits. With others, segment and position share one uint64: NumPy sorts those with SIMD
+instructions, several times faster than positions by segment.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, Run, layout, require_within_guarantee
+from simhbase.drawers.near_values import near_values, tables_within_three
 from simhbase.errors import UsageError
 from simhbase.fingerprint.hamming import popcount
+from simhbase.progress import Progress, no_progress
+from simhbase.slices import bounded_slices, ranges
 
 WORD_BITS = 64
 BATCH_PAIRS = 1 << 20
@@ -65,13 +69,18 @@ def pairs_within(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None
 
 
 def pair_batches(
-    fingerprints: NDArray[np.uint64], k: int, layout: Layout | None = None, reach: int = 0
+    fingerprints: NDArray[np.uint64],
+    k: int,
+    layout: Layout | None = None,
+    reach: int = 0,
+    progress: Progress = no_progress,
 ) -> Iterator[Pairs]:
     """The pairs of `pairs_within`, each once, unordered, in batches of up to about a million.
 
     reach: also pairs within this many bits that share a drawer, named as in stores. Working memory is
-    proportional to n, however many pairs there are. Raises as `pairs_within` does, when called rather than at
-    the first batch.
+    proportional to n, however many pairs there are: for 64 bits three to five arrays like the fingerprints.
+    progress (64 bits): fingerprints, once for each table. Raises as `pairs_within` does, when called rather
+    than at the first batch.
     """
     words = _words(fingerprints)
     bits = WORD_BITS * len(words)
@@ -81,9 +90,76 @@ def pair_batches(
             f"layout {layout.name!r} is for {layout.bits}-bit fingerprints, these have {bits} bits"
         )
     require_within_guarantee(k, layout)
-    if reach <= layout.guarantee:
-        return gathered(_found_pairs(words, max(k, reach), layout, WORD_BITS))
-    return gathered(_found_pairs(words, reach, layout, SEGMENT_BITS))
+    by_drawers = reach > layout.guarantee
+    name_bits = SEGMENT_BITS if by_drawers else WORD_BITS
+    most = reach if by_drawers else max(k, reach)
+    if bits > WORD_BITS:
+        return gathered(_found_pairs(words, most, layout, name_bits))
+    if 2 <= most <= 3 and not by_drawers:
+        tables = tables_within_three(len(fingerprints))
+    else:
+        tables = [list(_cut(table, name_bits)) for table in layout.meeting_tables]
+    return gathered(_value_pairs(fingerprints, most, tables, progress))
+
+
+def _value_pairs(
+    fingerprints: NDArray[np.uint64], k: int, tables: Sequence[Sequence[Run]], progress: Progress
+) -> Iterator[Pairs]:
+    """Pairs within k that agree on at least one table."""
+    positions, values = _in_order(fingerprints)
+    is_first = np.ones(len(values), dtype=np.bool_)
+    is_first[1:] = values[1:] != values[:-1]
+    if is_first.all():
+        for pairs in near_values(values, k, tables, progress):
+            left, right = (positions[np.searchsorted(values, each)] for each in (pairs.one, pairs.other))
+            yield Pairs(np.minimum(left, right), np.maximum(left, right), pairs.distance)
+        return
+    starts = np.flatnonzero(is_first)
+    counts = np.diff(starts, append=len(values))
+    yield from _copies(positions, counts)
+    values = values[starts]
+    for pairs in near_values(values, k, tables, progress):
+        one, other = np.searchsorted(values, pairs.one), np.searchsorted(values, pairs.other)
+        # All copies of one with all copies of the other: by rows, as there may be very many.
+        for rows in bounded_slices(counts[one], BATCH_PAIRS):
+            row = np.repeat(np.arange(rows.start, rows.stop), counts[one[rows]])
+            left = positions[ranges(starts[one[rows]], counts[one[rows]])]
+            for some in bounded_slices(counts[other[row]], BATCH_PAIRS):
+                members = other[row[some]]
+                lefts = np.repeat(left[some], counts[members])
+                rights = positions[ranges(starts[members], counts[members])]
+                distance = np.repeat(pairs.distance[row[some]], counts[members])
+                yield Pairs(np.minimum(lefts, rights), np.maximum(lefts, rights), distance)
+
+
+def _copies(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[Pairs]:
+    """All pairs within groups of equal values, of which counts says the sizes."""
+    copied = np.repeat(counts > 1, counts)
+    group = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)[copied]
+    positions = positions[copied]
+    for left, right in sharing_batches(group):
+        yield Pairs(positions[left], positions[right], np.zeros(len(left), dtype=np.uint8))
+
+
+def _in_order(fingerprints: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Positions by value, those of equal values ascending, and the sorted values."""
+    n = len(fingerprints)
+    position_bits = max(n - 1, 0).bit_length()
+    keys = fingerprints >> np.uint64(position_bits) << np.uint64(position_bits)
+    keys |= np.arange(n, dtype=np.uint64)
+    keys.sort()
+    keys &= np.uint64((1 << position_bits) - 1)
+    positions = keys.view(np.int64)
+    values = fingerprints[positions]
+    # Sorted but for those that agree on all bits that had room beside their positions.
+    upper = values >> np.uint64(position_bits)
+    alike = np.zeros(n, dtype=np.bool_)
+    alike[1:] = upper[1:] == upper[:-1]
+    alike[:-1] |= alike[1:]
+    few = np.flatnonzero(alike)
+    order = few[np.argsort(values[few], kind="stable")]
+    positions[few], values[few] = positions[order], values[order]
+    return positions, values
 
 
 def sharing_batches(segments: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -198,11 +274,19 @@ class _Piece:
         return np.uint64((1 << int(self.width)) - 1)
 
 
-def _pieces(table: tuple[Run, ...], room: int) -> Iterator[_Piece]:
-    """The first `room` bits of a table's runs, split at word boundaries."""
+def _cut(table: Sequence[Run], room: int) -> Iterator[Run]:
+    """The first `room` bits of a table's runs."""
     for run in table:
-        start, end = run.start, run.start + min(run.width, room)
-        room -= end - start
+        width = min(run.width, room)
+        room -= width
+        if width:
+            yield Run(run.start, width)
+
+
+def _pieces(table: Sequence[Run], room: int) -> Iterator[_Piece]:
+    """The first `room` bits of a table's runs, split at word boundaries."""
+    for run in _cut(table, room):
+        start, end = run.start, run.start + run.width
         while start < end:
             word = start // WORD_BITS
             stop = min(end, (word + 1) * WORD_BITS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from math import log2
 from numbers import Real
 from typing import Protocol
@@ -17,11 +16,13 @@ from simhbase.drawers import rowkeys
 from simhbase.drawers.bands import Bands
 from simhbase.drawers.join import WORD_BITS, Pairs, gathered, mates, pair_batches, segments, sharing_batches
 from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run, layout, require_within_guarantee
+from simhbase.drawers.near_values import COMPARED
 from simhbase.errors import UsageError
 from simhbase.fingerprint import hamming, minhash
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.fingerprint.pipeline import to_int
+from simhbase.progress import Progress, counting, no_progress
 
 Distances = NDArray[np.uint8] | NDArray[np.int64]
 
@@ -151,7 +152,9 @@ class Scheme(Protocol):
     def distances(self, bits: Distances, mismatches: NDArray[np.int64]) -> Distances:
         """Distance of matches, given both measures."""
 
-    def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
+    def pairs(
+        self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress = no_progress
+    ) -> Iterator[Pairs]:
         """All near pairs among n fingerprints, each once, unordered, in batches of bounded size."""
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
@@ -255,9 +258,11 @@ class SimHashScheme:
     def distances(self, bits: Distances, mismatches: NDArray[np.int64]) -> Distances:
         return bits
 
-    def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
+    def pairs(
+        self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress = no_progress
+    ) -> Iterator[Pairs]:
         k, reach = (0, bounds.bits) if self.reach > self.k else (bounds.bits, 0)
-        batches = pair_batches(fingerprints.values, k, self.layout, reach)
+        batches = pair_batches(fingerprints.values, k, self.layout, reach, progress)
         return self._verified(batches, fingerprints.sketches, bounds)
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
@@ -361,9 +366,19 @@ class MinHashScheme:
         """The mismatching slots."""
         return mismatches
 
-    def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
-        found = (self._of_band(band, fingerprints, bounds) for band in range(self.bands.number))
-        return gathered(chain.from_iterable(found))
+    def pairs(
+        self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress = no_progress
+    ) -> Iterator[Pairs]:
+        return gathered(self._of_bands(fingerprints, bounds, progress))
+
+    def _of_bands(
+        self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress
+    ) -> Iterator[Pairs]:
+        n, bands = len(fingerprints), self.bands.number
+        with counting(progress, COMPARED, lambda: n * bands) as note:
+            for band in range(bands):
+                yield from self._of_band(band, fingerprints, bounds)
+                note(n)
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
         return self._segments(fingerprints).astype(np.uint64)

@@ -172,7 +172,7 @@ def dedup(
             rest = stored.rest(batch, files, rows) if stored else batch
             kept.append(rest)
             files.append(rest)
-        grouped = kept.grouped(groups if chains else stars)
+        grouped = kept.grouped(groups if chains else stars, inputs.watcher.progress)
         if rejects.counts.nothing_read:
             files.abandon()
         files.write(grouped)
@@ -298,7 +298,9 @@ class _Kept:
             if each:
                 each.append(batch)
 
-    def grouped(self, make: Callable[[Matcher, NDArray[np.int64] | None], Groups]) -> Groups:
+    def grouped(
+        self, make: Callable[[Matcher, NDArray[np.int64] | None], Groups], progress: Progress
+    ) -> Groups:
         self._fingerprints = [np.concatenate(self._fingerprints)]
         fingerprints = FingerprintBatch(self._fingerprints[0], cast(NDArray[np.uint8], self._sketches))
         matcher = Matcher(
@@ -306,6 +308,7 @@ class _Kept:
             self._criteria.scheme(len(fingerprints)),
             self._criteria.bounds,
             self._texts.exact() if self._texts and self._texts.least else None,
+            progress,
         )
         return make(matcher, self._values.order() if self._values else None)
 

@@ -19,6 +19,7 @@ from simhbase.drawers.join import Distinct, Pairs, distances, distinct
 from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.candidates import CandidateGraph, Positions
+from simhbase.progress import Progress, no_progress
 
 PAIRS_AT_ONCE = 1 << 16
 SKETCHES_AT_ONCE = 1 << 14
@@ -93,6 +94,7 @@ class Matcher:
     scheme: Scheme
     bounds: Bounds
     exact: ExactSimilarity | None = None
+    progress: Progress = no_progress
 
     def distinct(self, documents: NDArray[np.int64]) -> Distinct:
         """The distinct ones of m documents, each the first of equal ones."""
@@ -132,7 +134,7 @@ class Matcher:
         return 0.0 if self.exact is None else self.exact.least
 
     def _pairs(self, documents: NDArray[np.int64]) -> Iterator[Pairs]:
-        return self.scheme.pairs(self._chosen(documents), self.bounds)
+        return self.scheme.pairs(self._chosen(documents), self.bounds, self.progress)
 
     def _chosen(self, documents: NDArray[np.int64]) -> FingerprintBatch:
         values, sketches = self.fingerprints.values[documents], self.fingerprints.sketches

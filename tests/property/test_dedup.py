@@ -12,6 +12,7 @@ from simhbase.drawers.join import Pairs, default_layout
 from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.groups import ExactSimilarity, Groups, Matcher, groups, stars
+from simhbase.progress import no_progress
 
 BASE = 0x0123456789ABCDEF
 NONE = -1
@@ -79,7 +80,7 @@ def test_groups_are_the_connected_components_named_by_their_first_document(bits,
 class OnePairAtATime(SimHashScheme):
     """Finds the same pairs in as many batches, the last one first."""
 
-    def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds) -> Iterator[Pairs]:
+    def pairs(self, fingerprints: FingerprintBatch, bounds: Bounds, progress=no_progress) -> Iterator[Pairs]:
         for batch in SimHashScheme.pairs(self, fingerprints, bounds):
             for place in reversed(range(len(batch.left))):
                 yield batch.where(np.arange(len(batch.left)) == place)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from simhbase.drawers import join, near_values
 from simhbase.drawers.components import merge_components
 from simhbase.drawers.join import default_layout, distances, distinct, pair_batches, pairs_within
 from simhbase.drawers.layout import layout
@@ -110,6 +112,32 @@ def test_batches_hold_every_pair_once(data):
     batches = list(pair_batches(fingerprints, 3))
     rows = [row for batch in batches for row in as_rows(batch)]
     assert sorted(rows) == brute_force(fingerprints, 3)
+
+
+@pytest.mark.parametrize("name", ["5x2", "4x1"])
+@settings(max_examples=50)
+@given(data=st.data())
+def test_parts_and_drawers_of_any_size_hold_every_pair_once(name, data):
+    fingerprints = data.draw(clustered(64))
+    k = data.draw(st.integers(0, 3))
+    at_once = {"PART": 3, "STEPS": 1, "PAIRS_AT_ONCE": 2}
+    with patch.multiple(near_values, **at_once), patch.object(join, "BATCH_PAIRS", 2):
+        rows = [row for batch in pair_batches(fingerprints, k, layout(name)) for row in as_rows(batch)]
+    assert sorted(rows) == brute_force(fingerprints, k)
+
+
+@pytest.mark.parametrize("n", [1 << 16, 1 << 24, 1 << 26, 1 << 28])
+def test_three_bits_wherever_they_are_leave_a_table_equal(n):
+    tables = near_values.tables_within_three(n)
+    names = [
+        sum(1 << (63 - bit) for run in table for bit in range(run.start, run.start + run.width))
+        for table in tables
+    ]
+    single = np.uint64(1) << np.arange(64, dtype=np.uint64)
+    flips = np.unique(single[:, None, None] | single[:, None] | single)
+    assert len(flips) == 64 + 2016 + 41664
+    equal = [flips & np.uint64(name) == 0 for name in names]
+    assert np.logical_or.reduce(equal).all()
 
 
 @given(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -41,6 +42,22 @@ def test_results_have_the_documented_types():
 @pytest.mark.parametrize("shape", [(0,), (1,), (0, 2), (1, 2)])
 def test_fewer_than_two_fingerprints_have_no_pairs(shape):
     assert len(pairs_within(np.zeros(shape, dtype=np.uint64), 3).left) == 0
+
+
+@pytest.mark.parametrize(("n", "tables"), [(1000, 4), (100_000, 8)])
+def test_progress_counts_each_fingerprint_once_for_each_table(n, tables):
+    counted, begun = [], []
+
+    @contextmanager
+    def progress(unit, total):
+        begun.append((unit, total()))
+        yield lambda count, done: counted.append(count)
+
+    values = np.random.default_rng(1).integers(0, 2**64, n, dtype=np.uint64)
+    assert len(list(pair_batches(values, 3, progress=progress))) == 1
+    assert begun == [("fingerprints compared", n * tables)]
+    assert sum(counted) == n * tables
+    assert len(counted) >= 4
 
 
 def test_a_drawer_that_everything_shares_needs_memory_for_its_members_only():
