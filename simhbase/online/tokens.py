@@ -119,8 +119,8 @@ class Tokens:
                 self._warn()
 
     def _warn(self) -> None:
-        """Warns if other users can read the file."""
-        if self._seen and stat.S_IMODE(self._seen[0]) & 0o077:
+        """Warns if other users can read the file. Its group may: secrets of Kubernetes are read by theirs."""
+        if self._seen and stat.S_IMODE(self._seen[0]) & 0o027:
             log.warning("other users can read the tokens in %s: run chmod 600 on it", self._path)
 
     def _state(self) -> tuple[int, ...] | None:

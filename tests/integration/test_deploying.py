@@ -191,14 +191,56 @@ def test_a_bad_service_sets_off_every_alert_and_a_good_one_none(tmp_path: Path) 
     promtool("test", "rules", tmp_path / "alerts.yml")
 
 
-def test_promtool_finds_nothing_in_rules_and_configuration(tmp_path: Path) -> None:
-    for name in ("alerts.yml", "prometheus.yml"):
-        (tmp_path / name).write_bytes((EXAMPLES / name).read_bytes())
+def test_promtool_finds_nothing_in_rules_and_configurations(tmp_path: Path) -> None:
+    (tmp_path / "alerts.yml").write_bytes((EXAMPLES / "alerts.yml").read_bytes())
     (tmp_path / "token").touch()
-    promtool("check", "config", "--lint=all", "--lint-fatal", tmp_path / "prometheus.yml")
+    for folder in (EXAMPLES, ROOT / "docker"):
+        text = (folder / "prometheus.yml").read_text("utf-8")
+        text = re.sub(r"credentials_file: \S+", "credentials_file: token", text)
+        (tmp_path / "prometheus.yml").write_text(text)
+        promtool("check", "config", "--lint=all", "--lint-fatal", tmp_path / "prometheus.yml")
 
 
-def promtool(*arguments: object) -> None:
+def test_pods_are_found_by_their_annotations(tmp_path: Path) -> None:
+    """Debian's Prometheus cannot ask Kubernetes: the configuration has the pods of the manifest."""
+    configuration = YAML(typ="safe").load(ROOT / "examples" / "kubernetes" / "prometheus.yml")
+    (scraped,) = configuration["scrape_configs"]
+    assert scraped.pop("kubernetes_sd_configs") == [{"role": "pod"}]
+    workload = next(YAML(typ="safe").load_all(ROOT / "examples" / "kubernetes" / "hbase.yaml"))
+    found = pod("simhbase-1", workload["spec"]["template"]["metadata"])
+    others = [pod("other", {"labels": {"app.kubernetes.io/name": "other"}})]
+    others += [pod("quiet", {"labels": workload["metadata"]["labels"]})]
+    scraped["static_configs"] = [{"targets": ["10.0.0.7"], "labels": each} for each in (found, *others)]
+    (tmp_path / "alerts.yml").write_bytes((EXAMPLES / "alerts.yml").read_bytes())
+    (tmp_path / "token").touch()
+    YAML(typ="safe").dump(configuration, tmp_path / "prometheus.yml")
+    promtool("check", "config", tmp_path / "prometheus.yml")
+    (kept,) = (each["labels"] for each in discovered(tmp_path / "prometheus.yml") if each["labels"])
+    assert kept["__address__"] == "10.0.0.7:8765"
+    assert kept["__metrics_path__"] == "/metrics"
+    assert kept["instance"] == "news/simhbase-1"
+
+
+def discovered(configuration: Path) -> list[Any]:
+    """The targets of a configuration, relabelled. promtool collects until a time has passed."""
+    for seconds in (1, 5, 25, 60):
+        found = promtool("check", "service-discovery", f"--timeout={seconds}s", configuration, "simhbase")
+        if targets := json.loads(found):
+            return list(targets)
+    raise AssertionError("no targets")
+
+
+def pod(name: str, metadata: dict[str, dict[str, str]]) -> dict[str, str]:
+    """What Prometheus knows of a pod."""
+    known = {"pod_ip": "10.0.0.7", "pod_name": name, "namespace": "news"}
+    for kind, key in (("label", "labels"), ("annotation", "annotations")):
+        for given, value in metadata.get(key, {}).items():
+            known[f"pod_{kind}_{re.sub(r'[^a-zA-Z0-9]', '_', given)}"] = value
+    return {f"__meta_kubernetes_{key}": value for key, value in known.items()}
+
+
+def promtool(*arguments: object) -> str:
     command = [program("promtool"), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
