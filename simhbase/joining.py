@@ -61,10 +61,11 @@ class Queue(Generic[Asked]):
     kinds take turns. A child of a fork has an empty queue, and threads of its own.
 
     threads: how many serve the queue, from the first request on, each by a call of `serve`, which takes
-    requests until there are none; name: of the threads, and in errors of what was closed.
+    requests until there are none. With 0 threads callers serve it, one at a time, who holds `turn`. name: of
+    the threads, and in errors of what was closed.
     """
 
-    def __init__(self, threads: int, name: str, serve: Callable[[], None]) -> None:
+    def __init__(self, threads: int, name: str, serve: Callable[[], None] = lambda: None) -> None:
         self._number = threads
         self._name = name
         self._serve = serve
@@ -73,6 +74,7 @@ class Queue(Generic[Asked]):
         _QUEUES.add(self)
 
     def _begin(self) -> None:
+        self.turn = threading.Lock()
         self._changed = threading.Condition()
         self._waiting: dict[Hashable, deque[Asked]] = {}
         self._is_due = False  # whether what waits may be taken

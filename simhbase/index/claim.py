@@ -1,9 +1,9 @@
 """Claims: "accept this text unless a near one is already accepted", by any number of workers at once.
 
-To look up and then to add is a race: two workers can both see nothing. Where one process writes
-(`AtomicClaimer`) both are done under its lock. Where many do (`BatchClaimer`), claims are decided in batches,
-as `claim_batch.py` says. Claims of many threads and tasks share batches: while one is on its way new ones
-queue up, and the next batch takes all of them. One that waits for others delays nobody.
+To look up and then to add is a race: two workers can both see nothing. In a store that changes all its tables
+in one step both are done under its lock (`AtomicClaimer`). In others claims are decided in batches, as
+`claim_batch.py` says (`BatchClaimer`). In both, claims of many threads and tasks share batches: while one is
+on its way new ones queue up, and the next batch takes all of them. One that waits for others delays nobody.
 
 Muted documents make nothing a duplicate, and nobody waits for claims that would be muted: of near texts at
 most one is accepted among those that are not muted, and all of those that are.
@@ -18,10 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Protocol, cast
 
 from simhbase.drawers.scheme import Scheme
-from simhbase.errors import UsageError
+from simhbase.errors import Undecided, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claim_batch import (
     NO_ROW,
@@ -156,39 +157,82 @@ def claimer_for(
     return AtomicClaimer(cast(AtomicStore, store), scheme, clock, count, hidden)
 
 
-@dataclass(frozen=True)
 class AtomicClaimer(Claimer):
-    """Claims in a store that one process writes."""
+    """Claims in a store that changes all its tables in one step. Callers wait for their turn; the one whose
+    turn it is claims for all who wait, so that they share reads and a commit."""
 
-    store: AtomicStore
-    scheme: Scheme
-    clock: Callable[[], int]
-    count: Count
-    hidden: Callable[[], Hidden]
+    def __init__(
+        self,
+        store: AtomicStore,
+        scheme: Scheme,
+        clock: Callable[[], int],
+        count: Count,
+        hidden: Callable[[], Hidden],
+    ) -> None:
+        self._store, self._scheme, self._clock = store, scheme, clock
+        self._count, self._hidden = count, hidden
+        self._queue = Queue[ClaimRequest](0, "claims")
 
     def begin(self, request: ClaimRequest) -> None:
-        batch, bounds = request.batch, request.kind.bounds
-        with self.store.exclusive():
-            answers = {} if request.kind.replacing else dict(self._stored(batch))
-            again = sum(claim.accepted for claim in answers.values())
+        self._queue.put(request)
+        self._queue.wake()
+        with self._queue.turn:
+            while not request.future.done():
+                self._claim_all(self._queue.take(LARGEST_SHARED))
+
+    def _claim_all(self, requests: Sequence[ClaimRequest]) -> None:
+        """Claims for requests of one kind."""
+        replaces = requests[0].kind.replacing  # one by one, so that each reports what was stored before
+        try:
+            for part in [[each] for each in requests] if replaces else _without_repeated_ids(requests):
+                self._claim_or_fail(part)
+        except BaseException:  # Ctrl-C in the thread whose turn it is
+            for request in requests:
+                request.fail(Undecided("the process was interrupted: make the same claims again"))
+            raise
+
+    def _claim_or_fail(self, requests: Sequence[ClaimRequest]) -> None:
+        """If one request may be the cause of an error, each is claimed by itself."""
+        try:
+            self._claim(requests)
+        except Exception as error:
+            if len(requests) == 1 or isinstance(error, OF_ALL):
+                for request in requests:
+                    request.fail(error)
+                return
+            for request in requests:
+                self._claim_or_fail([request])
+
+    def _claim(self, requests: Sequence[ClaimRequest]) -> None:
+        """Claims for requests with different ids."""
+        batch, kind = DocumentBatch.joined([request.batch for request in requests]), requests[0].kind
+        with self._store.exclusive():
+            answers = {} if kind.replacing else dict(self._stored(batch))
+            again = {claim.id for claim in answers.values() if claim.accepted}
             open_ = [number for number in range(len(batch.ids)) if number not in answers]
             new = batch[open_]
             found = duplicates_of(
-                self.store, self.scheme, self.clock, new.ids, new.fingerprints, bounds, self.hidden()
+                self._store, self._scheme, self._clock, new.ids, new.fingerprints, kind.bounds, self._hidden()
             )
             kept = new[[number for number, near in enumerate(found) if near is None]]
-            writer = AtomicWriter(self.store, self.scheme, self.clock)
-            report = writer.add(kept.ids, kept.fingerprints, kept.tags) + AddReport(unchanged=again)
+            writer = AtomicWriter(self._store, self._scheme, self._clock)
+            report = writer.add(kept.ids, kept.fingerprints, kept.tags)
         for number, near in zip(open_, found, strict=True):
             answers[number] = claim_of(batch, number, "duplicate" if near else "accepted", near)
-        request.answer([answers[number] for number in range(len(batch.ids))], report, self.count)
+        answered = (answers[number] for number in range(len(batch.ids)))
+        for request in requests:
+            claims = list(islice(answered, len(request.batch.ids)))
+            unchanged = sum(claim.id in again for claim in claims)
+            if len(requests) > 1:  # and nothing is replaced
+                report = AddReport(added=sum(claim.accepted for claim in claims) - unchanged)
+            request.answer(claims, report + AddReport(unchanged=unchanged), self._count)
 
     def _stored(self, batch: DocumentBatch) -> Iterator[tuple[int, Claim]]:
         """The answers about documents that are stored."""
-        alive = alive_since(self.store, self.clock())
-        for number, each in enumerate(known(self.store, batch.ids)):
+        alive = alive_since(self._store, self._clock())
+        for number, each in enumerate(known(self._store, batch.ids)):
             if each and each.stored and each.version >= alive:
-                yield number, claim_of(batch, number, stored_outcome(batch, number, each.entry, self.scheme))
+                yield number, claim_of(batch, number, stored_outcome(batch, number, each.entry, self._scheme))
 
 
 def claim_of(
