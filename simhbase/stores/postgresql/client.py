@@ -135,6 +135,15 @@ class Client:
             self._own.connection = None
             self._give_back(connection, sound)
 
+    @contextmanager
+    def together(self, doing: str) -> Iterator[None]:
+        """Sends the statements of a block, in a transaction and without COPY, at once, in place of one after
+        the answer to the other. Their answers are empty."""
+        own = self._transaction()
+        assert own is not None
+        with self._translated(doing), own.pipeline():
+            yield
+
     def consistent(self, read: Callable[[], T]) -> T:
         """Calls `read` with one snapshot for all its calls."""
         if self._transaction():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from simhbase.stores.base import ATOMIC_TABLES, Access, Changes, RecordTable, no
 from simhbase.stores.postgresql import sql
 from simhbase.stores.postgresql.client import Client, Cursor
 from simhbase.stores.postgresql.drawers import INDEX, PostgresDrawers
-from simhbase.stores.postgresql.records import PostgresRecords
+from simhbase.stores.postgresql.records import COPIED_ROWS, PostgresRecords
 from simhbase.stores.postgresql.url import Address
 
 T = TypeVar("T")
@@ -137,7 +137,8 @@ class PostgresStore:
         return self._client.consistent(read)
 
     def commit(self, changes: Changes) -> None:
-        with self.exclusive():
+        few = all(len(keys) < COPIED_ROWS for keys, _ in changes.put.values())
+        with self.exclusive(), self._client.together("writing") if few else nullcontext():
             self.drawers.remove(changes.unindex.reshape(-1, KEY_BYTES), _NO_TIMES)
             for table, gone in changes.delete.items():
                 self._records[table].delete(gone)
