@@ -23,7 +23,11 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "hbase"
 # In the minutes that HBase runs here, Java's better compiler takes two fifths of its processor time.
 QUICKLY_COMPILED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
 # A gateway looks sooner whether a table is made, and tries again sooner: not where servers are killed.
-HASTY = {"--standalone": ["-D", "hbase.client.pause=20"], "--cluster": []}
+HASTY = {
+    "--standalone": ["-D", "hbase.client.pause=20"],
+    "--cluster": [],
+    "--kerberos": ["-D", "hbase.client.pause=20"],
+}
 # Stands between simhbase and HBase's command.
 HOOKED = """\
 import os, signal, subprocess, sys
