@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.cluster import Cluster, started
+from tests.kerberos import Realm
 from tests.local_spark import local_spark
 from tests.postgresql import Server
 from tests.postgresql import started as started_server
@@ -26,8 +27,8 @@ if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadlin
     settings.load_profile("simhbase")
 
 # Marks of tests that run only if their option is given.
-MARKS = ("full", "hbase", "hbase_cluster", "postgresql", "spark", "browser", "operations")
-MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster"}
+MARKS = ("full", "hbase", "hbase_cluster", "kerberos", "postgresql", "spark", "browser", "operations")
+MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster", "kerberos": "--kerberos"}
 TOGETHER = (
     *MODES,
     "postgresql",
@@ -135,6 +136,13 @@ def hbase_cluster() -> Iterator[Cluster]:
     them brings them back with `hbase_cluster.run("up")`."""
     with running("hbase_cluster") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def kerberos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
+    """One standalone HBase that asks for Kerberos tickets; where it does not start tests fail."""
+    with running("kerberos") as cluster:
+        yield Realm(cluster, tmp_path_factory.mktemp("tickets"))
 
 
 @pytest.fixture(scope="session")

@@ -8,19 +8,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from thriftpy2.protocol import TBinaryProtocolFactory, TCompactProtocolFactory
+from thriftpy2.protocol import TBinaryProtocol, TBinaryProtocolFactory, TCompactProtocolFactory
 from thriftpy2.thrift import TProcessor
-from thriftpy2.transport import TBufferedTransportFactory, TFramedTransportFactory, TSocket
+from thriftpy2.transport import TBufferedTransportFactory, TFramedTransportFactory, TMemoryBuffer, TSocket
 
 from simhbase.errors import SimhbaseError, StoreFailed, StoreUnreachable
 from simhbase.stores import open_store
 from simhbase.stores.hbase import url
 from simhbase.stores.hbase.connection import ConnectionLost, connect
 from simhbase.stores.hbase.interface import Thrift1, thrift2
+from simhbase.stores.hbase.requests import Request
+from simhbase.stores.hbase.wires import Security
 from tests.command_line import run_alone
 from tests.contract.plain import Values
 from tests.relay import LOCALHOST, Relay
@@ -90,7 +93,12 @@ def test_a_thrift_server_of_another_protocol_is_named(protocol, transport, messa
 
 def test_a_web_server_is_named():
     with serving(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port:
-        assert_refused(StoreFailed, f"{LOCALHOST}:{port} is no Thrift server: it says b'HTTP/1.1 400", port)
+        assert_refused(StoreFailed, f"{LOCALHOST}:{port} speaks HTTP: add http=1 if it is a Thrift", port)
+
+
+def test_another_server_is_named():
+    with serving(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH_9.2")) as port:
+        assert_refused(StoreFailed, f"{LOCALHOST}:{port} is no Thrift server: it says b'SSH-2.0", port)
 
 
 def sasl(connection: socket.socket) -> None:
@@ -107,9 +115,59 @@ def old_sasl(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("handle", [sasl, old_sasl])
-def test_a_gateway_with_kerberos_is_refused_by_name(handle):
+def test_a_gateway_with_kerberos_is_named(handle):
     with serving(handle) as port:
-        assert_refused(StoreFailed, f"{LOCALHOST}:{port} asks for SASL (Kerberos), which simhbase", port)
+        assert_refused(StoreFailed, f"{LOCALHOST}:{port} asks for SASL (Kerberos): add kerberos=", port)
+
+
+class OverHttp(BaseHTTPRequestHandler):
+    """A gateway by HTTP. It answers a request for somebody with what it says of a proxy user."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:  # the name there
+        request = TMemoryBuffer(self.rfile.read(int(self.headers["Content-Length"])))
+        if user := self.headers.get("doAs"):
+            self.send_error(500, "Server Error", f"AuthorizationException: not allowed to impersonate {user}")
+            return
+        answer = TMemoryBuffer()
+        TProcessor(thrift2.Reading, Gateway()).process(TBinaryProtocol(request), TBinaryProtocol(answer))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer.getvalue())))
+        self.end_headers()
+        self.wfile.write(answer.getvalue())
+
+    def log_message(self, *arguments: object) -> None: ...
+
+
+@pytest.fixture
+def web_gateway() -> Iterator[int]:
+    with ThreadingHTTPServer((LOCALHOST, 0), OverHttp) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_requests_by_http_are_answered_in_order_also_where_many_are_under_way(web_gateway):
+    gateway, limit = url.Gateway(LOCALHOST, web_gateway), time.monotonic() + 20
+    with closing(connect(gateway, thrift2.Reading, 1, Security(http=True), limit)) as connection:
+        requests = [Request("getThriftServerType", {}) for _ in range(50)]
+        for request in requests:
+            connection.write(request)
+        connection.send()
+        assert [connection.receive(request) for request in requests] == [1] * 50
+        assert connection.is_usable()
+
+
+def test_who_may_not_act_for_a_user_by_http_is_told_so_at_once(web_gateway):
+    words = "HTTP 500 Server Error"
+    assert_refused(StoreFailed, f"{LOCALHOST}:{web_gateway}: {words}", web_gateway, http=1, user="somebody")
+
+
+def test_a_gateway_without_http_is_named():
+    with serving(thrift(TBinaryProtocolFactory(), TBufferedTransportFactory())) as port:
+        words = "speaks Thrift without HTTP: leave out http=1"
+        assert_refused(StoreFailed, f"{LOCALHOST}:{port} {words}", port, http=1)
 
 
 def test_a_server_that_hangs_up_is_unreachable():
@@ -226,8 +284,8 @@ def test_a_gateway_that_loses_its_first_connection_is_asked_again(certificate, t
         gateway, limit = url.Gateway(LOCALHOST, port), time.monotonic() + 5
         trusted = ssl.create_default_context(cafile=certificate) if tls else None
         with pytest.raises(ConnectionLost):
-            connect(gateway, Thrift1, 1, trusted, limit)
-        connect(gateway, Thrift1, 1, trusted, limit).close()
+            connect(gateway, Thrift1, 1, Security(trusted), limit)
+        connect(gateway, Thrift1, 1, Security(trusted), limit).close()
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tls_server):

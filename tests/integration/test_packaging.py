@@ -61,8 +61,9 @@ def test_what_is_imported_is_declared() -> None:
     assert missing == set()
 
 
-def test_the_extra_all_has_the_others() -> None:
+def test_the_extra_all_has_the_others_but_what_is_compiled_on_the_spot() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    del extras["kerberos"]
     assert extras.pop("all") == [f"simhbase[{','.join(sorted(extras))}]"]
 
 

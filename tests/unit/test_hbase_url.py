@@ -1,9 +1,12 @@
 """URLs of HBase stores."""
 
+import sys
+
 import pytest
 
 from simhbase.errors import UsageError
-from simhbase.stores.hbase.url import Address, Gateway, parse
+from simhbase.stores.hbase import open_store
+from simhbase.stores.hbase.url import Address, Gateway, Kerberos, parse
 
 
 def test_a_host_is_enough():
@@ -25,6 +28,22 @@ def test_a_url_says_everything(tmp_path):
         tls=True,
         certificates=authority,
     )
+
+
+def test_a_url_says_how_to_authenticate(tmp_path):
+    certificate = tmp_path / "client.pem"
+    certificate.touch()
+    sasl = parse(f"hbase://h/?kerberos=hbase/g.example&qop=auth-int&tls=1&cert={certificate}")
+    assert sasl.kerberos == Kerberos("hbase", "g.example", "auth-int")
+    assert sasl.certificate == certificate
+    http = parse("hbase://h/?http=1&kerberos=HTTP&user=news")
+    assert (http.http, http.kerberos, http.user) == (True, Kerberos("HTTP"), "news")
+
+
+def test_kerberos_without_its_package_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(UsageError, match=r"pip install 'simhbase\[kerberos\]'"):
+        open_store("hbase://h/?kerberos=hbase", "read")
 
 
 def test_thrift2_may_be_on_another_host():
@@ -60,7 +79,7 @@ def test_an_address_of_version_6_is_shown_in_brackets():
         ("hbase://h:1/n s:p", r"'n s:p' is not \[NAMESPACE:\]PREFIX"),
         ("hbase://h:1/ns:", r"'ns:' is not \[NAMESPACE:\]PREFIX"),
         ("hbase://h:1/-p", r"'-p' is not \[NAMESPACE:\]PREFIX"),
-        ("hbase://h:1/p?lane=3", "no option 'lane', there are thrift2, connections, timeout, tls, ca"),
+        ("hbase://h:1/p?lane=3", "no option 'lane', there are thrift2, connections, timeout, tls, ca, "),
         ("hbase://h:1/p?connections", "'connections' is not NAME=VALUE"),
         ("hbase://h:1/p?connections=1&connections=2", "an option is given twice"),
         ("hbase://h:1/p?connections=1&lanes=2", "an option is given twice"),
@@ -77,6 +96,15 @@ def test_an_address_of_version_6_is_shown_in_brackets():
         ("hbase://h:1/p?tls=yes", "tls=yes is not 0 or 1"),
         ("hbase://h:1/p?tls=1&ca=/no/such", "ca=/no/such is not a file that exists"),
         (f"hbase://h:1/p?ca={__file__}", "ca= without tls=1 has no effect"),
+        (f"hbase://h:1/p?cert={__file__}", "cert= without tls=1 has no effect"),
+        ("hbase://h:1/p?kerberos=", "kerberos= is not SERVICE, or SERVICE/HOST"),
+        ("hbase://h:1/p?kerberos=hbase/h@REALM", "is not SERVICE, or SERVICE/HOST"),
+        ("hbase://h:1/p?kerberos=hbase&qop=none", "qop=none is not one of auth, auth-int, auth-conf"),
+        ("hbase://h:1/p?qop=auth", "qop= without kerberos= has no effect"),
+        ("hbase://h:1/p?http=1&kerberos=HTTP&qop=auth", "qop= has no effect over HTTP, use tls=1"),
+        ("hbase://h:1/p?http=1&kerberos=hbase", "over HTTP the service is HTTP: kerberos=HTTP"),
+        ("hbase://h:1/p?kerberos=hbase&user=u", "user= without http=1 has no effect"),
+        ("hbase://h:1/p?http=1&user=a%0d%0ab", "is not a user's name"),
     ],
 )
 def test_a_wrong_url_says_what_is_wrong(url, message):

@@ -1,6 +1,7 @@
 """A store in HBase, accessed through Thrift gateways by any number of reading and writing processes.
 
-URL: hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60&tls=1&ca=FILE
+URL: hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60, and what
+docs/kerberos.md adds for secured gateways.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A connection to a gateway, based on happybase's, with time limits, TLS, and errors that name the
-gateway."""
+"""A connection to a gateway, based on happybase's, with time limits, TLS, Kerberos, and errors that name
+the gateway."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ from simhbase.errors import SimhbaseError, StoreFailed
 from simhbase.stores.hbase import diagnose
 from simhbase.stores.hbase.answers import Failure, UnexpectedRow
 from simhbase.stores.hbase.interface import IllegalArgument, RetryingIOError, client, happybase, thrift2
+from simhbase.stores.hbase.kerberos import KdcUnreachable, Refused
 from simhbase.stores.hbase.requests import Request
 from simhbase.stores.hbase.url import Gateway
+from simhbase.stores.hbase.wires import Security
 
 OPENING_LIMIT = 10.0  # seconds until the first answer on a new connection
+EXPLAINING_SHARE = 1 / 5  # of that time, for finding out why there is none
 # A gateway closes connections that were idle for 60 s (hbase.thrift.server.socket.read.timeout).
 IDLE_LIMIT = 45.0
 BUFFER_BYTES = 1 << 16
@@ -62,18 +65,20 @@ class CallRefused(CallFailed):
 class GatewaySocket:
     """The socket behind the client's transport.
 
-    deadline: when to give up (time.monotonic). Writes are buffered until `send`, or until an answer is read.
-    After `doubt` seconds of silence, `ask_about` is called, which may raise ConnectionLost.
+    deadline: when to give up (time.monotonic). Messages are buffered until `send`, or until an answer is
+    read. After `doubt` seconds of silence, `ask_about` is called, which may raise ConnectionLost.
     """
 
-    def __init__(self, gateway: Gateway, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, gateway: Gateway, security: Security) -> None:
         self.deadline = 0.0
         self.doubt: float | None = None
         self.ask_about: Callable[[], object] = lambda: None
         self.used = time.monotonic()
         self._gateway = gateway
-        self._tls = tls
+        self._tls = security.tls
+        self._wire = security.wire(gateway, self._receive)
         self._socket: socket.socket | None = None
+        self._message: list[bytes] = []
         self._unsent: list[bytes] = []
         self._sent = 0.0
 
@@ -86,9 +91,10 @@ class GatewaySocket:
         self._socket = open_socket(self._gateway, _left(self.deadline))
 
     def secure(self) -> None:
-        """Start TLS if configured. Raises OSError."""
+        """Start TLS and SASL if configured. Raises OSError, Refused, KdcUnreachable."""
         if self._tls is not None:
             self._socket = self._tls.wrap_socket(self._connected, server_hostname=self._gateway.host)
+        self._wire.begin(self._send, self.deadline)
 
     def close(self) -> None:
         """Close this process's end; a parent process keeps its own."""
@@ -97,32 +103,41 @@ class GatewaySocket:
             self._socket = None
 
     def write(self, data: bytes) -> None:
-        """Takes what is to be sent."""
-        self._unsent.append(data)
+        """Takes a part of a message."""
+        self._message.append(data)
 
     def flush(self) -> None:
-        """Does nothing: many requests are sent at once."""
+        """Ends a message. It is not sent yet: many are sent at once. Raises Refused, KdcUnreachable."""
+        message = b"".join(self._message)
+        self._message.clear()
+        self._unsent.append(self._wire.wrap(message, self.deadline))
 
     def send(self) -> None:
-        """Sends all that was written. Raises OSError."""
+        """Sends all messages. Raises OSError."""
         if self._unsent:
             data = b"".join(self._unsent)
             self._unsent.clear()
-            connected = self._connected
-            connected.settimeout(_left(self.deadline))
-            connected.sendall(data)
-            self._sent = time.monotonic()
+            self._send(data)
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes, at least one. Raises OSError."""
+        """Up to `size` bytes of the answers, at least one. Raises OSError, Refused, KdcUnreachable."""
         self.send()
-        received = self._receive(size)
+        return self._wire.read(size)
+
+    def _send(self, data: bytes) -> None:
+        connected = self._connected
+        connected.settimeout(_left(self.deadline))
+        connected.sendall(data)
+        self._sent = time.monotonic()
+
+    def _receive(self, size: int) -> bytes:
+        received = self._receive_patiently(size)
         if not received:
             raise ConnectionError("the connection was closed")
         self.used = time.monotonic()
         return received
 
-    def _receive(self, size: int) -> bytes:
+    def _receive_patiently(self, size: int) -> bytes:
         connected = self._connected
         if self.doubt is not None and self._sent + self.doubt < self.deadline:
             connected.settimeout(_left(self._sent + self.doubt))
@@ -154,25 +169,27 @@ class Connection(happybase.Connection):  # type: ignore[misc]  # it has no types
 
     client: Any
 
-    def __init__(self, gateway: Gateway, service: Any, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, gateway: Gateway, service: Any, security: Security) -> None:
         self.gateway = gateway
         self._service = service
-        self._tls = tls
+        self._security = security
         super().__init__(gateway.host, gateway.port, autoconnect=False)
 
     def _refresh_thrift_client(self) -> None:
         """Called by happybase when it is made: it has a socket and a transport of its own otherwise."""
-        self.socket = GatewaySocket(self.gateway, self._tls)
+        self.socket = GatewaySocket(self.gateway, self._security)
         self.transport: Any = TCyBufferedTransport(self.socket, BUFFER_BYTES)
         self.client = client(self._service, self.transport)
 
     def write(self, request: Request) -> None:
-        """Takes a request, to be sent with others."""
-        if request.message:
-            self.transport.write(request.message)
-            self.transport.flush()
-        else:
-            self.client._send(request.method, **request.arguments)
+        """Takes a request, to be sent with others. Raises ConnectionLost, and StoreFailed without a ticket
+        if each request needs one."""
+        with self.failures():
+            if request.message:
+                self.transport.write(request.message)
+                self.transport.flush()
+            else:
+                self.client._send(request.method, **request.arguments)
 
     def send(self) -> None:
         """Sends the requests that were taken. Raises ConnectionLost."""
@@ -203,6 +220,8 @@ class Connection(happybase.Connection):  # type: ignore[misc]  # it has no types
             raise CallRefused(self.gateway, _text(error.message), final=not error.canRetry) from error
         except (IllegalArgument, TApplicationException) as error:
             raise CallRefused(self.gateway, _text(error.message), final=True) from error
+        except Refused as error:
+            raise StoreFailed(f"{self.gateway}: {error}") from error
         except (CallFailed, SimhbaseError, UnexpectedRow):
             raise
         except Exception as error:  # thriftpy2 has no common base for what it raises on reading rubbish
@@ -221,36 +240,41 @@ class Connection(happybase.Connection):  # type: ignore[misc]  # it has no types
         self.socket.ask_about = ask_about
 
 
-def connect(
-    gateway: Gateway, service: Any, version: int, tls: ssl.SSLContext | None, deadline: float
-) -> Connection:
+def connect(gateway: Gateway, service: Any, version: int, security: Security, deadline: float) -> Connection:
     """A connection to a gateway of Thrift `version` that has answered.
 
-    Raises ConnectionLost, and StoreFailed where the other end is something else.
+    Raises ConnectionLost, and StoreFailed where the other end is something else, or refuses us.
     """
-    connection = Connection(gateway, service, tls)
-    connection.limit(deadline)
+    connection = Connection(gateway, service, security)
+    now = time.monotonic()
+    connection.limit(deadline - (deadline - now) * EXPLAINING_SHARE)
     try:
-        connection.open()
-    except OSError as error:
-        raise _lost(gateway, error) from error
+        with connection.failures():
+            connection.open()
+    except ConnectionLost:
+        connection.close()
+        raise
     try:
-        connection.socket.secure()
-        answer = _server_type(connection)
-    except ssl.SSLCertVerificationError as error:
+        with connection.failures():
+            connection.socket.secure()
+            answer = _server_type(connection)
+    except ConnectionLost as error:
         connection.close()
-        raise StoreFailed(
-            f"gateway {gateway} has a certificate that is not trusted ({error.verify_message}): name the "
-            "file of its authority with ca=FILE"
-        ) from error
-    except (OSError, ConnectionLost) as error:
-        connection.close()
-        silent = isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)
-        reopened = partial(open_socket, gateway)
-        reason = None if silent else diagnose.explain(reopened, deadline, tls=tls is not None)
+        cause = error.__cause__
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise StoreFailed(
+                f"gateway {gateway} has a certificate that is not trusted ({cause.verify_message}): name the "
+                "file of its authority with ca=FILE"
+            ) from error
+        if isinstance(cause, KdcUnreachable):
+            raise
+        silent = isinstance(cause, TimeoutError)
+        reason = diagnose.explain(partial(open_socket, gateway), deadline, security, silent=silent)
         if reason is not None:
             raise StoreFailed(f"{gateway} {reason}") from error
-        raise error if isinstance(error, ConnectionLost) else _lost(gateway, error) from error
+        if security.tls is not None and not silent:
+            raise ConnectionLost(f"{error}. Does it ask for a client certificate (cert=FILE)?") from error
+        raise
     except BaseException:
         connection.close()
         raise
@@ -288,6 +312,8 @@ def open_socket(gateway: Gateway, seconds: float) -> socket.socket:
 def _lost(gateway: Gateway, error: Exception) -> ConnectionLost:
     if isinstance(error, TimeoutError):
         return ConnectionLost(f"{gateway}: no answer in time")
+    if isinstance(error, KdcUnreachable):
+        return ConnectionLost(f"{gateway}: {error}")
     if isinstance(error, OSError):
         return ConnectionLost(f"{gateway}: {error.strerror or error}")
     return ConnectionLost(f"{gateway}: an answer that cannot be read ({error})")

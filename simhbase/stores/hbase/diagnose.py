@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from simhbase.stores.hbase.wires import Security
+
 QUESTION_LIMIT = 2.0  # seconds
 _ANSWER_BYTES = 64
 _METHOD = b"getThriftServerType"
@@ -24,10 +26,10 @@ _SASL_START = b"\x01" + _with_length(b"no such mechanism")
 _SASL_BAD = (b"\x03\x00\x00", b"\x04\x00\x00")  # a status, and the length of what it says
 
 _TLS_ALERT = b"\x15\x03"
-_SASL = "asks for SASL (Kerberos), which simhbase does not speak: use a gateway that does not"
+_HTTP = b"HTTP/"
 
 # Request; position and value of a byte in the answer that shows that the server understood; its meaning.
-_QUESTIONS: tuple[tuple[bytes, int, bytes | tuple[bytes, ...], str], ...] = (
+_QUESTIONS: tuple[tuple[bytes, int, bytes, str], ...] = (
     (
         _with_length(_BINARY),
         4,
@@ -41,26 +43,57 @@ _QUESTIONS: tuple[tuple[bytes, int, bytes | tuple[bytes, ...], str], ...] = (
         b"\x82",
         "speaks Thrift's compact protocol in frames: start it without -c and -f",
     ),
-    (_SASL_START, 0, _SASL_BAD, _SASL),
 )
 
 
-def explain(connect: Callable[[float], socket.socket], deadline: float, *, tls: bool) -> str | None:
-    """What kind of server this is, and what to do; None if unknown by the deadline, or if it answers now (the
-    connection was only lost). connect: opens a connection without TLS, within a number of seconds; tls:
-    whether TLS was used."""
+def explain(
+    connect: Callable[[float], socket.socket], deadline: float, security: Security, *, silent: bool
+) -> str | None:
+    """What kind of server this is, and what to do; None if unknown by the deadline, or if it now answers as
+    expected (the connection was only lost). connect: opens a connection without TLS, within a number of
+    seconds; security: what the server did not understand; silent: if it has not even closed the connection,
+    as gateways do where one end expects SASL, and the other does not."""
     ask = partial(_ask, connect, deadline)
+    if silent:
+        half = time.monotonic() + (deadline - time.monotonic()) / 2
+        if _ask(connect, half, _SASL_START).startswith(_SASL_BAD):
+            return _with_sasl(security)
+        return _plain(security) if ask(_BINARY).startswith(b"\x80\x01") else None
     answer = ask(_BINARY)
     if answer.startswith(b"\x80\x01"):
-        return "speaks without TLS: leave out tls=1" if tls else None
+        return _plain(security)
     if answer.startswith(_SASL_BAD):
-        return _SASL
+        return _with_sasl(security)
+    if answer.startswith(_HTTP):
+        return None if security.http else "speaks HTTP: add http=1 if it is a Thrift gateway"
     if answer and not answer.startswith(_TLS_ALERT):
         return f"is no Thrift server: it says {answer[:24]!r}"
+    if ask(_SASL_START).startswith(_SASL_BAD):
+        return _with_sasl(security)
     for question, start, sign, meaning in _QUESTIONS:
         if ask(question).startswith(sign, start):
             return meaning
-    return "speaks TLS: add tls=1" if not tls and _speaks_tls(connect, deadline) else None
+    return "speaks TLS: add tls=1" if not security.tls and _speaks_tls(connect, deadline) else None
+
+
+def _with_sasl(security: Security) -> str | None:
+    """What to change for a gateway that asks for SASL."""
+    if security.http:
+        return "asks for SASL (Kerberos), not HTTP: leave out http=1, and name its service in kerberos="
+    if security.kerberos is None:
+        return "asks for SASL (Kerberos): add kerberos=SERVICE, the first part of its principal (often hbase)"
+    return "speaks without TLS: leave out tls=1" if security.tls else None
+
+
+def _plain(security: Security) -> str | None:
+    """What to change for a gateway that speaks Thrift as it is."""
+    if security.tls is not None:
+        return "speaks without TLS: leave out tls=1"
+    if security.http:
+        return "speaks Thrift without HTTP: leave out http=1"
+    if security.kerberos is not None:
+        return "speaks without SASL (Kerberos): leave out kerberos= if it may serve everybody"
+    return None
 
 
 def _speaks_tls(connect: Callable[[float], socket.socket], deadline: float) -> bool:

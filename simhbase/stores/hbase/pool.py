@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import ssl
 import threading
 import time
 from collections import deque
@@ -18,6 +17,7 @@ from simhbase.stores.hbase.connection import OPENING_LIMIT, Connection, Connecti
 from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.interface import Thrift1
 from simhbase.stores.hbase.url import Address, Gateway
+from simhbase.stores.hbase.wires import Security
 
 # Seconds during which a failed gateway is only used if all others fail: longer each time, and the longer it
 # took to fail.
@@ -75,7 +75,7 @@ class Pool:
         gateways: tuple[Gateway, ...],
         service: Any,
         version: int,
-        tls: ssl.SSLContext | None,
+        security: Security,
         most: int,
         counters: Counters,
     ) -> None:
@@ -83,7 +83,7 @@ class Pool:
         self._gateways = gateways
         self._service = service
         self._version = version
-        self._tls = tls
+        self._security = security
         self.most = most
         self._counters = counters
         self._standings = {gateway: _Standing() for gateway in gateways}
@@ -165,10 +165,13 @@ class Pool:
                 raise ConnectionLost(f"{gateway}: no answer in time")
             start = time.monotonic()
             try:
-                connect(gateway, self._service, self._version, self._tls, start + seconds).close()
+                connect(gateway, self._service, self._version, self._security, start + seconds).close()
             except ConnectionLost as problem:
                 self._rest(gateway, time.monotonic() - start, problem)
                 raise
+            except StoreFailed as problem:
+                # Such as a Kerberos ticket that has expired, which open connections outlive.
+                log.warning("%s", problem)
 
     def close(self) -> None:
         """Close idle connections now, and lent ones when they are returned."""
@@ -241,7 +244,7 @@ class Pool:
             limit = OPENING_LIMIT if alone or not standing.rest else PROBING_LIMIT
             try:
                 connection = connect(
-                    gateway, self._service, self._version, self._tls, min(deadline, start + limit)
+                    gateway, self._service, self._version, self._security, min(deadline, start + limit)
                 )
             except (ConnectionLost, StoreFailed) as problem:
                 self._rest(gateway, time.monotonic() - start, problem)
@@ -277,27 +280,15 @@ class Pool:
 def thrift1_pool(address: Address, counters: Counters) -> Pool:
     """Connections for reads and writes."""
     most = address.connections - _of_gateways2(address)
-    return Pool(address.url, address.gateways, Thrift1, 1, tls_of(address), most, counters)
+    return Pool(address.url, address.gateways, Thrift1, 1, Security.of(address), most, counters)
 
 
 def thrift2_pool(address: Address, service: Any, counters: Counters) -> Pool:
     """Connections for filtered scans and administration."""
     most = max(_of_gateways2(address), 1)
-    return Pool(address.url, address.gateways2, service, 2, tls_of(address), most, counters)
+    return Pool(address.url, address.gateways2, service, 2, Security.of(address), most, counters)
 
 
 def _of_gateways2(address: Address) -> int:
     """Number of connections to Thrift 2."""
     return address.connections // 2 if address.gateways2 else 0
-
-
-def tls_of(address: Address) -> ssl.SSLContext | None:
-    """The TLS context for connections. Raises StoreFailed."""
-    if not address.tls:
-        return None
-    try:
-        return ssl.create_default_context(cafile=address.certificates)
-    except OSError as error:
-        raise StoreFailed(
-            f"ca={address.certificates} holds no certificates that can be read: {error}"
-        ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl
@@ -12,13 +12,16 @@ from urllib.parse import parse_qsl
 from simhbase.errors import UsageError
 from simhbase.stores.hbase.schema import DEFAULT_NAMESPACE, DEFAULT_PREFIX
 
-FORM = "hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60&tls=1&ca=FILE"
+FORM = "hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?thrift2=PORT&connections=8&timeout=60"
 DEFAULT_PORT = 9090
 DEFAULT_CONNECTIONS = 8
 DEFAULT_TIMEOUT = 60.0
 MOST_CONNECTIONS = 64
 MOST_PORTS = 65535
+QOPS = ("auth", "auth-int", "auth-conf")  # what SASL protects, weakest first
+SPNEGO_SERVICE = "HTTP"  # RFC 4559
 
+OPTIONS = ("thrift2", "connections", "timeout", "tls", "ca", "cert", "http", "kerberos", "qop", "user")
 OLD_NAMES = {"lanes": "connections"}
 
 T = TypeVar("T")
@@ -37,12 +40,23 @@ class Gateway:
 
 
 @dataclass(frozen=True, slots=True)
+class Kerberos:
+    """The principal of gateways, SERVICE/HOST: `host` is None if it is the host in the URL. qop: the weakest
+    of QOPS to accept."""
+
+    service: str
+    host: str | None = None
+    qop: str = QOPS[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Address:
     """A parsed URL.
 
     gateways: Thrift 1; gateways2: Thrift 2, for filtered scans and administration; connections: maximum of a
     process, shared by its threads, half of them to each kind; timeout: seconds for an operation with all
-    retries; certificates: file of authorities to trust instead of the system's, or None.
+    retries; certificates: file of authorities to trust instead of the system's; certificate: file with the
+    client's own certificate and key; user: whom to act for.
     """
 
     url: str
@@ -54,6 +68,10 @@ class Address:
     timeout: float = DEFAULT_TIMEOUT
     tls: bool = False
     certificates: Path | None = None
+    certificate: Path | None = None
+    http: bool = False
+    kerberos: Kerberos | None = None
+    user: str | None = None
 
 
 def parse(url: str) -> Address:
@@ -74,9 +92,18 @@ def parse(url: str) -> Address:
             raise UsageError(f"{url}: {name}={options[name]} is not {what}") from error
 
     tls = option("tls", _switch, False, "0 or 1")
-    certificates = option("ca", _file, None, "a file that exists")
-    if certificates is not None and not tls:
-        raise UsageError(f"{url}: ca= without tls=1 has no effect, add tls=1")
+    http = option("http", _switch, False, "0 or 1")
+    needed = {"ca": ("tls=1", tls), "cert": ("tls=1", tls), "user": ("http=1", http)}
+    for name, (other, is_given) in (needed | {"qop": ("kerberos=", "kerberos" in options)}).items():
+        if name in options and not is_given:
+            raise UsageError(f"{url}: {name}= without {other} has no effect, add {other}")
+    if http and "qop" in options:
+        raise UsageError(f"{url}: qop= has no effect over HTTP, use tls=1")
+    kerberos = option("kerberos", _principal, None, "SERVICE, or SERVICE/HOST")
+    if kerberos is not None:
+        kerberos = replace(kerberos, qop=option("qop", _qop, QOPS[0], f"one of {', '.join(QOPS)}"))
+        if http and kerberos.service != SPNEGO_SERVICE:
+            raise UsageError(f"{url}: over HTTP the service is {SPNEGO_SERVICE}: kerberos={SPNEGO_SERVICE}")
     return Address(
         url,
         gateways,
@@ -91,7 +118,11 @@ def parse(url: str) -> Address:
         ),
         option("timeout", _seconds, DEFAULT_TIMEOUT, "a positive number of seconds"),
         tls,
-        certificates,
+        option("ca", _file, None, "a file that exists"),
+        option("cert", _file, None, "a file that exists"),
+        http,
+        kerberos,
+        option("user", _user, None, "a user's name"),
     )
 
 
@@ -136,15 +167,14 @@ def _tables(url: str, path: str) -> tuple[str, str]:
 
 
 def _options(url: str, query: str) -> dict[str, str]:
-    known = ("thrift2", "connections", "timeout", "tls", "ca")
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError as error:
         raise UsageError(f"no store {url!r}: {query!r} is not NAME=VALUE&...; the form is {FORM}") from error
     pairs = [(OLD_NAMES.get(name, name), value) for name, value in pairs]
     for name, _ in pairs:
-        if name not in known:
-            raise UsageError(f"{url}: no option {name!r}, there are {', '.join(known)}")
+        if name not in OPTIONS:
+            raise UsageError(f"{url}: no option {name!r}, there are {', '.join(OPTIONS)}")
     if len(dict(pairs)) < len(pairs):
         raise UsageError(f"{url}: an option is given twice")
     return dict(pairs)
@@ -175,3 +205,20 @@ def _file(text: str) -> Path:
     if not path.is_file():
         raise ValueError(text)
     return path
+
+
+def _principal(text: str) -> Kerberos:
+    found = re.fullmatch(r"([^\s/@]+)(?:/([^\s/@]+))?", text)
+    if not found:
+        raise ValueError(text)
+    return Kerberos(found[1], found[2])
+
+
+def _qop(text: str) -> str:
+    return QOPS[QOPS.index(text)]
+
+
+def _user(text: str) -> str:
+    if not re.fullmatch(r"[!-~]+", text):  # a header
+        raise ValueError(text)
+    return text
