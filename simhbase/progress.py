@@ -16,6 +16,7 @@ Progress = Callable[[str, Total], AbstractContextManager[Advance]]
 
 
 _WIDE, _MEDIUM = 100, 60  # columns of a terminal: with a bar, without one, minimal below
+_NOTEBOOK_SECONDS = 0.5  # between two lines
 
 
 def no_progress(unit: str, total: Total) -> AbstractContextManager[Advance]:
@@ -52,7 +53,11 @@ def show_progress(unit: str, total: Total) -> Iterator[Advance]:
     unit: what is counted, in the plural; total: amount of work, None if unknown, called only if it is shown.
     Yields a function to call with the number counted since the last call, and the work done so far.
     """
-    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+    if "ipykernel" in sys.modules:
+        with _in_notebook(unit, total) as advance:
+            yield advance
+        return
+    if not sys.stderr.isatty():
         yield unseen
         return
     from rich.console import Console
@@ -80,3 +85,26 @@ def show_progress(unit: str, total: Total) -> Iterator[Advance]:
             shown.update(task, completed=done, counted=sum_counted, rate=rate)
 
         yield advance
+
+
+@contextmanager
+def _in_notebook(unit: str, total: Total) -> Iterator[Advance]:
+    """A line of the cell's output, which is written over: rich would need ipywidgets there."""
+    of = total()
+    start = written = monotonic()
+    sum_counted = 0
+
+    def line(done: int) -> str:
+        share = f"{100 * done / of:3.0f} %  " if of else ""
+        rate = sum_counted / max(monotonic() - start, 1e-9)
+        return f"\r{share}{sum_counted:,} {unit}, {rate:,.0f}/s".ljust(_MEDIUM)
+
+    def advance(counted: int, done: int) -> None:
+        nonlocal sum_counted, written
+        sum_counted += counted
+        if monotonic() - written >= _NOTEBOOK_SECONDS:
+            written = monotonic()
+            print(line(done), end="", flush=True)
+
+    yield advance
+    print(line(of or 0), flush=True)
