@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -80,20 +80,7 @@ Examples:
 @option("--all", "Show every setting that was measured.", name="everything")
 @json_option
 def calibrate(
-    inputs: Inputs,
-    documents: int | None,
-    jaccard: float | None,
-    recall: float,
-    precision: float,
-    right: float | None,
-    max_candidates: int,
-    sample: int,
-    seed: int,
-    labels: Path | None,
-    plots: Path | None,
-    profile_file: Path | None,
-    everything: bool,
-    output: Output,
+    inputs: Inputs, profile_file: Path | None, everything: bool, output: Output, **arguments: Any
 ) -> None:
     """Measure schemes on a corpus, and recommend one.
 
@@ -113,31 +100,19 @@ def calibrate(
     inputs = or_stdin(inputs)
     if profile_file:
         inputs.require_outputs(profile_file, *files_beside(profile_file))
-    found = measure(
-        inputs,
-        documents=documents,
-        jaccard=jaccard,
-        recall=recall,
-        precision=precision,
-        right=right,
-        max_candidates=max_candidates,
-        sample=sample,
-        seed=seed,
-        labels=labels,
-        plots=plots,
-    )
+    found = measure(inputs, **arguments)
     output.summary(calibration_dict(found, everything=everything or output.as_json))
     if not everything:
         output.hint(f"{len(found.figures)} settings were measured: --all shows them")
     if profile_file:
         write_profile_file(profile_file, found.profile)
-    if plots:
+    if plots := arguments["plots"]:
         message(f"plots are in {plots}")
     if not found.reached:
         message("no setting reaches the goal: the recommended one comes closest")
     elif not found.surely_reached:
         message(_doubt(found))
-    if documents is None:
+    if arguments["documents"] is None:
         message(
             f"recommended for a store of {found.goal.documents:,} documents, as in the corpus: use "
             "--documents N for a larger one"

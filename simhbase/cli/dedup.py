@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simhbase.cli.inputs import end, input_options_with_fingerprints, or_stdin, output_option
 from simhbase.cli.options import command, min_similarity_option, option, profile_options
@@ -51,21 +49,7 @@ Examples:
 @output_option("--duplicates", "Write duplicates here, with their representative and group.")
 @output_option("--evidence", "Write why each duplicate was removed.")
 @json_option
-def dedup(
-    inputs: Inputs,
-    profile: str | None,
-    settings: Sequence[str],
-    min_similarity: float | None,
-    keep: str,
-    date_field: str,
-    chains: bool,
-    against: str | None,
-    unique: Path | None,
-    keep_rejected: bool,
-    duplicates: Path | None,
-    evidence: Path | None,
-    output: Output,
-) -> None:
+def dedup(inputs: Inputs, output: Output, **arguments: Any) -> None:
     """Find near-duplicates within one corpus, without a store.
 
     MinHash finds candidates (SimHash with --set k=N), whose texts are then compared exactly. A group is a
@@ -75,23 +59,10 @@ def dedup(
     in the temporary folder.
     """
     from simhbase.jobs.dedup import dedup as dedup_documents
-    from simhbase.profile_file import chosen_parameters
 
-    report = dedup_documents(
-        or_stdin(inputs),
-        chosen_parameters(profile, settings),
-        min_similarity=min_similarity,
-        keep=keep,
-        date_field=date_field,
-        chains=chains,
-        against=against,
-        unique=unique,
-        duplicates=duplicates,
-        evidence=evidence,
-        keep_rejected=keep_rejected,
-    )
+    report = dedup_documents(or_stdin(inputs), **arguments)
     output.summary(report)
-    if report.duplicates and not (unique or duplicates or evidence):
+    if report.duplicates and not any(arguments[file] for file in ("unique", "duplicates", "evidence")):
         output.hint(
             "use --duplicates FILE to write the duplicates, --unique FILE to write the other documents"
         )

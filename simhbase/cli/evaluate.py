@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -43,16 +42,7 @@ Examples:
 @profile_options
 @input_options
 @json_option
-def evaluate(
-    inputs: Inputs,
-    url: str,
-    profile: str | None,
-    settings: Sequence[str],
-    min_similarity: float | None,
-    file: Path,
-    right: float,
-    output: Output,
-) -> None:
+def evaluate(inputs: Inputs, url: str, file: Path, output: Output, **arguments: Any) -> None:
     """Measure recall and precision against given pairs.
 
     With files, their documents are compared under the given profile. A found pair is correct if its exact
@@ -63,17 +53,10 @@ def evaluate(
 
     Shares are percentages with 95 % intervals.
     """
-    from simhbase.profile_file import chosen_parameters
     from simhbase.quality.evaluation import evaluate as measure
 
-    found = measure(
-        file,
-        inputs if inputs.paths else None,
-        store=None if inputs.paths else url,
-        profile=chosen_parameters(profile, settings),
-        min_similarity=min_similarity,
-        right=right,
-    )
+    documents, store = (inputs, None) if inputs.paths else (None, url)
+    found = measure(file, documents, store=store, **arguments)
     output.summary(found.as_dict())
     if found.copies:
         message(f"{found.copies:,} documents are exact copies: pairs of equal texts are left out")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -28,9 +28,7 @@ Examples:
 @profile_options
 @input_options
 @results_option
-def fingerprint(
-    inputs: Inputs, url: str | None, profile: str | None, settings: Sequence[str], output: Output
-) -> None:
+def fingerprint(inputs: Inputs, url: str | None, profile: Mapping[str, object], output: Output) -> None:
     """Print the fingerprint of each document, in input order.
 
     SIMHBASE_STORE is ignored: give --store to use a store's profile.
@@ -39,12 +37,10 @@ def fingerprint(
     from simhbase.corpus.trim import without_content
     from simhbase.jobs.pipeline import ChunkFingerprinter
     from simhbase.profile import make_profile
-    from simhbase.profile_file import chosen_parameters
 
     inputs = or_stdin(replace(inputs, watcher=Console(prints_results=True)))
     inputs.require_outputs()
-    given = chosen_parameters(profile, settings)
-    used = make_profile(given) if url is None else _stored_profile(url, given)
+    used = make_profile(profile) if url is None else _stored_profile(url, profile)
     work = ChunkFingerprinter(Parser(inputs.options), used, without_content)
     with inputs.noting_rejects() as rejects, closing(inputs.each(work)) as batches:
         for batch in batches:

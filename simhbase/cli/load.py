@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -73,26 +71,7 @@ Examples:
 @output_option("--evidence", "With --unique-only: write why each duplicate was not stored.")
 @output_option("--new", "Write documents that were added or changed (.jsonl, .csv, .tsv, .parquet).")
 @json_option
-def load(
-    inputs: Inputs,
-    url: str,
-    profile: str | None,
-    settings: Sequence[str],
-    unique_only: bool,
-    min_similarity: float | None,
-    skip_existing: bool,
-    tags: Mapping[str, str],
-    tag_fields: Mapping[str, str],
-    name: str | None,
-    lock_wait: int,
-    via: Literal["hfiles"] | None,
-    work_folder: str | None,
-    unique: Path | None,
-    duplicates: Path | None,
-    evidence: Path | None,
-    new: Path | None,
-    output: Output,
-) -> None:
+def load(inputs: Inputs, url: str, output: Output, **arguments: Any) -> None:
     """Fingerprint documents and store them.
 
     A document whose id is stored is replaced. An embedded store is created if it does not exist, with the
@@ -102,26 +81,7 @@ def load(
     """
     from simhbase.jobs.load import loading
     from simhbase.jobs.load_job import Load
-    from simhbase.profile_file import chosen_parameters
 
-    job = Load(
-        inputs=or_stdin(inputs),
-        store=url,
-        profile=chosen_parameters(profile, settings),
-        unique_only=unique_only,
-        min_similarity=min_similarity,
-        skip_existing=skip_existing,
-        tags=tags,
-        tag_fields=tag_fields,
-        unique=unique,
-        duplicates=duplicates,
-        evidence=evidence,
-        new=new,
-        name=name,
-        lock_wait=lock_wait,
-        via=via,
-        work_folder=work_folder,
-    )
-    with loading(job) as report:
+    with loading(Load(inputs=or_stdin(inputs), store=url, **arguments)) as report:
         output.summary(report)  # before the load is noted as finished
     end(report.counts)

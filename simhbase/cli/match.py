@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -50,8 +50,7 @@ def match(
     against: Sequence[str],
     texts: Sequence[str],
     fingerprints: Sequence[int],
-    profile: str | None,
-    settings: Sequence[str],
+    profile: Mapping[str, object],
     min_similarity: float | None,
     ids_limit: int,
     output: Output,
@@ -62,7 +61,6 @@ def match(
     0.8, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
     """
     from simhbase.jobs.match import Corpus
-    from simhbase.profile_file import chosen_parameters
 
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))
     searched = replace(inputs, paths=against, watcher=Console())
@@ -73,9 +71,7 @@ def match(
     are_fingerprints = bool(fingerprints) or inputs.options.fingerprint_field is not None
     with (
         inputs.noting_rejects() as rejects,
-        Corpus.of(
-            chosen_parameters(profile, settings), min_similarity, ids_limit, of_texts=not are_fingerprints
-        ) as corpus,
+        Corpus.of(profile, min_similarity, ids_limit, of_texts=not are_fingerprints) as corpus,
     ):
         if corpus.tells_similarity and are_fingerprints:
             raise UsageError("similarity cannot be computed from fingerprints: give the texts")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import click
 
@@ -25,20 +25,14 @@ Examples:
 @profile_options
 @option("--delete-missing", "Also delete from --to what is no longer in --store.")
 @json_option
-def migrate(
-    url: str, to: str, profile: str | None, settings: Sequence[str], delete_missing: bool, output: Output
-) -> None:
+def migrate(url: str, to: str, profile: Mapping[str, object], delete_missing: bool, output: Output) -> None:
     """Copy the documents of a store to another one, with other drawers or in HBase.
 
     Texts are not needed: the profile is kept, except for layout, k, reach, bands and threshold (--set).
     Readers and writers can keep using --store. To switch: run it again to catch up, stop the
     writers, add --delete-missing to a last run, and use the new store. A run can be stopped and run again.
     """
-    from simhbase.profile_file import chosen_parameters
-
-    report = copy(
-        url, to, chosen_parameters(profile, settings), delete_missing=delete_missing, progress=show_progress
-    )
+    report = copy(url, to, profile, delete_missing=delete_missing, progress=show_progress)
     output.summary(report)
     if report.expired:
         message(f"documents left out, older than the time to live of {to}: {report.expired:,}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -199,20 +199,24 @@ store_option = option(
     default=DEFAULT_STORE,
     envvar=STORE_VARIABLE,
 )
-profile_options = together(
-    option(
-        "--profile NAME|FILE",
-        "Preset or profile file (see 'simhbase profiles').",
-        group="Profile",
-    ),
-    option(
-        "--set NAME=VALUE",
-        "Set a parameter, e.g. k=6 (see 'simhbase profiles'). Repeatable.",
-        name="settings",
-        group="Profile",
-        multiple=True,
-    ),
-)
+
+
+def profile_options(function: Function) -> Function:
+    """Adds `--profile` and `--set`; the command takes `profile`, the parameters given by them."""
+
+    @wraps(function)
+    def with_profile(*args: Any, profile: str | None, settings: Sequence[str], **kwargs: Any) -> None:
+        from simhbase.profile_file import chosen_parameters
+
+        function(*args, profile=chosen_parameters(profile, settings), **kwargs)
+
+    text = "Set a parameter, e.g. k=6 (see 'simhbase profiles'). Repeatable."
+    return together(
+        option("--profile NAME|FILE", "Preset or profile file (see 'simhbase profiles').", group="Profile"),
+        option("--set NAME=VALUE", text, name="settings", group="Profile", multiple=True),
+    )(with_profile)
+
+
 profile_file_option = option(
     "--profile-file FILE",
     "Write the profile here, for --profile.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import click
 
@@ -36,8 +36,7 @@ def plan(
     memory: float,
     disk: float,
     replication: int,
-    profile: str | None,
-    settings: Sequence[str],
+    profile: Mapping[str, object],
     output: Output,
 ) -> None:
     """Estimate what a number of documents needs, in each kind of store.
@@ -49,15 +48,13 @@ def plan(
     from simhbase.admin import plan as planning
     from simhbase.index import open_index
     from simhbase.profile import make_profile
-    from simhbase.profile_file import chosen_parameters
 
-    given = chosen_parameters(profile, settings)
     if sample is None:
-        wanted = make_profile(given)
+        wanted = make_profile(profile)
         spread = planning.spread_as_news(wanted.index_scheme)
     else:
         with open_index(sample, access="read") as index:
-            wanted = index.profile.reindexed(given)
+            wanted = index.profile.reindexed(profile)
             spread = planning.measured_spread(index, wanted.index_scheme)
     machine = planning.Machine(memory, disk)
     found = planning.plan(

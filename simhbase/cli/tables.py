@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simhbase.cli.options import (
-    Decorator,
-    Function,
     Group,
     converted,
     option,
@@ -27,7 +24,7 @@ from simhbase.cli.output import Output, json_option, message
 if TYPE_CHECKING:
     from simhbase.admin.tables import Snapshot
 
-_SPLITTING = (
+_splitting = together(
     option("--regions N", "Initial regions of each table.", group="HBase", type=click.IntRange(1)),
     option(
         "--documents N",
@@ -36,7 +33,7 @@ _SPLITTING = (
         type=click.IntRange(min=0),
     ),
 )
-_STORING = (
+_storing = together(
     option(
         "--compression NAME",
         "Compression, which the servers must support: gz, snappy, lz4, zstd.",
@@ -50,22 +47,6 @@ _STORING = (
         callback=converted(seconds),
     ),
 )
-
-
-def _table_options(*options: Decorator) -> Decorator:
-    """Adds options of tables; the command takes `wanted`, the given ones by name."""
-
-    def decorate(function: Function) -> Function:
-        @wraps(function)
-        def with_tables(*args: Any, **kwargs: Any) -> None:
-            names = ("regions", "documents", "compression", "ttl")
-            values = {name: kwargs.pop(name, None) for name in names}
-            given = {name: value for name, value in values.items() if value is not None}
-            function(*args, wanted=given, **kwargs)
-
-        return together(*options)(with_tables)
-
-    return decorate
 
 
 @click.group(
@@ -96,21 +77,19 @@ def tables() -> None:
 
 @tables.command(short_help="Create a store, with a profile.")
 @store_option
-@_table_options(*_SPLITTING, *_STORING)
+@_splitting
+@_storing
 @profile_options
 @json_option
-def create(
-    url: str, wanted: Mapping[str, Any], profile: str | None, settings: Sequence[str], output: Output
-) -> None:
+def create(url: str, profile: Mapping[str, object], output: Output, **wanted: Any) -> None:
     """Create a store, or its missing tables, with a profile.
 
     In HBase this needs a Thrift 2 gateway. Without one, first run the output of 'simhbase tables ddl' in the
     hbase shell; this command then stores the profile in the tables.
     """
     from simhbase.admin import tables as store_tables
-    from simhbase.profile_file import chosen_parameters
 
-    made = store_tables.create(url, chosen_parameters(profile, settings), **wanted)
+    made = store_tables.create(url, profile, **wanted)
     if made.created:
         message(f"created {', '.join(made.created)}")
     _warn(made.warnings)
@@ -127,9 +106,9 @@ def _warn(warnings: Iterable[str]) -> None:
 
 @tables.command(short_help="Check the tables, and this machine's fingerprints.")
 @store_option
-@_table_options(*_STORING)
+@_storing
 @json_option
-def check(url: str, wanted: Mapping[str, Any], output: Output) -> None:
+def check(url: str, output: Output, **wanted: Any) -> None:
     """Check the tables' attributes, and that this machine computes the same fingerprints as the store's
     creator.
 
@@ -179,12 +158,11 @@ def describe(url: str, profile_file: Path | None, output: Output) -> None:
 
 @tables.command(short_help="Print a script that creates the tables in HBase.")
 @store_option
-@_table_options(*_SPLITTING, *_STORING)
+@_splitting
+@_storing
 @profile_options
 @json_option
-def ddl(
-    url: str, wanted: Mapping[str, Any], profile: str | None, settings: Sequence[str], output: Output
-) -> None:
+def ddl(url: str, profile: Mapping[str, object], output: Output, **wanted: Any) -> None:
     """Print a script for the hbase shell that creates the tables, if HBase has no Thrift 2 gateway.
 
     No server is contacted. The profile only matters with --documents.
@@ -195,9 +173,8 @@ def ddl(
       simhbase tables create --store hbase://HOST/NAMESPACE:PREFIX
     """
     from simhbase.admin import tables as store_tables
-    from simhbase.profile_file import chosen_parameters
 
-    printed = store_tables.ddl(url, chosen_parameters(profile, settings), **wanted)
+    printed = store_tables.ddl(url, profile, **wanted)
     _warn(printed.warnings)
     _print_script(printed.script, output)
     message("run this in the hbase shell (hbase shell FILE), then 'simhbase tables create' for the profile")
