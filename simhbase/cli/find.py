@@ -98,7 +98,7 @@ def find(
     inputs.require_outputs()
 
     from simhbase.index import open_index
-    from simhbase.jobs.lookups import StoredDocuments
+    from simhbase.jobs.lookups import AnsweredQueries, StoredDocuments
 
     with (
         inputs.noting_rejects() as rejects,
@@ -109,14 +109,15 @@ def find(
             explain("--text", names_of(texts), by_text, rejects, output)
             explain("--id", ids, index.explain_ids(ids, query), rejects, output)
         else:
-            answer(
-                StoredDocuments(index, query),
-                inputs,
-                rejects,
-                output,
-                texts=texts,
-                ids=ids,
-                fingerprints=fingerprints,
-                exclude_self=exclude_self,
-            )
+            asked = []
+            if texts:
+                asked.append(AnsweredQueries.of("--text", names_of(texts), index.find_many(texts, query)))
+            if ids:
+                stored = AnsweredQueries.of("--id", ids, index.find_ids(ids, query))
+                asked.append(stored.without_selves() if exclude_self else stored)
+            if fingerprints:  # answers show them: they need no names
+                found = index.find_fingerprints(fingerprints, query)
+                asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
+            documents = StoredDocuments(index, query)
+            answer(asked, documents, inputs, rejects, output, exclude_self=exclude_self)
     end(rejects.counts)

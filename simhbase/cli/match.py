@@ -17,7 +17,7 @@ from simhbase.cli.options import (
     text_option,
 )
 from simhbase.cli.output import Output, results_option
-from simhbase.cli.queries import answer, documents_as_queries
+from simhbase.cli.queries import answer, documents_as_queries, names_of
 from simhbase.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def match(
     Matches are listed nearest first. By default MinHash finds nearly all texts with a similarity of at least
     0.8, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
     """
+    from simhbase.jobs.lookups import AnsweredQueries
     from simhbase.jobs.match import Corpus
 
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))
@@ -77,5 +78,11 @@ def match(
             raise UsageError("similarity cannot be computed from fingerprints: give the texts")
         with rejects.told_to(searched.watcher):  # answers do not show them
             corpus.read(searched, rejects)
-        answer(corpus, inputs, rejects, output, texts=texts, fingerprints=fingerprints)
+        asked = []
+        if texts:
+            asked.append(AnsweredQueries.of("--text", names_of(texts), corpus.of_texts(texts)))
+        if fingerprints:
+            found = corpus.of_fingerprints(fingerprints)
+            asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
+        answer(asked, corpus, inputs, rejects, output)
     end(rejects.counts)

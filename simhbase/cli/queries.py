@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from simhbase.cli.inputs import STDIN, Console, or_stdin
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from simhbase.corpus.rejects import Rejects
     from simhbase.jobs.lookups import Answer, AnsweredQueries, QueryTarget
 
-_STORED = "--id"
-
 
 def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:
     """The inputs; standard input if there are no other queries. Raises UsageError."""
@@ -25,35 +23,47 @@ def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:
 
 
 def answer(
+    asked: Sequence[AnsweredQueries],
     target: QueryTarget,
     inputs: Inputs,
     rejects: Rejects,
     output: Output,
     *,
-    texts: Sequence[str] = (),
-    ids: Sequence[str] = (),
-    fingerprints: Sequence[int] = (),
     exclude_self: bool = False,
 ) -> None:
-    """Print the matches of the queries given by options, then of the input documents, and the number of
-    queries with matches. exclude_self: leave out the document with the query's id."""
+    """Print the answers to the queries given by options, then the matches of the input documents, and the
+    number of queries with matches. exclude_self: leave out the document with the query's id."""
     from simhbase.corpus.paths import names_nothing
+
+    queries = with_matches = 0
+    for answers in _answers(asked, target, inputs, rejects, exclude_self):
+        output.records(
+            answers,
+            lambda each: _lookup_lines(each.id, each.lookup),
+            lambda each: {"id": each.id} | _values(each.lookup),
+        )
+        queries += len(answers)
+        with_matches += sum(bool(each.lookup.matches) for each in answers)
+    if not queries and any(given != STDIN and names_nothing(given) for given in inputs.paths):
+        message("arguments are files: to look up a text, use --text TEXT")
+    if queries > 1:
+        output.hint(f"{with_matches:,} of {queries:,} queries have matches")
+
+
+def _answers(
+    asked: Sequence[AnsweredQueries],
+    target: QueryTarget,
+    inputs: Inputs,
+    rejects: Rejects,
+    exclude_self: bool,
+) -> Iterator[Sequence[Answer]]:
     from simhbase.jobs.lookups import answers_to
 
-    found = _Found(output)
-    for asked in _asked(target, texts, ids, fingerprints):
-        stored = asked.source == _STORED
-        found.show(
-            [each.without_self() for each in asked.answers] if exclude_self and stored else asked.answers
-        )
-        rejects.note(asked)
+    for each in asked:
+        yield each.answers
+        rejects.note(each)
     if inputs.paths:
-        for answers in answers_to(inputs, target, rejects, exclude_self=exclude_self):
-            found.show(answers)
-        if not found.queries and any(given != STDIN and names_nothing(given) for given in inputs.paths):
-            message("arguments are files: to look up a text, use --text TEXT")
-    if found.queries > 1:
-        output.hint(f"{found.with_matches:,} of {found.queries:,} queries have matches")
+        yield from answers_to(inputs, target, rejects, exclude_self=exclude_self)
 
 
 def explain(
@@ -64,7 +74,7 @@ def explain(
     output: Output,
 ) -> None:
     """Print explanations of the queries of one option."""
-    from simhbase.jobs.lookups import Answer, AnsweredQueries
+    from simhbase.jobs.lookups import AnsweredQueries
 
     output.records(
         list(zip(names, explanations, strict=True)),
@@ -72,44 +82,12 @@ def explain(
         lambda each: {"id": each[0]} | _values(each[1]),
     )
     lookups = [Lookup(each.fingerprint, reason=each.reason) for each in explanations]
-    rejects.note(AnsweredQueries(source, list(map(Answer, names, lookups))))
+    rejects.note(AnsweredQueries.of(source, names, lookups))
 
 
 def names_of(texts: Sequence[str]) -> Sequence[str | None]:
     """Names of texts in the output: none if there is only one."""
     return [None] if len(texts) == 1 else [f"text {number + 1}" for number in range(len(texts))]
-
-
-@dataclass
-class _Found:
-    """Prints answers, and counts them."""
-
-    output: Output
-    queries: int = 0
-    with_matches: int = 0
-
-    def show(self, answers: Sequence[Answer]) -> None:
-        self.output.records(
-            answers,
-            lambda each: _lookup_lines(each.id, each.lookup),
-            lambda each: {"id": each.id} | _values(each.lookup),
-        )
-        self.queries += len(answers)
-        self.with_matches += sum(bool(each.lookup.matches) for each in answers)
-
-
-def _asked(
-    target: QueryTarget, texts: Sequence[str], ids: Sequence[str], fingerprints: Sequence[int]
-) -> Iterator[AnsweredQueries]:
-    from simhbase.jobs.lookups import Answer, AnsweredQueries
-
-    if texts:
-        yield AnsweredQueries("--text", list(map(Answer, names_of(texts), target.of_texts(texts))))
-    if ids:
-        yield AnsweredQueries(_STORED, list(map(Answer, ids, target.of_ids(ids))))
-    if fingerprints:
-        names = [None] * len(fingerprints)  # the answer shows the fingerprint
-        yield AnsweredQueries("--fingerprint", list(map(Answer, names, target.of_fingerprints(fingerprints))))
 
 
 def _values(found: Lookup | Explanation) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -40,13 +40,6 @@ class QueryTarget(FingerprintSource, Protocol):
     def trim(self) -> Callable[[Record], Record]:
         """Drops what is no longer needed of a record with a fingerprint."""
 
-    def of_texts(self, texts: Sequence[str]) -> list[Lookup]: ...
-
-    def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
-        """Look up stored documents. Raises UsageError if there is no store."""
-
-    def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]: ...
-
     def of_records(self, batch: Batch) -> list[Lookup]:
         """Look up the records of a batch."""
 
@@ -68,17 +61,6 @@ class StoredDocuments:
     @property
     def trim(self) -> Callable[[Record], Record]:
         return without_content
-
-    def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
-        return self.index.find_many(texts, self.query)
-
-    def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
-        """Look up stored documents, which match themselves."""
-        return self.index.find_ids(ids, self.query)
-
-    def of_fingerprints(self, values: Sequence[int]) -> list[Lookup]:
-        fingerprints = np.array(values, dtype=np.uint64)
-        return self.index.find_fingerprints(fingerprints, self.query)
 
     def of_records(self, batch: Batch) -> list[Lookup]:
         # Fingerprints given instead of texts have no sketches.
@@ -131,6 +113,13 @@ class AnsweredQueries:
 
     source: str
     answers: Sequence[Answer]
+
+    @classmethod
+    def of(cls, source: str, names: Sequence[str | None], lookups: Sequence[Lookup]) -> Self:
+        return cls(source, list(map(Answer, names, lookups)))
+
+    def without_selves(self) -> Self:
+        return replace(self, answers=[each.without_self() for each in self.answers])
 
     @property
     def rejects(self) -> list[Reject]:

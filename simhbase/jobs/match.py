@@ -20,7 +20,7 @@ from simhbase.corpus.spool import Spool
 from simhbase.corpus.trim import text_only, without_content
 from simhbase.drawers.memory_index import Hits, MemoryIndex
 from simhbase.drawers.scheme import RisingThreshold
-from simhbase.errors import BadInput, UsageError
+from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.reader import IDS_LIMIT
@@ -108,9 +108,6 @@ class Corpus(AbstractContextManager["Corpus"]):
     @property
     def trim(self) -> Callable[[Record], Record]:
         return without_content if self._texts is None else text_only
-
-    def of_ids(self, ids: Sequence[str]) -> list[Lookup]:
-        raise UsageError("documents of files cannot be looked up by id: give their texts")
 
     def of_texts(self, texts: Sequence[str]) -> list[Lookup]:
         found = self.fingerprinter.fingerprint_many(texts)
