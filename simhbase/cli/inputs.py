@@ -16,6 +16,7 @@ from simhbase.cli.options import Decorator, Function, converted, option, togethe
 from simhbase.cli.output import TAKEN, message
 from simhbase.cli.progress import progress_beside_results
 from simhbase.corpus.record import FORMATS, IDS_FROM, MAX_RECORD_BYTES, InputOptions, Reject, SourceReject
+from simhbase.corpus.watcher import Watcher
 from simhbase.errors import UsageError
 from simhbase.progress import Advance, Total, show_progress
 
@@ -29,7 +30,7 @@ STDIN = "-"
 
 
 @dataclass
-class Console:
+class Console(Watcher):
     """Shows progress, messages and the first rejects on stderr.
 
     prints_results: the command prints a line per document, which shows progress on a terminal.

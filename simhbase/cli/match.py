@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,7 @@ def match(
     are_fingerprints = bool(fingerprints) or inputs.options.fingerprint_field is not None
     with (
         inputs.noting_rejects() as rejects,
-        Corpus.of(profile, min_similarity, ids_limit, of_texts=not are_fingerprints) as corpus,
+        closing(Corpus.of(profile, min_similarity, ids_limit, of_texts=not are_fingerprints)) as corpus,
     ):
         if corpus.tells_similarity and are_fingerprints:
             raise UsageError("similarity cannot be computed from fingerprints: give the texts")

@@ -106,7 +106,7 @@ class OutputFile:
                 self._is_between_members = False
                 self._put(self._compressor.compress(line + b"\n"))
             if not self._is_between_members:
-                self._put(self._compressor.flush_block())
+                self._put(self._compressor.flush(self._compressor.block))
             self._file.flush()
 
     def checkpoint(self) -> KeptBeginning:
@@ -127,7 +127,7 @@ class OutputFile:
     def _end_member(self) -> None:
         """Ends the compressed member. A file without lines has one empty member."""
         if not self._is_between_members:
-            self._put(self._compressor.finish())
+            self._put(self._compressor.flush(self._compressor.end))
             self._compressor = _compressor(self.path)
             self._is_between_members = True
 
@@ -183,53 +183,29 @@ def _opened(path: Path) -> BinaryIO:
     return sys.stdout.buffer if path == STANDARD_OUTPUT else path.open("wb")
 
 
+@dataclass(frozen=True)
 class _Compressor:
-    def compress(self, data: bytes) -> bytes:
-        """Compress data; returns what can be written now."""
-        return data
+    """A stream of zlib or zstandard (None: not compressed), and how it is flushed: so that readers can
+    decompress everything so far, and at the end of a member."""
 
-    def flush_block(self) -> bytes:
-        """Everything so far, so that readers can decompress it."""
-        return b""
-
-    def finish(self) -> bytes:
-        return b""
-
-
-class _Gzip(_Compressor):
-    def __init__(self) -> None:
-        self._compressor = zlib.compressobj(wbits=31)
+    stream: Any = None
+    block: int = 0
+    end: int = 0
 
     def compress(self, data: bytes) -> bytes:
-        return self._compressor.compress(data)
+        return self.stream.compress(data) if self.stream else data
 
-    def flush_block(self) -> bytes:
-        return self._compressor.flush(zlib.Z_SYNC_FLUSH)
-
-    def finish(self) -> bytes:
-        return self._compressor.flush()
-
-
-class _Zstd(_Compressor):
-    def __init__(self) -> None:
-        self._compressor = ZstdCompressor(write_checksum=True).compressobj()
-
-    def compress(self, data: bytes) -> bytes:
-        return self._compressor.compress(data)
-
-    def flush_block(self) -> bytes:
-        return self._compressor.flush(COMPRESSOBJ_FLUSH_BLOCK)
-
-    def finish(self) -> bytes:
-        return self._compressor.flush(COMPRESSOBJ_FLUSH_FINISH)
+    def flush(self, how: int) -> bytes:
+        return self.stream.flush(how) if self.stream else b""
 
 
 def _compressor(path: Path) -> _Compressor:
     match path.suffix.lower():
         case ".gz":
-            return _Gzip()
+            return _Compressor(zlib.compressobj(wbits=31), zlib.Z_SYNC_FLUSH, zlib.Z_FINISH)
         case ".zst":
-            return _Zstd()
+            stream = ZstdCompressor(write_checksum=True).compressobj()
+            return _Compressor(stream, COMPRESSOBJ_FLUSH_BLOCK, COMPRESSOBJ_FLUSH_FINISH)
         case _:
             return _Compressor()
 

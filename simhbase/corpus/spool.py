@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +35,8 @@ class Spool:
     def __len__(self) -> int:
         return len(self._places)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._places.__exit__(kind, error, trace)
+    def close(self) -> None:
+        self._places.close()
         _close(self._file)
 
     def append(self, values: Iterable[bytes]) -> None:
@@ -84,12 +78,7 @@ class SpooledRows:
     def __len__(self) -> int:
         return self._count
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         if self._file:
             _close(self._file)
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
 
 from simhbase.corpus.record import Reject
 from simhbase.progress import Advance, Progress, Total, no_progress
 
-__all__ = ["NULL_WATCHER", "Advance", "NullWatcher", "Total", "Watcher"]
 
+class Watcher:
+    """Receives progress and messages, and ignores them; to be subclassed. Has no influence on results."""
 
-class Watcher(Protocol):
-    """Receives progress and messages; has no influence on results."""
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
         """Work begins. unit: what is counted, in the plural; total: returns the amount of work (e.g. bytes of
         inputs), None if unknown; may be slow. Yields a function that is called with the number counted since
         the last call, and the work done so far."""
+        return no_progress(unit, total)
 
     def rejected(self, reject: Reject, listed_in: Path | None) -> None:
         """A record or source was rejected; listed_in: the file with all rejects."""
@@ -30,23 +31,7 @@ class Watcher(Protocol):
         """Advice for interactive use."""
 
 
-class NullWatcher:
-    """A watcher that ignores everything."""
-
-    def __repr__(self) -> str:
-        return "NULL_WATCHER"
-
-    def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
-        return no_progress(unit, total)
-
-    def rejected(self, reject: Reject, listed_in: Path | None) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def hint(self, text: str) -> None: ...
-
-
-class ProgressOnly(NullWatcher):
+class ProgressOnly(Watcher):
     """A watcher that passes progress on."""
 
     def __init__(self, progress: Progress) -> None:
@@ -56,4 +41,4 @@ class ProgressOnly(NullWatcher):
         return self._progress(unit, total)
 
 
-NULL_WATCHER = NullWatcher()
+NULL_WATCHER = Watcher()

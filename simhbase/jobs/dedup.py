@@ -152,8 +152,14 @@ def dedup(
         folder = folder_of(unique, duplicates, evidence)
         nothing = criteria.nothing
         are_wanted = inputs.options.fingerprint_field is None and (least or evidence)
-        texts = stack.enter_context(SpooledTexts(criteria.profile, least, folder)) if are_wanted else None
-        kept = _Kept(criteria, texts, values, stack.enter_context(SpooledRows(folder, nothing.sketches)))
+        texts = (
+            stack.enter_context(closing(SpooledTexts(criteria.profile, least, folder)))
+            if are_wanted
+            else None
+        )
+        kept = _Kept(
+            criteria, texts, values, stack.enter_context(closing(SpooledRows(folder, nothing.sketches)))
+        )
         sources = SourcesRead(inputs.paths)
         given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
         asked = {option: Path(path) for option, path in given.items() if path}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -51,7 +51,9 @@ class DedupFiles:
             )
             for option, path in files.items()
         }
-        self._ids, self._lines, self._rejected = (stack.enter_context(Spool(folder)) for _ in range(3))
+        self._ids, self._lines, self._rejected = (
+            stack.enter_context(closing(Spool(folder))) for _ in range(3)
+        )
         self._rule = rule
         self._stored_rule = stored_rule
         self._texts = texts

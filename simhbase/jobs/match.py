@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import gettempdir
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -35,7 +34,7 @@ from simhbase.profile import Profile, given_parameters, with_corpus_defaults, wi
 MEMBERS = 64
 
 
-class Corpus(AbstractContextManager["Corpus"]):
+class Corpus:
     """The documents of files: fingerprints in memory, ids on disk (in the folder for temporary files).
 
     If a minimum similarity or a profile with sketches is given, texts are on disk, too, and matches have
@@ -49,12 +48,10 @@ class Corpus(AbstractContextManager["Corpus"]):
         self._texts = None if least is None else SpooledTexts(criteria.profile, least, Path(gettempdir()))
         self._memory_index = MemoryIndex(criteria.nothing, criteria.scheme(0))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for file in (self._ids, self._texts):
-            if file is not None:
-                file.__exit__(kind, error, trace)
+    def close(self) -> None:
+        self._ids.close()
+        if self._texts is not None:
+            self._texts.close()
 
     @classmethod
     def of(
@@ -171,14 +168,10 @@ def match(
     queries, against = Inputs.of(queries), Inputs.of(against)
     queries.require_outputs()
     replace(against, rejects=queries.rejects).require_outputs()
+    of_texts = queries.options.fingerprint_field is None and against.options.fingerprint_field is None
     with (
         queries.noting_rejects() as rejects,
-        Corpus.of(
-            profile,
-            min_similarity,
-            ids_limit,
-            of_texts=queries.options.fingerprint_field is None and against.options.fingerprint_field is None,
-        ) as corpus,
+        closing(Corpus.of(profile, min_similarity, ids_limit, of_texts=of_texts)) as corpus,
     ):
         corpus.read(against, rejects)
         for answers in answers_to(queries, corpus, rejects):

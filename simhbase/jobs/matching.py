@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self, cast
 
 import mmh3
@@ -100,7 +98,7 @@ class MatchCriteria:
         return FingerprintBatch(values, np.zeros((0, sketching.bytes if sketching else 0), dtype=np.uint8))
 
 
-class SpooledTexts(AbstractContextManager["SpooledTexts"]):
+class SpooledTexts:
     """Texts on disk, and their exact similarity. least: minimum similarity of matches, 0 if they do not
     depend on it."""
 
@@ -111,11 +109,9 @@ class SpooledTexts(AbstractContextManager["SpooledTexts"]):
         self.form = profile.normal_form
         self._extractor = Extractor(profile.shingles, TABLE_BITS)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._texts.__exit__(kind, error, trace)
-        self._digests.__exit__(kind, error, trace)
+    def close(self) -> None:
+        self._texts.close()
+        self._digests.close()
 
     @property
     def count(self) -> int:

@@ -9,7 +9,7 @@ import simhbase
 from simhbase import Profile
 from simhbase.corpus import sources
 from simhbase.corpus.inputs import Inputs
-from simhbase.corpus.watcher import NullWatcher
+from simhbase.corpus.watcher import Watcher
 from simhbase.jobs import load
 from tests.contract.conftest import Backend
 
@@ -61,7 +61,7 @@ def test_a_text_that_a_removed_document_has_kept_out_is_not_lost(url, tmp_path):
 
 @pytest.mark.usefixtures("_written")
 def test_a_load_tells_of_texts_that_were_left_out_for_a_document_that_has_moved(url, tmp_path):
-    class Notes(NullWatcher):
+    class Notes(Watcher):
         def note(self, text: str) -> None:
             notes.append(text)
 

@@ -19,7 +19,7 @@ import simhbase
 from simhbase.admin import Administrator
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import InputOptions
-from simhbase.corpus.watcher import NullWatcher
+from simhbase.corpus.watcher import Watcher
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import encode
 from simhbase.errors import StoreFailed, UsageError
@@ -212,7 +212,7 @@ def test_a_full_disk_meanwhile_is_told_and_harms_nothing(url):
     store.close()
 
 
-class WhileMerging(NullWatcher):
+class WhileMerging(Watcher):
     """Does something while the files of a store are merged; keeps notes."""
 
     def __init__(self, meanwhile: Callable[[], AbstractContextManager[None]]) -> None:

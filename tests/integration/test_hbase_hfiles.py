@@ -25,7 +25,7 @@ from simhbase.admin import Administrator
 from simhbase.admin.check import Checker
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import InputOptions
-from simhbase.corpus.watcher import NullWatcher
+from simhbase.corpus.watcher import Watcher
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, UsageError
@@ -681,7 +681,7 @@ def test_a_second_run_of_a_load_leaves_the_files_of_the_first(url, answering, tm
             load(tmp_path / "c.jsonl", url, **options)
         busy.extend(path.name for path in tmp_path.glob("simhbase-load-*/*/*"))
 
-    class Telling(NullWatcher):
+    class Telling(Watcher):
         def note(self, text: str) -> None:
             load_again(text)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -152,7 +153,7 @@ def minhashed(n: int, folder: Path) -> tuple[Groups, int]:
     """Groups of random sketches on disk, one in ten twice, and the most memory that they took."""
     chance, scheme = np.random.default_rng(n), Profile(scheme="minhash").index_scheme
     values = np.empty(n, dtype=np.uint64)
-    with SpooledRows(folder, np.empty((0, 128), np.uint8)) as sketches:
+    with closing(SpooledRows(folder, np.empty((0, 128), np.uint8))) as sketches:
         for start in range(0, n, 1000):
             part = chance.integers(0, 256, (1000, 128), dtype=np.uint8)
             part[:50] = part[50:100]

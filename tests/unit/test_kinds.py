@@ -3,7 +3,7 @@
 import pytest
 
 import simhbase
-from simhbase.corpus.watcher import NullWatcher
+from simhbase.corpus.watcher import Watcher
 from simhbase.jobs.kinds import Kinds
 from simhbase.profile import Profile, make_profile
 from tests.command_line import documents, texts
@@ -51,12 +51,12 @@ def test_chunks_add_up():
 def test_a_load_tells_what_the_store_will_miss_and_what_would_do_better(tmp_path):
     told = []
 
-    class Watcher(NullWatcher):
+    class Hints(Watcher):
         def hint(self, text):
             told.append(text)
 
     file = documents(tmp_path / "a.jsonl", [text[:60] for text in LONG])
-    inputs = simhbase.Inputs([file], watcher=Watcher())
+    inputs = simhbase.Inputs([file], watcher=Hints())
     simhbase.load(inputs, f"rocksdb:{tmp_path}/a.db")
     assert "complete" in told[0]
     assert "profile short" in told[-1]

@@ -1,4 +1,5 @@
 import os
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests.limits import files_up_to
 
 
 def add_to_what_refuses_it(folder):
-    with Spool(folder) as spool:
+    with closing(Spool(folder)) as spool:
         os.close(spool._file.fileno())  # refuses what is written to it, as a full disk does
         spool.append([b"text"])
 
@@ -33,7 +34,7 @@ def test_rows_are_those_of_an_array_in_memory_and_on_disk(in_memory, nothing, tm
     rows = np.random.default_rng(n).integers(0, 256, (n, *nothing.shape[1:])).astype(nothing.dtype)
     with (
         pytest.MonkeyPatch.context() as patch,
-        SpooledRows(tmp_path_factory.getbasetemp(), nothing) as spooled,
+        closing(SpooledRows(tmp_path_factory.getbasetemp(), nothing)) as spooled,
     ):
         patch.setattr(spool, "IN_MEMORY", in_memory)
         for part in np.split(rows, np.cumsum(parts)[:-1]) if parts else []:
@@ -48,7 +49,7 @@ def test_rows_are_those_of_an_array_in_memory_and_on_disk(in_memory, nothing, tm
 
 def test_a_full_disk_names_the_folder(tmp_path):
     with (
-        SpooledRows(tmp_path, np.empty((0, 1024), np.uint8)) as rows,
+        closing(SpooledRows(tmp_path, np.empty((0, 1024), np.uint8))) as rows,
         files_up_to(8 << 20),
         pytest.raises(SimhbaseError, match=f"spool documents to {tmp_path}"),
     ):

@@ -1,6 +1,7 @@
 """The exact similarities of texts that lie on disk."""
 
 import tracemalloc
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def test_long_texts_are_compared_a_few_at_a_time(tmp_path):
     contents = texts(60, words=5000)
     left, right = np.triu_indices(len(contents), 1)
     prepare()  # else the loops could be loaded meanwhile, which takes memory of its own
-    with SpooledTexts(Profile(verify=False), 0.5, tmp_path) as compared:
+    with closing(SpooledTexts(Profile(verify=False), 0.5, tmp_path)) as compared:
         compared.append(batch_of(contents))
         compared.similarity(left[:1], right[:1])
         tracemalloc.start()
@@ -36,7 +37,7 @@ def test_long_texts_are_compared_a_few_at_a_time(tmp_path):
 
 def test_texts_that_were_not_put_aside_are_compared_too(tmp_path):
     one, other, third = texts(3)
-    with SpooledTexts(Profile(verify=False), 0.5, tmp_path) as compared:
+    with closing(SpooledTexts(Profile(verify=False), 0.5, tmp_path)) as compared:
         compared.append(batch_of([one, other]))
         found = compared.similarity(np.array([2, 3, 0]), np.array([0, 0, 1]), [one, third])
     assert (found == 1).tolist() == [True, False, False]

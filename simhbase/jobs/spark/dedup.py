@@ -8,7 +8,7 @@ text are one document until then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
@@ -343,7 +343,7 @@ class _Documents:
     def __init__(self, grouping: Grouping, stack: ExitStack) -> None:
         self._grouping = grouping
         texts = grouping.texts()
-        self._texts = stack.enter_context(texts) if texts else None
+        self._texts = stack.enter_context(closing(texts)) if texts else None
         self._columns = Columns.of(grouping.criteria.profile)
         self._rows: list[pa.RecordBatch] = []
         self.count = 0
