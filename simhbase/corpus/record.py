@@ -169,7 +169,7 @@ class Raw(NamedTuple):
 class Record:
     """A document of a source, with a text or a fingerprint.
 
-    json: its JSON line, in UTF-8 and without line break (see WithItsId for ids with a prefix), or that of a
+    json: its JSON line, in UTF-8 and without line break (see with_its_id for ids with a prefix), or that of a
     whole row; None in other formats. value: for choosing which duplicate to keep, if present.
     """
 

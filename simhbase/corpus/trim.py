@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from simhbase.corpus.fields import with_field
 from simhbase.corpus.record import InputOptions, Record
@@ -15,32 +16,22 @@ def whole(record: Record) -> Record:
     return record
 
 
-@dataclass(frozen=True)
-class WithItsId:
+def with_its_id(record: Record, id_field: str, *, has_field: bool = True) -> Record:
     """The record, with its id written into the id field of its JSON line, so that output files can be joined
-    by it. (Without the line if Python cannot parse it.) Cheap to send to another process.
+    by it. (Without the line if Python cannot parse it.)
 
     has_field: the line has an id field, possibly nested.
     """
-
-    id_field: str
-    has_field: bool = True
-
-    def __call__(self, record: Record) -> Record:
-        if record.json is None:
-            return record
-        try:
-            # json, not orjson: it keeps integers of more than 64 bits.
-            read = json.loads(record.json)
-            fields = (
-                with_field(read, self.id_field, record.id)
-                if self.has_field
-                else read | {self.id_field: record.id}
-            )
-            line = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
-        except RecursionError:  # a thousand levels, which the parser accepts
-            return replace(record, json=None)
-        return replace(record, json=line)
+    if record.json is None:
+        return record
+    try:
+        # json, not orjson: it keeps integers of more than 64 bits.
+        read = json.loads(record.json)
+        fields = with_field(read, id_field, record.id) if has_field else read | {id_field: record.id}
+        line = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+    except RecursionError:  # a thousand levels, which the parser accepts
+        return replace(record, json=None)
+    return replace(record, json=line)
 
 
 def text_only(record: Record) -> Record:
@@ -48,14 +39,9 @@ def text_only(record: Record) -> Record:
     return replace(record, json=None)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Another trim, with the length of the text as the record's value. Cheap to send to another process."""
-
-    trim: Callable[[Record], Record]
-
-    def __call__(self, record: Record) -> Record:
-        return replace(self.trim(record), value=len(record.text or ""))
+def measured(trim: Callable[[Record], Record], record: Record) -> Record:
+    """The trimmed record, with the length of its text as its value."""
+    return replace(trim(record), value=len(record.text or ""))
 
 
 def without_content(record: Record) -> Record:
@@ -73,4 +59,6 @@ def without_content(record: Record) -> Record:
 def unique_trim(options: InputOptions) -> Callable[[Record], Record]:
     """The trim for records that may be written to the file of unique documents."""
     has_field = options.id_from == "field"
-    return whole if has_field and not options.id_prefix else WithItsId(options.id_field, has_field)
+    if has_field and not options.id_prefix:
+        return whole
+    return partial(with_its_id, id_field=options.id_field, has_field=has_field)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import cast, overload
@@ -16,7 +17,7 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Value
 from simhbase.corpus.spool import SpooledRows
-from simhbase.corpus.trim import Measured, text_only, unique_trim, without_content
+from simhbase.corpus.trim import measured, text_only, unique_trim, without_content
 from simhbase.corpus.unique_output import require_written
 from simhbase.corpus.watcher import ProgressOnly, Watcher
 from simhbase.errors import BadInput, UsageError
@@ -332,7 +333,7 @@ class _Values:
         self._values: list[Value | None] = []
 
     def noted(self, trim: Callable[[Record], Record]) -> Callable[[Record], Record]:
-        return Measured(trim) if self._preferred.field is None else trim
+        return partial(measured, trim) if self._preferred.field is None else trim
 
     def append(self, batch: Batch) -> None:
         self._values += [record.value for record in batch.records]

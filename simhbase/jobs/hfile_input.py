@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any, cast
 
-import orjson
-
+from simhbase import wire
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
 from simhbase.index import Index, open_index
@@ -26,7 +25,7 @@ from simhbase.stores.hbase.hfiles import HFile, HFiles
 from simhbase.stores.hbase.tools import hbase_command
 from simhbase.stores.hbase.workfolder import LOCAL, WorkFolder
 
-MANIFEST, FORMAT = "manifest.json", 3
+MANIFEST, FORMAT = "manifest.json", 4
 IF_OLD = (
     "Write the HFiles again, to another folder, and load these; if this takes as long, with fewer documents"
 )
@@ -67,29 +66,20 @@ class HFileInput:
 
     def encode(self) -> bytes:
         """Encode as JSON."""
-        return orjson.dumps({"format": FORMAT, **asdict(self)}, default=bytes.hex, option=orjson.OPT_INDENT_2)
+        return wire.encode(self, format=FORMAT)
 
     @staticmethod
     def decode(content: bytes, folder: str) -> HFileInput:
         """Decode a manifest. Raises BadInput if it is invalid or of another version."""
         try:
-            found = orjson.loads(content)
-            if found.pop("format") != FORMAT:
-                raise BadInput(f"{folder} was written by another version of simhbase: write it again")
-            tables = {
-                name: TableFiles(table["time"], tuple(map(_file, table["files"])))
-                for name, table in found.pop("tables").items()
-            }
-            return HFileInput(**found | {"samples": tuple(found["samples"]), "tables": tables})
-        except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+            if wire.decode(content, dict[str, Any]).get("format") == FORMAT:
+                return wire.decode(content, HFileInput)
+        except BadInput as error:
             raise BadInput(
                 f"{folder}/{MANIFEST} is not a manifest of HFiles: give the folder that "
                 "simhbase.jobs.spark.hfile_input wrote"
             ) from error
-
-
-def _file(entry: Mapping[str, Any]) -> HFile:
-    return HFile(entry["name"], entry["rows"], tuple(map(bytes.fromhex, entry["samples"])))
+        raise BadInput(f"{folder} was written by another version of simhbase: write it again")
 
 
 @dataclass(frozen=True)

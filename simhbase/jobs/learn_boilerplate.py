@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from simhbase.corpus.outputs import OutputFile
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import local_path
 from simhbase.corpus.record import Chunk, Record, Reject
-from simhbase.corpus.rejects import Counts, Rejects
+from simhbase.corpus.rejects import Counts
 from simhbase.corpus.sources import STDIN
 from simhbase.errors import BadInput, UsageError
 from simhbase.jobs.seen_ids import FirstSeen, SeenIds
@@ -74,38 +75,23 @@ class Items:
         return len(self.digests)
 
 
-@dataclass(frozen=True)
-class ChunkSlots:
-    """Chunk -> Items by slots, for the first pass. Cheap to send to another process."""
-
-    parser: Parser
-
-    def __call__(self, chunk: Chunk) -> Items:
-        texts, rejects = _parsed(self.parser, chunk)
-        chunks = [(numbers, hashes >> _TO_SLOT) for _, numbers, hashes, _, _ in _find_items(texts)]
-        return Items(_digests(texts), *_distinct(chunks, len(texts)), {}, rejects)
-
-
-@dataclass(frozen=True)
-class ChunkCandidates:
-    """Chunk -> Items whose slot is frequent, for the second pass. frequent: bool (2^24,)."""
-
-    parser: Parser
-    frequent: NDArray[np.bool_]
-
-    def __call__(self, chunk: Chunk) -> Items:
-        texts, rejects = _parsed(self.parser, chunk)
-        chunks: list[tuple[Numbers, Hashes]] = []
-        shown: dict[int, str] = {}
-        for units, numbers, hashes, first, behind in _find_items(texts):
-            chosen = np.flatnonzero(self.frequent[hashes >> _TO_SLOT])
-            chunks.append((numbers[chosen], hashes[chosen]))
-            new, places = np.unique(hashes[chosen], return_index=True)
-            ranges = zip(first[chosen[places]].tolist(), behind[chosen[places]].tolist(), strict=True)
-            shown |= {
-                name: units.shown(*of_units) for name, of_units in zip(new.tolist(), ranges, strict=True)
-            }
-        return Items(_digests(texts), *_distinct(chunks, len(texts)), shown, rejects)
+def items_of(parser: Parser, frequent: NDArray[np.bool_] | None, chunk: Chunk) -> Items:
+    """The items of a chunk: those whose slot is frequent, by hash; without `frequent`, bool (2^24,), all by
+    slot."""
+    texts, rejects = _parsed(parser, chunk)
+    chunks: list[tuple[Numbers, Hashes]] = []
+    shown: dict[int, str] = {}
+    for units, numbers, hashes, first, behind in _find_items(texts):
+        slots = hashes >> _TO_SLOT
+        if frequent is None:
+            chunks.append((numbers, slots))
+            continue
+        chosen = np.flatnonzero(frequent[slots])
+        chunks.append((numbers[chosen], hashes[chosen]))
+        new, places = np.unique(hashes[chosen], return_index=True)
+        ranges = zip(first[chosen[places]].tolist(), behind[chosen[places]].tolist(), strict=True)
+        shown |= {name: units.shown(*of_units) for name, of_units in zip(new.tolist(), ranges, strict=True)}
+    return Items(_digests(texts), *_distinct(chunks, len(texts)), shown, rejects)
 
 
 def _parsed(parser: Parser, chunk: Chunk) -> tuple[list[str], list[Reject]]:
@@ -143,19 +129,14 @@ def _distinct(chunks: Sequence[tuple[Numbers, Hashes]], n: int) -> tuple[Numbers
     return np.bincount(texts[new], minlength=n), items[new]
 
 
-class DistinctTexts:
-    """Skips texts that came before in a pass."""
-
-    def __init__(self) -> None:
-        self._seen = SeenIds()
-        self.texts = 0
-
-    def items(self, found: Items) -> Hashes:
-        """Items of the new texts in a chunk."""
-        seen = self._seen.note(found.digests, [_NO_PLACE] * len(found.digests))
-        new = np.array([place is None for place in seen], dtype=np.bool_)
-        self.texts += int(np.count_nonzero(new))
-        return found.items[np.repeat(new, found.counts)]
+def _of_new_texts(chunks: Iterable[Items]) -> Iterator[tuple[int, Hashes, Mapping[int, str]]]:
+    """Number of texts of each chunk that did not come before in this pass, their items, and texts of
+    items."""
+    seen = SeenIds()
+    for found in chunks:
+        before = seen.note(found.digests, [_NO_PLACE] * len(found.digests))
+        new = np.array([place is None for place in before], dtype=np.bool_)
+        yield int(np.count_nonzero(new)), found.items[np.repeat(new, found.counts)], found.shown
 
 
 def _entries(shown: Mapping[int, str], documents: Mapping[int, int], least: int) -> list[BoilerplateItem]:
@@ -185,19 +166,20 @@ def learn(
     each: Callable[[Callable[[Chunk], Items]], Iterable[Items]], parser: Parser, share: float
 ) -> Learnt:
     """Learn the boilerplate of a share of the texts. each: applies a function to all chunks; called twice."""
-    distinct = DistinctTexts()
+    texts = 0
     by_slot = np.zeros(1 << _SLOT_BITS, dtype=np.uint32)
-    for found in each(ChunkSlots(parser)):
-        np.add.at(by_slot, distinct.items(found), 1)
-    least = max(LEAST_DOCUMENTS, ceil(share * distinct.texts))
-    distinct = DistinctTexts()
+    for new, items, _ in _of_new_texts(each(partial(items_of, parser, None))):
+        texts += new
+        np.add.at(by_slot, items, 1)
+    least = max(LEAST_DOCUMENTS, ceil(share * texts))
     documents: Counter[int] = Counter()
     shown: dict[int, str] = {}
-    for found in each(ChunkCandidates(parser, by_slot >= least)):
-        names, numbers = np.unique(distinct.items(found), return_counts=True)
+
+    for _, items, some in _of_new_texts(each(partial(items_of, parser, by_slot >= least))):
+        shown |= some
+        names, numbers = np.unique(items, return_counts=True)
         documents.update(dict(zip(names.tolist(), numbers.tolist(), strict=True)))
-        shown |= found.shown
-    return Learnt(_entries(shown, documents, least), distinct.texts, least)
+    return Learnt(_entries(shown, documents, least), texts, least)
 
 
 @dataclass(frozen=True)
@@ -211,31 +193,19 @@ class Coverage:
     bare: int
     rejects: list[Reject]
 
-    @classmethod
-    def total(cls, parts: Iterable[Coverage]) -> Coverage:
-        parts = list(parts)
-        return cls(
-            sum(part.parsed for part in parts),
-            sum(part.characters for part in parts),
-            sum(part.covered for part in parts),
-            sum(part.bare for part in parts),
-            [],
-        )
+
+def coverage_of(parser: Parser, boilerplate: Boilerplate, chunk: Chunk) -> Coverage:
+    texts, rejects = _parsed(parser, chunk)
+    stripped = boilerplate.strip(texts)
+    before, after = sum(map(_characters, texts)), sum(map(_characters, stripped))
+    bare = sum(not has_units(text) for text, was in zip(stripped, texts, strict=True) if text is not was)
+    return Coverage(len(texts), before, before - after, bare, rejects)
 
 
-@dataclass(frozen=True)
-class ChunkCoverage:
-    """Chunk -> Coverage. Cheap to send to another process."""
-
-    parser: Parser
-    boilerplate: Boilerplate
-
-    def __call__(self, chunk: Chunk) -> Coverage:
-        texts, rejects = _parsed(self.parser, chunk)
-        stripped = self.boilerplate.strip(texts)
-        before, after = sum(map(_characters, texts)), sum(map(_characters, stripped))
-        bare = sum(not has_units(text) for text, was in zip(stripped, texts, strict=True) if text is not was)
-        return Coverage(len(texts), before, before - after, bare, rejects)
+def total_coverage(parts: Iterable[Coverage]) -> tuple[int, ...]:
+    """The documents, characters, covered ones and bare documents of all chunks."""
+    found = [(part.parsed, part.characters, part.covered, part.bare) for part in parts]
+    return tuple(map(sum, zip(*found, strict=True)))
 
 
 def _characters(text: str) -> int:
@@ -281,8 +251,19 @@ def learn_boilerplate(
     require_rereadable(inputs.paths)
     parser = Parser(inputs.options)
     with inputs.noting_rejects() as rejects:
-        passes = _Passes(inputs, rejects)
-        found = learn(passes.each, parser, share)
+        is_read = False
+
+        def each(work: Callable[[Chunk], AnyOutcome]) -> Iterator[AnyOutcome]:
+            """Apply a function to all chunks. Rejects are noted in the first pass only."""
+            nonlocal is_read
+            with closing(inputs.each(work, again=is_read)) as outcomes:
+                for outcome in outcomes:
+                    yield outcome
+                    if not is_read:
+                        rejects.note(outcome)
+            is_read = True
+
+        found = learn(each, parser, share)
         if not found.entries:
             raise BadInput(
                 f"no boilerplate file was written: no line and no run of {WINDOW} words or Chinese "
@@ -290,38 +271,22 @@ def learn_boilerplate(
                 f"share requires fewer, down to {LEAST_DOCUMENTS}"
             )
         learnt = found.boilerplate(file.name)
-        covered = Coverage.total(passes.each(ChunkCoverage(parser, learnt)))
+        documents, characters, covered, bare = total_coverage(each(partial(coverage_of, parser, learnt)))
     with OutputFile(file, keep_partial=False) as written:
         written.write(learnt.content.splitlines())
     return BoilerplateReport(
-        documents=covered.parsed,
+        documents=documents,
         texts=found.texts,
         least=found.least,
         lines=learnt.count("line"),
         phrases=learnt.count("phrase"),
-        percent_of_characters=round(100 * covered.covered / max(1, covered.characters), 2),
-        documents_of_nothing_else=covered.bare,
+        percent_of_characters=round(100 * covered / max(1, characters), 2),
+        documents_of_nothing_else=bare,
         file=str(file),
         most_frequent=list(learnt.entries[:SHOWN]),
         rejected=rejects.counts.rejected,
         counts=rejects.counts,
     )
-
-
-class _Passes:
-    """Reads the same documents repeatedly, but notes rejects only once."""
-
-    def __init__(self, inputs: Inputs, rejects: Rejects) -> None:
-        self._inputs = inputs
-        self._rejects: Rejects | None = rejects
-
-    def each(self, work: Callable[[Chunk], AnyOutcome]) -> Iterator[AnyOutcome]:
-        with closing(self._inputs.each(work, again=self._rejects is None)) as outcomes:
-            for outcome in outcomes:
-                yield outcome
-                if self._rejects:
-                    self._rejects.note(outcome)
-        self._rejects = None
 
 
 def require_rereadable(paths: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from simhbase.corpus.inputs import Inputs
@@ -40,7 +41,7 @@ def learn_idf(
     inputs.require_outputs(file)
     frequencies: Counter[str] = Counter()
     documents = 0
-    work = ChunkFrequencies(Parser(inputs.options))
+    work = partial(frequencies_of, Parser(inputs.options))
     with inputs.noting_rejects() as rejects, closing(inputs.each(work)) as chunks:
         for chunk in chunks:
             frequencies.update(chunk.frequencies)
@@ -63,15 +64,9 @@ class Frequencies:
     rejects: list[Reject]
 
 
-@dataclass(frozen=True)
-class ChunkFrequencies:
-    """Chunk -> Frequencies. Cheap to send to another process."""
-
-    parser: Parser
-
-    def __call__(self, chunk: Chunk) -> Frequencies:
-        items = self.parser.parse(chunk)
-        frequencies, documents = document_frequencies(
-            item.text or "" for item in items if isinstance(item, Record)
-        )
-        return Frequencies(frequencies, documents, [item for item in items if isinstance(item, Reject)])
+def frequencies_of(parser: Parser, chunk: Chunk) -> Frequencies:
+    items = parser.parse(chunk)
+    frequencies, documents = document_frequencies(
+        item.text or "" for item in items if isinstance(item, Record)
+    )
+    return Frequencies(frequencies, documents, [item for item in items if isinstance(item, Reject)])

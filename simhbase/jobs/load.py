@@ -14,10 +14,11 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
+from simhbase import wire
 from simhbase.corpus.inputs import Inputs, opened
 from simhbase.corpus.outputs import (
     OutputBusy,
@@ -102,18 +103,6 @@ class LoadReport:
     sources: tuple[SourceReport, ...]
     largest: tuple[GroupSize, ...]
     counts: Counts
-
-    @classmethod
-    def of_json(cls, found: Mapping[str, Any]) -> LoadReport:
-        """Decode the report in a log."""
-        return cls(
-            **{
-                **found,
-                "sources": tuple(SourceReport(**each) for each in found["sources"]),
-                "largest": tuple(GroupSize(**each) for each in found["largest"]),
-                "counts": Counts(**found["counts"]),
-            }
-        )
 
 
 def load(
@@ -216,7 +205,7 @@ def _begin(job: Load, index: Index, wait: _Wait) -> LoadLog | LoadReport:
     """Begin a load, or return its report if another process has finished it while this one waited."""
     store = index.store if job.can_be_resumed else MemoryStore("memory:")
     if wait.has_waited and (done := finished_since(store, job.log_name, job.digest, wait.begun)):
-        return LoadReport.of_json(done)
+        return wire.convert(done, LoadReport)
     return LoadLog.begin(store, job.log_name, job.digest)
 
 
@@ -229,7 +218,7 @@ def run_load(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport:
         checkpoints.require_same_inputs()
         for option in job.files:
             _rename(job, option, checkpoints, wait)
-        return LoadReport.of_json(log.state.report or {})
+        return wire.convert(log.state.report, LoadReport)
     if log.before is not None and log.state.parts:
         watcher.note(_resuming(log))
     tally = _Tally.of(log.state.counts or {})

@@ -13,7 +13,7 @@ from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, InputOptions, Raw
 from simhbase.drawers.rowkeys import segments_of
 from simhbase.drawers.scheme import Distances
-from simhbase.jobs.learn_boilerplate import ChunkCoverage, Coverage, learn
+from simhbase.jobs.learn_boilerplate import coverage_of, learn, total_coverage
 from simhbase.profile import Profile
 from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts
@@ -37,15 +37,16 @@ class Learnt:
 
     share: float
     boilerplate: Boilerplate
-    coverage: Coverage
+    coverage: tuple[int, ...]  # see total_coverage
 
     def told(self) -> str:
-        own, covered = self.boilerplate, self.coverage
+        own = self.boilerplate
+        _, characters, covered, bare = self.coverage
         most = ", ".join(f"{entry.text} ({entry.documents:,})" for entry in own.entries[:MOST_FREQUENT])
         return (
             f"{100 * self.share:g} %: {own.count('phrase'):,} phrases and {own.count('line'):,} lines, which "
-            f"cover {100 * covered.covered / covered.characters:.1f} % of the characters of all texts, and "
-            f"{covered.bare:,} texts as a whole. The most frequent: {most}."
+            f"cover {100 * covered / characters:.1f} % of the characters of all texts, and "
+            f"{bare:,} texts as a whole. The most frequent: {most}."
         )
 
 
@@ -120,7 +121,8 @@ def learnt_from_odd_days(truth: Truth, share: float) -> Learnt:
     texts = truth.sample.texts
     odd = [text for text, day in zip(texts, days(truth).tolist(), strict=True) if day % 2]
     found = learn(lambda work: map(work, chunks(odd)), PARSER, share).boilerplate(f"{share}")
-    return Learnt(share, found, Coverage.total(map(ChunkCoverage(PARSER, found), chunks(texts))))
+    covered = total_coverage(coverage_of(PARSER, found, chunk) for chunk in chunks(texts))
+    return Learnt(share, found, covered)
 
 
 def chunks(texts: Sequence[str]) -> Iterator[Chunk]:

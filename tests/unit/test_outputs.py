@@ -11,7 +11,7 @@ from simhbase.corpus.outputs import OutputBusy, OutputFile, duplicate_line, reje
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import InputOptions, Record, Reject
 from simhbase.corpus.sources import Sources
-from simhbase.corpus.trim import WithItsId, unique_trim
+from simhbase.corpus.trim import unique_trim, with_its_id
 from simhbase.errors import SimhbaseError
 
 
@@ -211,19 +211,19 @@ def test_unique_json_lines_are_written_as_they_were():
 def test_unique_json_lines_have_the_prefixed_id_and_keep_the_rest():
     digits = "12345678901234567890123"
     record = Record("x", 1, "p/7", text="t", json=f'{{"n": 7, "text": "中", "big": {digits}}}'.encode())
-    line = unique_line(WithItsId("n")(record)).decode()
+    line = unique_line(with_its_id(record, "n")).decode()
     assert line == f'{{"n":"p/7","text":"中","big":{digits}}}'
 
 
 def test_the_prefixed_id_is_put_where_the_id_was():
     record = Record("x", 1, "p/7", text="t", json=b'{"meta": {"id": 7, "n": 1}, "text": "t"}')
-    assert unique_line(WithItsId("meta.id")(record)) == b'{"meta":{"id":"p/7","n":1},"text":"t"}'
+    assert unique_line(with_its_id(record, "meta.id")) == b'{"meta":{"id":"p/7","n":1},"text":"t"}'
 
 
 def test_a_line_of_very_many_levels_gets_the_prefixed_id_too():
     levels = "[" * 1010 + "]" * 1010
     record = Record("x", 1, "p/a", text="t", json=f'{{"id": "a", "text": "t", "n": {levels}}}'.encode())
-    line = unique_line(WithItsId("id")(record))
+    line = unique_line(with_its_id(record, "id"))
     assert line.startswith(b'{"id":"p/a","text":"t"')
 
 

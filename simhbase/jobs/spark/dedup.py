@@ -8,8 +8,8 @@ text are one document until then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -30,8 +30,7 @@ from pyspark.sql.types import (
 )
 
 from simhbase.errors import BadInput, UsageError
-from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.jobs.groups import Groups, Matcher, groups, stars
+from simhbase.jobs.groups import Matcher, groups, stars
 from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.representative import Preference, as_moment, as_number, preference
 from simhbase.jobs.spark.drawers import COMPONENT, verified_by, with_components
@@ -154,7 +153,7 @@ def dedup(
     accepted = accepted.withColumn(KEY, F.col(DIGEST) if least else F.concat(*columns.names))
     order = [*most_preferred_first(accepted, preferred), F.col(PLACE)]
     firsts = with_components(_firsts(accepted, order), criteria, columns).persist()
-    grouped = _grouped(firsts, rows, Grouping(criteria, least, chains), order)
+    grouped = _grouped(firsts, rows, criteria, least, order, chains=chains)
     answers = _answers(accepted, grouped, led_by_first=preferred is None).persist()
     rejects = documents.where(F.col(REASON).isNotNull()).select(ID, REASON)
     return Deduplicated(answers.drop(PLACE), rejects, rows.kept(answers), (documents, firsts, answers))
@@ -200,19 +199,30 @@ def _firsts(accepted: DataFrame, order: list[Column]) -> DataFrame:
     return accepted.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER)
 
 
-def _grouped(firsts: DataFrame, rows: _InputRows, grouping: Grouping, order: list[Column]) -> DataFrame:
-    """Representative of each document, with distance and similarity."""
+def _grouped(
+    firsts: DataFrame,
+    rows: _InputRows,
+    criteria: MatchCriteria,
+    least: float,
+    order: list[Column],
+    *,
+    chains: bool,
+) -> DataFrame:
+    """Representative of each document, with distance and similarity. least: minimum similarity of texts, 0 if
+    they are not compared."""
     sizes = firsts.groupBy(COMPONENT).count().where("count > 1").select(COMPONENT)
     several = firsts.join(sizes, COMPONENT, "left_semi")
-    if grouping.least:
+    if least:
         several = several.join(rows.texts(several), KEY)
     by_component = several.repartition(COMPONENT).sortWithinPartitions(COMPONENT, *order)
     needed = by_component.drop(PLACE, IDENTITY, REASON, NUMBER, MOMENT, WORDS)
-    similarity = F.lit(1.0 if grouping.tells_similarity else None).cast("double")
+    tells_similarity = bool(least) or criteria.chosen.sketching is not None
+    similarity = F.lit(1.0 if tells_similarity else None).cast("double")
     alone = firsts.join(sizes, COMPONENT, "left_anti").select(
         KEY, F.col(ID).alias(REPRESENTATIVE), F.lit(0).alias(DISTANCE), similarity.alias(SIMILARITY)
     )
-    return needed.mapInArrow(grouping, GROUPED).unionByName(alone)
+    work = partial(_representatives, criteria=criteria, least=least, chains=chains)
+    return needed.mapInArrow(work, GROUPED).unionByName(alone)
 
 
 def _answers(accepted: DataFrame, grouped: DataFrame, *, led_by_first: bool) -> DataFrame:
@@ -306,57 +316,16 @@ def without_repeats(found: DataFrame) -> DataFrame:
     return found.withColumn(REASON, F.when(repeated, F.lit(REPEATED)).otherwise(F.col(REASON)))
 
 
-@dataclass(frozen=True)
-class Grouping:
-    """Batches of documents, sorted by component and preference -> rows with representatives. least: minimum
-    similarity of texts, 0 if they are not compared."""
-
-    criteria: MatchCriteria
-    least: float
-    chains: bool
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with ExitStack() as stack:
-            some = _Documents(self, stack)
-            for rows, begins in at_borders(batches, [COMPONENT]):
-                if begins and some.count >= DOCUMENTS_AT_ONCE:
-                    yield from some.grouped()
-                    stack.close()
-                    some = _Documents(self, stack)
-                some.append(rows)
-            if some.count:
-                yield from some.grouped()
-
-    @property
-    def tells_similarity(self) -> bool:
-        """True if the similarity of documents is known."""
-        return bool(self.least) or self.criteria.chosen.sketching is not None
-
-    def texts(self) -> SpooledTexts | None:
-        """A spool for texts, None if they are not compared."""
-        return SpooledTexts(self.criteria.profile, self.least, Path(gettempdir())) if self.least else None
-
-
-class _Documents:
-    """Whole components, collected to be grouped."""
-
-    def __init__(self, grouping: Grouping, stack: ExitStack) -> None:
-        self._grouping = grouping
-        texts = grouping.texts()
-        self._texts = stack.enter_context(closing(texts)) if texts else None
-        self._columns = Columns.of(grouping.criteria.profile)
-        self._rows: list[pa.RecordBatch] = []
-        self.count = 0
-
-    def append(self, rows: pa.RecordBatch) -> None:
-        if self._texts:
-            self._texts.append_texts(decoded(rows.column(TEXT), TEXT)[0])
-        self._rows.append(rows.select([KEY, ID, *self._columns.names]))
-        self.count += len(rows)
-
-    def grouped(self) -> list[pa.RecordBatch]:
-        rows = pa.Table.from_batches(self._rows)
-        found = self._groups(self._columns.read(rows))
+def _representatives(
+    batches: Iterable[pa.RecordBatch], criteria: MatchCriteria, least: float, *, chains: bool
+) -> Iterator[pa.RecordBatch]:
+    """Documents, sorted by component and preference -> rows with representatives."""
+    columns = Columns.of(criteria.profile)
+    for rows, texts in _components(batches, criteria, least):
+        exact = texts.exact() if least else None
+        fingerprints, scheme = columns.read(rows), criteria.scheme(len(rows))
+        matcher = Matcher(fingerprints, scheme, criteria.bounds, exact)
+        found = groups(matcher) if chains else stars(matcher)
         similarity = found.similarity
         arrays = [
             rows.column(KEY),
@@ -364,12 +333,27 @@ class _Documents:
             pa.array(found.distance.astype(np.int32)),
             pa.nulls(len(rows), pa.float64()) if similarity is None else pa.array(similarity),
         ]
-        batches: list[pa.RecordBatch] = pa.Table.from_arrays(arrays, GROUPED.names).to_batches()
-        return batches
+        yield from pa.Table.from_arrays(arrays, GROUPED.names).to_batches()
 
-    def _groups(self, fingerprints: FingerprintBatch) -> Groups:
-        criteria = self._grouping.criteria
-        exact = self._texts.exact() if self._texts else None
-        scheme = criteria.scheme(len(fingerprints))
-        matcher = Matcher(fingerprints, scheme, criteria.bounds, exact)
-        return groups(matcher) if self._grouping.chains else stars(matcher)
+
+def _components(
+    batches: Iterable[pa.RecordBatch], criteria: MatchCriteria, least: float
+) -> Iterator[tuple[pa.Table, SpooledTexts]]:
+    """Whole components, some at a time. Their texts are on disk, if they are compared."""
+    names = [KEY, ID, *Columns.of(criteria.profile).names]
+    spool = partial(SpooledTexts, criteria.profile, least, Path(gettempdir()))
+    held: list[pa.RecordBatch] = []
+    texts = spool()
+    try:
+        for rows, begins in at_borders(batches, [COMPONENT]):
+            if begins and sum(map(len, held)) >= DOCUMENTS_AT_ONCE:
+                yield pa.Table.from_batches(held), texts
+                texts.close()
+                held, texts = [], spool()
+            if least:
+                texts.append_texts(decoded(rows.column(TEXT), TEXT)[0])
+            held.append(rows.select(names))
+        if held:
+            yield pa.Table.from_batches(held), texts
+    finally:
+        texts.close()

@@ -77,9 +77,31 @@ def pairs(
     read = fingerprints.where(F.col(FINGERPRINT).isNotNull()).select(*columns.names)
     members = read.dropDuplicates(columns.names)
     scheme = criteria.scheme(members.count())
-    return drawn(members, scheme, columns).mapInArrow(
-        Paired(DrawerJoin(scheme, bounds, columns)), Paired.schema(columns)
-    )
+    join = DrawerJoin(scheme, bounds, columns)
+    names = ("left", "right", *(["left_sketch", "right_sketch"] if columns.sketch_bytes else []))
+    fields = [*(StructField(name, BinaryType()) for name in names), StructField("distance", IntegerType())]
+    if columns.sketch_bytes:
+        fields.append(StructField("similarity", DoubleType()))
+    schema = StructType(fields)
+
+    def paired(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for some, found in join.near(batches):
+            for pairs in found:
+                yield pa.RecordBatch.from_arrays(_pair_arrays(some, pairs, scheme, columns), schema.names)
+
+    return drawn(members, scheme, columns).mapInArrow(paired, schema)
+
+
+def _pair_arrays(
+    fingerprints: FingerprintBatch, found: Pairs, scheme: Scheme, columns: Columns
+) -> list[pa.Array]:
+    sides = [fingerprints[found.left], fingerprints[found.right]]
+    arrays = [column for pair in zip(*map(columns.arrays, sides), strict=True) for column in pair]
+    arrays.append(pa.array(found.distance.astype(np.int32)))
+    if scheme.sketching is not None:
+        mismatches = scheme.sketching.mismatches(sides[0].sketches, sides[1].sketches)
+        arrays.append(pa.array(scheme.sketching.similarity(mismatches)))
+    return arrays
 
 
 def drawn(members: DataFrame, scheme: Scheme, columns: Columns) -> DataFrame:
@@ -88,7 +110,19 @@ def drawn(members: DataFrame, scheme: Scheme, columns: Columns) -> DataFrame:
     A large drawer is split into parts, and each pair of parts is compared in one cell, a part with itself in
     a cell on the diagonal.
     """
-    there = members.mapInArrow(Filed(scheme, columns), Filed.schema(columns))
+
+    def filed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A row for each drawer of each fingerprint."""
+        for batch in batches:
+            fingerprints = columns.read(batch)
+            segments = scheme.segments(fingerprints).view(np.int64)
+            for table in range(segments.shape[1]):
+                drawers = [pa.array(np.full(len(batch), table, np.int32)), pa.array(segments[:, table])]
+                arrays = [*drawers, *columns.arrays(fingerprints)]
+                yield pa.RecordBatch.from_arrays(arrays, [*DRAWER, *columns.names])
+
+    drawer = [StructField("table", IntegerType()), StructField("segment", LongType())]
+    there = members.mapInArrow(filed, StructType([*drawer, *columns.fields]))
     sizes = there.groupBy(*DRAWER).count().where(F.col("count") > MOST_MEMBERS)
     parts = sizes.select(*DRAWER, F.ceil(F.col("count") * 2 / MOST_MEMBERS).cast("int").alias("parts"))
     parted = (
@@ -101,28 +135,6 @@ def drawn(members: DataFrame, scheme: Scheme, columns: Columns) -> DataFrame:
     )
     chosen = parted.select(*PIECE, "part", "across", *columns.names)
     return chosen.repartition(*PIECE).sortWithinPartitions(*PIECE, *columns.names)
-
-
-@dataclass(frozen=True)
-class Filed:
-    """Batches of fingerprints -> a row for each of their drawers."""
-
-    scheme: Scheme
-    columns: Columns
-
-    @staticmethod
-    def schema(columns: Columns) -> StructType:
-        drawer = [StructField("table", IntegerType()), StructField("segment", LongType())]
-        return StructType([*drawer, *columns.fields])
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            fingerprints = self.columns.read(batch)
-            segments = self.scheme.segments(fingerprints).view(np.int64)
-            for table in range(segments.shape[1]):
-                drawers = [pa.array(np.full(len(batch), table, np.int32)), pa.array(segments[:, table])]
-                arrays = [*drawers, *self.columns.arrays(fingerprints)]
-                yield pa.RecordBatch.from_arrays(arrays, [*DRAWER, *self.columns.names])
 
 
 @dataclass(frozen=True)
@@ -166,58 +178,6 @@ def _numbered(rows: pa.Table) -> NDArray[np.uint32]:
     return np.append(0, np.cumsum(differs)).astype(np.uint32)
 
 
-@dataclass(frozen=True)
-class Paired:
-    drawers: DrawerJoin
-
-    @staticmethod
-    def schema(columns: Columns) -> StructType:
-        sketches = ["left_sketch", "right_sketch"] if columns.sketch_bytes else []
-        fields = [StructField(name, BinaryType()) for name in ("left", "right", *sketches)]
-        fields.append(StructField("distance", IntegerType()))
-        return StructType([*fields, *([StructField("similarity", DoubleType())] if sketches else [])])
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        names = self.schema(self.drawers.columns).names
-        for fingerprints, found in self.drawers.near(batches):
-            for some in found:
-                yield pa.RecordBatch.from_arrays(self._arrays(fingerprints, some), names)
-
-    def _arrays(self, fingerprints: FingerprintBatch, found: Pairs) -> list[pa.Array]:
-        sides = [fingerprints[found.left], fingerprints[found.right]]
-        columns = [self.drawers.columns.arrays(side) for side in sides]
-        arrays = [column for pair in zip(*columns, strict=True) for column in pair]
-        arrays.append(pa.array(found.distance.astype(np.int32)))
-        sketching = self.drawers.scheme.sketching
-        if sketching is not None:
-            mismatches = sketching.mismatches(sides[0].sketches, sides[1].sketches)
-            arrays.append(pa.array(sketching.similarity(mismatches)))
-        return arrays
-
-
-@dataclass(frozen=True)
-class SpanningEdges:
-    """Drawers -> edges that connect the same components as all their pairs, but far fewer.
-
-    A row has the bytes of edges between `identities`, uint64 (m, 2, words). verified: parameters of the
-    sketches if they decide.
-    """
-
-    drawers: DrawerJoin
-    verified: SketchParameters | None
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for fingerprints, found in self.drawers.near(batches):
-            named = identities(fingerprints, self.verified)
-            values = distinct(named)
-            root = np.arange(len(values.first))
-            for some in found:
-                root = merge_components(root, values.inverse[some.left], values.inverse[some.right])
-            hung = np.flatnonzero(root != np.arange(len(root)))
-            edges = np.stack([named[values.first[hung]], named[values.first[root[hung]]]], axis=1)
-            yield pa.RecordBatch.from_arrays([pa.array([edges.tobytes()], pa.binary())], ["edges"])
-
-
 def with_components(documents: DataFrame, criteria: MatchCriteria, columns: Columns) -> DataFrame:
     """Add the connected component of each document. Raises SimhbaseError for more than MOST_EDGES edges."""
     members = documents.dropDuplicates([IDENTITY]).select(*columns.names).persist()
@@ -237,11 +197,25 @@ def verified_by(criteria: MatchCriteria) -> SketchParameters | None:
 def _edges(
     members: DataFrame, scheme: Scheme, criteria: MatchCriteria, columns: Columns
 ) -> NDArray[np.uint64]:
-    """Edges between identities that connect all matches: uint64 (m, 2, words)."""
+    """Edges between identities that connect all matches, but far fewer than there are: uint64
+    (m, 2, words)."""
     verified = verified_by(criteria)
     words = 2 if verified else columns.words
-    joined = SpanningEdges(DrawerJoin(scheme, criteria.bounds, columns), verified)
-    edges = drawn(members, scheme, columns).mapInArrow(joined, "edges binary").persist()
+    join = DrawerJoin(scheme, criteria.bounds, columns)
+
+    def spanning(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows with the bytes of edges."""
+        for fingerprints, found in join.near(batches):
+            named = identities(fingerprints, verified)
+            values = distinct(named)
+            root = np.arange(len(values.first))
+            for some in found:
+                root = merge_components(root, values.inverse[some.left], values.inverse[some.right])
+            hung = np.flatnonzero(root != np.arange(len(root)))
+            edges = np.stack([named[values.first[hung]], named[values.first[root[hung]]]], axis=1)
+            yield pa.RecordBatch.from_arrays([pa.array([edges.tobytes()], pa.binary())], ["edges"])
+
+    edges = drawn(members, scheme, columns).mapInArrow(spanning, "edges binary").persist()
     try:
         size = edges.agg(F.sum(F.length("edges"))).head()  # before collecting them
         if size and (size[0] or 0) > MOST_EDGES * 2 * 8 * words:
@@ -265,17 +239,12 @@ def _mapping(session: SparkSession, edges: NDArray[np.uint64]) -> DataFrame:
     both = np.stack([named[values.first], named[values.first[root]]], axis=1)
     rows = [(both[start : start + _EDGES_A_ROW].tobytes(),) for start in range(0, len(both), _EDGES_A_ROW)]
     packed = session.createDataFrame(rows, "edges binary")
-    return packed.mapInArrow(_Unpacked(words), _MAPPING)
 
-
-@dataclass(frozen=True)
-class _Unpacked:
-    """Rows of many edges -> a row for each edge."""
-
-    words: int
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A row for each edge."""
         for batch in batches:
             for edges in batch.column("edges").to_pylist():
-                both = np.frombuffer(edges, np.uint64).reshape(-1, 2, self.words)
+                both = np.frombuffer(edges, np.uint64).reshape(-1, 2, words)
                 yield pa.RecordBatch.from_arrays([binary(both[:, 0]), binary(both[:, 1])], _MAPPING.names)
+
+    return packed.mapInArrow(unpacked, _MAPPING)

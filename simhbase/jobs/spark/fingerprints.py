@@ -130,30 +130,19 @@ def fingerprinted(read: DataFrame, profile: Profile, verified: SketchParameters 
     others = [field for field in read.schema.fields if field.name != TEXT]
     columns = [*Columns.of(profile).fields, StructField(IDENTITY, BinaryType())]
     schema = StructType([*others, *columns, StructField(REASON, StringType())])
-    return read.mapInArrow(Fingerprinting(profile, verified), schema)
+    names = [field.name for field in others]
 
-
-@dataclass(frozen=True)
-class Fingerprinting:
-    """Batches with ids, texts and other columns -> the same with fingerprints in place of texts."""
-
-    profile: Profile
-    verified: SketchParameters | None
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return map(self._fingerprinted, batches)
-
-    def _fingerprinted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def with_fingerprints(batch: pa.RecordBatch) -> pa.RecordBatch:
         texts, reasons = _readable(batch)
-        found = _fingerprinter(self.profile).fingerprint_many(texts)
+        found = _fingerprinter(profile).fingerprint_many(texts)
         reasons = [before or after for before, after in zip(reasons, found.reasons, strict=True)]
-        arrays = Columns.of(self.profile).arrays(found.fingerprints)
-        arrays.append(binary(identities(found.fingerprints, self.verified)))
+        arrays = [*Columns.of(profile).arrays(found.fingerprints)]
+        arrays.append(binary(identities(found.fingerprints, verified)))
         reason = pa.array(reasons, pa.string())
         known = [pc.if_else(pc.is_null(reason), each, pa.scalar(None, pa.binary())) for each in arrays]
-        others = [name for name in batch.schema.names if name != TEXT]
-        names = [*others, *Columns.of(self.profile).names, IDENTITY, REASON]
-        return pa.RecordBatch.from_arrays([*map(batch.column, others), *known, reason], names)
+        return pa.RecordBatch.from_arrays([*map(batch.column, names), *known, reason], schema.names)
+
+    return read.mapInArrow(lambda batches: map(with_fingerprints, batches), schema)
 
 
 @lru_cache(maxsize=1)

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -128,7 +128,7 @@ def _documents(
         values.append(F.col(SKETCH))
     chosen = df.select(*read, *values)
     schema = StructType([*chosen.schema.fields, StructField(REASON, StringType())])
-    return chosen.mapInArrow(_Checking(columns), schema)
+    return chosen.mapInArrow(partial(_checked, columns=columns), schema)
 
 
 def _fingerprint_of(df: DataFrame, name: str) -> Column:
@@ -142,25 +142,20 @@ def _fingerprint_of(df: DataFrame, name: str) -> Column:
     return F.unhex(F.col(name)) if isinstance(kind, StringType) else F.col(name)
 
 
-@dataclass(frozen=True)
-class _Checking:
-    """Batches of ids and fingerprints -> the same with reasons why they cannot be stored."""
-
-    columns: Columns
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sizes = {FINGERPRINT: 8 * self.columns.words, SKETCH: self.columns.sketch_bytes}
-        for batch in batches:
-            ids, problems = decoded(batch.column(ID), "id")
-            problems = [before or id_problem(each) for before, each in zip(problems, ids, strict=True)]
-            for name in self.columns.names:
-                values = batch.column(name).to_pylist()
-                problems = [
-                    before or _size_problem(name, value, sizes[name])
-                    for before, value in zip(problems, values, strict=True)
-                ]
-            names = [*batch.schema.names, REASON]
-            yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(problems, pa.string())], names)
+def _checked(batches: Iterable[pa.RecordBatch], columns: Columns) -> Iterator[pa.RecordBatch]:
+    """Ids and fingerprints -> the same with reasons why they cannot be stored."""
+    sizes = {FINGERPRINT: 8 * columns.words, SKETCH: columns.sketch_bytes}
+    for batch in batches:
+        ids, problems = decoded(batch.column(ID), "id")
+        problems = [before or id_problem(each) for before, each in zip(problems, ids, strict=True)]
+        for name in columns.names:
+            values = batch.column(name).to_pylist()
+            problems = [
+                before or _size_problem(name, value, sizes[name])
+                for before, value in zip(problems, values, strict=True)
+            ]
+        names = [*batch.schema.names, REASON]
+        yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(problems, pa.string())], names)
 
 
 def _size_problem(name: str, value: bytes | None, size: int) -> str | None:
