@@ -11,16 +11,13 @@ document that is near one that others have stored, or claimed without a decision
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from pathlib import Path
-from types import TracebackType
-from typing import Self, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import UsageError
-from simhbase.index import Index, open_index
+from simhbase.index import Index
 from simhbase.index import rows as formats
 from simhbase.index.claim_batch import Run
 from simhbase.index.reader import IDS_LIMIT, Now, Reader
@@ -37,35 +34,28 @@ from simhbase.stores.base import HintingStore, NamedCells
 class UniqueDocuments:
     """Decides which documents are kept.
 
-    folder: for the embedded store; run: identifies the run of the load in claims; unsettled: version of
-    documents that an interrupted run may have loaded without settling them.
+    stored: the same store as `index`, opened for reading; kept: an embedded store for kept documents; run:
+    identifies the run of the load in claims; unsettled: version of documents that an interrupted run may have
+    loaded without settling them.
     """
 
     def __init__(
-        self, index: Index, min_similarity: float | None, folder: Path, run: Run, unsettled: int | None
+        self,
+        index: Index,
+        stored: Index,
+        kept: Index,
+        min_similarity: float | None,
+        run: Run,
+        unsettled: int | None,
     ) -> None:
         self._index = index
         self._store = cast(HintingStore, index.store)
+        self._stored = StoredDocuments(stored, Query(min_similarity=min_similarity))
+        self._kept = kept
         self._min_similarity = min_similarity
         self._bounds = index.profile.index_scheme.bounds(None, min_similarity)
-        self._folder = folder
         self._run = run
         self._unsettled = unsettled
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        url = self._index.store.url
-        stored = self._stack.enter_context(open_index(url, access="read", drawer_limit=None))
-        self._stored = StoredDocuments(stored, Query(min_similarity=self._min_similarity))
-        self._kept = self._stack.enter_context(
-            open_index(f"rocksdb:{self._folder}", create=self._index.profile)
-        )
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     def duplicates_of(self, read: Read) -> list[Match | None]:
         """The match of each duplicate, None for kept documents. Raises UsageError if a document is stored

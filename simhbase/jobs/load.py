@@ -1,6 +1,6 @@
 """Loads a corpus into a store.
 
-The steps in `loading` and `run_load`: open the store, begin the load in its log, read, store, write the
+The steps in `loading` and `_Run.load`: open the store, begin the load in its log, read, store, write the
 files, note the progress, rename the files.
 """
 
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
@@ -28,7 +29,6 @@ from simhbase.corpus.outputs import (
     is_finished,
     unique_line,
 )
-from simhbase.corpus.record import Record
 from simhbase.corpus.rejects import Counts, Rejects
 from simhbase.corpus.trim import unique_trim, without_content
 from simhbase.corpus.unique_output import unique_file, unique_is_finished
@@ -54,7 +54,7 @@ from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
-from simhbase.jobs.top_duplicated import TopDuplicated, count_matched
+from simhbase.jobs.top_duplicated import count_matched
 from simhbase.jobs.unique import Loaded, claim_documents, find_duplicates, load_all, store_kept
 from simhbase.model import AddReport, Match
 from simhbase.profile import Profile, given_parameters, make_profile, without_sketches
@@ -177,7 +177,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
             return
         log = stack.enter_context(found)
         try:
-            report = run_load(job, index, log, wait)
+            report = _Run(job, index, log, wait).load()
         except (InputsChanged, PartDiffers) as error:
             if job.name is not None:
                 raise UsageError(
@@ -186,7 +186,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
                 ) from error
             job.inputs.watcher.note(f"{error}; starting over")
             log.begin_anew()
-            report = run_load(job, index, log, wait)
+            report = _Run(job, index, log, wait).load()
         if report.added + report.updated >= SETTLED:
             try:
                 index.store.compact(job.inputs.watcher.progress)
@@ -209,144 +209,255 @@ def _begin(job: Load, index: Index, wait: _Wait) -> LoadLog | LoadReport:
     return LoadLog.begin(store, job.log_name, job.digest)
 
 
-def run_load(job: Load, index: Index, log: LoadLog, wait: _Wait) -> LoadReport:
-    """Run a load from the start, or resume it. Raises InputsChanged and PartDiffers if it cannot be
-    resumed."""
-    start, watcher = monotonic(), job.inputs.watcher
-    checkpoints = Checkpoints(job.inputs, log, is_noted=job.can_be_resumed)
-    if log.state.progress == "finishing":
-        checkpoints.require_same_inputs()
-        for option in job.files:
-            _rename(job, option, checkpoints, wait)
-        return wire.convert(log.state.report, LoadReport)
-    if log.before is not None and log.state.parts:
-        watcher.note(_resuming(log))
-    tally = _Tally.of(log.state.counts or {})
-    kinds = NOTHING
-    seen = SeenIds()
-    with ExitStack() as stack:
-        hfiles = stack.enter_context(_hfiles(job, index, log))
-        unique = stack.enter_context(_unique(job, index, log, checkpoints, hfiles))
-        files = {option: stack.enter_context(_opened(job, option, checkpoints, wait)) for option in job.files}
-        rejects = Rejects(files["rejects"], job.inputs.max_rejects, watcher, tally.counts)
-        batches = stack.enter_context(closing(_batches(job, index, checkpoints, seen)))
-        stack.enter_context(_noting_interruption(tally, watcher))
-        for read in joined(batches, _chunks_at_once(job)):
-            batch = read.without_repeats(seen)
-            rejects.note(batch)
-            tally.counts = rejects.counts
-            kinds += read.kinds
-            with defer_interrupts():
-                if hfiles is None:
-                    near = _store_batch(job, index, checkpoints, tally, files, batch, read.chunks)
-                else:
-                    near = _spool_batch(job, index, hfiles, unique, tally, files, batch)
-                sources = checkpoints.sources.of(batch.items, (each is not None for each in near))
-                checkpoints.stage(read, sources, count_matched(near))
-                if hfiles is None:
-                    checkpoints.advance(tally.noted(), files)
-            if hfiles is not None and hfiles.is_full:
-                _hand_over(hfiles, unique, log, tally, checkpoints, files)
-        if rejects.counts.nothing_read:
-            for file in (files[option] for option in (*OF_UNIQUE_ONLY, "new")):
-                if file:
-                    file.abandon()
-            log.remove()
-            return _report(tally, checkpoints, start)
-        if hfiles is not None:
-            _hand_over(hfiles, unique, log, tally, checkpoints, files)
-        index.require_own_tables()  # else documents went into tables that were dropped meanwhile
-        report = _report(tally, checkpoints, start)
-        checkpoints.note_all(asdict(report), files)
-        index.store.sync()
-    if tally.outgrown:
-        watcher.note(OUTGROWN.format(tally.outgrown))
-    for hint in kinds.hints(index.profile):
-        watcher.hint(hint)
-    return report
+class _Run:
+    """One run of a load, from the start or resumed."""
 
+    def __init__(self, job: Load, index: Index, log: LoadLog, wait: _Wait) -> None:
+        self._job = job
+        self._index = index
+        self._log = log
+        self._wait = wait
+        self._watcher = job.inputs.watcher
+        self._checkpoints = Checkpoints(job.inputs, log, is_noted=job.can_be_resumed)
+        self._tally = wire.convert(log.state.counts or {}, _Tally)
+        self._rule = Rule(index.profile.index_scheme.rule(job.min_similarity))
+        self._files: dict[str, OutputFile | None] = {}
 
-def _store_batch(
-    job: Load,
-    index: Index,
-    checkpoints: Checkpoints,
-    tally: _Tally,
-    files: Mapping[str, OutputFile | None],
-    batch: Batch,
-    chunks: int,
-) -> list[Match | None]:
-    """Store a batch and write it to the files. Returns the match of each duplicate, None for other
-    documents."""
-    if not batch.records:
-        return []
-    before = _fingerprints_of_matched(job, index, checkpoints.kept_out, batch)
-    decision, done = _write_to_store(job, index, checkpoints, batch, chunks)
-    tally.add(done, skipped=len(decision.skipped))  # before files are written, which may fail
-    near = iter(done.duplicate_of)
-    found = [None if number in decision.skipped else next(near) for number in range(len(batch.ids))]
-    kept = [each is None and number not in decision.skipped for number, each in enumerate(found)]
-    tally.outgrown += _outgrown(batch, found, kept, before)
-    new = [each and number in decision.new for number, each in enumerate(kept)]
-    _write(files["new"], _lines(batch.records, new))
-    _write_files(job, index, files, batch, kept, found)
-    return found
+    def load(self) -> LoadReport:
+        """Load what is left to load. Raises InputsChanged and PartDiffers if it cannot be resumed."""
+        start, job, log, checkpoints = monotonic(), self._job, self._log, self._checkpoints
+        if log.state.progress == "finishing":
+            checkpoints.require_same_inputs()
+            for option in job.files:
+                self._rename(option)
+            return wire.convert(log.state.report, LoadReport)
+        if log.before is not None and log.state.parts:
+            self._watcher.note(_resuming(log))
+        kinds, seen, counts = NOTHING, SeenIds(), wire.convert(log.state.counts or {}, Counts)
+        with ExitStack() as stack:
+            hfiles = stack.enter_context(self._hfiles())
+            unique = stack.enter_context(self._unique(hfiles))
+            self._files = {option: stack.enter_context(self._opened(option)) for option in job.files}
+            rejects = Rejects(self._files["rejects"], job.inputs.max_rejects, self._watcher, counts)
+            batches = stack.enter_context(closing(self._batches(seen)))
+            stack.enter_context(_noting_interruption(self._tally, self._watcher))
+            for read in joined(batches, _chunks_at_once(job)):
+                batch = read.without_repeats(seen)
+                rejects.note(batch)
+                kinds += read.kinds
+                with defer_interrupts():
+                    if hfiles is None:
+                        near = self._store(batch, read.chunks)
+                    else:
+                        near = self._spool(batch, hfiles, unique)
+                    sources = checkpoints.sources.of(batch.items, (each is not None for each in near))
+                    checkpoints.stage(read, sources, count_matched(near))
+                    if hfiles is None:
+                        self._advance(rejects)
+                if hfiles is not None and hfiles.is_full:
+                    self._hand_over(hfiles, unique, rejects)
+            if rejects.counts.nothing_read:
+                for option in (*OF_UNIQUE_ONLY, "new"):
+                    if file := self._files[option]:
+                        file.abandon()
+                log.remove()
+                return self._report(rejects.counts, start)
+            if hfiles is not None:
+                self._hand_over(hfiles, unique, rejects)
+            self._index.require_own_tables()  # else documents went into tables that were dropped meanwhile
+            report = self._report(rejects.counts, start)
+            checkpoints.note_all(asdict(report), self._files)
+            self._index.store.sync()
+        if self._tally.outgrown:
+            self._watcher.note(OUTGROWN.format(self._tally.outgrown))
+        for hint in kinds.hints(self._index.profile):
+            self._watcher.hint(hint)
+        return report
 
+    def _batches(self, seen: SeenIds) -> Generator[Batch, None, None]:
+        inputs = self._job.inputs
+        trim = unique_trim(inputs.options) if self._job.unique or self._job.new else without_content
+        work = fingerprinting(inputs.options, self._index, trim)
+        return inputs.each(work, partial(self._checkpoints.remaining, seen=seen))
 
-def _spool_batch(
-    job: Load,
-    index: Index,
-    hfiles: HFileLoad,
-    unique: UniqueDocuments | None,
-    tally: _Tally,
-    files: Mapping[str, OutputFile | None],
-    batch: Batch,
-) -> list[Match | None]:
-    """Spool a batch, or its unique documents, for HFiles. Returns the match of each duplicate, None for other
-    documents."""
-    if unique is None:
-        hfiles.append(batch.ids, batch.fingerprints, batch.tags)
-        return [None] * len(batch.ids)
-    found = unique.duplicates_of(batch)
-    kept = [each is None for each in found]
-    chosen = batch.only(np.array(kept, dtype=bool))
-    hfiles.append(chosen.ids, chosen.fingerprints, chosen.tags)
-    tally.add(Loaded(found, AddReport()))
-    _write_files(job, index, files, batch, kept, found)
-    return found
+    def _store(self, batch: Batch, chunks: int) -> list[Match | None]:
+        """Store a batch and write it to the files. Returns the match of each duplicate, None for other
+        documents."""
+        if not batch.records:
+            return []
+        before = self._fingerprints_of_matched(batch)
+        decision, done = self._write_to_store(batch, chunks)
+        self._tally.add(done, skipped=len(decision.skipped))  # before files are written, which may fail
+        near = iter(done.duplicate_of)
+        found = [None if number in decision.skipped else next(near) for number in range(len(batch.ids))]
+        kept = [each is None and number not in decision.skipped for number, each in enumerate(found)]
+        self._tally.outgrown += _outgrown(batch, found, kept, before)
+        self._write_files(batch, kept, found, decision.new)
+        return found
 
+    def _spool(self, batch: Batch, hfiles: HFileLoad, unique: UniqueDocuments | None) -> list[Match | None]:
+        """Spool a batch, or its unique documents, for HFiles. Returns as `_store`."""
+        if unique is None:
+            hfiles.append(batch.ids, batch.fingerprints, batch.tags)
+            return [None] * len(batch.ids)
+        found = unique.duplicates_of(batch)
+        kept = [each is None for each in found]
+        chosen = batch.only(np.array(kept, dtype=bool))
+        hfiles.append(chosen.ids, chosen.fingerprints, chosen.tags)
+        self._tally.add(Loaded(found, AddReport()))
+        self._write_files(batch, kept, found)
+        return found
 
-def _write_files(
-    job: Load,
-    index: Index,
-    files: Mapping[str, OutputFile | None],
-    batch: Batch,
-    kept: Sequence[bool],
-    found: Sequence[Match | None],
-) -> None:
-    """Write a batch to the files of unique documents, duplicates and evidence."""
-    rule = Rule(index.profile.index_scheme.rule(job.min_similarity))
-    duplicates = [(document, near) for document, near in zip(batch.ids, found, strict=True) if near]
-    _write(files["unique"], _lines(batch.records, kept))
-    _write(
-        files["duplicates"],
-        (duplicate_line(document, near.id, near.distance, near.similarity) for document, near in duplicates),
-    )
-    _write(
-        files["evidence"],
-        (
-            evidence_line(document, near.id, near.distance, near.similarity, rule)
-            for document, near in duplicates
-        ),
-    )
+    def _write_files(
+        self,
+        batch: Batch,
+        kept: Sequence[bool],
+        found: Sequence[Match | None],
+        new: frozenset[int] = frozenset(),
+    ) -> None:
+        """Write a batch to the files: its kept documents, those of them that are new, and duplicates."""
+        pairs = list(zip(batch.records, kept, strict=True))
+        duplicates = [
+            (document, near.id, near.distance, near.similarity)
+            for document, near in zip(batch.ids, found, strict=True)
+            if near
+        ]
+        lines = {
+            "unique": (unique_line(record) for record, is_kept in pairs if is_kept),
+            "duplicates": starmap(duplicate_line, duplicates),
+            "evidence": (evidence_line(*each, self._rule) for each in duplicates),
+            "new": (unique_line(record) for n, (record, is_kept) in enumerate(pairs) if is_kept and n in new),
+        }
+        for option, each in lines.items():
+            if file := self._files[option]:
+                file.write(each)
 
+    def _fingerprints_of_matched(self, batch: Batch) -> dict[str, int]:
+        """Stored fingerprints of those documents of a batch that have duplicates in this load."""
+        if not self._job.unique_only:
+            return {}
+        matched = [document for document in batch.ids if document in self._checkpoints.kept_out]
+        found = zip(matched, known(self._index.store, matched), strict=True)
+        return {document: each.entry.fingerprint for document, each in found if each and each.stored}
 
-def _fingerprints_of_matched(
-    job: Load, index: Index, kept_out: TopDuplicated, batch: Batch
-) -> dict[str, int]:
-    """Stored fingerprints of those documents of a batch that have duplicates in this load."""
-    matched = [document for document in batch.ids if document in kept_out] if job.unique_only else []
-    found = zip(matched, known(index.store, matched), strict=True)
-    return {document: each.entry.fingerprint for document, each in found if each and each.stored}
+    def _write_to_store(self, batch: Batch, chunks: int) -> tuple[BatchDecision, Loaded]:
+        """Store a batch: all of it, or only documents without a near-duplicate."""
+        job, index = self._job, self._index
+        is_shared = keeps_hints(index.store)
+        with index.store.exclusive() if job.unique_only and not is_shared else nullcontext():
+            decision = self._decide(batch, chunks)
+            if decision.skipped:
+                left = [number not in decision.skipped for number in range(len(batch.ids))]
+                batch = batch.only(np.array(left, dtype=bool))
+            documents, has_duplicates = (batch.ids, batch.fingerprints), self._checkpoints.kept_out.may_hold
+            if not job.unique_only:
+                return decision, load_all(index, *documents, batch.tags)
+            if decision.duplicates is None:
+                run, least = self._checkpoints.run, job.min_similarity
+                return decision, claim_documents(index, *documents, run, least, batch.tags, has_duplicates)
+            return decision, store_kept(index, *documents, decision.duplicates, batch.tags, has_duplicates)
+
+    def _decide(self, batch: Batch, chunks: int) -> BatchDecision:
+        """Decide what can be decided before writing, and note it: the store may answer differently after a
+        part of the batch is stored."""
+        job, index = self._job, self._index
+        decides = job.unique_only and not keeps_hints(index.store)
+        if not (decides or job.skip_existing or job.new):
+            return BatchDecision()
+        if found := self._checkpoints.decided(chunks):
+            return found
+        skipped, new = frozenset[int](), frozenset[int]()
+        if job.skip_existing or job.new:
+            alive = alive_since(index.store, index.clock())
+            stored = [
+                each.entry.fingerprint if each and each.stored and each.version >= alive else None
+                for each in known(index.store, batch.ids)
+            ]
+            values = batch.fingerprints.values.tolist()
+            new = frozenset(n for n, before in enumerate(stored) if before != values[n])
+            if job.skip_existing:
+                skipped = frozenset(n for n, before in enumerate(stored) if before is not None)
+        near = None
+        if decides:
+            left = batch.only(np.array([n not in skipped for n in range(len(batch.ids))], dtype=bool))
+            near = find_duplicates(index, left.ids, left.fingerprints, job.min_similarity)
+        decision = BatchDecision(skipped, new, near)
+        self._checkpoints.note_decided(chunks, decision)
+        return decision
+
+    def _advance(self, rejects: Rejects) -> None:
+        """Note that all batches so far are stored and written."""
+        self._checkpoints.advance(asdict(self._tally) | asdict(rejects.counts), self._files)
+
+    def _opened(self, option: str) -> AbstractContextManager[OutputFile | None]:
+        path, kept = self._job.files[option], self._checkpoints.kept(option)
+        if option in WITH_RECORDS and path is not None:
+            return self._wait.until(lambda: unique_file(path, self._job.inputs, keep=kept))
+        return self._wait.until(lambda: opened(path, kept))
+
+    def _rename(self, option: str) -> None:
+        """Give a file that an earlier run completed its final name, unless it has it already."""
+        path, kept = self._job.files[option], self._checkpoints.kept(option)
+        is_named = unique_is_finished if option in WITH_RECORDS else is_finished
+        if path is not None and not is_named(path, kept):
+            with self._opened(option):
+                pass
+
+    @contextmanager
+    def _hfiles(self) -> Iterator[HFileLoad | None]:
+        """The load by HFiles, with `via`."""
+        if self._job.via is None:
+            yield None
+            return
+        from simhbase.jobs.hfiles import HFileLoad  # importing HBase's client takes time
+
+        job, log = self._job, self._log
+        # Only loads with checkpoints are limited to one run at a time.
+        place = log.state.name if job.can_be_resumed else f"{log.state.name} {token_hex(8)}"
+        alive, note = log.require_held, self._watcher.note
+        with HFileLoad(self._index, job.work_folder, place, alive, note) as hfiles:
+            yield hfiles
+
+    @contextmanager
+    def _unique(self, hfiles: HFileLoad | None) -> Iterator[UniqueDocuments | None]:
+        """Decides which documents of a load by HFiles are kept, with `unique_only`."""
+        if hfiles is None or not self._job.unique_only:
+            yield None
+            return
+        from simhbase.jobs.hfiles_unique import UniqueDocuments
+
+        index, unsettled = self._index, (self._log.pending or {}).get("version")
+        with (
+            open_index(index.store.url, access="read", drawer_limit=None) as stored,
+            open_index(f"rocksdb:{hfiles.folder / 'kept'}", create=index.profile) as kept,
+        ):
+            least, run = self._job.min_similarity, self._checkpoints.run
+            yield UniqueDocuments(index, stored, kept, least, run, unsettled)
+
+    def _hand_over(self, hfiles: HFileLoad, unique: UniqueDocuments | None, rejects: Rejects) -> None:
+        """Load all spooled documents into the store, and note the progress."""
+        report = hfiles.hand_over(unique, lambda version: self._log.note_pending({"version": version}))
+        with defer_interrupts():
+            self._tally.add(Loaded((), report))
+            self._advance(rejects)
+
+    def _report(self, counts: Counts, start: float) -> LoadReport:
+        tally = self._tally
+        return LoadReport(
+            documents=tally.loaded + tally.duplicates + counts.rejected,
+            loaded=tally.loaded,
+            added=tally.added,
+            updated=tally.updated,
+            unchanged=tally.unchanged,
+            duplicates=tally.duplicates,
+            outdated=tally.outdated,
+            rejected=counts.rejected,
+            unreadable_sources=counts.unreadable_sources,
+            seconds=round(monotonic() - start, 3),
+            sources=most_repeated(self._checkpoints.sources.reports()),
+            largest=self._checkpoints.kept_out.largest(),
+            counts=counts,
+        )
 
 
 def _outgrown(
@@ -363,129 +474,11 @@ def _outgrown(
     return count
 
 
-def _write_to_store(
-    job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int
-) -> tuple[BatchDecision, Loaded]:
-    """Store a batch: all of it, or only documents without a near-duplicate."""
-    is_shared = keeps_hints(index.store)
-    with index.store.exclusive() if job.unique_only and not is_shared else nullcontext():
-        decision = _decide(job, index, checkpoints, batch, chunks)
-        if decision.skipped:
-            left = [number not in decision.skipped for number in range(len(batch.ids))]
-            batch = batch.only(np.array(left, dtype=bool))
-        documents, has_duplicates = (batch.ids, batch.fingerprints), checkpoints.kept_out.may_hold
-        if not job.unique_only:
-            return decision, load_all(index, *documents, batch.tags)
-        if decision.duplicates is None:
-            run, least = checkpoints.run, job.min_similarity
-            return decision, claim_documents(index, *documents, run, least, batch.tags, has_duplicates)
-        return decision, store_kept(index, *documents, decision.duplicates, batch.tags, has_duplicates)
-
-
-def _decide(job: Load, index: Index, checkpoints: Checkpoints, batch: Batch, chunks: int) -> BatchDecision:
-    """Decide what can be decided before writing, and note it: the store may answer differently after a part
-    of the batch is stored."""
-    decides = job.unique_only and not keeps_hints(index.store)
-    if not (decides or job.skip_existing or job.new):
-        return BatchDecision()
-    if found := checkpoints.decided(chunks):
-        return found
-    skipped, new = frozenset[int](), frozenset[int]()
-    if job.skip_existing or job.new:
-        alive = alive_since(index.store, index.clock())
-        stored = [
-            each.entry.fingerprint if each and each.stored and each.version >= alive else None
-            for each in known(index.store, batch.ids)
-        ]
-        values = batch.fingerprints.values.tolist()
-        new = frozenset(n for n, before in enumerate(stored) if before != values[n])
-        if job.skip_existing:
-            skipped = frozenset(n for n, before in enumerate(stored) if before is not None)
-    near = None
-    if decides:
-        left = batch.only(np.array([n not in skipped for n in range(len(batch.ids))], dtype=bool))
-        near = find_duplicates(index, left.ids, left.fingerprints, job.min_similarity)
-    decision = BatchDecision(skipped, new, near)
-    checkpoints.note_decided(chunks, decision)
-    return decision
-
-
 def _chunks_at_once(job: Load) -> int:
     is_prepared = job.inputs.options.fingerprint_field is not None and not job.unique_only
     # Not for pipes: collecting many chunks of a slow one would delay the first write.
     is_ingested = is_prepared and job.can_be_resumed and not job.store.startswith("hbase:")
     return PREPARED_CHUNKS_AT_ONCE if is_ingested else CHUNKS_AT_ONCE
-
-
-def _batches(
-    job: Load, index: Index, checkpoints: Checkpoints, seen: SeenIds
-) -> Generator[Batch, None, None]:
-    options = job.inputs.options
-    trim = unique_trim(options) if job.unique or job.new else without_content
-    return job.inputs.each(fingerprinting(options, index, trim), partial(checkpoints.remaining, seen=seen))
-
-
-def _opened(
-    job: Load, option: str, checkpoints: Checkpoints, wait: _Wait
-) -> AbstractContextManager[OutputFile | None]:
-    path, kept = job.files[option], checkpoints.kept(option)
-    if option in WITH_RECORDS and path is not None:
-        return wait.until(lambda: unique_file(path, job.inputs, keep=kept))
-    return wait.until(lambda: opened(path, kept))
-
-
-def _rename(job: Load, option: str, checkpoints: Checkpoints, wait: _Wait) -> None:
-    """Give a file that an earlier run completed its final name, unless it has it already."""
-    path, kept = job.files[option], checkpoints.kept(option)
-    is_named = unique_is_finished if option in WITH_RECORDS else is_finished
-    if path is not None and not is_named(path, kept):
-        with _opened(job, option, checkpoints, wait):
-            pass
-
-
-@contextmanager
-def _hfiles(job: Load, index: Index, log: LoadLog) -> Iterator[HFileLoad | None]:
-    """The load by HFiles, with `via`."""
-    if job.via is None:
-        yield None
-        return
-    from simhbase.jobs.hfiles import HFileLoad  # importing HBase's client takes time
-
-    # Only loads with checkpoints are limited to one run at a time.
-    place = log.state.name if job.can_be_resumed else f"{log.state.name} {token_hex(8)}"
-    with HFileLoad(index, job.work_folder, place, log.require_held, job.inputs.watcher.note) as hfiles:
-        yield hfiles
-
-
-@contextmanager
-def _unique(
-    job: Load, index: Index, log: LoadLog, checkpoints: Checkpoints, hfiles: HFileLoad | None
-) -> Iterator[UniqueDocuments | None]:
-    """Decides which documents of a load by HFiles are kept, with `unique_only`."""
-    if hfiles is None or not job.unique_only:
-        yield None
-        return
-    from simhbase.jobs.hfiles_unique import UniqueDocuments
-
-    unsettled = (log.pending or {}).get("version")
-    folder, run = hfiles.folder / "kept", checkpoints.run
-    with UniqueDocuments(index, job.min_similarity, folder, run, unsettled) as unique:
-        yield unique
-
-
-def _hand_over(
-    hfiles: HFileLoad,
-    unique: UniqueDocuments | None,
-    log: LoadLog,
-    tally: _Tally,
-    checkpoints: Checkpoints,
-    files: Mapping[str, OutputFile | None],
-) -> None:
-    """Load all spooled documents into the store, and note the progress."""
-    report = hfiles.hand_over(unique, lambda version: log.note_pending({"version": version}))
-    with defer_interrupts():
-        tally.add(Loaded((), report))
-        checkpoints.advance(tally.noted(), files)
 
 
 def _drop_if_empty(url: str) -> None:
@@ -569,18 +562,6 @@ class _Tally:
     duplicates: int = 0
     outdated: int = 0
     outgrown: int = 0
-    counts: Counts = field(default_factory=Counts)
-
-    @classmethod
-    def of(cls, noted: Mapping[str, int]) -> _Tally:
-        """Counts of an interrupted run."""
-        own = {each.name: noted.get(each.name, 0) for each in fields(cls) if each.name != "counts"}
-        return cls(**own, counts=Counts(**{each.name: noted.get(each.name, 0) for each in fields(Counts)}))
-
-    def noted(self) -> dict[str, int]:
-        """All counts by name."""
-        values = asdict(self)
-        return {**values, **values.pop("counts")}
 
     @property
     def loaded(self) -> int:
@@ -592,24 +573,6 @@ class _Tally:
         self.unchanged += done.report.unchanged + skipped
         self.duplicates += sum(near is not None for near in done.duplicate_of)
         self.outdated += done.removed
-
-
-def _report(tally: _Tally, checkpoints: Checkpoints, start: float) -> LoadReport:
-    return LoadReport(
-        documents=tally.loaded + tally.duplicates + tally.counts.rejected,
-        loaded=tally.loaded,
-        added=tally.added,
-        updated=tally.updated,
-        unchanged=tally.unchanged,
-        duplicates=tally.duplicates,
-        outdated=tally.outdated,
-        rejected=tally.counts.rejected,
-        unreadable_sources=tally.counts.unreadable_sources,
-        seconds=round(monotonic() - start, 3),
-        sources=most_repeated(checkpoints.sources.reports()),
-        largest=checkpoints.kept_out.largest(),
-        counts=tally.counts,
-    )
 
 
 @contextmanager
@@ -641,12 +604,3 @@ def _noting_interruption(tally: _Tally, watcher: Watcher) -> Iterator[None]:
         else:
             watcher.note("stopped before anything was loaded")
         raise
-
-
-def _write(file: OutputFile | None, lines: Iterator[bytes]) -> None:
-    if file:
-        file.write(lines)
-
-
-def _lines(records: Sequence[Record], chosen: Sequence[bool]) -> Iterator[bytes]:
-    return (unique_line(record) for record, is_it in zip(records, chosen, strict=True) if is_it)
