@@ -21,39 +21,32 @@ def csv_form(path: Path, delimiter: str, keep: KeptBeginning = NOTHING) -> Form:
 
     keep: of an unfinished file. Raises BadInput for an object with a field that is not a column.
     """
-    return Form(_CsvRows(path, delimiter, keep))
+    columns: list[str] = []
 
-
-class _CsvRows:
-    def __init__(self, path: Path, delimiter: str, keep: KeptBeginning) -> None:
-        self._path = path
-        self._delimiter = delimiter
-        self._keep = keep
-        self._columns: list[str] | None = None
-        self._names: frozenset[str] = frozenset()
-
-    def __call__(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+    def rows(lines: Iterable[bytes]) -> Iterator[bytes]:
         for line in lines:
             fields = parsed_line(line)
-            if self._columns is None:
-                kept = _header(self._path, self._delimiter, self._keep)
-                self._columns = kept or list(fields)
-                self._names = frozenset(self._columns)
+            if not columns:
+                kept = _header(path, delimiter, keep)
+                columns.extend(kept or fields)
                 if kept is None:
-                    yield self._row(self._columns)
-            if others := fields.keys() - self._names:
+                    yield _row(columns, delimiter)
+            if others := fields.keys() - columns:
                 raise BadInput(
-                    f"a document has a field {min(others)!r}, and {self._path} has no column of that name "
-                    f"{listed(self._columns)}: a file of JSON lines (.jsonl) takes documents of several kinds"
+                    f"a document has a field {min(others)!r}, and {path} has no column of that name "
+                    f"{listed(columns)}: a file of JSON lines (.jsonl) takes documents of several kinds"
                 )
-            values = (fields.get(name) for name in self._columns)
-            yield self._row(["" if value is None else cell(value) for value in values])
+            values = (fields.get(name) for name in columns)
+            yield _row(["" if value is None else cell(value) for value in values], delimiter)
 
-    def _row(self, cells: Sequence[str]) -> bytes:
-        row = io.StringIO()
-        # The csv module quotes cells with any character of the line terminator.
-        csv.writer(row, delimiter=self._delimiter, lineterminator="\r\n").writerow(cells)
-        return row.getvalue().removesuffix("\r\n").encode(errors="backslashreplace")
+    return Form(rows)
+
+
+def _row(cells: Sequence[str], delimiter: str) -> bytes:
+    row = io.StringIO()
+    # The csv module quotes cells with any character of the line terminator.
+    csv.writer(row, delimiter=delimiter, lineterminator="\r\n").writerow(cells)
+    return row.getvalue().removesuffix("\r\n").encode(errors="backslashreplace")
 
 
 def _header(path: Path, delimiter: str, keep: KeptBeginning) -> list[str] | None:

@@ -54,6 +54,9 @@ class LeftOut:
     endings: Counter[str]
 
 
+Listed = FoundSource | LeftOut | SourceReject
+
+
 def files_left_out(folders: Sequence[LeftOut]) -> str:
     """A message about skipped files of one or more folders."""
     first, *others = folders
@@ -83,7 +86,7 @@ def names_nothing(given: str) -> bool:
     return not (has_magic(path) and glob(path, recursive=True))  # noqa: PTH207  # Path.glob refuses /a/*
 
 
-def expand(given: str, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
+def expand(given: str, file_format: Format | None) -> Iterator[Listed]:
     """The files of an input: a file, or all files of a folder or glob, by name.
 
     A folder yields the files below it that are not hidden (neither they nor their folders start with a dot)
@@ -97,7 +100,7 @@ def expand(given: str, file_format: Format | None) -> Iterator[FoundSource | Lef
         yield from _file_or_folder(Path(given), file_format)
 
 
-def _matching(pattern: str, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
+def _matching(pattern: str, file_format: Format | None) -> Iterator[Listed]:
     paths = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207  # Path.glob refuses /a/*
     if not paths:
         yield SourceReject(printable(pattern), None, None, "no file has a name like this")
@@ -107,14 +110,14 @@ def _matching(pattern: str, file_format: Format | None) -> Iterator[FoundSource 
             yield from _file_or_folder(path, file_format)
 
 
-def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
+def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[Listed]:
     if _is_folder(path):
         yield from _folder(path, file_format)
     else:
         yield _found(path, path.as_posix())
 
 
-def _folder(folder: Path, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
+def _folder(folder: Path, file_format: Format | None) -> Iterator[Listed]:
     failures: list[OSError] = []
     left_out: Counter[str] = Counter()
     empty = True

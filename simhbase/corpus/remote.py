@@ -18,6 +18,7 @@ from simhbase.corpus.paths import (
     UNMENTIONED,
     FoundSource,
     LeftOut,
+    Listed,
     ending,
     is_taken,
     local_path,
@@ -56,7 +57,7 @@ def public_name(given: str) -> str:
     return printable(f"{scheme}{slashes}{rest}")
 
 
-def expand_url(given: str, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
+def expand_url(given: str, file_format: Format | None) -> Iterator[Listed]:
     """The files of a URL, a folder or glob at a URL; like `expand` for paths.
 
     On the web, a URL ending in a slash is a folder, if the server lists it with links. SourceRejects also
@@ -198,7 +199,7 @@ class _Place:
     def _is_on_web(self) -> bool:
         return _WEB.match(self.path) is not None
 
-    def expand(self, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
+    def expand(self, file_format: Format | None) -> Iterator[Listed]:
         if self._is_on_web:
             if _WEB_GLOB.search(re.split("[?#]", self.path, maxsplit=1)[0]):
                 yield from self._matching(file_format)
@@ -218,17 +219,13 @@ class _Place:
         else:
             yield from self._file_or_folder(info, file_format, self.path)
 
-    def _file_or_folder(
-        self, info: _Info, file_format: Format | None, path: str
-    ) -> Iterator[FoundSource | LeftOut | SourceReject]:
+    def _file_or_folder(self, info: _Info, file_format: Format | None, path: str) -> Iterator[Listed]:
         if _is_folder(info):
             yield from self._folder(path, file_format)
         else:
             yield self._file(path, info)
 
-    def _folder(
-        self, folder: str, file_format: Format | None
-    ) -> Iterator[FoundSource | LeftOut | SourceReject]:
+    def _folder(self, folder: str, file_format: Format | None) -> Iterator[Listed]:
         name = self._name(folder)
         left_out: Counter[str] = Counter()
         empty = True
@@ -273,7 +270,7 @@ class _Place:
             yield self._reject(folder, error)
         return dict(sorted(entries.items()))
 
-    def _matching(self, file_format: Format | None) -> Iterator[FoundSource | LeftOut | SourceReject]:
+    def _matching(self, file_format: Format | None) -> Iterator[Listed]:
         parts = self.path.split("/")
         magic = _WEB_GLOB if self._is_on_web else _GLOB
         first = next(number for number, part in enumerate(parts) if magic.search(part))

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from simhbase.corpus.formats import format_of, raw_records
 from simhbase.corpus.parquet import MAGIC, column_types, parquet_records
-from simhbase.corpus.paths import FoundSource, LeftOut, expand, local_path, printable
+from simhbase.corpus.paths import FoundSource, LeftOut, Listed, expand, local_path, printable
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, Source, SourceReject
 from simhbase.corpus.remote import expand_url
 from simhbase.packing import Rereadable
@@ -64,7 +64,7 @@ class Sources:
         """All records in order. Memory is bounded by the largest record allowed."""
         return chunked(self._items())
 
-    def _found(self) -> Iterator[FoundSource | LeftOut | SourceReject]:
+    def _found(self) -> Iterator[Listed]:
         for given in self._inputs:
             if given == STDIN:
                 yield FoundSource(Source("stdin", "stdin"), None)
@@ -73,7 +73,7 @@ class Sources:
             else:
                 yield from map(self._named, expand(path, self._options.format))
 
-    def _named(self, found: FoundSource | LeftOut | SourceReject) -> FoundSource | LeftOut | SourceReject:
+    def _named(self, found: Listed) -> Listed:
         if self._options.id_from != "path" or not isinstance(found, FoundSource):
             return found
         path = found.path

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from itertools import repeat
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,15 +103,11 @@ class DedupFiles:
             self._write_duplicates(grouped, chunk)
 
     def _write_duplicates(self, grouped: Groups, chunk: NDArray[np.int64]) -> None:
-        others = grouped.representative[chunk]
-        names, kept, groups = (self.ids(each.tolist()) for each in (chunk, others, grouped.first[chunk]))
-        far = grouped.distance[chunk].tolist()
-        alike = [None] * len(chunk) if grouped.similarity is None else grouped.similarity[chunk].tolist()
-        columns = names, kept, far, alike
+        *columns, groups = columns_of(grouped, chunk, self.ids)
         self._write("duplicates", map(duplicate_line, *columns, groups))
         if "evidence" in self._files:
-            rules = [self._rule] * len(chunk)
-            self._write("evidence", map(evidence_line, *columns, rules, self._compared(chunk, others)))
+            texts = self._compared(chunk, grouped.representative[chunk])
+            self._write("evidence", map(evidence_line, *columns, repeat(self._rule), texts))
 
     def _compared(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Iterator[TextDifference | None]:
         # One pair at a time: texts may be long.
@@ -124,6 +122,18 @@ class DedupFiles:
     def _write(self, option: str, lines: Iterator[bytes] | Sequence[bytes]) -> None:
         if file := self._files.get(option):
             file.write(lines)
+
+
+def columns_of(
+    grouped: Groups, documents: NDArray[np.int64], ids: Callable[[Sequence[int]], list[str]]
+) -> tuple[list[Any], ...]:
+    """Columns for n documents: ids, ids of their representatives, distances and similarities to these (None
+    if unknown), and ids that name the groups. ids: returns the ids of documents by position."""
+    others, first = grouped.representative[documents], grouped.first[documents]
+    names, kept, groups = (ids(each.tolist()) for each in (documents, others, first))
+    similarity = grouped.similarity
+    alike = [None] * len(documents) if similarity is None else similarity[documents].tolist()
+    return names, kept, grouped.distance[documents].tolist(), alike, groups
 
 
 def folder_of(*outputs: str | Path | None) -> Path:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from simhbase.corpus.record import Record, Reject, WithoutFingerprint
 from simhbase.errors import UsageError
 from simhbase.frames import Documents, Results, is_frame
+from simhbase.jobs.dedup_files import columns_of
 from simhbase.jobs.dedup_report import DedupReport
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Groups
@@ -141,18 +142,13 @@ def _duplicates(
 ) -> Iterator[Removed]:
     """Rows that another one stands for. rows: int64 (n,), the number of each document."""
     removed = np.flatnonzero(~grouped.unique)
-    kept = grouped.representative[removed]
-    names = (ids(each.tolist()) for each in (removed, kept, grouped.first[removed]))
-    distances = grouped.distance[removed].tolist()
-    similarities = (
-        [None] * len(removed) if grouped.similarity is None else grouped.similarity[removed].tolist()
-    )
     same = np.zeros(len(removed), dtype=np.bool_)
     if texts is not None:
         digests = texts.digests
-        same = (digests[removed] == digests[kept]).all(axis=1)
-    for row, name, other, group, distance, similarity, same_text in zip(
-        rows[removed].tolist(), *names, distances, similarities, same.tolist(), strict=True
+        same = (digests[removed] == digests[grouped.representative[removed]]).all(axis=1)
+    columns = columns_of(grouped, removed, ids)
+    for row, name, other, distance, similarity, group, same_text in zip(
+        rows[removed].tolist(), *columns, same.tolist(), strict=True
     ):
         said = rule.of(distance, similarity, same_text=same_text)
         yield Removed(row, name, said, other, group, distance, similarity)

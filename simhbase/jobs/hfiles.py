@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +25,6 @@ from typing import Self, cast
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from simhbase.admin.vacuum import LEAST_GRACE
 from simhbase.drawers.rowkeys import KEY_BYTES
@@ -39,7 +38,7 @@ from simhbase.jobs.hfiles_unique import UniqueDocuments
 from simhbase.model import AddReport
 from simhbase.stores.base import Store
 from simhbase.stores.hbase import HBaseStore
-from simhbase.stores.hbase.hfiles import HFiles, buckets_for, even_borders, sampled_borders
+from simhbase.stores.hbase.hfiles import HFiles, TableRows, buckets_for, even_borders, sampled_borders
 from simhbase.stores.hbase.schema import INDEX
 from simhbase.stores.hbase.tools import hbase_command
 from simhbase.stores.hbase.workfolder import WorkFolder, writing
@@ -136,14 +135,20 @@ class HFileLoad:
         if not self._spooled.count:
             return AddReport()
         self._note(f"loading {self._spooled.count:,} documents into HBase as HFiles")
-        with closing(_Round(self._index, self._hfiles, self._writer, self._spooled)) as current:
-            report = current.write(self._alive)
-            note_version(current.version)
-            current.hand_over()
-            lost = 0
+        version, begun, lost = self._writer.version(), self._writer.clock(), 0
+        with ExitStack() as stack:
+            rows = {
+                table: stack.enter_context(closing(each)) for table, each in self._no_rows(version).items()
+            }
+            report, samples = self._planned(rows, version)
+            note_version(version)
+            handover = Handover(self._index, version, begun, IF_SLOW, self._writer.clock)
+            for each in rows.values():
+                self._hfiles.hand_over(each, handover.require_fresh)
+            handover.look_up(samples)
             if unique is not None:
                 for batch in self._spooled.batches():
-                    lost += unique.settle(batch, current.version)
+                    lost += unique.settle(batch, version)
                     self._alive()
         if lost:
             raise StoreFailed(
@@ -153,75 +158,45 @@ class HFileLoad:
         self._spooled.clear()
         return report
 
-
-def holds_documents(store: Store) -> bool:
-    """True if the store has documents. If not, a load need not look up each of its documents."""
-    return any(map(len, store.records("documents").iterate()))
-
-
-class _Round:
-    """Rows of documents that are loaded together."""
-
-    def __init__(
-        self, index: Index, hfiles: HFiles, writer: HintingWriter, spooled: _SpooledDocuments
-    ) -> None:
-        self._index = index
-        self._hfiles = hfiles
-        self._writer = writer
-        self._spooled = spooled
-        self.version = writer.version()
-        self._begun = writer.clock()
-        self._scheme = index.profile.index_scheme
-        server_time = cast(HBaseStore, index.store).server_time()
-        borders = self._borders()
-        self._rows = {
-            table: hfiles.rows(table, server_time if table == INDEX else self.version, borders[table])
-            for table in TABLES
-        }
-        self._samples: list[str] = []
-
-    def _borders(self) -> Mapping[str, NDArray[np.uint64]]:
-        """Borders of sorting buckets. Sampled, because fingerprints of real texts are not uniformly
-        distributed."""
-        sample, documents = self._spooled.sample, self._spooled.count
-        keys = Strings.rows_of(self._scheme.keys(sample).reshape(-1, KEY_BYTES))
-        buckets, index_buckets = buckets_for(documents), buckets_for(documents * self._scheme.tables)
-        return {
+    def _no_rows(self, version: int) -> dict[str, TableRows]:
+        """Files for the rows of each table. The borders of their sorting buckets are sampled, because
+        fingerprints of real texts are not uniformly distributed."""
+        sample, documents, scheme = self._spooled.sample, self._spooled.count, self._writer.scheme
+        keys = Strings.rows_of(scheme.keys(sample).reshape(-1, KEY_BYTES))
+        buckets, index_buckets = buckets_for(documents), buckets_for(documents * scheme.tables)
+        borders = {
             "obsolete": even_borders(buckets),
             "fingerprints": sampled_borders(sample.values, buckets),
             INDEX: sampled_borders(keys.words(0), index_buckets),
             "documents": even_borders(buckets),
         }
+        time = self._store.server_time()
+        return {
+            table: self._hfiles.rows(table, time if table == INDEX else version, borders[table])
+            for table in TABLES
+        }
 
-    def close(self) -> None:
-        """Delete the files."""
-        for rows in self._rows.values():
-            rows.close()
-
-    def write(self, alive: Callable[[], object]) -> AddReport:
-        """Write all rows to files, and count the documents."""
-        has_documents = holds_documents(self._index.store)
-        report = AddReport()
+    def _planned(self, tables: Mapping[str, TableRows], version: int) -> tuple[AddReport, list[str]]:
+        """Write all rows to files. Returns the counts of documents, and some ids."""
+        has_documents = holds_documents(self._store)
+        report, samples = AddReport(), list[str]()
         for batch in self._spooled.batches():
-            plan = self._writer.plan(batch, self.version, has_documents=has_documents)
+            plan = self._writer.plan(batch, version, has_documents=has_documents)
             for step in plan.steps:
-                if step.version == self.version:
-                    for table, (rows, values) in rows_of(step, self._scheme).items():
-                        self._rows[table].put(rows, values)
-                    ids = step.batch.ids
-                    self._samples += random.sample(ids, min(len(ids), SAMPLED))
-                else:
+                if step.version != version:
                     self._writer.put(step)
+                    continue
+                for table, (rows, values) in rows_of(step, self._writer.scheme).items():
+                    tables[table].put(rows, values)
+                samples += random.sample(step.batch.ids, min(len(step.batch.ids), SAMPLED))
             report += plan.report
-            alive()
-        return report
+            self._alive()
+        return report, samples
 
-    def hand_over(self) -> None:
-        """Load all rows into the store."""
-        handover = Handover(self._index, self.version, self._begun, IF_SLOW, self._writer.clock)
-        for rows in self._rows.values():
-            self._hfiles.hand_over(rows, handover.require_fresh)
-        handover.look_up(self._samples)
+
+def holds_documents(store: Store) -> bool:
+    """True if the store has documents. If not, a load need not look up each of its documents."""
+    return any(map(len, store.records("documents").iterate()))
 
 
 def rows_of(step: Step, scheme: Scheme) -> Mapping[str, tuple[Strings, Strings]]:
