@@ -445,11 +445,16 @@ def test_unknown_parameters_are_refused(given):
         {"stop_words": "ab"},
         {"stop_words": None},
         {"stop_words": [1]},
+        {"k": "many"},
+        {"k": 4},
+        {"features": "letters"},
+        {"weights": "heavy"},
+        {"top": 0},
     ],
 )
-def test_parameters_of_another_type_are_refused_by_name(given):
+def test_values_that_a_parameter_cannot_have_are_refused_by_its_name(given):
     *_, name = given
-    with pytest.raises(UsageError, match=r"^(verify|" + name + "): must be "):
+    with pytest.raises(UsageError, match=r"^(verify|" + name + "): "):
         Profile(**given)
 
 

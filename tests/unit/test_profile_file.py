@@ -37,6 +37,14 @@ def test_stop_words_of_a_file_are_one_a_line_in_any_script(tmp_path):
     assert Profile(**given).stop_words == {"的", "了", "かな", "カナ", "the"}
 
 
+@pytest.mark.parametrize(
+    ("setting", "reason"), [("near=3", "no parameter 'near'"), ("k", "'k' is not NAME=VALUE")]
+)
+def test_a_setting_that_is_none_is_refused(setting: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=f"^settings: {reason}"):
+        chosen_parameters(None, [setting])
+
+
 def test_a_users_files_lie_beside_it(tmp_path: Path) -> None:
     write_profile_file(tmp_path / "p.toml", Profile(verify=False, weights="tfidf", idf=OWN_IDF))
     assert (tmp_path / "p.idf").read_bytes() == OWN_IDF.content

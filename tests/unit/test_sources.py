@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import os
+import re
 import tracemalloc
 import zlib
 from collections import Counter
@@ -360,6 +361,11 @@ class TestCsv:
     def test_a_delimiter_that_cannot_be_is_refused(self, delimiter):
         with pytest.raises(ValueError, match="delimiter"):
             InputOptions(delimiter=delimiter)
+
+    @pytest.mark.parametrize(("delimiter", "encoding"), [("|", "gb18030"), ("|", "auto"), ("0", "gb18030")])
+    def test_a_delimiter_that_is_a_byte_of_other_characters_is_refused(self, delimiter, encoding):
+        with pytest.raises(UsageError, match=r"^delimiter: the byte of " + re.escape(repr(delimiter))):
+            InputOptions(delimiter=delimiter, encoding=encoding)
 
     def test_a_column_is_named_as_a_whole(self, tmp_path):
         path = write(tmp_path / "x.csv", b"meta.id,text\na,b\n")
