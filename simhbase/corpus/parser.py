@@ -43,7 +43,11 @@ class Parser:
             if record_id is None:
                 record_id = self._id(raw, _text_id(content))
             value, tags = self._value(raw, fields), self._tags(raw, fields)
-            return self._record(raw, record_id, content, json, value, tags)
+            is_text = self.options.fingerprint_field is None
+            text = content if is_text else None
+            fingerprint = None if is_text else _fingerprint(content, self.options.fingerprint_bits)
+            line = None if json is None else json.strip().encode()
+            return Record(raw.source, raw.line, record_id, text, fingerprint, line, value, tags)
         except BadInput as error:
             return Reject(raw.source, raw.line, record_id, str(error))
 
@@ -118,17 +122,6 @@ class Parser:
         if value == "":
             raise BadInput(f"field {field!r} is empty: it gives the tag {name!r}, which needs a value")
         return str(value)
-
-    def _record(
-        self, raw: Raw, record_id: str, content: str, json: str | None, value: Value | None, tags: Tags
-    ) -> Record:
-        line = None if json is None else json.strip().encode()
-        if self.options.fingerprint_field is None:
-            return Record(raw.source, raw.line, record_id, text=content, json=line, value=value, tags=tags)
-        fingerprint = _fingerprint(content, self.options.fingerprint_bits)
-        return Record(
-            raw.source, raw.line, record_id, fingerprint=fingerprint, json=line, value=value, tags=tags
-        )
 
 
 @lru_cache

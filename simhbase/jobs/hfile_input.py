@@ -8,7 +8,7 @@ kept: loading it again changes nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -117,33 +117,21 @@ def load_hfiles(
     _require_manifest(uri)
     command = hbase_command()
     with open_index(store) as index:
-        found = _loaded(index, uri, work_folder, command, watcher.note)
-    return HFilesReport(
-        found.added, found.updated, found.unchanged, found.rejected, round(monotonic() - start, 3)
-    )
-
-
-def _loaded(
-    index: Index,
-    uri: str,
-    work_folder: str | Path | None,
-    command: Sequence[str],
-    note: Callable[[str], object],
-) -> HFileInput:
-    digest = hashlib.blake2b(f"{index.store.url} {uri}".encode(), digest_size=8).hexdigest()
-    with LoadLog.begin(index.store, f"{uri.rpartition('/')[2][:80]}-{digest[:8]}", digest) as log:
-        place = WorkFolder(str(work_folder or uri), f"simhbase-load-{digest}")
-        hfiles = HFiles(cast(HBaseStore, index.store), command, place, log.require_held, note)
-        try:
-            found = _handed_over(index, hfiles, uri)
-        except BaseException as error:
-            place.close(keeping_log=isinstance(error, StoreFailed))
-            raise
-        finally:
-            hfiles.close()
-        place.close(keeping_log=False)
-        log.change(counts={name: getattr(found, name) for name in COUNTED})
-    return found
+        digest = hashlib.blake2b(f"{index.store.url} {uri}".encode(), digest_size=8).hexdigest()
+        with LoadLog.begin(index.store, f"{uri.rpartition('/')[2][:80]}-{digest[:8]}", digest) as log:
+            place = WorkFolder(str(work_folder or uri), f"simhbase-load-{digest}")
+            hfiles = HFiles(cast(HBaseStore, index.store), command, place, log.require_held, watcher.note)
+            try:
+                found = _handed_over(index, hfiles, uri)
+            except BaseException as error:
+                place.close(keeping_log=isinstance(error, StoreFailed))
+                raise
+            finally:
+                hfiles.close()
+            place.close(keeping_log=False)
+            counts = {name: getattr(found, name) for name in COUNTED}
+            log.change(counts=counts)
+    return HFilesReport(**counts, seconds=round(monotonic() - start, 3))
 
 
 def _handed_over(index: Index, hfiles: HFiles, uri: str) -> HFileInput:

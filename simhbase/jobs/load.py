@@ -6,6 +6,7 @@ files, note the progress, rename the files.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
@@ -54,8 +55,7 @@ from simhbase.jobs.load_job import OF_UNIQUE_ONLY, WITH_RECORDS, Load
 from simhbase.jobs.pipeline import Batch, fingerprinting, joined
 from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import SourceReport, most_repeated, warnings_of
-from simhbase.jobs.top_duplicated import count_matched
-from simhbase.jobs.unique import Loaded, claim_documents, find_duplicates, load_all, store_kept
+from simhbase.jobs.unique import Loaded, claim_documents, find_duplicates, store_kept
 from simhbase.model import AddReport, Match
 from simhbase.profile import Profile, given_parameters, make_profile, without_sketches
 from simhbase.stores import drop_store, is_on_server, open_store
@@ -251,7 +251,8 @@ class _Run:
                     else:
                         near = self._spool(batch, hfiles, unique)
                     sources = checkpoints.sources.of(batch.items, (each is not None for each in near))
-                    checkpoints.stage(read, sources, count_matched(near))
+                    matched = Counter(match.id for match in near if match is not None)
+                    checkpoints.stage(read, sources, matched)
                     if hfiles is None:
                         self._advance(rejects)
                 if hfiles is not None and hfiles.is_full:
@@ -351,7 +352,8 @@ class _Run:
                 batch = batch.only(np.array(left, dtype=bool))
             documents, has_duplicates = (batch.ids, batch.fingerprints), self._checkpoints.kept_out.may_hold
             if not job.unique_only:
-                return decision, load_all(index, *documents, batch.tags)
+                report = index.add_batch(*documents, batch.tags)
+                return decision, Loaded([None] * len(batch.ids), report)
             if decision.duplicates is None:
                 run, least = self._checkpoints.run, job.min_similarity
                 return decision, claim_documents(index, *documents, run, least, batch.tags, has_duplicates)

@@ -95,36 +95,27 @@ class ChunkFingerprinter:
     keeps_rejected: bool = False
 
     def __call__(self, chunk: Chunk) -> Batch:
-        parsed = self.parser.parse(chunk)
-        records = [item for item in parsed if isinstance(item, Record)]
+        items = self.parser.parse(chunk)
+        records = [item for item in items if isinstance(item, Record)]
         if self._fingerprinter is None:
-            return self._batch(parsed, records, _prepared(records, self.parser.options.fingerprint_bits), {})
+            fingerprints = _prepared(records, self.parser.options.fingerprint_bits)
+            trimmed = [self.trim(item) if isinstance(item, Record) else item for item in items]
+            return Batch(trimmed, fingerprints, parsed=len(records))
         texts = [record.text or "" for record in records]
         found = self._fingerprinter.fingerprint_many(texts)
-        rejects = {
-            id(record): self._rejected(record, reason)
-            for record, reason in zip(records, found.reasons, strict=True)
-            if reason is not None
-        }
-        batch = self._batch(parsed, records, found.fingerprints[found.accepted], rejects)
-        return replace(batch, kinds=Kinds.of(texts))
+        reasons = iter(found.reasons)
+        usable = [self._usable(item, next(reasons)) if isinstance(item, Record) else item for item in items]
+        fingerprints = found.fingerprints[found.accepted]
+        return Batch(usable, fingerprints, parsed=len(records), kinds=Kinds.of(texts))
 
-    def _rejected(self, record: Record, reason: str) -> Reject:
-        if not self.keeps_rejected:
-            return Reject(record.source, record.line, record.id, reason)
-        return WithoutFingerprint(record.source, record.line, record.id, reason, self.trim(record))
-
-    def _batch(
-        self,
-        parsed: list[Record | Reject],
-        records: list[Record],
-        fingerprints: FingerprintBatch,
-        rejects: dict[int, Reject],
-    ) -> Batch:
-        items = [
-            rejects.get(id(item)) or self.trim(item) if isinstance(item, Record) else item for item in parsed
-        ]
-        return Batch(items, fingerprints, parsed=len(records))
+    def _usable(self, record: Record, reason: str | None) -> Record | Reject:
+        """The trimmed record, or a reject if there is a reason why it has no fingerprint."""
+        if reason is None:
+            return self.trim(record)
+        place = record.source, record.line, record.id
+        if self.keeps_rejected:
+            return WithoutFingerprint(*place, reason, self.trim(record))
+        return Reject(*place, reason)
 
     @cached_property
     def _fingerprinter(self) -> Fingerprinter | None:

@@ -54,12 +54,8 @@ class SeenIds:
         seen = self.note(
             [each.id for each in records], [FirstSeen(each.source, each.line) for each in records]
         )
-        repeats = {
-            id(record): Reject(record.source, record.line, record.id, repeat_reason(record, place))
-            for record, place in zip(records, seen, strict=True)
-            if place is not None
-        }
-        return [repeats.get(id(item), item) for item in items]
+        places = iter(seen)
+        return [_first(item, next(places)) if isinstance(item, Record) else item for item in items]
 
     def _to_disk(self) -> None:
         from simhbase.stores.rocksdb.scratch import Scratch  # takes time to load, and few runs need it
@@ -85,10 +81,13 @@ class SeenIds:
         return FirstSeen(self._sources[number], line)
 
 
-def repeat_reason(record: Record, first: FirstSeen) -> str:
-    """Why a record is rejected whose id was first seen at a place."""
-    hint = ": ids from path tell files of one name apart" if _is_named_alike(record, first.source) else ""
-    return f"the same id came before, in line {first.line} of {first.source}{hint}"
+def _first(record: Record, before: FirstSeen | None) -> Record | Reject:
+    """The record, or a reject if its id was seen before."""
+    if before is None:
+        return record
+    hint = ": ids from path tell files of one name apart" if _is_named_alike(record, before.source) else ""
+    reason = f"the same id came before, in line {before.line} of {before.source}{hint}"
+    return Reject(record.source, record.line, record.id, reason)
 
 
 def _is_named_alike(record: Record, other: str) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from simhbase.jobs.dedup_report import LARGEST, GroupSize
-from simhbase.model import Match
 
 MOST_COUNTED = 100_000  # documents: 15 MB with ids of usual length
 
@@ -41,8 +40,3 @@ class TopDuplicated:
     def largest(self) -> tuple[GroupSize, ...]:
         """The documents with the most duplicates, as groups; of equal ones the first."""
         return tuple(GroupSize(document, 1 + count) for document, count in self._counts.most_common(LARGEST))
-
-
-def count_matched(found: Iterable[Match | None]) -> dict[str, int]:
-    """Count matches by id."""
-    return Counter(match.id for match in found if match is not None)

@@ -1,4 +1,4 @@
-"""Writes a batch of documents to an index: all of them, or only those without a near-duplicate.
+"""Writes those documents of a batch that have no near-duplicate to an index.
 
 All functions may be repeated after an interruption.
 """
@@ -34,14 +34,6 @@ class Loaded:
     duplicate_of: Sequence[Match | None]
     report: AddReport
     removed: int = 0
-
-
-def load_all(
-    index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
-) -> Loaded:
-    """Add or replace n documents; durable when it returns. ids: valid and distinct; tags: None if no document
-    has any."""
-    return Loaded([None] * len(ids), index.add_batch(ids, fingerprints, tags))
 
 
 def find_duplicates(

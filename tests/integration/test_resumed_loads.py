@@ -527,16 +527,16 @@ def test_names_that_are_no_utf_8_are_loaded_and_said(tmp_path):
 def test_a_file_that_was_renamed_is_another_input(folders, small_writes):
     """Its documents may be named after it."""
     folder = folders()
-    load_all, calls = load_job.load_all, iter(range(3))
+    add_batch, calls = Index.add_batch, iter(range(3))
 
     def stop_later(*arguments: object) -> object:
         if next(calls, None) is None:
             raise KeyboardInterrupt
-        return load_all(*arguments)
+        return add_batch(*arguments)
 
     inputs = Inputs(["*.jsonl"], InputOptions(id_from="line"), processes=1)
     with chdir(folder):
-        with patch.object(load_job, "load_all", stop_later), pytest.raises(KeyboardInterrupt):
+        with patch.object(Index, "add_batch", stop_later), pytest.raises(KeyboardInterrupt):
             simhbase.load(inputs, "rocksdb:s.db", name="mine")
         Path("a.jsonl").rename("b.jsonl")
         with pytest.raises(BadInput, match="inputs changed since the interrupted run"):

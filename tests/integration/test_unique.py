@@ -17,7 +17,7 @@ from simhbase.admin.check import Checker
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, selection
 from simhbase.index.rows import Entry, State, document_id
-from simhbase.jobs.unique import Loaded, load_all
+from simhbase.jobs.unique import Loaded
 from simhbase.model import AddReport, Match
 from tests.selection import load_unique
 
@@ -245,15 +245,7 @@ def test_no_document_is_read_to_the_end_twice(monkeypatch):
     assert read == [[first, *alone], [second], [third]]
 
 
-@given(stores, loads, batch_sizes)
-def test_a_load_of_all_replaces_what_is_stored(stored, documents, size):
-    with index_with(stored) as index:
-        assert load(index, documents, size, load_all) == [None] * len(documents)
-        assert content(index) == stored | dict(documents)
-
-
-@pytest.mark.parametrize(("store", "updated"), [(load_all, 2), (load_unique, 1)])
-def test_a_load_tells_what_was_new_updated_or_unchanged(store, updated):
+def test_a_load_tells_what_was_new_updated_or_unchanged():
     documents = {
         "same": 0,
         "nearer": 0xFFFFFFFFFFFFFFFE,
@@ -262,9 +254,9 @@ def test_a_load_tells_what_was_new_updated_or_unchanged(store, updated):
     }
     with index_with({"same": 0, "nearer": 0xFFFFFFFFFFFFFFFF, "other": 0xFFFFFFFFFFFFFFFF}) as index:
         values = np.array(list(documents.values()), dtype=np.uint64)
-        loaded = store(index, list(documents), FingerprintBatch.bare(values))
-    assert [near is None for near in loaded.duplicate_of] == [True, store is load_all, True, True]
-    assert loaded.report == AddReport(added=1, updated=updated, unchanged=1)
+        loaded = load_unique(index, list(documents), FingerprintBatch.bare(values))
+    assert [near is None for near in loaded.duplicate_of] == [True, False, True, True]
+    assert loaded.report == AddReport(added=1, updated=1, unchanged=1)
 
 
 def test_a_page_that_is_stored_a_thousand_times_costs_a_short_listing():

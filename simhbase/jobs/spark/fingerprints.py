@@ -177,15 +177,19 @@ def decoded(column: pa.Array, what: str) -> tuple[list[str], list[str | None]]:
 
 def id_of(df: DataFrame, name: str) -> Column:
     """The id column as text. Raises UsageError for other types."""
-    if not isinstance(type_of(df, name, "id_column"), StringType | IntegralType):
-        raise UsageError(f"{name!r} is {_simple(df, name)}: ids are texts or integers", parameter="id_column")
+    kind = type_of(df, name, "id_column")
+    if not isinstance(kind, StringType | IntegralType):
+        raise UsageError(
+            f"{name!r} is {kind.simpleString()}: ids are texts or integers", parameter="id_column"
+        )
     return F.col(name).cast("string")
 
 
 def text_of(df: DataFrame, name: str) -> Column:
     """The text column. Raises UsageError for other types."""
-    if not isinstance(type_of(df, name, "text_column"), StringType | BinaryType):
-        raise UsageError(f"{name!r} is {_simple(df, name)}, not a text", parameter="text_column")
+    kind = type_of(df, name, "text_column")
+    if not isinstance(kind, StringType | BinaryType):
+        raise UsageError(f"{name!r} is {kind.simpleString()}, not a text", parameter="text_column")
     return F.col(name).cast("string")
 
 
@@ -198,7 +202,3 @@ def type_of(df: DataFrame, name: str, parameter: str) -> DataType:
     except AnalysisException as error:
         there = ", ".join(map(repr, df.columns))[:200]
         raise UsageError(f"no column {name!r} among {there}", parameter=parameter) from error
-
-
-def _simple(df: DataFrame, name: str) -> str:
-    return df.select(F.col(name)).schema.fields[0].dataType.simpleString()
