@@ -1,0 +1,85 @@
+"""How values of options are read."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from simhbase.cli import options
+from simhbase.corpus.paths import names_nothing
+from simhbase.errors import UsageError
+from simhbase.index.part import Part
+from simhbase.jobs.representative import Preference, preference
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("60", 60), ("90s", 90), ("5m", 300), ("2h", 7200), ("30d", 2592000), ("1w", 604800)],
+)
+def test_durations_have_units(text, seconds):
+    assert options.seconds(text) == seconds
+
+
+def test_times_are_durations_from_now_or_dates():
+    now = datetime.now().astimezone()
+    assert timedelta() <= options.past("7d") - (now - timedelta(days=7)) < timedelta(hours=1)
+    assert timedelta() <= options.future("2h") - (now + timedelta(hours=2)) < timedelta(hours=1)
+    assert options.past("2020-01-31T18:00") == datetime(2020, 1, 31, 18).astimezone()
+
+
+@pytest.mark.parametrize("text", ["90", "soon", "-1d", "1.5h", "1y", "", "9999999999w", "2026-13-01"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(UsageError, match="is not a time: use a number with s, m, h, d or w"):
+        options.past(text)
+
+
+def test_a_time_is_on_the_side_of_now_that_is_asked_for():
+    for read, text, side in (options.past, "2999-01-31", "past"), (options.future, "2020-01-31", "future"):
+        with pytest.raises(UsageError, match=f"'{text}' is not in the {side}"):
+            read(text)
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/0", "a/b", "1/4/2", "-1/4", "1 / 4"])
+def test_what_is_no_part_is_refused(text):
+    assert options.part("2/4") == Part(2, 4)
+    with pytest.raises(UsageError, match="is not a part"):
+        options.part(text)
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason"),
+    [
+        (["tenant"], "'tenant' is not NAME=VALUE"),
+        (["=a"], "'=a' is not NAME=VALUE"),
+        (["tenant="], "'tenant=' is not NAME=VALUE"),
+        (["a=b", "a=c"], "'a' is given twice"),
+    ],
+)
+def test_pairs_have_a_name_and_a_value_once(typed, reason):
+    assert options.pairs(["a=b", "c=d=e"]) == {"a": "b", "c": "d=e"}
+    with pytest.raises(UsageError, match=reason):
+        options.pairs(typed)
+
+
+@pytest.mark.parametrize("text", ["12", "0" * 17, "g" * 16, ""])
+def test_fingerprints_are_16_digits(text):
+    assert options.fingerprints(["F" * 16]) == [2**64 - 1]
+    with pytest.raises(UsageError, match="is not a fingerprint: use 16 hexadecimal digits"):
+        options.fingerprints([text])
+
+
+def test_the_document_to_keep_is_told_by_a_word_or_a_field():
+    assert preference("first", "date") is None
+    assert preference("longest", "date") == Preference(None)
+    assert preference("oldest", "day") == Preference("day", -1)
+    assert preference("-n", "date") == Preference("n", -1)
+    for name, date_field in ("", "date"), ("-", "date"), ("newest", ""):
+        with pytest.raises(UsageError, match=r"^keep: must be first, longest"):
+            preference(name, date_field)
+
+
+def test_a_text_given_for_a_file_names_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").touch()
+    assert names_nothing("Is it * windy?")
+    assert names_nothing("今天大风")
+    assert not any(map(names_nothing, ["a.jsonl", "a*", "http://host/x"]))
