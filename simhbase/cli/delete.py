@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import datetime
 from itertools import chain, islice
-from typing import BinaryIO
 
 import click
 import orjson
@@ -28,7 +26,7 @@ NAMED = 10  # missing ids to show
 @option(
     "--ids-file FILE",
     "File of ids, one per line, or of JSON lines with an id; - is standard input.",
-    type=click.File("rb"),
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
 )
 @option(
     "--older-than TIME",
@@ -37,7 +35,7 @@ NAMED = 10  # missing ids to show
 )
 @json_option
 def delete(
-    ids: Sequence[str], ids_file: BinaryIO | None, older_than: datetime | None, url: str, output: Output
+    ids: Sequence[str], ids_file: str | None, older_than: datetime | None, url: str, output: Output
 ) -> None:
     """Remove documents from a store.
 
@@ -63,12 +61,12 @@ def delete(
     _delete(ids, ids_file, url, output)
 
 
-def _delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Output) -> None:
+def _delete(ids: Sequence[str], ids_file: str | None, url: str, output: Output) -> None:
     from simhbase.index import open_index
 
     given = deleted = 0
     missing: list[str] = []  # the first of them
-    rest = chain(ids, _lines(ids_file))
+    rest = chain(ids, _listed(ids_file) if ids_file else ())
     with open_index(url) as index:
         try:
             while batch := list(islice(rest, BATCH)):
@@ -86,28 +84,21 @@ def _delete(ids: Sequence[str], ids_file: BinaryIO | None, url: str, output: Out
     output.summary({"ids": given, "deleted": deleted})
 
 
-def _lines(file: BinaryIO | None) -> Iterator[str]:
-    """The non-empty lines of a file. Raises BadInput if one is not UTF-8."""
-    from simhbase.corpus.streams import split_lines, unpacked_text
-    from simhbase.packing import Rereadable, Unreadable
+def _listed(file: str) -> Iterator[str]:
+    """The ids in the lines of a file. Raises BadInput for a line without one."""
+    from simhbase.corpus.record import InputOptions, Reject
+    from simhbase.corpus.sources import Sources
 
-    if file is None:
-        return
-    name = getattr(file, "name", "standard input")
-    try:
-        with closing(Rereadable.of(file)) as rereadable:
-            lines = split_lines(unpacked_text(rereadable), sys.maxsize)
-            for number, line in enumerate(lines, 1):
-                assert isinstance(line, bytes)
-                try:
-                    document = line.rstrip(b"\r").decode()
-                except UnicodeDecodeError as error:
-                    where = f"--ids-file {name}, line {number}"
-                    raise BadInput(f"{where}: not UTF-8 at byte {error.start + 1}") from error
-                if document:
-                    yield _id_of(document, f"--ids-file {name}, line {number}")
-    except Unreadable as error:
-        raise BadInput(f"--ids-file {name}: {error}") from error
+    options = InputOptions(format="lines", id_from="line")
+    for item in chain.from_iterable(Sources([file], options).chunks()):
+        where = f"--ids-file {file}" + (f", line {item.line}" if item.line else "")
+        if isinstance(item, Reject):
+            raise BadInput(f"{where}: {item.reason}")
+        try:
+            line = item.data.decode()
+        except UnicodeDecodeError as error:
+            raise BadInput(f"{where}: not UTF-8 at byte {error.start + 1}") from error
+        yield _id_of(line, where)
 
 
 def _id_of(line: str, where: str) -> str:
