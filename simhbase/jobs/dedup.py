@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.record import InputOptions, Record, Value
+from simhbase.corpus.record import InputOptions, Value
 from simhbase.corpus.spool import SpooledRows
 from simhbase.corpus.trim import measured, text_only, unique_trim, without_content
 from simhbase.corpus.unique_output import require_written
@@ -28,7 +28,7 @@ from simhbase.jobs.dedup_files import DedupFiles, folder_of
 from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
 from simhbase.jobs.dedup_rows import DedupedRows, RowsSeen
 from simhbase.jobs.evidence import Rule
-from simhbase.jobs.groups import Groups, Matcher, groups, stars
+from simhbase.jobs.groups import Matcher, groups, stars
 from simhbase.jobs.lookups import StoredDocuments
 from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
@@ -144,23 +144,23 @@ def dedup(
     start = monotonic()
     with ExitStack() as stack:
         stored = None if against is None else _StoredMatches(stack, against, profile, min_similarity)
-        profile = profile if stored is None else stored.profile
-        criteria, least = _criteria(inputs.options, profile, min_similarity)
+        criteria, least = _criteria(options, stored.profile if stored else profile, min_similarity)
         preferred = preference(keep, date_field)
-        inputs = _with_fields(inputs, criteria, preferred, whole_rows=bool(unique))
-        values = None if preferred is None else _Values(preferred, inputs.options, inputs.watcher)
+        options = replace(
+            options,
+            fingerprint_bits=criteria.profile.fingerprint_bits,
+            value_field=preferred.field if preferred else None,
+            whole_rows=bool(unique),
+        )
+        inputs = replace(inputs, options=options)
+        values = None if preferred is None else _Values(preferred, options, inputs.watcher)
         rejects = stack.enter_context(inputs.noting_rejects())
         folder = folder_of(unique, duplicates, evidence)
-        nothing = criteria.nothing
-        are_wanted = inputs.options.fingerprint_field is None and (least or evidence)
-        texts = (
-            stack.enter_context(closing(SpooledTexts(criteria.profile, least, folder)))
-            if are_wanted
-            else None
-        )
-        kept = _Kept(
-            criteria, texts, values, stack.enter_context(closing(SpooledRows(folder, nothing.sketches)))
-        )
+        texts = None
+        if options.fingerprint_field is None and (least or evidence):
+            texts = stack.enter_context(closing(SpooledTexts(criteria.profile, least, folder)))
+        parts, sketches = [criteria.nothing.values], SpooledRows(folder, criteria.nothing.sketches)
+        stack.callback(sketches.close)
         sources = SourcesRead(inputs.paths)
         given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
         asked = {option: Path(path) for option, path in given.items() if path}
@@ -168,8 +168,11 @@ def dedup(
         stored_rule = stored.rule if stored else rule
         files = DedupFiles(stack, asked, inputs, folder, rule, stored_rule, texts)
         rows = None if inputs.rows is None else RowsSeen()
-        work = _work(inputs.options, criteria.profile, values, writes=bool(unique), keeps_texts=bool(texts))
-        work = replace(work, keeps_rejected=keep_rejected)
+        trim = unique_trim(options) if unique else text_only if texts else without_content
+        if preferred and preferred.field is None:
+            trim = partial(measured, trim)
+        fingerprinted = None if options.fingerprint_field else criteria.profile
+        work = ChunkFingerprinter(Parser(options), fingerprinted, trim, keep_rejected)
         batches = stack.enter_context(closing(inputs.each(work)))
         for batch in without_repeats(batches):
             rejects.note(batch)
@@ -177,9 +180,17 @@ def dedup(
             if rows:
                 rows.append(batch)
             rest = stored.rest(batch, files, rows) if stored else batch
-            kept.append(rest)
-            files.append(rest)
-        grouped = kept.grouped(groups if chains else stars, inputs.watcher.progress)
+            parts.append(rest.fingerprints.values)
+            sketches.append(rest.fingerprints.sketches)
+            for each in (texts, values, files):
+                if each:
+                    each.append(rest)
+        fingerprints = FingerprintBatch(np.concatenate(parts), cast(NDArray[np.uint8], sketches))
+        parts.clear()
+        exact = texts.exact() if texts and least else None
+        scheme, progress = criteria.scheme(len(fingerprints)), inputs.watcher.progress
+        matcher = Matcher(fingerprints, scheme, criteria.bounds, exact, progress)
+        grouped = (groups if chains else stars)(matcher, values.order() if values else None)
         if rejects.counts.nothing_read:
             files.abandon()
         files.write(grouped)
@@ -260,66 +271,6 @@ def _criteria(
     return criteria, 0.0
 
 
-def _with_fields(
-    inputs: Inputs, criteria: MatchCriteria, preferred: Preference | None, *, whole_rows: bool
-) -> Inputs:
-    """The inputs, with options to read fingerprints of the profile's length and the preferred field."""
-    options = replace(
-        inputs.options,
-        fingerprint_bits=criteria.profile.fingerprint_bits,
-        value_field=None if preferred is None else preferred.field,
-        whole_rows=whole_rows,
-    )
-    return replace(inputs, options=options)
-
-
-def _work(
-    options: InputOptions, profile: Profile, values: _Values | None, *, writes: bool, keeps_texts: bool
-) -> ChunkFingerprinter:
-    """The work of worker processes: fingerprints, and the parts of records that are needed later."""
-    trim = unique_trim(options) if writes else text_only if keeps_texts else without_content
-    trim = values.noted(trim) if values else trim
-    return ChunkFingerprinter(Parser(options), None if options.fingerprint_field else profile, trim)
-
-
-class _Kept:
-    """The documents to group: fingerprints, and if needed texts and values of preference."""
-
-    def __init__(
-        self,
-        criteria: MatchCriteria,
-        texts: SpooledTexts | None,
-        values: _Values | None,
-        sketches: SpooledRows,
-    ) -> None:
-        self._criteria = criteria
-        self._texts = texts
-        self._values = values
-        self._fingerprints = [criteria.nothing.values]
-        self._sketches = sketches
-
-    def append(self, batch: Batch) -> None:
-        self._fingerprints.append(batch.fingerprints.values)
-        self._sketches.append(batch.fingerprints.sketches)
-        for each in (self._texts, self._values):
-            if each:
-                each.append(batch)
-
-    def grouped(
-        self, make: Callable[[Matcher, NDArray[np.int64] | None], Groups], progress: Progress
-    ) -> Groups:
-        self._fingerprints = [np.concatenate(self._fingerprints)]
-        fingerprints = FingerprintBatch(self._fingerprints[0], cast(NDArray[np.uint8], self._sketches))
-        matcher = Matcher(
-            fingerprints,
-            self._criteria.scheme(len(fingerprints)),
-            self._criteria.bounds,
-            self._texts.exact() if self._texts and self._texts.least else None,
-            progress,
-        )
-        return make(matcher, self._values.order() if self._values else None)
-
-
 class _Values:
     """The values by which representatives are chosen. Raises UsageError if inputs cannot have them."""
 
@@ -331,9 +282,6 @@ class _Values:
         self._preferred = preferred
         self._watcher = watcher
         self._values: list[Value | None] = []
-
-    def noted(self, trim: Callable[[Record], Record]) -> Callable[[Record], Record]:
-        return partial(measured, trim) if self._preferred.field is None else trim
 
     def append(self, batch: Batch) -> None:
         self._values += [record.value for record in batch.records]
