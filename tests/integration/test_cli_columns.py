@@ -260,6 +260,12 @@ def tables_written(tmp_path: Path, *options: object, name: str = "u.parquet") ->
     return found[0]
 
 
+def table_written(tmp_path: Path, *names: str) -> pa.Table:
+    """The unique documents of some files as a table."""
+    simhbase.dedup([tmp_path / name for name in names], unique=tmp_path / "u.parquet")
+    return parquet.read_table(tmp_path / "u.parquet")
+
+
 def test_of_parquet_comes_parquet_with_the_types_of_its_columns(tmp_path):
     others = {
         "day": pa.array([WHEN.date(), None], pa.date32()),
@@ -408,7 +414,7 @@ def test_types_of_parquet_come_back_wherever_they_are(tmp_path, kind, values):
     given = pa.table({"id": ["1", "2"], "text": [FIRST, SECOND], "v": pa.array(values, kind)})
     parquet.write_table(given, tmp_path / "a.parquet")
     given = parquet.read_table(tmp_path / "a.parquet")
-    assert tables_written(tmp_path, "a.parquet")["v"].equals(given["v"])
+    assert table_written(tmp_path, "a.parquet")["v"].equals(given["v"])
 
 
 @pytest.mark.parametrize(
@@ -433,7 +439,7 @@ def test_values_that_do_not_fit_a_type_are_not_bent(tmp_path, kind, other, writt
     given = pa.table({"id": ["1"], "text": [FIRST], "v": pa.array([None], kind)})
     parquet.write_table(given, tmp_path / "a.parquet")
     write_lines(tmp_path / "b.jsonl", [{"id": "2", "text": SECOND, "v": other}])
-    assert tables_written(tmp_path, "a.parquet", "b.jsonl")["v"].to_pylist() == written
+    assert table_written(tmp_path, "a.parquet", "b.jsonl")["v"].to_pylist() == written
 
 
 @pytest.mark.parametrize("values", [[0.5, True], [True, 0.5], [1, True], [{"a": 0.5}, {"a": True}]])
@@ -445,7 +451,7 @@ def test_true_is_no_number(tmp_path, values):
             for i, (text, v) in enumerate(zip((FIRST, SECOND), values, strict=True))
         ),
     )
-    assert tables_written(tmp_path, "a.jsonl")["v"].to_pylist() == [json.dumps(value) for value in values]
+    assert table_written(tmp_path, "a.jsonl")["v"].to_pylist() == [json.dumps(value) for value in values]
 
 
 def test_documents_of_very_many_fields_are_refused_at_once(tmp_path):
