@@ -188,8 +188,8 @@ def dedup(
         fingerprints = FingerprintBatch(np.concatenate(parts), cast(NDArray[np.uint8], sketches))
         parts.clear()
         exact = texts.exact() if texts and least else None
-        scheme, progress = criteria.scheme(len(fingerprints)), inputs.watcher.progress
-        matcher = Matcher(fingerprints, scheme, criteria.bounds, exact, progress)
+        scheme = criteria.scheme(len(fingerprints))
+        matcher = Matcher(fingerprints, scheme, criteria.bounds, exact, inputs.watcher.progress)
         grouped = (groups if chains else stars)(matcher, values.order() if values else None)
         if rejects.counts.nothing_read:
             files.abandon()

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import chdir, suppress
 from dataclasses import replace
@@ -350,11 +351,12 @@ def kill_and_compare(tmp_path: Path, count: int, record: Callable[[str, object],
     for folder in (one, other):
         folder.mkdir()
         corpus(folder / "a.jsonl", count)
+    begun = time.monotonic()
     done = subprocess.run(command(one), cwd=one, env=environment(), capture_output=True, check=False)
     assert done.returncode == 3
-    kills = 0
+    took, kills = time.monotonic() - begun, 0
     # Later, as there is more to pass over.
-    while killed_at_random(other, chance.uniform(0.5, 6 + kills)) and not has_finished(other):
+    while killed_at_random(other, took * chance.uniform(0.1, 1 + kills / 6)) and not has_finished(other):
         kills += 1
         assert kills < 100
     record("kills", kills)
