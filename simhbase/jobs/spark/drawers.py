@@ -86,8 +86,8 @@ def pairs(
 
     def paired(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for some, found in join.near(batches):
-            for pairs in found:
-                yield pa.RecordBatch.from_arrays(_pair_arrays(some, pairs, scheme, columns), schema.names)
+            for near in found:
+                yield pa.RecordBatch.from_arrays(_pair_arrays(some, near, scheme, columns), schema.names)
 
     return drawn(members, scheme, columns).mapInArrow(paired, schema)
 
