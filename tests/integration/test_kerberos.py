@@ -18,7 +18,7 @@ from simhbase.stores import open_store
 from simhbase.stores.hbase import HBaseStore, create_tables
 from simhbase.stores.hbase.schema import Options
 from simhbase.stores.hbase.tools import VARIABLE
-from tests.command_line import COMMAND, documents, environment, result, run, texts
+from tests.command_line import COMMAND, Done, documents, environment, result, run, texts
 from tests.contract.plain import Values
 from tests.kerberos import HOST, Realm
 from tests.programs import program
@@ -280,7 +280,7 @@ def test_a_kdc_that_is_gone_is_told(realm, tmp_path):
 
 
 def test_open_connections_outlive_a_ticket_and_new_ones_need_another(realm, monkeypatch):
-    variables = realm.by_ticket("loader", "-l", "5s")
+    variables = realm.by_ticket("loader", "-l", "10s")
     become(monkeypatch, variables)
     with (
         Relay(realm.cluster.gateway) as relay,
@@ -298,22 +298,55 @@ def test_open_connections_outlive_a_ticket_and_new_ones_need_another(realm, monk
         records.delete(KEYS)
 
 
-def test_a_keytab_brings_new_tickets_while_a_store_is_open(realm, monkeypatch, tmp_path):
+@pytest.fixture(scope="module")
+def readable_gateway(realm: Realm) -> Iterator[int]:
+    """Its messages can be told apart on their way."""
+    with realm.gateway(1, {"hbase.thrift.security.qop": "auth"}) as port:
+        yield port
+
+
+def write_new(path: Path, prefix: str) -> Path:
+    """Documents that are not stored like this, also where the store is that of former tests."""
+    return documents(path, texts(20, seed=time.time_ns()), prefix)
+
+
+def load_beyond_the_ticket(port: int, folder: Path, variables: dict[str, str]) -> tuple[Done, int]:
+    """What a load leaves whose ticket expires, and whose connections are lost, before it writes its first
+    documents; the number of its connections."""
+    with Relay((HOST, port)) as relay:
+
+        def expire() -> None:
+            wait_for_the_end(variables)
+            relay.cut()
+
+        relay.before("mutateRows", expire)
+        url = through(relay.port, kerberos="hbase", connections=1)
+        done = run("load", folder / "in.jsonl", "--store", url, cwd=folder, **variables)
+        return done, relay.connections
+
+
+def test_a_load_by_keytab_outlives_its_ticket(realm, readable_gateway, tmp_path):
     settings = Path(realm.settings).read_text()
-    (tmp_path / "krb5.conf").write_text(settings.replace("[realms]", "  ticket_lifetime = 3s\n[realms]"))
+    (tmp_path / "krb5.conf").write_text(settings.replace("[realms]", "  ticket_lifetime = 5s\n[realms]"))
     variables = realm.by_keytab("loader", settings=str(tmp_path / "krb5.conf"))
-    become(monkeypatch, variables)
-    with (
-        Relay(realm.cluster.gateway) as relay,
-        opened(through(relay.port, kerberos="hbase", connections=1)) as store,
-    ):
-        records = Values(store.records("obsolete"))
-        records.put(ROWS[:300])
-        wait_for_the_end(variables)
-        relay.cut()
-        records.put(ROWS[300:])
-        assert records.get(KEYS) == [value for _, value in ROWS]
-        records.delete(KEYS)
+    write_new(tmp_path / "in.jsonl", "k")
+    done, connections = load_beyond_the_ticket(readable_gateway, tmp_path, variables)
+    assert done.returncode == 0, done.stderr.decode()
+    assert connections > 1
+    by_id = ("find", "--id", "k19", "--store", realm.url(STORE))
+    assert result(*by_id, cwd=tmp_path, **variables)["matches"]
+
+
+def test_a_load_by_a_ticket_ends_with_it_and_goes_on_with_another(realm, readable_gateway, tmp_path):
+    variables = realm.by_ticket("loader", "-l", "5s")
+    write_new(tmp_path / "in.jsonl", "t")
+    done, _ = load_beyond_the_ticket(readable_gateway, tmp_path, variables)
+    assert done.returncode == 1, done.stderr.decode()
+    assert b"Get a ticket with kinit" in done.stderr
+    assert b"Traceback" not in done.stderr
+    realm.renew(variables, "loader")
+    load = ("load", tmp_path / "in.jsonl", "--lock-wait", "60s", "--store", realm.url(STORE))
+    assert result(*load, cwd=tmp_path, **variables)["loaded"] == 20
 
 
 # HBase's own tool
@@ -321,7 +354,7 @@ def test_a_keytab_brings_new_tickets_while_a_store_is_open(realm, monkeypatch, t
 
 def test_documents_are_loaded_as_hfiles_by_the_users_ticket(realm, tmp_path):
     """The tool finds the ticket that the keytab has brought in the cache, which is a file."""
-    file = documents(tmp_path / "in.jsonl", texts(50))
+    file = write_new(tmp_path / "in.jsonl", "h")
     variables = realm.by_keytab("loader") | {
         "SIMHBASE_STORE": realm.url(STORE),
         VARIABLE: shlex.join(realm.cluster.command("run")),
@@ -333,5 +366,5 @@ def test_documents_are_loaded_as_hfiles_by_the_users_ticket(realm, tmp_path):
         )
     finally:
         os.umask(umask)
-    assert loaded["loaded"] == 50
-    assert result("stats", "--exact", cwd=tmp_path, **variables)["documents"] == 50
+    assert loaded["loaded"] == 20
+    assert result("find", "--id", "h19", cwd=tmp_path, **variables)["matches"]

@@ -239,6 +239,18 @@ def test_a_gateway_that_falls_silent_costs_its_time_once(opened, monkeypatch):
         one.answers = True
 
 
+def test_open_connections_are_used_on_where_a_gateway_refuses_new_ones(stub, opened, monkeypatch, caplog):
+    """It answered the probe, such as without a Kerberos ticket that is still valid: it does not hang."""
+
+    def refuse(*arguments: object) -> None:
+        raise StoreFailed("the ticket has expired")
+
+    pool_of = opened(stub.port)._client._pool
+    monkeypatch.setattr(pool, "connect", refuse)
+    pool_of.require_life(pool_of._gateways[0], 1.0)
+    assert "the ticket has expired" in caplog.text
+
+
 def test_what_is_no_gateway_among_some_that_are_is_left_out(stub, opened, caplog):
     with socket.create_server((LOCALHOST, 0)) as web:
 
