@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -97,8 +98,9 @@ def find(
     inputs = documents_as_queries(inputs, others=bool(texts or ids or fingerprints))
     inputs.require_outputs()
 
+    from simhbase.corpus.trim import without_content
     from simhbase.index import open_index
-    from simhbase.jobs.lookups import AnsweredQueries, StoredDocuments
+    from simhbase.jobs.lookups import AnsweredQueries, answers_to, stored_lookups
 
     with (
         inputs.noting_rejects() as rejects,
@@ -118,6 +120,7 @@ def find(
             if fingerprints:  # answers show them: they need no names
                 found = index.find_fingerprints(fingerprints, query)
                 asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
-            documents = StoredDocuments(index, query)
-            answer(asked, documents, inputs, rejects, output, exclude_self=exclude_self)
+            lookups = partial(stored_lookups, index, query=query)
+            others = answers_to(inputs, index, without_content, lookups, rejects, exclude_self=exclude_self)
+            answer(asked, others, inputs.paths, rejects, output)
     end(rejects.counts)

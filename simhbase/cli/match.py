@@ -61,7 +61,7 @@ def match(
     Matches are listed nearest first. By default MinHash finds nearly all texts with a similarity of at least
     0.8, which are then compared exactly. Fingerprints are held in memory, texts and ids in temporary files.
     """
-    from simhbase.jobs.lookups import AnsweredQueries
+    from simhbase.jobs.lookups import AnsweredQueries, answers_to
     from simhbase.jobs.match import Corpus
 
     inputs = documents_as_queries(inputs, others=bool(texts or fingerprints))
@@ -85,5 +85,6 @@ def match(
         if fingerprints:
             found = corpus.of_fingerprints(fingerprints)
             asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))
-        answer(asked, corpus, inputs, rejects, output)
+        others = answers_to(inputs, corpus, corpus.trim, corpus.of_records, rejects)
+        answer(asked, others, inputs.paths, rejects, output)
     end(rejects.counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from simhbase.cli.inputs import STDIN, Console, or_stdin
@@ -13,7 +14,7 @@ from simhbase.model import Explanation, Lookup
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
     from simhbase.corpus.rejects import Rejects
-    from simhbase.jobs.lookups import Answer, AnsweredQueries, QueryTarget
+    from simhbase.jobs.lookups import Answer, AnsweredQueries
 
 
 def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:
@@ -24,19 +25,17 @@ def documents_as_queries(inputs: Inputs, *, others: bool) -> Inputs:
 
 def answer(
     asked: Sequence[AnsweredQueries],
-    target: QueryTarget,
-    inputs: Inputs,
+    others: Iterator[Sequence[Answer]],
+    paths: Sequence[str],
     rejects: Rejects,
     output: Output,
-    *,
-    exclude_self: bool = False,
 ) -> None:
-    """Print the answers to the queries given by options, then the matches of the input documents, and the
-    number of queries with matches. exclude_self: leave out the document with the query's id."""
+    """Print the answers to queries given by options, then those to the documents of files, and the number of
+    queries with matches. others: answers to the documents of `paths`."""
     from simhbase.corpus.paths import names_nothing
 
     queries = with_matches = 0
-    for answers in _answers(asked, target, inputs, rejects, exclude_self):
+    for answers in chain(_noted(asked, rejects), others if paths else ()):
         output.records(
             answers,
             lambda each: _lookup_lines(each.id, each.lookup),
@@ -44,26 +43,16 @@ def answer(
         )
         queries += len(answers)
         with_matches += sum(bool(each.lookup.matches) for each in answers)
-    if not queries and any(given != STDIN and names_nothing(given) for given in inputs.paths):
+    if not queries and any(given != STDIN and names_nothing(given) for given in paths):
         message("arguments are files: to look up a text, use --text TEXT")
     if queries > 1:
         output.hint(f"{with_matches:,} of {queries:,} queries have matches")
 
 
-def _answers(
-    asked: Sequence[AnsweredQueries],
-    target: QueryTarget,
-    inputs: Inputs,
-    rejects: Rejects,
-    exclude_self: bool,
-) -> Iterator[Sequence[Answer]]:
-    from simhbase.jobs.lookups import answers_to
-
+def _noted(asked: Sequence[AnsweredQueries], rejects: Rejects) -> Iterator[Sequence[Answer]]:
     for each in asked:
         yield each.answers
         rejects.note(each)
-    if inputs.paths:
-        yield from answers_to(inputs, target, rejects, exclude_self=exclude_self)
 
 
 def explain(

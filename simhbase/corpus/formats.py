@@ -23,7 +23,6 @@ from simhbase.corpus.record import (
 )
 from simhbase.corpus.rows import distinct_names, readable, whole_row
 from simhbase.corpus.streams import TooLong, split_lines, unpacked_text, wide_to_utf8
-from simhbase.corpus.warc import warc_records
 from simhbase.errors import BadInput
 from simhbase.packing import SUFFIXES, Rereadable, Unreadable
 
@@ -89,6 +88,8 @@ def raw_records(
                 page = _whole(source, content, options)
                 yield page._replace(holds="page") if isinstance(page, Raw) else page
             case "warc":
+                from simhbase.corpus.warc import warc_records  # its libraries take time to load
+
                 yield from warc_records(source, content, options)
             case "parquet":
                 next(content, b"")  # raises if it is Parquet, but compressed or from a pipe

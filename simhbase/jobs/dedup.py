@@ -29,7 +29,7 @@ from simhbase.jobs.dedup_report import DedupReport, SourcesRead, report_of
 from simhbase.jobs.dedup_rows import DedupedRows, RowsSeen
 from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import Matcher, groups, stars
-from simhbase.jobs.lookups import StoredDocuments
+from simhbase.jobs.lookups import nearest_others
 from simhbase.jobs.matching import MatchCriteria, SpooledTexts
 from simhbase.jobs.pipeline import Batch, ChunkFingerprinter, without_repeats
 from simhbase.jobs.representative import Preference, compared_as_text, preference
@@ -228,12 +228,12 @@ class _StoredMatches:
         self.profile = index.profile
         least = None if self.profile.sketching is None else min_similarity
         self.rule = Rule(self.profile.index_scheme.rule(least), stored=True)
-        self._documents = StoredDocuments(index, Query(min_similarity=least))
+        self._index, self._query = index, Query(min_similarity=least)
         self._free: list[NDArray[np.bool_]] = []
 
     def rest(self, batch: Batch, files: DedupFiles, rows: RowsSeen | None) -> Batch:
         """The records that match no stored document; the others are written to the files and rows."""
-        nearest = self._documents.nearest_others(batch)
+        nearest = nearest_others(self._index, batch, self._query)
         found = [(document, match) for document, match in zip(batch.ids, nearest, strict=True) if match]
         files.note_stored(found)
         if rows:

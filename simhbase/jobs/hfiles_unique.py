@@ -24,7 +24,7 @@ from simhbase.index.reader import IDS_LIMIT, Now, Reader
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.selection import duplicates_of
 from simhbase.index.writer import DocumentBatch, HintingWriter, Known, known
-from simhbase.jobs.lookups import StoredDocuments
+from simhbase.jobs.lookups import nearest_others
 from simhbase.jobs.pipeline import Batch as Read
 from simhbase.jobs.unique import claim_documents, store_kept
 from simhbase.model import Match, Query
@@ -50,7 +50,7 @@ class UniqueDocuments:
     ) -> None:
         self._index = index
         self._store = cast(HintingStore, index.store)
-        self._stored = StoredDocuments(stored, Query(min_similarity=min_similarity))
+        self._stored = stored
         self._kept = kept
         self._min_similarity = min_similarity
         self._bounds = index.profile.index_scheme.bounds(None, min_similarity)
@@ -65,7 +65,7 @@ class UniqueDocuments:
             again = [number for number, each in enumerate(before) if each]
             batch = DocumentBatch(read.ids, read.fingerprints, read.tags)[again]
             self.settle(batch, self._unsettled)
-        near = self._stored.nearest_others(read)
+        near = nearest_others(self._stored, read, Query(min_similarity=self._min_similarity))
         left = [number for number, each in enumerate(near) if each is None]
         ids, prints = [read.ids[number] for number in left], read.fingerprints[left]
         kept, hidden = self._kept, self._index.hidden()

@@ -174,5 +174,5 @@ def match(
         closing(Corpus.of(profile, min_similarity, ids_limit, of_texts=of_texts)) as corpus,
     ):
         corpus.read(against, rejects)
-        for answers in answers_to(queries, corpus, rejects):
+        for answers in answers_to(queries, corpus, corpus.trim, corpus.of_records, rejects):
             yield from answers
