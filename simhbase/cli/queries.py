@@ -36,17 +36,21 @@ def answer(
 
     queries = with_matches = 0
     for answers in chain(_noted(asked, rejects), others if paths else ()):
-        output.records(
-            answers,
-            lambda each: _lookup_lines(each.id, each.lookup),
-            lambda each: {"id": each.id} | _values(each.lookup),
-        )
+        show(answers, output)
         queries += len(answers)
         with_matches += sum(bool(each.lookup.matches) for each in answers)
     if not queries and any(given != STDIN and names_nothing(given) for given in paths):
         message("arguments are files: to look up a text, use --text TEXT")
     if queries > 1:
         output.hint(f"{with_matches:,} of {queries:,} queries have matches")
+
+
+def show(answers: Sequence[Answer], output: Output) -> None:
+    output.records(
+        answers,
+        lambda each: _lookup_lines(each.id, each.lookup),
+        lambda each: {"id": each.id} | _values(each.lookup),
+    )
 
 
 def _noted(asked: Sequence[AnsweredQueries], rejects: Rejects) -> Iterator[Sequence[Answer]]:

@@ -13,7 +13,7 @@ import simhbase
 from simhbase.cli import COMMANDS, cli
 from simhbase.cli.output import Output, message
 from simhbase.cli.profiles import MEANINGS
-from simhbase.cli.queries import _Found
+from simhbase.cli.queries import show
 from simhbase.index import reader
 from simhbase.jobs.lookups import Answer
 from simhbase.model import Fingerprint, Lookup, Match
@@ -43,7 +43,7 @@ SUMMARY = {
 
 
 def test_json_lookups_are_a_line_a_query(capfdbinary):
-    _Found(JSON).show([Answer(*each) for each in [("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED)]])
+    show([Answer(*each) for each in [("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED)]], JSON)
     near, nothing, rejected = map(json.loads, capfdbinary.readouterr().out.splitlines())
     assert near == {
         "id": "q",
@@ -90,9 +90,8 @@ def test_a_json_summary_is_one_object(capfdbinary):
 
 
 def test_the_console_shows_matches_below_their_query(capfdbinary):
-    _Found(TEXT).show(
-        [Answer(*each) for each in [("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED), (None, REJECTED)]]
-    )
+    answers = [("q", NEAR), (None, NOTHING_NEAR), ("e", REJECTED), (None, REJECTED)]
+    show([Answer(*each) for each in answers], TEXT)
     assert capfdbinary.readouterr().out.decode().splitlines() == [
         "0123456789abcdef  q: 2 matches, and there may be more (truncated)",
         "  0 bits  0123456789abcdef  a",
@@ -124,17 +123,16 @@ def test_the_console_aligns_a_summary_and_indents_what_is_inside(capfdbinary):
 @pytest.mark.parametrize("output", [JSON, TEXT])
 def test_an_id_of_any_length_is_printed_whole(output, capfdbinary):
     long = "语" * 341
-    _Found(output).show(
-        [Answer(*each) for each in [(long, Lookup(Fingerprint(1), (Match(0, long, Fingerprint(1)),)))]]
+    show(
+        [Answer(*each) for each in [(long, Lookup(Fingerprint(1), (Match(0, long, Fingerprint(1)),)))]],
+        output,
     )
     assert capfdbinary.readouterr().out.decode().count(long) == 2
 
 
 def test_marks_that_have_an_id_look_like_another_are_shown(capfdbinary):
     one = Fingerprint(1)
-    _Found(TEXT).show(
-        [Answer(*each) for each in [("abc\u202edef", Lookup(one, (Match(0, "a\u2066b\x1b", one),)))]]
-    )
+    show([Answer(*each) for each in [("abc\u202edef", Lookup(one, (Match(0, "a\u2066b\x1b", one),)))]], TEXT)
     shown = capfdbinary.readouterr().out.decode()
     assert r"abc\u202edef" in shown
     assert r"a\u2066b\x1b" in shown
