@@ -123,7 +123,7 @@ def compact(url: str, *, progress: Progress = no_progress) -> CompactReport:
         raise UsageError(
             f"{url}: HBase compacts its tables itself; for a full compaction run major_compact in its shell"
         )
-    with open_index(url) as index:
+    with open_index(url, access="append") as index:
         store = index.store
         before = _bytes(store)
         removed = Vacuum(store, index.profile.index_scheme).run()

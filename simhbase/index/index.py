@@ -97,7 +97,8 @@ def open_index(
 
     create: create missing tables with this profile, these parameters, or the preset of this name ("default").
     Existing tables must have the same profile. access: "read" does not lock an embedded store against its
-    writer. drawer_limit, ids_limit: see Reader. metrics: receives measurements.
+    writer; "append" is for adding many documents to one: its memory does not grow with the store, and lookups
+    read more. drawer_limit, ids_limit: see Reader. metrics: receives measurements.
 
     Raises TablesMissing (nothing there and no `create`), ProfileMismatch, StoreBusy (another process writes
     to this embedded store), StoreUnreachable, UsageError.
@@ -117,7 +118,7 @@ def open_index(
                 "create cannot be combined with access='read', which does not write: leave one of them out"
             )
         create.require_fits_tables()
-    store = open_store(url, access) if create is None else create_store(url)
+    store = open_store(url, access) if create is None else create_store(url, access)
     try:
         if create is not None:
             write_profile(store, create)
@@ -514,7 +515,7 @@ class Index:
     def require_ready(self) -> None:
         """Raise any error that keeps the index from being read, or written if it was opened for writing."""
         self.require_own_tables()
-        if self.access == "write":
+        if self.access != "read":
             self.store.require_writable()
 
     def _fingerprinted(self, texts: Sequence[str]) -> Fingerprinted:

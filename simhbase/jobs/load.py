@@ -59,7 +59,7 @@ from simhbase.jobs.unique import Loaded, claim_documents, find_duplicates, store
 from simhbase.model import AddReport, Match
 from simhbase.profile import Profile, given_parameters, make_profile, without_sketches
 from simhbase.stores import drop_store, is_on_server, open_store
-from simhbase.stores.base import keeps_hints, now
+from simhbase.stores.base import Access, keeps_hints, now
 from simhbase.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -496,8 +496,9 @@ def _open(job: Load) -> tuple[Index, bool]:
     """Open the store, or create it if it is embedded. Returns True if it was created. Raises as `open_index`,
     and UsageError if the profile does not fit the arguments."""
     given = given_parameters(job.profile)
+    access: Access = "write" if job.unique_only else "append"
     try:
-        index = open_index(job.store)
+        index = open_index(job.store, access=access)
     except TablesMissing:
         if is_on_server(job.store):
             raise
@@ -505,7 +506,7 @@ def _open(job: Load) -> tuple[Index, bool]:
             given = without_sketches(given)
         profile = make_profile(given)
         _require_fitting_profile(job, profile)
-        return open_index(job.store, create=profile), True
+        return open_index(job.store, create=profile, access=access), True
     try:
         index.profile.require(given)
         _require_fitting_profile(job, index.profile)

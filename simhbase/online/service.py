@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import Literal
 
 import simhbase
 from simhbase.admin import Administrator
@@ -154,7 +155,8 @@ class Service:
             stats = await self._calls.run(Administrator(self._index).stats)
             self._counted = counted = _Counted(datetime.now(UTC), time.monotonic(), stats)
         parameters = self._index.profile.describe()
-        return answers.Status(simhbase.__version__, parameters, self._index.access, counted.stats, counted.at)
+        access: Literal["write", "read"] = "read" if self._index.access == "read" else "write"
+        return answers.Status(simhbase.__version__, parameters, access, counted.stats, counted.at)
 
     async def healthz(self) -> answers.Alive:
         """Checks that the process answers."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from simhbase.stores.base import Access
+from typing import Literal
 
 MIB = 1 << 20
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -48,7 +47,7 @@ class Settings:
     """
 
     store: str
-    access: Access = "write"
+    access: Literal["write", "read"] = "write"
     token_file: Path | None = None
     hosts: tuple[str, ...] = LOOPBACK_NAMES
     proxies: tuple[str, ...] = ()

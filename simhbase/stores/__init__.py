@@ -22,9 +22,9 @@ def open_store(url: str, access: Access) -> Store:
     return _backend(url).open_store(url, access)  # type: ignore[no-any-return]  # a module is untyped
 
 
-def create_store(url: str) -> Store:
+def create_store(url: str, access: Access = "write") -> Store:
     """Open a store for writing, creating what is missing. May be repeated."""
-    return _backend(url).create_store(url)  # type: ignore[no-any-return]  # a module is untyped
+    return _backend(url).create_store(url, access)  # type: ignore[no-any-return]  # a module is untyped
 
 
 def drop_store(url: str) -> None:

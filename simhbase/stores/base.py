@@ -30,7 +30,8 @@ from simhbase.progress import Progress, no_progress
 from simhbase.stores.strings import Strings
 
 T = TypeVar("T")
-Access = Literal["write", "read"]
+# "append" is "write" without lookups: an embedded store need not hold what only these read.
+Access = Literal["write", "read", "append"]
 RecordTable = Literal["fingerprints", "documents", "obsolete", "meta"]
 RECORD_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "obsolete", "meta")
 # Obsolete rows are removed in the same step, so there is no table for them.

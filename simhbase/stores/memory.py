@@ -42,7 +42,7 @@ def open_store(url: str, access: Access) -> NoReturn:
     raise TablesMissing(f"{url} is empty whenever it is opened: there is nothing to {access}")
 
 
-def create_store(url: str) -> MemoryStore:
+def create_store(url: str, access: Access) -> MemoryStore:
     _check(url)
     return MemoryStore(url)
 

@@ -117,7 +117,7 @@ def test_what_was_deleted_takes_no_room_any_more(url):
     store.close()
 
 
-def former_blocks(cache: Cache, size: int, filter_bits: int = 10) -> BlockBasedOptions:
+def former_blocks(cache: Cache, size: int, holds_filters: bool, filter_bits: int = 10) -> BlockBasedOptions:
     """Of stores that held indexes and filters in the cache, in parts, and larger blocks."""
     blocks = BlockBasedOptions()
     blocks.set_block_cache(cache)

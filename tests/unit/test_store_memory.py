@@ -14,7 +14,8 @@ from simhbase.online.metrics import ServiceMetrics
 from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.rocksdb import memory
-from simhbase.stores.rocksdb.database import Database
+from simhbase.stores.rocksdb.database import Database, open_writer
+from simhbase.stores.rocksdb.options import INDEX
 from simhbase.stores.rocksdb.store import FETCHED, RocksStore
 
 
@@ -65,6 +66,43 @@ def test_filters_are_held_where_they_fit(tmp_path: Path, monkeypatch: pytest.Mon
     assert not memory.memory_for("").has_room_for_filters(tmp_path)
     monkeypatch.setattr(memory, "memory_limit", lambda: memory.FILTER_SHARE * 100_000)
     assert memory.memory_for("").has_room_for_filters(tmp_path)
+
+
+def test_appending_holds_no_filters(tmp_path: Path) -> None:
+    values = np.random.default_rng(3).integers(0, 2**64, 20_000, dtype=np.uint64)
+    url = f"rocksdb:{tmp_path / 'store'}"
+    held, found = {}, {}
+    with simhbase.open(url, create=Profile(verify=False), access="append") as index:
+        index.add_fingerprints(list(map(str, range(len(values)))), values)
+    for access in ("append", "write", "read"):
+        with simhbase.open(url, access=access) as index:
+            assert isinstance(index.store, RocksStore)
+            if access == "append":
+                index.store.compact(whole=True)
+            family = index.store.database.families[INDEX]
+            held[access] = family.property_int_value("rocksdb.estimate-table-readers-mem")
+            found[access] = index.find_fingerprints(values[:200] ^ np.uint64(1))
+    assert held["write"] == held["read"] > 8 * len(values), "8 bits a row, ten rows a document"
+    assert held["append"] < 0.1 * held["write"]
+    assert found["append"] == found["write"] == found["read"]
+    assert all(found["read"])
+
+
+@pytest.mark.parametrize("unique_only", [False, True])
+def test_a_load_holds_filters_if_it_looks_documents_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unique_only: bool
+) -> None:
+    opened = list[bool]()
+    monkeypatch.setattr(
+        "simhbase.stores.rocksdb.open_writer",
+        lambda url, path, options, memory: (
+            opened.append(memory.holds_filters) or open_writer(url, path, options, memory)
+        ),
+    )
+    (tmp_path / "texts.jsonl").write_text('{"id": "1", "text": "one two three four five"}\n')
+    for _ in range(2):  # the store is created, then opened
+        simhbase.load(tmp_path / "texts.jsonl", f"rocksdb:{tmp_path / 'store'}", unique_only=unique_only)
+    assert set(opened) == {unique_only}
 
 
 def test_the_size_of_the_cache_and_how_often_it_hits_are_in_stats_and_metrics(tmp_path: Path) -> None:

@@ -47,16 +47,16 @@ def open_store(url: str, access: Access) -> HBaseStore:
     return store
 
 
-def create_store(url: str) -> HBaseStore:
+def create_store(url: str, access: Access) -> HBaseStore:
     """Open a store for writing; with a Thrift 2 gateway in the URL, create missing tables.
 
     Raises SchemaDiffers if a table has other attributes, and the errors of `open_store`.
     """
     if has_administration(url):
         create_tables(url)
-        return open_store(url, "write")
+        return open_store(url, access)
     try:
-        return open_store(url, "write")
+        return open_store(url, access)
     except TablesMissing as missing:
         raise TablesMissing(
             f"{missing} and a Thrift 2 gateway, thrift2=PORT in the URL, or in the hbase shell with what "

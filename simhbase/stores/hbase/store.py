@@ -140,7 +140,7 @@ class HBaseStore:
         writing, a wrong clock."""
         for table in (self._index, *self._tables.values()):
             self._client.require(table)
-        if self._access == "write":
+        if self._access != "read":
             self._clock_ahead = clocks.ahead(self._client, self._tables["meta"])
 
     def now(self) -> int:

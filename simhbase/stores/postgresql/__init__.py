@@ -30,11 +30,11 @@ def open_store(url: str, access: Access) -> PostgresStore:
     return store
 
 
-def create_store(url: str) -> PostgresStore:
+def create_store(url: str, access: Access) -> PostgresStore:
     """Open a store for writing, creating what is missing. Raises the errors of `open_store`."""
     with closing(PostgresStore(parse(url), "write")) as store:
         store.create()
-    return open_store(url, "write")
+    return open_store(url, access)
 
 
 def drop_store(url: str) -> None:

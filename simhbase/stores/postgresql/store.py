@@ -59,7 +59,7 @@ class PostgresStore:
                 f"{self.url}: there are no tables in the schema {self._schema}. Create them with 'simhbase "
                 "tables create', or correct schema= in the URL"
             )
-        if read_only and self._access == "write":
+        if read_only and self._access != "read":
             raise StoreFailed(f"{self.url}: the server is read-only, such as a standby. Name the primary")
         # The call itself accounts for part of the difference.
         self._ahead = max(before - ms, 0) + min(now() - ms, 0)

@@ -51,17 +51,18 @@ def open_store(url: str, access: Access) -> RocksStore:
     """Open an existing store. Raises TablesMissing, StoreBusy, StoreFailed."""
     path = path_of(url)
     require_store(url, path)
-    if access == "write":
-        return RocksStore(url, open_writer(url, path, database_options(), memory_for(options_of(url))))
+    memory = memory_for(options_of(url), holds_filters=access != "append")
+    if access != "read":
+        return RocksStore(url, open_writer(url, path, database_options(), memory))
     follower = Follower(url, path)
     try:
-        return RocksStore(url, follower.open(database_options(), memory_for(options_of(url))), follower)
+        return RocksStore(url, follower.open(database_options(), memory), follower)
     except BaseException:
         follower.close()
         raise
 
 
-def create_store(url: str) -> RocksStore:
+def create_store(url: str, access: Access) -> RocksStore:
     """Open a store for writing, creating what is missing. Raises StoreBusy, StoreFailed, UsageError if the
     path is used for something else."""
     path = path_of(url)
@@ -69,7 +70,8 @@ def create_store(url: str) -> RocksStore:
     options = database_options()
     options.create_if_missing(True)
     options.create_missing_column_families(True)
-    return RocksStore(url, open_writer(url, path, options, memory_for(options_of(url))))
+    memory = memory_for(options_of(url), holds_filters=access != "append")
+    return RocksStore(url, open_writer(url, path, options, memory))
 
 
 def drop_store(url: str) -> None:

@@ -27,25 +27,27 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 class Memory:
     """Memory of an open store. The cache is kept when the database is reopened.
 
-    capacity: of the cache, in bytes; filters: maximum size of filters, in bytes.
+    capacity: of the cache, in bytes; filters: maximum size of filters, in bytes; holds_filters: False if they
+    share the cache with blocks.
     """
 
     blocks: Cache
     capacity: int
     filters: int
+    holds_filters: bool
 
     def has_room_for_filters(self, folder: Path) -> bool:
         """True if the filters of all files fit in memory, where they stay while the store is open."""
         return FILTERS * sum(file.stat().st_size for file in folder.glob("*.sst")) <= self.filters
 
 
-def memory_for(options: str) -> Memory:
+def memory_for(options: str, *, holds_filters: bool = True) -> Memory:
     """The memory for a store with these URL options, e.g. `cache=256m`. Raises UsageError."""
     usable = memory_limit()
     capacity = _given(options) or min(max(usable // CACHE_SHARE, LEAST_CACHE), MOST_CACHE)
     # The default LRU cache took 1.5 times as long.
     blocks = Cache.new_hyper_clock_cache(capacity, ENTRY_BYTES)
-    return Memory(blocks, capacity, usable // FILTER_SHARE)
+    return Memory(blocks, capacity, usable // FILTER_SHARE, holds_filters)
 
 
 def _given(options: str) -> int | None:
