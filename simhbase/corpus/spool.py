@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import SimhbaseError
+from simhbase.slices import Numbers
 
 IN_MEMORY = 16 << 20  # bytes of rows
 _DENSE = 4  # rows of which one in so many is wanted are read with those between them
@@ -50,7 +51,7 @@ class Spool:
         self._places.append(np.column_stack([ends - sizes, sizes]))
         self._end += int(sizes.sum())
 
-    def sizes(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sizes(self, numbers: Numbers) -> NDArray[np.int64]:
         """Sizes in bytes of the values with these numbers: int64 (m,)."""
         return self._places[numbers][:, 1]
 
@@ -91,7 +92,7 @@ class SpooledRows:
                 self._file.writelines(each.tobytes() for each in self._held)
             self._held = [self._nothing]
 
-    def __getitem__(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
+    def __getitem__(self, numbers: Numbers) -> NDArray[Any]:
         """The rows of these numbers, (m, ...)."""
         if not self._file:
             if self._held[1:]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from simhbase.slices import Numbers
 
-def merge_components(
-    root: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]
-) -> NDArray[np.int64]:
+
+def merge_components(root: NDArray[np.int64], left: Numbers, right: Numbers) -> NDArray[np.int64]:
     """Merge sets that are named by their least member. root: int64 (n,), the name of each element's set;
     left, right: (m,), elements whose sets to merge. Starting from np.arange(n), the result is the connected
     components of a graph.

@@ -20,7 +20,7 @@ from simhbase.drawers.near_values import near_values, tables_within_three
 from simhbase.errors import UsageError
 from simhbase.fingerprint.hamming import popcount
 from simhbase.progress import Progress, no_progress
-from simhbase.slices import bounded_slices, ranges
+from simhbase.slices import Numbers, bounded_slices, numbers_below, ranges
 
 WORD_BITS = 64
 BATCH_PAIRS = 1 << 20
@@ -47,12 +47,12 @@ class Pairs:
 class Distinct:
     """The distinct values of an array, in order of first appearance.
 
-    first: int64 (m,), where each value appears first, ascending; inverse: int64 (n,), so that
-    array[first][inverse] is the array again.
+    first: (m,), where each value appears first, ascending; inverse: (n,), so that array[first][inverse] is
+    the array again.
     """
 
-    first: NDArray[np.int64]
-    inverse: NDArray[np.int64]
+    first: Numbers
+    inverse: Numbers
 
 
 def pairs_within(fingerprints: NDArray[np.uint64], k: int, layout: Layout | None = None) -> Pairs:
@@ -233,15 +233,14 @@ def distinct(fingerprints: NDArray[np.uint64]) -> Distinct:
     alike = alike[order]
     is_first = np.ones(n, dtype=np.bool_)
     is_first[alike] = starts
-    rank: NDArray[np.int64] = np.cumsum(is_first, dtype=np.int64)
-    rank -= 1
+    kind = numbers_below(n)
+    rank: Numbers = np.cumsum(is_first, dtype=kind)
+    rank -= kind(1)
     rank[alike] = rank[alike[starts]][np.cumsum(starts) - 1]
-    return Distinct(np.flatnonzero(is_first), rank)
+    return Distinct(np.flatnonzero(is_first).astype(kind), rank)
 
 
-def distances(
-    fingerprints: NDArray[np.uint64], left: NDArray[np.int64], right: NDArray[np.int64]
-) -> NDArray[np.uint8]:
+def distances(fingerprints: NDArray[np.uint64], left: Numbers, right: Numbers) -> NDArray[np.uint8]:
     """Differing bits between the fingerprints at positions left (m,) and right (m,)."""
     return popcount(_differences(_words(fingerprints), left, right))
 
@@ -257,7 +256,7 @@ def _words(fingerprints: NDArray[np.uint64]) -> Words:
     )
 
 
-def _differences(words: Words, left: NDArray[np.int64], right: NDArray[np.int64]) -> Words:
+def _differences(words: Words, left: Numbers, right: Numbers) -> Words:
     return [word[left] ^ word[right] for word in words]
 
 

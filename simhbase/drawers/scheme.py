@@ -262,7 +262,8 @@ class SimHashScheme:
         self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress = no_progress
     ) -> Iterator[Pairs]:
         k, reach = (0, bounds.bits) if self.reach > self.k else (bounds.bits, 0)
-        batches = pair_batches(fingerprints.values, k, self.layout, reach, progress)
+        values = fingerprints.values[:]  # they may be indexed lazily
+        batches = pair_batches(values, k, self.layout, reach, progress)
         return self._verified(batches, fingerprints.sketches, bounds)
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-Chosen = slice | NDArray[np.bool_] | NDArray[np.int64] | list[int] | list[bool]
+Chosen = slice | NDArray[np.bool_] | NDArray[np.int32 | np.int64] | list[int] | list[bool]
 
 
 @dataclass(frozen=True, slots=True)

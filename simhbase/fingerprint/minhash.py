@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from simhbase.acceleration import fingerprint_loops
 from simhbase.errors import UsageError
+from simhbase.slices import Numbers
 from simhbase.text.features import FeatureBatch
 from simhbase.text.hashing import GOLDEN, fmix32, fmix64
 
@@ -114,12 +115,12 @@ class SketchParameters:
     def pair_mismatches(
         self,
         a: NDArray[np.uint8],
-        left: NDArray[np.int64],
+        left: Numbers,
         b: NDArray[np.uint8],
-        right: NDArray[np.int64],
+        right: Numbers,
     ) -> NDArray[np.int64]:
         """Number of differing slots of m pairs of sketches, `slots` + 1 if their numbers differ. left, right:
-        int64 (m,), positions in a and b. Returns int64 (m,)."""
+        (m,), positions in a and b. Returns int64 (m,)."""
         counts = np.empty(len(left), dtype=np.int64)
         for start in range(0, len(left), _COMPARED):
             part = slice(start, start + _COMPARED)

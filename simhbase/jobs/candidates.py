@@ -10,25 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.join import Pairs
-from simhbase.slices import bounded_slices, ranges
+from simhbase.slices import Numbers, bounded_slices, numbers_below, ranges
 
-Positions = tuple[NDArray[np.int64], NDArray[np.int64]]  # left and right documents of pairs
+Positions = tuple[Numbers, Numbers]  # left and right documents of pairs
+_AT_ONCE = 1 << 16
 _POSITION_BITS = np.uint64(32)
 _POSITION = np.uint64(2**32 - 1)
 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """Adjacency lists of u nodes. values: int64 (p,), the concatenated lists; starts: int64 (u + 1,), where
-    each list begins."""
+    """Adjacency lists of u nodes. values: (p,), the concatenated lists; starts: (u + 1,), where each list
+    begins."""
 
-    values: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    values: Numbers
+    starts: Numbers
 
-    def lengths(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    def lengths(self, chosen: Numbers) -> Numbers:
         return self.starts[chosen + 1] - self.starts[chosen]
 
-    def joined(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    def joined(self, chosen: Numbers) -> Numbers:
         """Concatenate the chosen lists."""
         return self.values[ranges(self.starts[chosen], self.lengths(chosen))]
 
@@ -38,24 +39,27 @@ class CandidateGraph:
     """Candidates of m documents: those with the same fingerprint, or a near one.
 
     Stores pairs of fingerprints, not of documents, which would not fit if very many texts share a
-    fingerprint. fingerprint: int64 (m,), number of each document's fingerprint; near: near fingerprints of
-    each; members: documents with each fingerprint, in order.
+    fingerprint. fingerprint: (m,), number of each document's fingerprint; near: near fingerprints of each;
+    members: documents with each fingerprint, in order.
     """
 
-    fingerprint: NDArray[np.int64]
+    fingerprint: Numbers
     near: Adjacency
     members: Adjacency
 
     @classmethod
-    def of(cls, fingerprint: NDArray[np.int64], pairs: Iterable[Pairs]) -> Self:
-        """Build the graph. fingerprint: int64 (m,), numbers 0 to u - 1 in order of first documents; pairs: of
-        these numbers."""
+    def of(cls, fingerprint: Numbers, pairs: Iterable[Pairs]) -> Self:
+        """Build the graph. fingerprint: (m,), numbers 0 to u - 1 in order of first documents; pairs: of these
+        numbers."""
+        kind = numbers_below(len(fingerprint) + 1)
         keys = np.concatenate([np.empty(0, np.uint64), *(_keys(each.left, each.right) for each in pairs)])
         count = int(fingerprint.max(initial=-1)) + 1
-        members = Adjacency(fingerprint, np.arange(len(fingerprint) + 1))
+        members = Adjacency(fingerprint, np.arange(len(fingerprint) + 1, dtype=kind))
         if count < len(fingerprint):
-            sizes = np.bincount(fingerprint)
-            members = Adjacency(np.argsort(fingerprint, kind="stable"), np.append(0, np.cumsum(sizes)))
+            order: Numbers = np.argsort(fingerprint, kind="stable").astype(kind)
+            sizes: Numbers = np.bincount(fingerprint).astype(kind)
+            members = Adjacency(order, np.zeros(count + 1, dtype=kind))
+            np.cumsum(sizes, dtype=kind, out=members.starts[1:])
             shared = np.flatnonzero(sizes > 1)
             # A document of the later fingerprint may come before one of the earlier.
             both = np.concatenate([keys, keys << _POSITION_BITS, _keys(shared, shared)])
@@ -64,24 +68,33 @@ class CandidateGraph:
             keys = both
             del both
         keys.sort()
-        wanted = np.arange(count + 1, dtype=np.uint64)
-        wanted <<= _POSITION_BITS
-        starts = np.searchsorted(keys, wanted)
+        starts = np.empty(count + 1, dtype=numbers_below(len(keys) + 1))
+        for start in range(0, count + 1, _AT_ONCE):
+            wanted = np.arange(start, min(start + _AT_ONCE, count + 1), dtype=np.uint64) << _POSITION_BITS
+            starts[start : start + len(wanted)] = np.searchsorted(keys, wanted)
         keys &= _POSITION
-        return cls(fingerprint, Adjacency(keys.view(np.int64), starts), members)
+        near: Numbers = keys.astype(kind)
+        return cls(fingerprint, Adjacency(near, starts), members)
 
     def batches(self, most: int) -> Iterator[NDArray[np.int64]]:
         """The m positions in order, in batches with about `most` documents and candidates, at least one."""
-        before = np.zeros(len(self.near.values) + 1, dtype=np.int64)
-        np.take(np.diff(self.members.starts), self.near.values, out=before[1:], mode="clip")
-        np.cumsum(before, out=before)
-        amounts = np.diff(before[self.near.starts])
-        amounts += 1
-        del before
-        amounts = amounts[self.fingerprint]
-        return (np.arange(part.start, part.stop) for part in bounded_slices(amounts, most))
+        amounts = self._amounts(most)
+        for first in range(0, len(self.fingerprint), _AT_ONCE):
+            of_documents = amounts[self.fingerprint[first : first + _AT_ONCE]]
+            for part in bounded_slices(of_documents, most):
+                yield np.arange(first + part.start, first + part.stop)
 
-    def later_pairs(self, documents: NDArray[np.int64]) -> Positions:
+    def _amounts(self, most: int) -> NDArray[np.int32]:
+        """One and the candidates of a document with each fingerprint, up to `most`: (u,)."""
+        amounts = np.empty(len(self.near.starts) - 1, dtype=np.int32)
+        sizes = np.diff(self.members.starts)
+        for first in range(0, len(amounts), _AT_ONCE):
+            starts = self.near.starts[first : first + _AT_ONCE + 1]
+            before = np.append(0, np.cumsum(sizes[self.near.values[starts[0] : starts[-1]]]))
+            amounts[first : first + _AT_ONCE] = np.minimum(1 + np.diff(before[starts - starts[0]]), most)
+        return amounts
+
+    def later_pairs(self, documents: Numbers) -> Positions:
         """Pairs of each document and its candidates that come after it, by document."""
         fingerprints = self.fingerprint[documents]
         near = self.near.joined(fingerprints)

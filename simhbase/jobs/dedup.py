@@ -122,7 +122,7 @@ def dedup(
     fingerprint, in `unique` after the others, or among the kept rows; they count as rejected. progress: see
     `show_progress`; replaces the watcher of `inputs`.
 
-    Takes about 65 bytes of memory per document, and the size of its value if `keep` needs one. Ids,
+    Takes about 50 bytes of memory per document, and the size of its value if `keep` needs one. Ids,
     sketches, records and, if compared, texts are spooled to disk, beside the output files or else in the
     folder for temporary files. Raises UsageError for invalid arguments, before anything is read;
     TooManyRejects; the errors of opening the store.

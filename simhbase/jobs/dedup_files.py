@@ -22,6 +22,7 @@ from simhbase.jobs.groups import Groups
 from simhbase.jobs.matching import SpooledTexts
 from simhbase.jobs.pipeline import Batch
 from simhbase.model import Match
+from simhbase.slices import Numbers
 
 LINES_AT_ONCE = 4096
 
@@ -109,7 +110,7 @@ class DedupFiles:
             texts = self._compared(chunk, grouped.representative[chunk])
             self._write("evidence", map(evidence_line, *columns, repeat(self._rule), texts))
 
-    def _compared(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Iterator[TextDifference | None]:
+    def _compared(self, left: Numbers, right: Numbers) -> Iterator[TextDifference | None]:
         # One pair at a time: texts may be long.
         if self._texts is None:
             yield from [None] * len(left)

@@ -20,6 +20,7 @@ from simhbase.drawers.scheme import Bounds, Distances, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.candidates import CandidateGraph, Positions
 from simhbase.progress import Progress, no_progress
+from simhbase.slices import Numbers, numbers_below
 
 PAIRS_AT_ONCE = 1 << 16
 SKETCHES_AT_ONCE = 1 << 14
@@ -30,12 +31,12 @@ COMPARED_AT_ONCE = 1 << 12  # fewer: results of one batch save many comparisons 
 class Groups:
     """Documents with their representatives.
 
-    representative: int64 (n,), of each document (itself if it is in no group); distance: (n,), to the
+    representative: (n,), of each document (itself if it is in no group); distance: (n,), to the
     representative, which may be far in a connected component; similarity: float64 (n,), to the
     representative, None if unknown.
     """
 
-    representative: NDArray[np.int64]
+    representative: Numbers
     distance: Distances
     similarity: NDArray[np.float64] | None = None
 
@@ -60,28 +61,27 @@ class Groups:
 class ExactSimilarity:
     """A minimum similarity of n texts, computed from the texts.
 
-    texts: uint64 (n, 2), digests, equal for equal texts; similarity: positions int64 (m,) twice -> float64
-    (m,).
+    texts: uint64 (n, 2), digests, equal for equal texts; similarity: positions (m,) twice -> float64 (m,).
     """
 
     least: float
     texts: NDArray[np.uint64]
-    similarity: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+    similarity: Callable[[Numbers, Numbers], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
 class _Chosen:
     rows: NDArray[Any]
-    positions: NDArray[np.int64]
+    positions: Numbers
 
     def __len__(self) -> int:
         return len(self.positions)
 
-    def __getitem__(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
+    def __getitem__(self, numbers: Numbers | slice) -> NDArray[Any]:
         return self.rows[self.positions[numbers]]
 
 
-def chosen(rows: NDArray[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+def chosen(rows: NDArray[Any], positions: Numbers) -> NDArray[Any]:
     """Lazily indexed rows: rows[positions], read from `rows` on access."""
     return cast(NDArray[Any], _Chosen(rows, positions))
 
@@ -96,23 +96,24 @@ class Matcher:
     exact: ExactSimilarity | None = None
     progress: Progress = no_progress
 
-    def distinct(self, documents: NDArray[np.int64]) -> Distinct:
+    def distinct(self, documents: Numbers) -> Distinct:
         """The distinct ones of m documents, each the first of equal ones."""
         # Different texts may have the same fingerprint.
         if self.exact is not None:
             return distinct(chosen(self.exact.texts, documents))
         return self._distinct_fingerprints(documents)
 
-    def candidates(self, documents: NDArray[np.int64]) -> CandidateGraph:
+    def candidates(self, documents: Numbers) -> CandidateGraph:
         """Candidate pairs of m distinct documents, by fingerprints."""
         if self.exact is None:
-            return CandidateGraph.of(np.arange(len(documents)), self._pairs(documents))
+            everything: Numbers = np.arange(len(documents), dtype=numbers_below(len(documents)))
+            return CandidateGraph.of(everything, self._pairs(documents))
         found = self._distinct_fingerprints(documents)
         documents, fingerprint = documents[found.first], found.inverse
         del found  # there may be millions
         return CandidateGraph.of(fingerprint, self._pairs(documents))
 
-    def near_pairs(self, documents: NDArray[np.int64]) -> Iterator[Positions]:
+    def near_pairs(self, documents: Numbers) -> Iterator[Positions]:
         """Candidate pairs of m distinct documents, as positions: each once, in any order, in batches of
         bounded size."""
         if self.exact is None:
@@ -120,9 +121,7 @@ class Matcher:
         candidates = self.candidates(documents)
         return (candidates.later_pairs(left) for left in candidates.batches(COMPARED_AT_ONCE))
 
-    def similarity(
-        self, documents: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def similarity(self, documents: Numbers, left: Numbers, right: Numbers) -> NDArray[np.float64]:
         """Exact similarity of pairs of positions in `documents`: float64 (m,); 1 if none is required."""
         if self.exact is None:
             return np.ones(len(left))
@@ -133,14 +132,14 @@ class Matcher:
         """Minimum exact similarity of matches."""
         return 0.0 if self.exact is None else self.exact.least
 
-    def _pairs(self, documents: NDArray[np.int64]) -> Iterator[Pairs]:
+    def _pairs(self, documents: Numbers) -> Iterator[Pairs]:
         return self.scheme.pairs(self._chosen(documents), self.bounds, self.progress)
 
-    def _chosen(self, documents: NDArray[np.int64]) -> FingerprintBatch:
-        values, sketches = self.fingerprints.values[documents], self.fingerprints.sketches
-        return FingerprintBatch(values, chosen(sketches, documents))
+    def _chosen(self, documents: Numbers) -> FingerprintBatch:
+        values, sketches = self.fingerprints.values, self.fingerprints.sketches
+        return FingerprintBatch(chosen(values, documents), chosen(sketches, documents))
 
-    def _distinct_fingerprints(self, documents: NDArray[np.int64]) -> Distinct:
+    def _distinct_fingerprints(self, documents: Numbers) -> Distinct:
         named = self._chosen(documents)
         is_hash_of_sketch = self.scheme.listed_sketching is not None
         if self.bounds.mismatches is None or is_hash_of_sketch or self.scheme.sketching is None:
@@ -149,9 +148,7 @@ class Matcher:
         parts = (np.arange(start, min(start + SKETCHES_AT_ONCE, len(named))) for start in starts)
         return distinct(np.concatenate([identities(named[part], self.scheme.sketching) for part in parts]))
 
-    def grouped(
-        self, representative: NDArray[np.int64], similarity: NDArray[np.float64] | None = None
-    ) -> Groups:
+    def grouped(self, representative: Numbers, similarity: NDArray[np.float64] | None = None) -> Groups:
         """Add distances and similarities to representatives. similarity: float64 (n,), exact similarities if
         they were computed already."""
         sketching = self.scheme.sketching
@@ -208,8 +205,8 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     group.
 
     In input order, appending documents does not change the groups of earlier ones. In another order, a new
-    representative takes its matches out of their groups. Takes 8 bytes for each near pair of distinct
-    fingerprints (16 if texts are compared), and as much again while collecting them.
+    representative takes its matches out of their groups. Takes 4 bytes for each near pair of distinct
+    fingerprints (8 if texts are compared), and four times as much while collecting them.
     """
     values = matcher.distinct(np.arange(len(matcher.fingerprints)) if order is None else order)
     documents = values.first if order is None else order[values.first]
@@ -222,11 +219,12 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
     return matcher.grouped(representative, similarity)
 
 
-def _leaders(matcher: Matcher, documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.float64]]:
     """Position of the representative of each of m distinct documents, and the similarity to it."""
     candidates = matcher.candidates(documents)
     batches = candidates.batches(PAIRS_AT_ONCE if matcher.exact is None else COMPARED_AT_ONCE)
-    leader, similarity = np.arange(len(documents)), np.ones(len(documents))
+    leader: Numbers = np.arange(len(documents), dtype=numbers_below(len(documents)))
+    similarity = np.ones(len(documents))
     for batch in batches:
         left, right = candidates.later_pairs(batch[leader[batch] == batch])
         free = leader[right] == right
@@ -240,14 +238,14 @@ def _leaders(matcher: Matcher, documents: NDArray[np.int64]) -> tuple[NDArray[np
     return leader, similarity
 
 
-def _least_of(group: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Least value in each document's group. group: int64 (n,), 0 to n - 1; values: int64 (n,)."""
+def _least_of(group: Numbers, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Least value in each document's group. group: (n,), 0 to n - 1; values: int64 (n,)."""
     least = np.full(len(group), np.iinfo(np.int64).max)
     np.minimum.at(least, group, values)
     return least[group]
 
 
-def _assign(leader: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> None:
+def _assign(leader: Numbers, left: Numbers, right: Numbers) -> None:
     """In order of the pairs, make left the leader of right if both lead themselves."""
     # A loop, because each step depends on the one before.
     items = leader.data  # a memoryview: several times faster than an array for single items

@@ -19,7 +19,7 @@ from simhbase.jobs.evidence import Rule
 from simhbase.jobs.groups import ExactSimilarity
 from simhbase.jobs.pipeline import Batch
 from simhbase.profile import TABLE_BITS, Profile, given_parameters, make_profile, with_corpus_defaults
-from simhbase.slices import bounded_slices
+from simhbase.slices import Numbers, bounded_slices
 from simhbase.text.features import Extractor
 from simhbase.text.jaccard import jaccard, sets_of
 
@@ -138,10 +138,8 @@ class SpooledTexts:
     def read(self, numbers: Sequence[int]) -> list[str]:
         return [text.decode(errors="surrogatepass") for text in self._texts.read(numbers)]
 
-    def similarity(
-        self, left: NDArray[np.int64], right: NDArray[np.int64], more: Sequence[str] = ()
-    ) -> NDArray[np.float64]:
-        """Exact Jaccard similarity of m pairs of texts: positions int64 (m,) -> float64 (m,). more: further
+    def similarity(self, left: Numbers, right: Numbers, more: Sequence[str] = ()) -> NDArray[np.float64]:
+        """Exact Jaccard similarity of m pairs of texts: positions (m,) -> float64 (m,). more: further
         texts, not on disk, at the positions from `count` on."""
         found = np.empty(len(left))
         sizes = self._sizes(left, more) + self._sizes(right, more)
@@ -159,7 +157,7 @@ class SpooledTexts:
             found[pair] = texts[left[pair]] == texts[right[pair]]  # shorter than a shingle
         return found
 
-    def _sizes(self, numbers: NDArray[np.int64], more: Sequence[str]) -> NDArray[np.int64]:
+    def _sizes(self, numbers: Numbers, more: Sequence[str]) -> NDArray[np.int64]:
         """Sizes of texts in bytes, for those in `more` in characters."""
         here = numbers < self.count
         sizes = np.empty(len(numbers), dtype=np.int64)

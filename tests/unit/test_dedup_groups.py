@@ -15,6 +15,7 @@ from simhbase.drawers.scheme import Bounds, SimHashScheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import fingerprints
+from simhbase.jobs import candidates
 from simhbase.jobs.groups import PAIRS_AT_ONCE, ExactSimilarity, Groups, Matcher, groups, stars
 from simhbase.profile import Profile
 
@@ -149,26 +150,52 @@ def test_texts_that_are_equal_are_not_compared():
     assert set(found.similarity.tolist()) == {1}
 
 
-def minhashed(n: int, folder: Path) -> tuple[Groups, int]:
-    """Groups of random sketches on disk, one in ten twice, and the most memory that they took."""
+def minhashed(n: int, folder: Path, *, compares_texts: bool) -> tuple[Groups, int]:
+    """Groups of random sketches on disk, two in a thousand alike, and the most memory that they took."""
     chance, scheme = np.random.default_rng(n), Profile(scheme="minhash").index_scheme
     values = np.empty(n, dtype=np.uint64)
-    with closing(SpooledRows(folder, np.empty((0, 128), np.uint8))) as sketches:
+    with (
+        closing(SpooledRows(folder, np.empty((0, 128), np.uint8))) as sketches,
+        closing(SpooledRows(folder, np.empty((0, 2), np.uint64))) as texts,
+    ):
         for start in range(0, n, 1000):
             part = chance.integers(0, 256, (1000, 128), dtype=np.uint8)
-            part[:50] = part[50:100]
-            part[:50, ::20] += 1
+            part[0] = part[1]
+            part[0, ::20] += 1
             sketches.append(part)
+            texts.append(chance.integers(0, 2**64, (1000, 2), dtype=np.uint64))
             values[start : start + 1000] = fingerprints(part)
+        exact = ExactSimilarity(0.5, texts, lambda left, right: np.ones(len(left)))
+        batch, bounds = FingerprintBatch(values, sketches), scheme.bounds(None, None)
         tracemalloc.start()
-        found = stars(Matcher(FingerprintBatch(values, sketches), scheme, scheme.bounds(None, None)))
+        found = stars(Matcher(batch, scheme, bounds, exact if compares_texts else None))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     return found, peak
 
 
-def test_a_document_takes_less_memory_than_its_sketch(tmp_path, monkeypatch):
+@pytest.mark.parametrize("compares_texts", [False, True])
+def test_a_document_takes_less_memory_than_its_sketch(tmp_path, monkeypatch, compares_texts):
     monkeypatch.setattr(spool, "IN_MEMORY", 0)
-    (few, peak_of_few), (many, peak_of_many) = minhashed(60_000, tmp_path), minhashed(120_000, tmp_path)
-    assert (few.count, many.count) == (3_000, 6_000)
-    assert (peak_of_many - peak_of_few) / 60_000 < 80
+    (few, peak_of_few), (many, peak_of_many) = (
+        minhashed(n, tmp_path, compares_texts=compares_texts) for n in (60_000, 120_000)
+    )
+    assert (few.count, many.count) == (60, 120)
+    assert (peak_of_many - peak_of_few) / 60_000 < 43
+
+
+@pytest.mark.parametrize("grouping", [groups, stars])
+def test_candidates_counted_in_parts_give_the_same_groups(monkeypatch, grouping):
+    chance = np.random.default_rng(4)
+    values = chance.integers(0, 2**10, 500, dtype=np.uint64)  # several of each, all near others
+    texts = np.column_stack([np.arange(500, dtype=np.uint64)] * 2)
+    alike = chance.random((500, 500))
+    exact = ExactSimilarity(0.995, texts, lambda left, right: alike[left, right])
+    matcher = Matcher(FingerprintBatch.bare(values), SimHashScheme(layout("5x2"), 3), Bounds(3), exact)
+    whole = grouping(matcher)
+    monkeypatch.setattr(candidates, "_AT_ONCE", 7)
+    monkeypatch.setattr(candidates, "numbers_below", lambda end: np.int64)
+    in_parts = grouping(matcher)
+    assert in_parts.representative.tolist() == whole.representative.tolist()
+    assert in_parts.distance.tolist() == whole.distance.tolist()
+    assert whole.count > 20
