@@ -7,6 +7,7 @@ import { call } from "./service.js";
 
 const MOST = 24; // documents that are drawn; each is asked for its neighbours
 const AT_ONCE = 4; // requests
+const MANY = 60; // lines, which are thin from then on
 const DOT = 11; // radius
 const APART = 2.6 * DOT; // documents on a ring, and half of the rings
 const EDGE = DOT + 1;
@@ -85,7 +86,7 @@ export function groupDiagram(group, parameters, passed) {
   };
   return draw(
     "svg",
-    { class: "group", viewBox: `${left} ${top} ${width} ${height}`, width, role: "img", "aria-label": groupInWords(group) },
+    { class: pairs.length > MANY ? "group many" : "group", viewBox: `${left} ${top} ${width} ${height}`, width, role: "img", "aria-label": groupInWords(group) },
     pairs.map(line),
     documents.map(dot),
   );
@@ -109,7 +110,8 @@ function placed(documents, pairs) {
     ring.sort((one, other) => towards(one) - towards(other) || one - other);
     const first = step === 1 ? -Math.PI / 2 : towards(ring[0]) + TURN;
     ring.forEach((number, place) => {
-      angles[number] = first + (2 * Math.PI * place) / ring.length;
+      // Two are no line through the middle, which would hide that they are near each other.
+      angles[number] = first + (2 * Math.PI * place) / Math.max(ring.length, 3);
       points[number] = [radius * Math.cos(angles[number]), radius * Math.sin(angles[number])].map((each) => Math.round(10 * each) / 10);
     });
   }
