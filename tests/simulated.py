@@ -246,6 +246,9 @@ class SimulatedStore:
     def refresh(self) -> None:
         pass
 
+    def warnings(self) -> Sequence[str]:
+        return ()
+
     def require_writable(self) -> None:
         pass
 

@@ -164,6 +164,7 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
     with open_index(url, access="read") as index:
         _require_ttl(index.store, ttl)
         _ = index.fingerprinter
+        warnings += index.store.warnings()
     return CheckedTables(url, compared, unknown, len(probes()), tuple(warnings))
 
 

@@ -34,7 +34,6 @@ from simhbase.model import AddReport, Rejected
 from simhbase.stores.base import AtomicStore, Changes, Row, Store, keeps_hints, now
 from simhbase.stores.strings import Strings, pairs
 
-DOCUMENTS_AT_ONCE = 1 << 17  # new documents per step of an atomic store, which ingests many as files
 SETTLED = 100_000  # a load that wrote this many documents compacts the store
 CHANGED_AT_ONCE = 8192  # replaced documents per step, which is held in memory
 REFRESHED = 4  # an unchanged document is rewritten after this fraction (1/4) of its time to live
@@ -131,8 +130,9 @@ class AtomicWriter:
         batch, rejected = admitted(ids, fingerprints, tags)
         report = AddReport(rejected=tuple(rejected))
         removing = _storable(removing)
-        for start in range(0, max(len(batch.ids), 1), DOCUMENTS_AT_ONCE):
-            chunk = batch[range(start, min(start + DOCUMENTS_AT_ONCE, len(batch.ids)))]
+        at_once = self.store.largest_commit
+        for start in range(0, max(len(batch.ids), 1), at_once):
+            chunk = batch[range(start, min(start + at_once, len(batch.ids)))]
             with self.store.exclusive():
                 gone = _stored(removing, known(self.store, removing)) if removing and not start else []
                 time, found = self.clock(), known(self.store, chunk.ids)
@@ -173,9 +173,10 @@ class AtomicWriter:
         tags: Sequence[Tags] | None = None,
     ) -> Copied:
         batch, copied = DocumentBatch(list(ids), fingerprints, tags), Copied()
-        for start in range(0, len(batch.ids), DOCUMENTS_AT_ONCE):
-            chunk = batch[range(start, min(start + DOCUMENTS_AT_ONCE, len(batch.ids)))]
-            wanted = versions[start : start + DOCUMENTS_AT_ONCE]
+        at_once = self.store.largest_commit
+        for start in range(0, len(batch.ids), at_once):
+            chunk = batch[range(start, min(start + at_once, len(batch.ids)))]
+            wanted = versions[start : start + at_once]
             with self.store.exclusive():
                 found = known(self.store, chunk.ids)
                 for some in _steps(_older(found, wanted), found):

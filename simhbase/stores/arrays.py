@@ -83,3 +83,15 @@ def counted_up(value: bytes | None, by: int) -> tuple[int, bytes]:
     """Increment a stored counter (None: absent); returns the number and the new value to store."""
     count = by if value is None else _COUNTER.unpack(value)[0] + by
     return count, _COUNTER.pack(count)
+
+
+def behind(prefix: bytes) -> bytes:
+    """The first key behind those with a prefix; b"" if there is none."""
+    head = prefix.rstrip(b"\xff")
+    return head[:-1] + bytes([head[-1] + 1]) if head else b""
+
+
+def ahead_of(before: int, server: int, after: int) -> int:
+    """By how many milliseconds this machine's clock is ahead of a server's that was asked in between. The
+    call itself accounts for part of the difference."""
+    return max(before - server, 0) + min(after - server, 0)

@@ -5,7 +5,7 @@ checks every backend for what these docstrings promise.
 
 There are three kinds of stores:
 - atomic, one writing process (memory, RocksDB): all tables change in one step (`AtomicStore.commit`);
-- atomic, many writing processes (PostgreSQL): the same; `Store.exclusive` locks in the server;
+- atomic, many writing processes (PostgreSQL, Redis): the same; `Store.exclusive` locks in the server;
 - with hints (HBase): any number of processes write each table separately (`HintingStore`). Every cell has a
   version and the highest version wins, so every call may be repeated, or arrive late, without harm.
 
@@ -38,6 +38,7 @@ RECORD_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "obsolete
 ATOMIC_TABLES: tuple[RecordTable, ...] = ("fingerprints", "documents", "meta")
 TTL_ROW = b"ttl"  # in meta of atomic stores: seconds as decimal digits, put when a store is created
 PART_ROWS = 1 << 18  # approximate size of one part of a read
+LARGEST_COMMIT = 1 << 17  # new documents of one step; many are ingested as files
 
 
 def now() -> int:
@@ -186,8 +187,8 @@ class Store(Protocol):
 
     def exclusive(self) -> AbstractContextManager[object]:
         """Locks out all other writers of an atomic store, in any thread or process, for a read-then-write;
-        re-entrant. With many writing processes, what is written inside becomes visible at its end, all or
-        nothing. No effect in stores with hints."""
+        re-entrant. In PostgreSQL, what is written inside becomes visible at its end, all or nothing; in
+        others each commit is a step of its own. No effect in stores with hints."""
 
     def read_consistent(self, read: Callable[[], T]) -> T:
         """Call `read` with a consistent view of all tables: if rows were removed meanwhile, it is called a
@@ -198,6 +199,9 @@ class Store(Protocol):
 
     def sync(self) -> None:
         """Return when all previous writes survive a crash of the machine."""
+
+    def warnings(self) -> Sequence[str]:
+        """Settings of the server by which acknowledged writes may be lost, for the administrator."""
 
     def require_writable(self) -> None:
         """Raise StoreFailed if writes are known to fail; recover if possible. For readiness checks."""
@@ -231,7 +235,12 @@ class Changes:
 
 class AtomicStore(Store, Protocol):
     """A store that changes all its tables together. It has no table `obsolete`, and nothing to vacuum except
-    expired documents."""
+    expired documents.
+
+    largest_commit: documents of one step, at most: how long others may be kept waiting."""
+
+    @property
+    def largest_commit(self) -> int: ...
 
     def commit(self, changes: Changes) -> None:
         """Make all changes or none, durably."""

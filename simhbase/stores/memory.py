@@ -20,6 +20,7 @@ from simhbase.progress import Progress, no_progress
 from simhbase.stores.arrays import counted_up, parts_of, to_bytes, to_index_rows, ttl_in, versions_of
 from simhbase.stores.base import (
     ATOMIC_TABLES,
+    LARGEST_COMMIT,
     Access,
     Cell,
     Changes,
@@ -63,6 +64,7 @@ def _check(url: str) -> None:
 
 class MemoryStore:
     multi_writer = False
+    largest_commit = LARGEST_COMMIT
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -105,6 +107,9 @@ class MemoryStore:
     def refresh(self) -> None: ...
 
     def sync(self) -> None: ...
+
+    def warnings(self) -> Sequence[str]:
+        return ()
 
     def require_writable(self) -> None: ...
 

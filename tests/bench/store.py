@@ -20,10 +20,11 @@ from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.hamming import distance
 from simhbase.index.reader import DRAWER_LIMIT, Reader
-from simhbase.index.writer import DOCUMENTS_AT_ONCE, AtomicWriter
+from simhbase.index.writer import AtomicWriter
 from simhbase.model import Lookup
 from simhbase.stores import create_store
 from simhbase.stores.arrays import to_bytes
+from simhbase.stores.base import LARGEST_COMMIT
 from simhbase.stores.rocksdb import INDEX, RocksStore
 from tests.bench.report import Cell, Table, peak_memory_mb
 
@@ -221,7 +222,7 @@ def measure(scale: float = 1.0) -> list[Table]:
             many,
             [
                 f"With the time until the store is settled. The log: batches of {BATCH:,}. Files: all at "
-                f"once, of which each is up to {DOCUMENTS_AT_ONCE:,} documents; of the index alone one."
+                f"once, of which each is up to {LARGEST_COMMIT:,} documents; of the index alone one."
             ],
         ),
     ]

@@ -164,6 +164,9 @@ class HBaseStore:
     def sync(self) -> None:
         """No effect: acknowledged writes are in write-ahead logs."""
 
+    def warnings(self) -> Sequence[str]:
+        return ()
+
     def require_writable(self) -> None:
         """No effect: calls report failures."""
 

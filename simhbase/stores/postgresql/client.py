@@ -1,16 +1,12 @@
 """Connections to the server, transactions, and errors.
 
-Each call takes a connection of the pool; inside a transaction all calls of the thread share one. What fails
-for the connection's sake is repeated until the time is up, except inside a transaction: there nothing is done
-before its end, and the caller repeats all of it.
+Inside a transaction all calls of the thread share a connection, and nothing is done before its end.
 """
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
@@ -23,9 +19,8 @@ from simhbase.errors import (
     StoreUnreachable,
     TablesMissing,
 )
-from simhbase.logs import logger
-from simhbase.stores.attempts import Attempts
 from simhbase.stores.base import Access
+from simhbase.stores.pool import Pool
 from simhbase.stores.postgresql.arrays import register
 from simhbase.stores.postgresql.url import Address
 
@@ -36,10 +31,7 @@ Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
 
 OLDEST_SERVER = 140000  # bit_count
-OPENING_SECONDS = 10.0
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-
-log = logger(__name__)
 
 # A server that refuses a connection says why in words only; these reasons pass.
 _PASSING = (
@@ -69,20 +61,7 @@ class Client:
     def __init__(self, address: Address, access: Access) -> None:
         self.address = address
         self._access = access
-        self._own = threading.local()  # the connection of this thread's transaction
-        self._answered = False
-        self.retries = 0
-        self._renew()
-
-    def _renew(self) -> None:
-        """Starts with an empty pool. In a forked child, the parent's connections are left alone: to close
-        them would end the parent's sessions."""
-        self._process = os.getpid()
-        self._parents = vars(self).get("_idle"), vars(self).get("_own")
-        self._idle: list[Connection] | None = []
-        self._free = threading.BoundedSemaphore(self.address.connections)
-        self.in_use = 0
-        self._own = threading.local()
+        self.pool = Pool(address.url, address.connections, address.timeout, self._connected)
 
     def rows(self, doing: str, statement: str, parameters: Parameters | None = None) -> list[Row]:
         """The rows of a statement that may be repeated."""
@@ -95,128 +74,68 @@ class Client:
     def call(self, doing: str, work: Callable[[Cursor], T]) -> T:
         """Has something done with a cursor that may be repeated. Raises StoreUnreachable, StoreBusy,
         TablesMissing, StoreFailed."""
-        if own := self._transaction():
-            with self._translated(doing), own.cursor(binary=True) as cursor:
+        if held := self.pool.held:
+            with self._translated(doing), held.cursor(binary=True) as cursor:
                 return work(cursor)
 
         def once() -> T:
-            with self._connection(doing) as connection, connection.cursor(binary=True) as cursor:
+            with (
+                self.pool.connection(doing) as connection,
+                self._translated(doing),
+                connection.cursor(binary=True) as cursor,
+            ):
                 return work(cursor)
 
-        return self._retried(once)
+        return self.pool.retried(once)
 
     @contextmanager
     def transaction(self, doing: str, begin: str) -> Iterator[None]:
         """Makes all calls of this thread one transaction. begin: the statements that start it. Raises what
         `call` does."""
-        if self._transaction():
+        if self.pool.held:
             yield
             return
 
         def begun() -> Connection:
-            connection = self._take(doing)
+            connection = self.pool.take(doing)
             try:
                 with self._translated(doing):
                     connection.execute(begin, prepare=False)
             except BaseException:
-                self._give_back(connection, sound=False)
+                self.pool.give_back(connection, sound=False)
                 raise
             return connection
 
-        connection = self._retried(begun)
-        self._own.connection = connection
+        connection = self.pool.retried(begun)
         sound = False
         try:
-            yield
-            with self._translated(doing):
-                connection.execute("COMMIT", prepare=False)
+            with self.pool.holding(connection):
+                yield
+                with self._translated(doing):
+                    connection.execute("COMMIT", prepare=False)
             sound = True
         finally:
-            self._own.connection = None
-            self._give_back(connection, sound)
+            self.pool.give_back(connection, sound)
 
     @contextmanager
     def together(self, doing: str) -> Iterator[None]:
         """Sends the statements of a block, in a transaction and without COPY, at once, in place of one after
         the answer to the other. Their answers are empty."""
-        own = self._transaction()
-        assert own is not None
-        with self._translated(doing), own.pipeline():
+        held = self.pool.held
+        assert held is not None
+        with self._translated(doing), held.pipeline():
             yield
 
     def consistent(self, read: Callable[[], T]) -> T:
         """Calls `read` with one snapshot for all its calls."""
-        if self._transaction():
+        if self.pool.held:
             return read()
 
         def once() -> T:
             with self.transaction("reading", SNAPSHOT):
                 return read()
 
-        return self._retried(once)
-
-    def _retried(self, work: Callable[[], T]) -> T:
-        """Does something until the server can be reached, or the time is up."""
-        seconds = self.address.timeout
-        attempts = Attempts(seconds if self._answered else min(seconds, OPENING_SECONDS))
-        while True:
-            try:
-                result = work()
-            except StoreUnreachable as error:
-                if not attempts.pause_for(error):
-                    raise
-                self.retries += 1
-            else:
-                self._answered = True
-                return result
-
-    def _transaction(self) -> Connection | None:
-        if self._process != os.getpid():
-            self._renew()
-        own: Connection | None = getattr(self._own, "connection", None)
-        return own
-
-    @contextmanager
-    def _connection(self, doing: str) -> Iterator[Connection]:
-        connection = self._take(doing)
-        sound = False
-        try:
-            with self._translated(doing):
-                yield connection
-            sound = True
-        finally:
-            self._give_back(connection, sound)
-
-    def _take(self, doing: str) -> Connection:
-        if not self._free.acquire(timeout=self.address.timeout):
-            raise StoreBusy(
-                f"{doing} {self.address.url}: all {self.address.connections} connections of this process "
-                f"were busy for {self.address.timeout:g} s (connections=N in the URL allows more)"
-            )
-        self.in_use += 1
-        try:
-            idle = self._idle
-            if idle is None:
-                raise StoreFailed(f"{self.address.url} was closed: open it again")
-            with suppress(IndexError):  # another thread may take the last one
-                return idle.pop()
-            return self._connected(doing)
-        except BaseException:
-            self._release()
-            raise
-
-    def _give_back(self, connection: Connection, sound: bool) -> None:
-        """A connection on which anything went wrong is closed, which ends its transaction."""
-        idle = self._idle
-        if sound and idle is not None and not connection.closed:
-            idle.append(connection)
-        else:
-            connection.close()
-        self._release()
-
-    def _release(self) -> None:
-        self.in_use -= 1
-        self._free.release()
+        return self.pool.retried(once)
 
     def _connected(self, doing: str) -> Connection:
         with self._translated(doing):
@@ -269,13 +188,6 @@ class Client:
             yield
         except psycopg.Error as error:
             raise translated(error, f"{doing} {self.address.url}", self.address) from error
-
-    def close(self) -> None:
-        if self._process != os.getpid():
-            self._renew()
-        idle, self._idle = self._idle, None
-        for connection in idle or ():
-            connection.close()
 
 
 def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseError:

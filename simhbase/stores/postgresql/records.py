@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from simhbase.model import Size
-from simhbase.stores.arrays import counted_up, versions_of
+from simhbase.stores.arrays import behind, counted_up, versions_of
 from simhbase.stores.base import Cell, CompareAndSet, RecordTable, Row, Version
 from simhbase.stores.postgresql.arrays import (
     COPY_END,
@@ -100,7 +100,7 @@ class PostgresRecords:
         found: list[list[Row]] = [[] for _ in prefixes]
         if not prefixes:
             return found
-        bounds = byte_strings(prefixes), byte_strings(list(map(_behind, prefixes)))
+        bounds = byte_strings(prefixes), byte_strings([behind(prefix) or _END for prefix in prefixes])
         for number, key, value, version in self._client.rows(self._read, self._scan, [*bounds, limit]):
             found[number - 1].append((key, Cell(value, version)))
         return found
@@ -154,9 +154,3 @@ def approximate_size(client: Client, table: str) -> Size:
         return Size(count, size)
     ((block,),) = client.rows(f"measuring {table} of", "SELECT current_setting('block_size')::int8")
     return Size(round(rows * pages / block / known_pages), size)
-
-
-def _behind(prefix: bytes) -> bytes:
-    """The first key behind those with a prefix."""
-    head = prefix.rstrip(b"\xff")
-    return head[:-1] + bytes([head[-1] + 1]) if head else _END

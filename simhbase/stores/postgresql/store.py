@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import TypeVar
@@ -15,8 +15,8 @@ from simhbase.drawers.layout import layout as layout_called
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing
 from simhbase.progress import Progress, no_progress
-from simhbase.stores.arrays import ttl_in
-from simhbase.stores.base import ATOMIC_TABLES, Access, Changes, RecordTable, now
+from simhbase.stores.arrays import ahead_of, ttl_in
+from simhbase.stores.base import ATOMIC_TABLES, LARGEST_COMMIT, Access, Changes, RecordTable, now
 from simhbase.stores.postgresql import sql
 from simhbase.stores.postgresql.client import Client, Cursor
 from simhbase.stores.postgresql.drawers import INDEX, PostgresDrawers
@@ -32,6 +32,7 @@ _NO_TIMES = np.empty(0, dtype=np.int64)
 class PostgresStore:
     tables = ATOMIC_TABLES
     multi_writer = True
+    largest_commit = LARGEST_COMMIT
 
     def __init__(self, address: Address, access: Access) -> None:
         self.url = address.url
@@ -61,8 +62,7 @@ class PostgresStore:
             )
         if read_only and self._access != "read":
             raise StoreFailed(f"{self.url}: the server is read-only, such as a standby. Name the primary")
-        # The call itself accounts for part of the difference.
-        self._ahead = max(before - ms, 0) + min(now() - ms, 0)
+        self._ahead = ahead_of(before, ms, now())
 
     @property
     def drawers(self) -> PostgresDrawers:
@@ -150,6 +150,9 @@ class PostgresStore:
 
     def sync(self) -> None: ...
 
+    def warnings(self) -> Sequence[str]:
+        return ()
+
     def require_writable(self) -> None:
         """Raises StoreFailed if the server is read-only, StoreUnreachable."""
         self.open()
@@ -164,13 +167,13 @@ class PostgresStore:
         self._client.call("vacuuming", vacuum)
 
     def counters(self) -> Mapping[str, int]:
-        return {"retries": self._client.retries}
+        return {"retries": self._client.pool.retries}
 
     def gauges(self) -> Mapping[str, int]:
         return {
-            "connections_allowed": self._client.address.connections,
-            "connections_in_use": self._client.in_use,
+            "connections_allowed": self._client.pool.most,
+            "connections_in_use": self._client.pool.in_use,
         }
 
     def close(self) -> None:
-        self._client.close()
+        self._client.pool.close()

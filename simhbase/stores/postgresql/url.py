@@ -11,11 +11,16 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from simhbase.errors import UsageError
+from simhbase.stores.options import (
+    DEFAULT_CONNECTIONS,
+    DEFAULT_TIMEOUT,
+    refuse_password,
+    take_connections,
+    take_timeout,
+)
 
 FORM = "postgresql://[USER@]HOST[:PORT]/DATABASE?schema=NAME&connections=8&timeout=60"
 DEFAULT_SCHEMA = "simhbase"
-DEFAULT_CONNECTIONS, MOST_CONNECTIONS = 8, 64
-DEFAULT_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +42,11 @@ def parse(url: str) -> Address:
     """Parse a URL; options that are not named here are libpq's. Raises UsageError naming the invalid part."""
     head, _, query = url.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
-    if re.match(r"\w+://[^/@]*:[^/]*@", head) or "password" in options:
-        raise UsageError(
-            "the URL of a store contains a password, and URLs are shown in messages, logs and lists of "
-            "processes: leave it out, and give it by PGPASSWORD or in ~/.pgpass"
-        )
+    refuse_password(head, options, "PGPASSWORD or in ~/.pgpass")
     schema = options.pop("schema", DEFAULT_SCHEMA)
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
         raise UsageError(f"{url}: schema={schema} is not a name of lower-case letters, digits and '_'")
-    connections = _number(url, options, "connections", DEFAULT_CONNECTIONS, MOST_CONNECTIONS)
-    timeout = _number(url, options, "timeout", int(DEFAULT_TIMEOUT), 1_000_000)
+    connections, timeout = take_connections(url, options), take_timeout(url, options)
     try:
         server = conninfo_to_dict(f"{head}?{urlencode(options)}" if options else head)
     except ProgrammingError as error:
@@ -61,11 +61,4 @@ def parse(url: str) -> Address:
         "keepalives_count": 3,
         "tcp_user_timeout": int(timeout * 1000),
     }
-    return Address(url, schema, connections, float(timeout), waiting | server)
-
-
-def _number(url: str, options: dict[str, str], name: str, default: int, most: int) -> int:
-    text = options.pop(name, str(default))
-    if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise UsageError(f"{url}: {name}={text} is not a number from 1 to {most}")
-    return int(text)
+    return Address(url, schema, connections, timeout, waiting | server)

@@ -25,6 +25,7 @@ from simhbase.progress import Progress, no_progress
 from simhbase.stores.arrays import counted_up, drawer_rows, to_bytes, to_index_rows, ttl_in, versions_of
 from simhbase.stores.base import (
     ATOMIC_TABLES,
+    LARGEST_COMMIT,
     PART_ROWS,
     Cell,
     Changes,
@@ -54,6 +55,7 @@ _VERSION = struct.Struct(">q")
 
 class RocksStore:
     multi_writer = False
+    largest_commit = LARGEST_COMMIT
 
     def __init__(self, url: str, database: Database, follower: Follower | None = None) -> None:
         self.url = url
@@ -116,6 +118,9 @@ class RocksStore:
                     self._database = reopened(self.database)
                 self.database.end_ingestion()
             yield
+
+    def warnings(self) -> Sequence[str]:
+        return ()
 
     def require_writable(self) -> None:
         with self._locked():

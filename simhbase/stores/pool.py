@@ -1,0 +1,137 @@
+"""Connections of one process to one server, shared by its threads, and retries.
+
+Inside a transaction or under a lock a thread holds a connection, which all its calls use. Elsewhere each call
+takes one. What fails for the connection's sake is repeated until the time is up, except with a held one: the
+caller repeats all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Generic, Protocol, TypeVar
+
+from simhbase.errors import StoreBusy, StoreFailed, StoreUnreachable
+from simhbase.stores.attempts import Attempts
+
+T = TypeVar("T")
+OPENING_SECONDS = 10.0
+
+
+class Connection(Protocol):
+    @property
+    def closed(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Connection)
+
+
+class Pool(Generic[C]):
+    """connect: opens a connection, told what it is for; raises errors of simhbase. most: connections at a
+    time; timeout: seconds for an operation with all retries, and for a connection to become free."""
+
+    def __init__(self, url: str, most: int, timeout: float, connect: Callable[[str], C]) -> None:
+        self._url = url
+        self.most = most
+        self._timeout = timeout
+        self._connect = connect
+        self._own = threading.local()
+        self._answered = False
+        self.retries = 0
+        self._renew()
+
+    def _renew(self) -> None:
+        """Starts with an empty pool. In a forked child, the parent's connections are left alone: to close
+        them would end the parent's sessions."""
+        self._process = os.getpid()
+        self._parents = vars(self).get("_idle"), vars(self).get("_own")
+        self._idle: list[C] | None = []
+        self._free = threading.BoundedSemaphore(self.most)
+        self.in_use = 0
+        self._own = threading.local()
+
+    @property
+    def held(self) -> C | None:
+        """The connection that this thread holds."""
+        if self._process != os.getpid():
+            self._renew()
+        own: C | None = getattr(self._own, "connection", None)
+        return own
+
+    @contextmanager
+    def holding(self, connection: C) -> Iterator[None]:
+        """Makes all calls of this thread use a connection."""
+        self._own.connection = connection
+        try:
+            yield
+        finally:
+            self._own.connection = None
+
+    @contextmanager
+    def connection(self, doing: str) -> Iterator[C]:
+        """A connection for a call; closed if the call fails."""
+        connection = self.take(doing)
+        sound = False
+        try:
+            yield connection
+            sound = True
+        finally:
+            self.give_back(connection, sound)
+
+    def take(self, doing: str) -> C:
+        """A connection that is given back by `give_back`. Raises StoreBusy, StoreFailed after `close`, and
+        what `connect` does."""
+        if not self._free.acquire(timeout=self._timeout):
+            raise StoreBusy(
+                f"{doing} {self._url}: all {self.most} connections of this process were busy for "
+                f"{self._timeout:g} s (connections=N in the URL allows more)"
+            )
+        self.in_use += 1
+        try:
+            idle = self._idle
+            if idle is None:
+                raise StoreFailed(f"{self._url} was closed: open it again")
+            with suppress(IndexError):  # another thread may take the last one
+                return idle.pop()
+            return self._connect(doing)
+        except BaseException:
+            self._release()
+            raise
+
+    def give_back(self, connection: C, sound: bool) -> None:
+        """A connection on which anything went wrong is closed."""
+        idle = self._idle
+        if sound and idle is not None and not connection.closed:
+            idle.append(connection)
+        else:
+            connection.close()
+        self._release()
+
+    def _release(self) -> None:
+        self.in_use -= 1
+        self._free.release()
+
+    def retried(self, work: Callable[[], T]) -> T:
+        """Does something until the server can be reached, or the time is up."""
+        attempts = Attempts(self._timeout if self._answered else min(self._timeout, OPENING_SECONDS))
+        while True:
+            try:
+                result = work()
+            except StoreUnreachable as error:
+                if not attempts.pause_for(error):
+                    raise
+                self.retries += 1
+            else:
+                self._answered = True
+                return result
+
+    def close(self) -> None:
+        if self._process != os.getpid():
+            self._renew()
+        idle, self._idle = self._idle, None
+        for connection in idle or ():
+            connection.close()
