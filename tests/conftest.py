@@ -12,8 +12,9 @@ from hypothesis import settings
 from tests.cluster import Cluster, started
 from tests.kerberos import Realm
 from tests.local_spark import local_spark
-from tests.postgresql import Server
-from tests.postgresql import started as started_server
+from tests.postgresql import PostgreSQL
+from tests.redis import Redis
+from tests.services import started as started_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -27,11 +28,12 @@ if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadlin
     settings.load_profile("simhbase")
 
 # Marks of tests that run only if their option is given.
-MARKS = ("full", "hbase", "hbase_cluster", "kerberos", "postgresql", "spark", "browser", "operations")
+SERVICES = ("postgresql", "redis")
 MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster", "kerberos": "--kerberos"}
+MARKS = ("full", *MODES, *SERVICES, "spark", "browser", "operations")
 TOGETHER = (
     *MODES,
-    "postgresql",
+    *SERVICES,
     "spark",
     "browser",
 )  # of which each has its own process, which starts what the tests run on
@@ -44,12 +46,13 @@ OF_PYSPARK = ("unclosed <socket:ResourceWarning", "(The )?distutils:DeprecationW
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run the tests marked full, which take long")
     parser.addoption("--spark", action="store_true", help="also run the tests marked spark, which need Java")
-    parser.addoption(
-        "--postgresql",
-        action="store_true",
-        help="also run the tests marked postgresql, on a server that scripts/services starts for them; with "
-        "SIMHBASE_POSTGRESQL=FOLDER on the one there, which goes on running if it is up",
-    )
+    for mark in SERVICES:
+        parser.addoption(
+            option(mark),
+            action="store_true",
+            help=f"also run the tests marked {mark}, on a server that scripts/services starts for them; with "
+            f"{variable(mark)}=FOLDER on the one there, which goes on running if it is up",
+        )
     parser.addoption(
         "--browser", action="store_true", help="also run the tests marked browser, which need Chromium"
     )
@@ -79,7 +82,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark, mode in MODES.items():
         line = f"{mark}: needs HBase as scripts/hbase starts it with {mode}; runs with {option(mark)} only"
         config.addinivalue_line("markers", line)
-    config.addinivalue_line("markers", "postgresql: needs PostgreSQL; runs with --postgresql only")
+    for mark in SERVICES:
+        config.addinivalue_line("markers", f"{mark}: needs its server; runs with {option(mark)} only")
     config.addinivalue_line("markers", "spark: needs Java 8, 11 or 17; runs with --spark only")
     config.addinivalue_line("markers", "browser: needs Chromium; runs with --browser only")
     operations = "operations: needs nginx, Prometheus; runs with --operations only"
@@ -146,9 +150,16 @@ def kerberos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[Server]:
+def postgresql() -> Iterator[PostgreSQL]:
     """One PostgreSQL for all tests; where it does not start they fail."""
-    with started_server(os.environ.get("SIMHBASE_POSTGRESQL")) as server:
+    with started_server(PostgreSQL, os.environ.get("SIMHBASE_POSTGRESQL")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[Redis]:
+    """One Redis for all tests; where it does not start they fail."""
+    with started_server(Redis, os.environ.get("SIMHBASE_REDIS")) as server:
         yield server
 
 

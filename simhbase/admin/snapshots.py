@@ -55,7 +55,7 @@ def restore(url: str, name: str | Path) -> Snapshot:
     if not url.startswith(_EMBEDDED):
         raise UsageError(
             f"{url} cannot be restored from a snapshot: use {_EMBEDDED}PATH or a store in HBase "
-            "(PostgreSQL has pg_dump and pg_restore)"
+            "(PostgreSQL has pg_dump and pg_restore, Redis BGSAVE)"
         )
     _copy(f"{_EMBEDDED}{_folder(name)}", location(url))
     return Snapshot(url, name)

@@ -193,7 +193,8 @@ def fingerprints(values: Sequence[str]) -> list[int]:
 
 store_option = option(
     "--store URL",
-    f"rocksdb:PATH, postgresql://HOST/DATABASE or hbase://HOST:PORT/PREFIX; or set {STORE_VARIABLE}.",
+    "rocksdb:PATH, postgresql://HOST/DATABASE, redis://HOST or hbase://HOST:PORT/PREFIX; or set "
+    f"{STORE_VARIABLE}.",
     name="url",
     group="Store",
     default=DEFAULT_STORE,

@@ -61,6 +61,15 @@ URLs of stores:
     schema=NAME    of the tables (simhbase)
     connections=8  maximum connections of a process
     timeout=60     seconds for a call including retries, and for a lock
+  redis://[USER@]HOST[:PORT][/DATABASE]?OPTION=VALUE&...
+                   Redis or Valkey from version 7 on, rediss:// with TLS; a password by
+                   REDISCLI_AUTH; options:
+    prefix=NAME    of the keys (simhbase)
+    replicas=0     how many acknowledge each write
+    connections=8  maximum connections of a process
+    timeout=60     seconds for a call including retries, and for the lock
+    ca=FILE        certificates to trust instead of the system's
+    cert=FILE, key=FILE  of this client
   hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?OPTION=VALUE&...
                    Thrift gateways of HBase (port 9090); options:
     thrift2=PORT   Thrift 2 gateways on the same hosts, or HOST:PORT; needed to create,
@@ -246,8 +255,9 @@ def upgrade(url: str, output: Output) -> None:
 def drop(url: str, yes: bool, output: Output) -> None:
     """Delete a store with all its data, or the remains of an interrupted creation.
 
-    'simhbase tables snapshot' makes a copy first (in PostgreSQL, pg_dump). In HBase, a namespace created by
-    'simhbase tables create' is deleted with its last table; in PostgreSQL, a schema that is empty then.
+    'simhbase tables snapshot' makes a copy first (in PostgreSQL, pg_dump; in Redis, BGSAVE). In HBase, a
+    namespace created by 'simhbase tables create' is deleted with its last table; in PostgreSQL, a schema that
+    is empty then.
     """
     from simhbase.admin import tables as store_tables
 

@@ -14,7 +14,10 @@ _BACKENDS = {
     "rocksdb": "simhbase.stores.rocksdb",
     "hbase": "simhbase.stores.hbase",
     "postgresql": "simhbase.stores.postgresql",
+    "redis": "simhbase.stores.redis",
+    "rediss": "simhbase.stores.redis",
 }
+_EXTRAS = {"psycopg": "postgresql", "hiredis": "redis"}
 
 
 def open_store(url: str, access: Access) -> Store:
@@ -64,7 +67,7 @@ def is_on_server(url: str) -> bool:
     """True for a store whose tables are created by an administrator only: a mistyped URL is an error there,
     not a new store. Raises UsageError for an invalid URL."""
     _require_url(url)
-    return url.startswith(("hbase:", "postgresql:"))
+    return url.startswith(("hbase:", "postgresql:", "redis:", "rediss:"))
 
 
 def _require_url(url: object) -> None:
@@ -82,8 +85,9 @@ def _backend(url: str) -> ModuleType:
     try:
         return import_module(_BACKENDS[scheme])
     except ModuleNotFoundError as error:
-        if error.name != "psycopg":
+        if error.name not in _EXTRAS:
             raise
         raise UsageError(
-            f"stores of {scheme}: need psycopg, which is not installed: pip install 'simhbase[postgresql]'"
+            f"stores of {scheme}: need {error.name}, which is not installed: "
+            f"pip install 'simhbase[{_EXTRAS[error.name]}]'"
         ) from error

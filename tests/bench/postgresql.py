@@ -14,7 +14,8 @@ from simhbase.drawers.rowkeys import PREFIX_BYTES, prefixes
 from simhbase.index import Index
 from simhbase.profile import Profile
 from tests.bench.report import Cell, Table
-from tests.postgresql import Server, started
+from tests.postgresql import PostgreSQL
+from tests.services import started
 
 DOCUMENTS = 1_000_000
 AT_ONCE = 50_000
@@ -24,7 +25,7 @@ SINGLE = 2_000
 
 def measure(scale: float = 1.0) -> list[Table]:
     """The layouts of up to ten tables."""
-    with started(None) as server:
+    with started(PostgreSQL) as server:
         rows = [measured(server, name, round(DOCUMENTS * scale)) for name in ("4x1", "5x2")]
     return [
         Table(
@@ -53,7 +54,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     ]
 
 
-def measured(server: Server, name: str, count: int) -> list[Cell]:
+def measured(server: PostgreSQL, name: str, count: int) -> list[Cell]:
     random = np.random.default_rng(1)
     values = random.integers(0, 1 << 64, count, dtype=np.uint64)
     asked = random.integers(0, 1 << 64, LOOKUPS, dtype=np.uint64)

@@ -52,8 +52,10 @@ EMBEDDED = {
     "memory": Kind(lambda folder, number: "memory:", persists=False),
     "rocksdb": Kind(lambda folder, number: f"rocksdb:{folder / str(number)}", persists=True),
 }
+LASTING = [name for name, kind in EMBEDDED.items() if kind.persists]
 HBASE = pytest.param("hbase", marks=pytest.mark.hbase)
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
+REDIS = pytest.param("redis", marks=pytest.mark.redis)
 TURNS = cycle("ab")
 
 
@@ -63,8 +65,8 @@ def kind_called(name: str, request: pytest.FixtureRequest) -> Kind:
         # By turns: the versions of the store before may be up to a second ahead, and would be waited for.
         turn = next(TURNS)
         return Kind(lambda folder, number: cluster.empty_store(f"contract{number}{turn}"), persists=True)
-    if name == "postgresql":
-        server = request.getfixturevalue("postgresql")
+    if name in ("postgresql", "redis"):
+        server = request.getfixturevalue(name)
         return Kind(lambda folder, number: server.empty_store(f"contract{number}"), persists=True)
     return EMBEDDED[name]
 
@@ -75,7 +77,7 @@ def made(kind: Kind, folder: Path) -> Iterator[Backend]:
     backend.close_all()
 
 
-@pytest.fixture(params=[*EMBEDDED, POSTGRESQL, HBASE])
+@pytest.fixture(params=[*EMBEDDED, POSTGRESQL, REDIS, HBASE])
 def kind(request: pytest.FixtureRequest) -> Kind:
     return kind_called(request.param, request)
 
@@ -85,13 +87,13 @@ def backend(kind: Kind, tmp_path: Path) -> Iterator[Backend]:
     yield from made(kind, tmp_path)
 
 
-@pytest.fixture(params=[*(name for name, kind in EMBEDDED.items() if kind.persists), POSTGRESQL, HBASE])
+@pytest.fixture(params=[*LASTING, POSTGRESQL, REDIS, HBASE])
 def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     """The backends whose rows are still there when a store is opened again."""
     yield from made(kind_called(request.param, request), tmp_path)
 
 
-@pytest.fixture(params=[*EMBEDDED, POSTGRESQL])
+@pytest.fixture(params=[*EMBEDDED, POSTGRESQL, REDIS])
 def atomic(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     """The backends that change all tables in one step."""
     yield from made(kind_called(request.param, request), tmp_path)

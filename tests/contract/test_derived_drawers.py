@@ -13,7 +13,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.stores import create_store
 from simhbase.stores.base import Store
 from tests.contract.plain import all_rows, contains, read
-from tests.postgresql import Server
+from tests.postgresql import PostgreSQL
 
 pytestmark = pytest.mark.postgresql
 ONES = 0xFFFFFFFFFFFFFFFF
@@ -35,7 +35,7 @@ def drawn(request: pytest.FixtureRequest) -> Layout:
 
 
 @pytest.fixture
-def derived(drawn: Layout, postgresql: Server) -> Iterator[Store]:
+def derived(drawn: Layout, postgresql: PostgreSQL) -> Iterator[Store]:
     store = create_store(postgresql.empty_store("derived"))
     store.arrange(drawn)
     yield store

@@ -1,14 +1,8 @@
 """Stores in a real PostgreSQL: what SQL users see, many processes, and a server that fails."""
 
 import multiprocessing
-import os
-import random
 import re
-import signal
-import subprocess
-import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -21,29 +15,20 @@ from simhbase.errors import StoreBusy, StoreFailed, StoreUnreachable, TablesMiss
 from simhbase.index import Index, open_index
 from simhbase.profile import Profile
 from simhbase.stores import open_store
-from tests.claimed import Fleet, assert_no_near_pair, assert_right, claim, clusters
-from tests.command_line import COMMAND, documents, environment, fingerprints, result, run, texts
-from tests.postgresql import Server
-from tests.postgresql import started as started_server
+from tests.claimed import clusters
+from tests.command_line import documents, run, texts
+from tests.postgresql import PostgreSQL
 
 pytestmark = pytest.mark.postgresql
 K = 3
 
 
 @pytest.fixture
-def url(postgresql: Server) -> str:
+def url(postgresql: PostgreSQL) -> str:
     """A store with a profile, and nothing in it."""
     url = postgresql.empty_store("integration")
     simhbase.open(url, create=Profile(verify=False)).close()
     return url
-
-
-@pytest.fixture
-def fallible() -> Iterator[Server]:
-    """A server for tests that stop it."""
-    with started_server(None) as server:
-        yield server
-        server.start()  # it is stopped once more
 
 
 def add(index: Index, given: Sequence[tuple[str, int]]) -> None:
@@ -54,76 +39,11 @@ def add(index: Index, given: Sequence[tuple[str, int]]) -> None:
 # Commands
 
 
-def test_every_command_works(postgresql: Server, tmp_path: Path) -> None:
-    url = postgresql.empty_store("commands")
-    contents = texts(60)
-    path = documents(tmp_path / "news.jsonl", contents)
-    store = ("--store", url)
-    assert run("load", *store, path, cwd=tmp_path).returncode == 10
-    assert result("tables", "create", *store, cwd=tmp_path)["store"] == url
-    assert result("load", *store, path, cwd=tmp_path)["loaded"] == 60
-    assert result("load", *store, path, cwd=tmp_path)["loaded"] == 60
-    (again,) = [
-        result("load", *store, "--unique-only", documents(tmp_path / "b.jsonl", contents, "e"), cwd=tmp_path)
-    ]
-    assert (again["loaded"], again["duplicates"]) == (0, 60)
-    found = result("find", *store, "--id", "d7", cwd=tmp_path)
-    assert [match["id"] for match in found["matches"]] == ["d7"]
-    assert len(result("find", *store, path, cwd=tmp_path)) == 60
-    assert len(result("list", *store, cwd=tmp_path)) == 60
-    assert result("delete", *store, "d0", "d1", cwd=tmp_path)["deleted"] == 2
-    assert result("stats", *store, "--exact", cwd=tmp_path)["documents"] == 58
-    assert result("stats", *store, cwd=tmp_path)["documents"] == 58
-    assert result("check", *store, cwd=tmp_path)["clean"]
-    assert result("check", *store, "--repair", cwd=tmp_path)["clean"]
-    assert result("check", *store, "--part", "1/4", cwd=tmp_path)["clean"]
-    assert run("vacuum", *store, cwd=tmp_path).returncode == 0
-    assert result("compact", *store, cwd=tmp_path)["bytes_after"] > 0
-    assert result("tables", "check", *store, cwd=tmp_path)["fixed_texts"] == 20
-    assert result("tables", "describe", *store, cwd=tmp_path)["profile"]["scheme"] == "simhash"
-    assert len(result("loads", *store, cwd=tmp_path)) > 0
-    assert run("tables", "create", *store, "--set", "layout=4x1", cwd=tmp_path).returncode == 12
-    assert run("tables", "snapshot", *store, "copy", cwd=tmp_path).returncode == 2
-    assert run("dedup", "--against", url, path, cwd=tmp_path).returncode == 0
-    assert result("tables", "drop", *store, "--yes", cwd=tmp_path)["dropped"]
-    assert run("find", *store, "--id", "d7", cwd=tmp_path).returncode == 10
-    assert postgresql.sql("SELECT FROM pg_namespace WHERE nspname = 'commands'") == []
-
-
-@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
-def test_stores_are_migrated_from_and_to_others(postgresql: Server, tmp_path: Path, scheme: str) -> None:
-    url, back = postgresql.empty_store("migrated"), f"rocksdb:{tmp_path / 'back.db'}"
-    path = documents(tmp_path / "news.jsonl", texts(40))
-    profile = ("--set", f"scheme={scheme}")
-    assert run("load", path, *profile, cwd=tmp_path).returncode == 0
-    assert result("migrate", "--to", url, cwd=tmp_path)["added"] == 40
-    assert result("migrate", "--store", url, "--to", back, cwd=tmp_path)["added"] == 40
-    assert result("check", "--store", url, cwd=tmp_path)["clean"]
-    there = [
-        result("find", "--store", each, path, cwd=tmp_path) for each in ("rocksdb:simhbase.db", url, back)
-    ]
-    assert there[0] == there[1] == there[2]
-
-
-def test_many_documents_come_by_copy_and_replace_what_is_there(url: str) -> None:
-    random_ = np.random.default_rng(1)
-    values = random_.integers(0, 1 << 64, 5_000, dtype=np.uint64)
-    ids = [f"copied/{number}/{'x' * (number % 7)}" for number in range(len(values))]
-    with open_index(url) as index:
-        assert index.add_fingerprints(ids, values).added == 5_000
-        values[::2] = random_.integers(0, 1 << 64, 2_500, dtype=np.uint64)
-        report = index.add_fingerprints(ids, values, [{"tag": name[-1]} for name in ids])
-        assert (report.added, report.updated) == (0, 2_500)
-        assert index.fingerprints(ids) == values.tolist()
-        assert index.documents(["copied/1/x"])[0].tags == {"tag": "x"}  # type: ignore[union-attr]
-    assert simhbase.check(url).clean
-
-
 # SQL
 
 
 @pytest.mark.parametrize("layout", ["5x2", "4x4", "2x1p1"])
-def test_the_function_of_neighbours_answers_as_brute_force(postgresql: Server, layout: str) -> None:
+def test_the_function_of_neighbours_answers_as_brute_force(postgresql: PostgreSQL, layout: str) -> None:
     url = postgresql.empty_store("neighbours")
     given = [
         *clusters(60, 5),
@@ -149,7 +69,7 @@ def test_the_function_of_neighbours_answers_as_brute_force(postgresql: Server, l
         postgresql.sql("SELECT * FROM neighbours.near(1, 4)")
 
 
-def test_fingerprints_are_seen_beside_a_users_own_columns(postgresql: Server, url: str) -> None:
+def test_fingerprints_are_seen_beside_a_users_own_columns(postgresql: PostgreSQL, url: str) -> None:
     with open_index(url) as index:
         add(index, [("a", 5), ("b", (1 << 64) - 2)])
     found = postgresql.sql(
@@ -167,83 +87,11 @@ def test_fingerprints_are_seen_beside_a_users_own_columns(postgresql: Server, ur
 # Many processes
 
 
-def test_of_many_processes_none_keeps_a_near_pair_and_a_dead_one_stops_nobody(
-    url: str, tmp_path: Path
-) -> None:
-    given = list(clusters(60, 8))
-    fleet = Fleet(claim, url, [each for start in range(8) for each in given[start::8]], tmp_path, 4)
-    fleet.start()
-    fleet.wait_for(0.3)
-    fleet.processes[0].kill()
-    assert fleet.join() == [-signal.SIGKILL, 0, 0, 0]
-    assert 60 <= assert_right(url, given, fleet.answers()) < len(given)
-
-
-def test_two_unique_loads_at_once_keep_no_near_pair(url: str, tmp_path: Path) -> None:
-    given = list(clusters(50, 6))
-    parts = {"even": dict(given[::2]), "odd": dict(given[1::2])}
-    for name, part in parts.items():
-        fingerprints(tmp_path / f"{name}.jsonl", part)
-    commands = [
-        [
-            *COMMAND,
-            "load",
-            f"{name}.jsonl",
-            "--fingerprint-field",
-            "f",
-            "--unique-only",
-            "--store",
-            url,
-            "--json",
-        ]
-        for name in parts
-    ]
-    running = [
-        subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE)
-        for command in commands
-    ]
-    for process in running:
-        process.communicate(timeout=120)
-    assert [process.returncode for process in running] == [0, 0]
-    assert len(assert_no_near_pair(url, given)) >= 50
-
-
-def test_adds_and_deletes_of_many_threads_leave_no_damage(url: str) -> None:
-    with open_index(url) as index, ThreadPoolExecutor(6) as pool:
-
-        def work(worker: int) -> None:
-            chance = random.Random(worker)
-            for _ in range(25):
-                ids = [f"d{chance.randrange(12)}" for _ in range(3)]
-                if chance.random() < 0.3:
-                    index.delete(ids)
-                else:
-                    add(index, [(name, chance.randrange(8)) for name in dict.fromkeys(ids)])
-                index.find_fingerprints(np.array([chance.randrange(8)], dtype=np.uint64))
-
-        list(pool.map(work, range(6)))
-        assert len(list(index.stored())) == len(index)
-    report = simhbase.check(url)
-    assert report.clean
-    assert not report.garbage
-
-
-def test_a_child_of_a_fork_has_connections_of_its_own(url: str) -> None:
-    with open_index(url) as index:
-        add(index, [("a", 1)])
-        child = os.fork()
-        if child == 0:
-            found = index.documents(["a"]) != [None]
-            os._exit(0 if found else 1)
-        assert os.waitpid(child, 0)[1] == 0
-        assert index.documents(["a"]) != [None]
-
-
 # Failures
 
 
 def test_errors_have_the_exit_codes_of_other_stores(
-    postgresql: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgresql: PostgreSQL, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def code(store: str, *command: str) -> tuple[int, str]:
         done = run(*(command or ("find", "--id", "a")), "--store", store, cwd=tmp_path)
@@ -287,7 +135,7 @@ def test_errors_have_the_exit_codes_of_other_stores(
     postgresql.sql("DROP ROLE other")
 
 
-def test_a_long_transaction_that_blocks_is_waited_for_and_then_said(postgresql: Server, url: str) -> None:
+def test_a_long_transaction_that_blocks_is_waited_for_and_then_said(postgresql: PostgreSQL, url: str) -> None:
     with open_index(f"{url}&timeout=1") as index, psycopg.connect(postgresql.url) as blocking:
         blocking.execute("LOCK TABLE integration.documents IN EXCLUSIVE MODE")
         with pytest.raises(StoreBusy, match="held a lock for 1 s"):
@@ -297,88 +145,12 @@ def test_a_long_transaction_that_blocks_is_waited_for_and_then_said(postgresql: 
         add(index, [("a", 1)])
 
 
-def test_all_connections_are_busy_for_a_while(url: str) -> None:
-    with (
-        closing(open_store(f"{url}&connections=1&timeout=1", "write")) as store,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        with store.exclusive():
-            waiting = pool.submit(store.records("meta").get, [b"a"])
-            with pytest.raises(StoreBusy, match="connections"):
-                waiting.result()
-        assert store.records("meta").get([b"a"]) == [None]
-
-
 def test_what_fails_within_exclusive_leaves_nothing(url: str) -> None:
     with closing(open_store(url, "write")) as store:
         with suppress(ZeroDivisionError), store.exclusive():
             store.records("documents").put([(b"a", b"1")], 1)
             _ = 1 / 0
         assert store.records("documents").get([b"a"]) == [None]
-
-
-def test_a_server_that_restarts_is_waited_for(fallible: Server) -> None:
-    url = fallible.store("restarted")
-    with simhbase.open(url, create=Profile(verify=False)) as index:
-        add(index, [("a", 1)])
-        fallible.stop()
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(index.documents, ["a"])
-            time.sleep(0.5)
-            fallible.start()
-            assert waiting.result() != [None]
-        add(index, [("b", 1 << 40)])
-        assert index.store.counters()["retries"] > 0
-
-
-def test_a_load_whose_server_crashes_ends_with_11_and_resumes(fallible: Server, tmp_path: Path) -> None:
-    url = f"{fallible.store('crashed')}&timeout=1"
-    simhbase.open(url, create=Profile(verify=False)).close()
-    path = fingerprints(tmp_path / "all.jsonl", dict(clusters(1_000, 20)))
-    command = ["load", str(path), "--fingerprint-field", "f", "--unique-only", "--store", url, "--json"]
-    loading = subprocess.Popen([*COMMAND, *command], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE)
-    with closing(open_store(url, "read")) as store:
-        while store.records("documents").approximate_size().rows == 0:
-            assert loading.poll() is None
-            time.sleep(0.05)
-    fallible.stop("immediate")
-    _, said = loading.communicate(timeout=120)
-    assert loading.returncode == 11, said
-    fallible.start()
-    done = result(*command, cwd=tmp_path)
-    assert done["documents"] == 20_000
-    with open_index(url, access="read") as index:
-        assert len(index) == done["loaded"]
-    report = simhbase.check(url)
-    assert report.clean
-    assert not report.garbage
-
-
-@pytest.mark.parametrize("after", [0.0, 0.3])
-def test_a_load_that_is_killed_leaves_whole_batches_and_resumes(
-    postgresql: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: float
-) -> None:
-    monkeypatch.setattr("simhbase.index.load_log.LEASE", 0.5)  # of the run that was killed
-    url = postgresql.empty_store("killed")
-    simhbase.open(url, create=Profile(verify=False)).close()
-    path = fingerprints(tmp_path / "all.jsonl", dict(clusters(1_500, 10)))
-    command = ["load", str(path), "--fingerprint-field", "f", "--unique-only", "--store", url, "--json"]
-    loading = subprocess.Popen([*COMMAND, *command], cwd=tmp_path, env=environment())
-    with closing(open_store(url, "read")) as store:
-        while store.records("documents").approximate_size().rows == 0:
-            assert loading.poll() is None
-            time.sleep(0.02)
-    time.sleep(after)
-    loading.kill()
-    loading.wait()
-    report = simhbase.check(url)
-    assert report.clean
-    assert not report.garbage
-    done = result(*command, cwd=tmp_path)
-    assert done["documents"] == 15_000
-    with open_index(url, access="read") as index:
-        assert len(index) == done["loaded"]
-    assert simhbase.check(url).clean
 
 
 def test_what_has_no_place_is_refused(url: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from simhbase.drawers.bands import bands
 from simhbase.drawers.layout import layout
-from simhbase.drawers.rowkeys import encode
+from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.drawers.scheme import MinHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters, fingerprints
@@ -24,6 +24,7 @@ from simhbase.jobs.checkpoints import BatchDecision
 from simhbase.model import Fingerprint, Muted
 from simhbase.profile import Profile
 from simhbase.stores import create_store
+from simhbase.stores.redis.drawers import NAME_BYTES, packed_rows
 from simhbase.text.boilerplate import Boilerplate
 from tests import examples
 
@@ -216,3 +217,14 @@ def test_a_boilerplate_file():
     own = Boilerplate("the example", example.encode())
     assert [entry.kind for entry in own.entries] == ["phrase", "line"]
     assert own.strip(["央视网消息（新闻联播）：今天\nRead more!"]) == [" 今天\n "]
+
+
+def test_the_sets_of_redis():
+    values = np.array([A1, OTHER], np.uint64)
+    keys = encode(values, layout("4x1")).reshape(-1, KEY_BYTES)
+    packed = np.frombuffer(packed_rows(keys), np.uint8).reshape(len(keys), -1)
+    shown = [
+        f"news:{row[:NAME_BYTES].tobytes().decode()}{row[NAME_BYTES:].tobytes().rstrip(bytes(1)).decode()}"
+        for row in packed
+    ]
+    assert lines_of("redis-index 4x1") == shown

@@ -23,7 +23,7 @@ from simhbase.stores import drop_store
 from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import INDEX, Options
 from tests.cluster import Cluster
-from tests.postgresql import Server
+from tests.postgresql import PostgreSQL
 
 WITHIN = 0.15
 
@@ -105,7 +105,7 @@ def test_bytes_in_rocksdb_are_as_planned(tmp_path, layout):
 
 @pytest.mark.postgresql
 @pytest.mark.parametrize("layout", ["4x1", "5x2"])
-def test_bytes_in_postgresql_are_as_planned(postgresql: Server, layout):
+def test_bytes_in_postgresql_are_as_planned(postgresql: PostgreSQL, layout):
     profile, n = SimHashProfile(layout=layout, verify=False), 20_000
     with open_index(postgresql.empty_store("planned"), create=profile) as index:
         fill(index, n)

@@ -1,0 +1,372 @@
+"""Connections to the server, scripts, the lock, and errors.
+
+Commands are bytes in Redis's protocol, many at a time; answers are read by hiredis.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from hashlib import sha1
+from importlib.resources import files
+from secrets import token_hex
+from typing import Any, TypeVar, cast
+
+import hiredis
+from hiredis import pack_command
+
+from simhbase.errors import (
+    PermanentError,
+    SimhbaseError,
+    StoreBusy,
+    StoreFailed,
+    StoreUnreachable,
+    UsageError,
+)
+from simhbase.stores.pool import Pool
+from simhbase.stores.redis.url import Address
+
+T = TypeVar("T")
+Argument = bytes | str | int
+PASSWORD = "REDISCLI_AUTH"  # as for redis-cli
+CONNECTING_SECONDS = 10.0
+LEASE = 30.0  # seconds that a lock lasts without a change of its holder
+HOLDER_ASKED = 1.0  # seconds after which one who waits asks whether the holder is still connected
+HINT_MS = 1000  # how long a released lock calls those who wait
+OPTIMISTIC_READS = 8
+_RECEIVED = 1 << 20
+# First words of errors that pass: the server starts, runs a long script, or fails over.
+_PASSING = ("LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED")
+_ADVICE = {
+    "READONLY": "the server is a read-only replica. Name the primary",
+    "OOM": "the server's memory is full. Raise maxmemory, or delete documents",
+    "MISCONF": "the server refuses writes, as it cannot save them to disk. See its log",
+    "NOPERM": "Grant it to the user, or use another",
+    "NOAUTH": f"Give the password by {PASSWORD}",
+    "WRONGPASS": f"Correct {PASSWORD}, or the user in the URL",
+    "WRONGTYPE": "Other data is under the keys of this prefix. Use another prefix",
+}
+
+
+_pack = cast(Callable[[tuple[Argument, ...]], bytes], pack_command)  # its type takes one argument only
+
+
+def packed(*command: Argument) -> bytes:
+    """A command in Redis's protocol."""
+    return _pack(command)
+
+
+class Script:
+    def __init__(self, name: str) -> None:
+        self.text = files(__package__).joinpath(name).read_bytes()
+        self.sha = sha1(self.text, usedforsecurity=False).hexdigest()
+
+
+CHANGE, LOCK = Script("change.lua"), Script("lock.lua")
+
+
+class Connection:
+    """One connection. Raises OSError, hiredis.ReplyError, hiredis.ProtocolError."""
+
+    def __init__(self, address: Address) -> None:
+        self.closed = False
+        self.token = ""  # of the lock, while it is held
+        self._reader = hiredis.Reader()
+        waiting = min(CONNECTING_SECONDS, address.timeout)
+        self._socket = socket.create_connection((address.host, address.port), waiting)
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if address.tls:
+                self._socket = _encrypted(self._socket, address)
+            # A server that does not answer at all is unreachable, and a long command is not.
+            self._socket.settimeout(address.timeout)
+            self._introduce(address)
+        except BaseException:
+            self.close()
+            raise
+
+    def _introduce(self, address: Address) -> None:
+        password = os.environ.get(PASSWORD)
+        commands = list[tuple[Argument, ...]]()
+        if password is not None:
+            user = () if address.user is None else (address.user,)
+            commands.append(("AUTH", *user, password))
+        elif address.user is not None:
+            raise UsageError(f"{address.url} names a user: give the password by {PASSWORD}")
+        if address.database:
+            commands.append(("SELECT", address.database))
+        for error in self.ask(b"".join(packed(*command) for command in commands), len(commands)):
+            if isinstance(error, hiredis.ReplyError):
+                raise error
+        self.ask(packed("CLIENT", "SETNAME", "simhbase"), 1)  # which a user may not be allowed to
+
+    @cached_property
+    def number(self) -> int | None:
+        """The server's number of this connection, if the user may ask."""
+        (number,) = self.ask(packed("CLIENT", "ID"), 1)
+        return number if isinstance(number, int) else None
+
+    def ask(self, commands: bytes, answers: int) -> list[Any]:
+        """The answers to commands, errors among them."""
+        found, reader = list[Any](), self._reader
+        try:
+            self._socket.sendall(commands)
+            while len(found) < answers:
+                answer = reader.gets()
+                if answer is not False:
+                    found.append(answer)
+                elif received := self._socket.recv(_RECEIVED):
+                    reader.feed(received)
+                else:
+                    raise ConnectionResetError("the server closed the connection")
+        except BaseException:
+            self.close()  # what comes later would be taken for the answer to something else
+            raise
+        return found
+
+    def close(self) -> None:
+        self.closed = True
+        self._socket.close()
+
+
+def _encrypted(plain: socket.socket, address: Address) -> ssl.SSLSocket:
+    context = ssl.create_default_context(cafile=address.ca)
+    if address.cert:
+        context.load_cert_chain(address.cert, address.key)
+    return context.wrap_socket(plain, server_hostname=address.host)
+
+
+class Client:
+    """Runs commands and scripts for the keys with one prefix."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.pool = Pool(address.url, address.connections, address.timeout, self._connected)
+
+    def key(self, name: str) -> bytes:
+        return f"{self.address.prefix}:{name}".encode()
+
+    @property
+    def waiting_ms(self) -> int:
+        """Milliseconds that the server may wait before it answers; less than we wait for the answer."""
+        return int(self.address.timeout * 800)
+
+    def ask(self, doing: str, commands: bytes, answers: int) -> list[Any]:
+        """The answers to commands that may be repeated. Raises StoreUnreachable, StoreBusy, StoreFailed."""
+        if not answers:
+            return []
+
+        def asked(connection: Connection) -> list[Any]:
+            found = connection.ask(commands, answers)
+            for answer in found:
+                if isinstance(answer, hiredis.ReplyError):
+                    raise answer
+            return found
+
+        return self._call(doing, asked)
+
+    def read(self, doing: str, *command: Argument) -> Any:
+        """The answer to one command."""
+        (answer,) = self.ask(doing, packed(*command), 1)
+        return answer
+
+    def change(self, doing: str, operation: str, *arguments: Argument) -> Any:
+        """Runs an operation of change.lua; acknowledged by as many replicas as the URL says."""
+        return self._call(
+            doing, lambda connection: self._acknowledged(doing, connection, operation, arguments)
+        )
+
+    def iterate(self, doing: str, *arguments: Argument) -> Any:
+        """Runs the one operation of change.lua that only reads, as a user or replica may."""
+
+        def run(connection: Connection) -> Any:
+            return _run(connection, CHANGE, "_RO", [self.key("counts")], ("iterate", *arguments))
+
+        return self._call(doing, run)
+
+    def _acknowledged(
+        self, doing: str, connection: Connection, operation: str, arguments: Sequence[Argument]
+    ) -> Any:
+        lease = (connection.token, int(LEASE * 1000)) if operation == "change" else ()
+        keys = [self.key("counts")]
+        answer = _run(connection, CHANGE, "", keys, (operation, *lease, *arguments))
+        if wanted := self.address.replicas:
+            there = _answer(connection, "WAIT", wanted, self.waiting_ms)
+            if there < wanted:
+                raise StoreUnreachable(
+                    f"{doing} {self.address.url}: only {there} of {wanted} replicas acknowledged it"
+                )
+        return answer
+
+    def _call(self, doing: str, work: Callable[[Connection], T]) -> T:
+        if held := self.pool.held:
+            with self._translated(doing):
+                return work(held)
+
+        def once() -> T:
+            with self.pool.connection(doing) as connection, self._translated(doing):
+                return work(connection)
+
+        return self.pool.retried(once)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Holds the lock; re-entrant. Its holder is known by its connection: once that is closed, others take
+        the lock. A change whose lock was lost is refused by the server."""
+        if self.pool.held:
+            yield
+            return
+        doing = "locking"
+
+        def begun() -> Connection:
+            connection = self.pool.take(doing)
+            try:
+                with self._translated(doing):
+                    self._lock(connection)
+            except BaseException:
+                self.pool.give_back(connection, sound=False)
+                raise
+            return connection
+
+        connection = self.pool.retried(begun)
+        sound = False
+        try:
+            with self.pool.holding(connection):
+                yield
+            sound = True
+        finally:
+            # What was changed is acknowledged: without an answer, others notice that the connection is gone.
+            try:
+                self._unlock(connection, connection.token)
+            except (OSError, hiredis.HiredisError):
+                sound = False
+            connection.token = ""
+            self.pool.give_back(connection, sound)
+
+    def _lock(self, connection: Connection) -> None:
+        token = f"{connection.number or 0}:{token_hex(8)}"
+        keys = self._lock_keys
+        end = time.monotonic() + self.address.timeout
+        while not _run(connection, LOCK, "", keys, ("take", token, int(LEASE * 1000))):
+            left = end - time.monotonic()
+            if left <= 0:
+                raise StoreBusy(
+                    f"locking {self.address.url}: another process held the lock for "
+                    f"{self.address.timeout:g} s. Try again later"
+                )
+            pause = min(left, HOLDER_ASKED, self.address.timeout / 2)
+            if _answer(connection, "BLPOP", self.key("unlocked"), f"{pause:.3f}") is None:
+                self._free_of_the_dead(connection)
+        connection.token = token
+
+    def _free_of_the_dead(self, connection: Connection) -> None:
+        """Releases a lock whose holder's connection is gone."""
+        token = _answer(connection, "GET", self.key("lock"))
+        holder = token.partition(b":")[0] if token else b"0"
+        if holder != b"0" and not _answer(connection, "CLIENT", "LIST", "ID", holder):
+            self._unlock(connection, token)
+
+    def _unlock(self, connection: Connection, token: Argument) -> None:
+        _run(connection, LOCK, "", self._lock_keys, ("release", token, HINT_MS))
+
+    @property
+    def _lock_keys(self) -> list[bytes]:
+        return [self.key("lock"), self.key("unlocked")]
+
+    def consistent(self, read: Callable[[], T], *, may_lock: bool) -> T:
+        """Calls `read`, again if rows were removed meanwhile; the last time under the lock, if it may."""
+        if self.pool.held:
+            return read()
+        end = time.monotonic() + self.address.timeout
+        attempts, before = 0, self._removals()
+        while True:
+            result = read()
+            after = self._removals()
+            if after == before:
+                return result
+            attempts, before = attempts + 1, after
+            if may_lock and attempts == OPTIMISTIC_READS:
+                with self.exclusive():
+                    return read()
+            if time.monotonic() > end:
+                raise StoreBusy(
+                    f"reading {self.address.url}: documents were replaced or deleted during each try, for "
+                    f"{self.address.timeout:g} s. Look up fewer at a time"
+                )
+
+    def _removals(self) -> bytes | None:
+        """A count that changes if rows are removed."""
+        found: bytes | None = self.read("reading", "HGET", self.key("counts"), "removals")
+        return found
+
+    def _connected(self, doing: str) -> Connection:
+        with self._translated(doing):
+            return Connection(self.address)
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, hiredis.HiredisError) as error:
+            raise translated(error, f"{doing} {self.address.url}") from error
+
+
+def _answer(connection: Connection, *command: Argument) -> Any:
+    (answer,) = connection.ask(packed(*command), 1)
+    if isinstance(answer, hiredis.ReplyError):
+        raise answer
+    return answer
+
+
+def _run(
+    connection: Connection,
+    script: Script,
+    kind: str,
+    keys: Sequence[bytes],
+    arguments: Sequence[Argument],
+) -> Any:
+    """The answer of a script, which the server gets where it does not know it. kind: "_RO" if it only
+    reads."""
+    rest = (len(keys), *keys, *arguments)
+    try:
+        return _answer(connection, f"EVALSHA{kind}", script.sha, *rest)
+    except hiredis.ReplyError as error:
+        if not str(error).startswith("NOSCRIPT"):
+            raise
+    return _answer(connection, f"EVAL{kind}", script.text, *rest)
+
+
+def translated(error: Exception, doing: str) -> SimhbaseError:
+    """The error of simhbase for one of a socket, of TLS or of the server. doing: what was done, and where."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return StoreFailed(f"{doing}: {said}. Give the authority's certificate by ca=FILE in the URL")
+    if isinstance(error, FileNotFoundError | PermissionError):
+        return StoreFailed(f"{doing}: {said}")
+    if not isinstance(error, hiredis.ReplyError):
+        return StoreUnreachable(f"{doing}: {said}")
+    word = said.split(maxsplit=1)[0]
+    if word == "LOCKLOST":
+        return StoreBusy(
+            f"{doing}: the lock was lost, as this process held it for more than {LEASE:g} s without a "
+            "change, or the server failed over. Nothing is changed: try again"
+        )
+    if word in _PASSING or "max number of clients" in said:
+        return StoreUnreachable(f"{doing}: {said}")
+    if word == "MOVED":
+        return cluster_refused(doing)
+    advice = _ADVICE.get(word)
+    return StoreFailed(f"{doing}: {said}" + (f". {advice[0].upper()}{advice[1:]}" if advice else ""))
+
+
+def cluster_refused(doing: str) -> PermanentError:
+    return StoreFailed(
+        f"{doing}: the server is part of a Redis Cluster, where a change of all tables in one step is not "
+        "possible. Name a server or primary that is in none"
+    )

@@ -1,0 +1,171 @@
+"""The index table: a set of fingerprints for each drawer.
+
+Its key is PREFIX:FLAG:SEGMENT in hexadecimal, such as news:01:01230000. Members are fingerprints as int8, of
+the same 64 bits (those from 2^63 on are negative): of integers Redis makes arrays of 8 bytes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simhbase.drawers.rowkeys import FLAG, KEY_BYTES, PREFIX_BYTES
+from simhbase.model import Size
+from simhbase.stores.arrays import to_bytes
+from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
+from simhbase.stores.redis.client import Client, packed
+from simhbase.stores.redis.records import memory_of, packed_each, row_count
+
+NAME_BYTES = 11  # FLAG:SEGMENT
+_DECIMAL = np.dtype("S21")  # with a zero at its end
+ROWS_AT_ONCE = 50_000  # changed by one call, which the server answers nobody else during
+FIRST_DRAWERS, MOST_DRAWERS = 1024, 8192  # of one call
+SCANNED = 10_000
+MEASURED_DRAWERS, MEASURING_SCANS = 64, 100
+_HEX = np.frombuffer(bytes(range(256)).hex().encode(), np.uint8).reshape(-1, 2)
+_READ, _WRITE = "reading index of", "writing index of"
+
+
+class RedisDrawers:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._head = client.key("")
+
+    def add(self, keys: NDArray[np.uint8]) -> None:
+        self._change(keys, is_added=True)
+
+    def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
+        self._change(keys, is_added=False)
+
+    def _change(self, keys: NDArray[np.uint8], is_added: bool) -> None:
+        rows = keys.reshape(-1, KEY_BYTES)
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            some = packed_rows(rows[start : start + ROWS_AT_ONCE])
+            both = (b"", some) if is_added else (some, b"")
+            self._client.change(_WRITE, "change", int(is_added), *both)
+
+    def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
+        rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
+        names, values = to_bytes(_names(rows[:, :PREFIX_BYTES])), _decimals(rows).tolist()
+        commands = b"".join(
+            packed(b"SISMEMBER", self._head + name, value) for name, value in zip(names, values, strict=True)
+        )
+        there = np.array(self._client.ask(_READ, commands, len(rows)), dtype=np.int64)
+        return (there - 1).reshape(keys.shape[:-1])
+
+    def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
+        names, start, at_once = _names(prefixes), 0, FIRST_DRAWERS
+        while start < len(names):
+            part = self._part(names[start : start + at_once], start, limit)
+            yield part
+            start += at_once
+            most = PART_ROWS * start // max(len(part.fingerprints), 1)
+            at_once = min(max(most, 1), MOST_DRAWERS)
+
+    def _part(self, names: NDArray[np.uint8], first: int, limit: int | None) -> DrawerRows:
+        """All rows of the drawers are read and the first ones are kept: a set has no order."""
+        found = self._client.ask(_READ, self._commands(names), len(names))
+        lengths = np.fromiter(map(len, found), np.int64, len(found))
+        values = np.array([], dtype=np.int64)
+        if lengths.any():
+            text = b" ".join([b" ".join(members) for members in found if members])
+            values = np.fromstring(text, dtype=np.int64, sep=" ")
+        fingerprints = values.view(np.uint64)[_order(values, lengths)]
+        cut = np.empty(0, dtype=np.int64)
+        if limit is not None and len(cut := np.flatnonzero(lengths > limit)):
+            place = np.arange(len(fingerprints)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            fingerprints, lengths = fingerprints[place < limit], np.minimum(lengths, limit)
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+        numbers = np.arange(first, first + len(names), dtype=np.int64)
+        return DrawerRows(numbers, offsets, fingerprints, first + cut)
+
+    def _commands(self, names: NDArray[np.uint8]) -> bytes:
+        """A command for each drawer; as they have equal lengths, they are rows of one array."""
+        command = np.frombuffer(packed(b"SMEMBERS", self._head + b"-" * NAME_BYTES), np.uint8)
+        commands = np.tile(command, (len(names), 1))
+        commands[:, -NAME_BYTES - 2 : -2] = names
+        return commands.tobytes()
+
+    def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
+        """Rows in key order. The names of all drawers between the keys are held in memory, 8 bytes each."""
+        low, high = start[:PREFIX_BYTES], stop[:PREFIX_BYTES] or b"\xff" * PREFIX_BYTES
+        numbers = [
+            some[(some >= _number(low)) & (some <= _number(high))] for some in map(_numbers, self._scanned())
+        ]
+        drawers = np.unique(np.concatenate([np.empty(0, np.uint64), *numbers]))
+        prefixes = drawers.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - PREFIX_BYTES :]
+        for part in self.read(prefixes, None):
+            keys = np.empty((len(part.fingerprints), KEY_BYTES), dtype=np.uint8)
+            keys[:, :PREFIX_BYTES] = np.repeat(prefixes[part.drawers], np.diff(part.offsets), axis=0)
+            keys[:, PREFIX_BYTES:] = part.fingerprints.astype(">u8").view(np.uint8).reshape(-1, 8)
+            if start or stop:
+                rows = to_bytes(keys)
+                keys = keys[[row >= start and (not stop or row < stop) for row in rows]]
+            for first in range(0, len(keys), SCANNED):
+                some = keys[first : first + SCANNED]
+                yield IndexRows(some, np.zeros(len(some), dtype=np.int64))
+
+    def _scanned(self) -> Iterator[list[bytes]]:
+        """Keys of drawers, in no order; some may come twice."""
+        cursor, pattern = b"0", self._head + b"??:????????"
+        while True:
+            cursor, keys = self._client.read(_READ, "SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
+            yield keys
+            if cursor == b"0":
+                return
+
+    def approximate_size(self) -> Size:
+        """Rows as counted, and bytes by a sample of the drawers."""
+        rows, keys = row_count(self._client, "index"), list[bytes]()
+        for _, some in zip(range(MEASURING_SCANS), self._scanned() if rows else (), strict=False):
+            keys += some[:MEASURED_DRAWERS]
+            if len(keys) >= MEASURED_DRAWERS:
+                break
+        counts = self._client.ask(_READ, packed_each("SCARD", keys), len(keys))
+        bytes_ = memory_of(self._client, _READ, keys)
+        return Size(rows, round(bytes_ / sum(counts) * rows) if any(counts) else 0)
+
+
+def packed_rows(keys: NDArray[np.uint8]) -> bytes:
+    """Rows (n, 13) as change.lua takes them: names of drawers, and fingerprints as decimals."""
+    rows = np.ascontiguousarray(keys)
+    decimals = _decimals(rows).view(np.uint8).reshape(len(rows), _DECIMAL.itemsize)
+    return np.concatenate([_names(rows[:, :PREFIX_BYTES]), decimals], axis=1).tobytes()
+
+
+def _decimals(rows: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """The fingerprints of keys (n, 13)."""
+    values = np.ascontiguousarray(rows[:, PREFIX_BYTES:]).view(">i8").ravel()
+    return values.astype(np.int64).astype(_DECIMAL)
+
+
+def _names(prefixes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Names of drawers, FLAG:SEGMENT: uint8 (n, 5) -> uint8 (n, 11)."""
+    digits = _HEX[prefixes].reshape(-1, 2 * PREFIX_BYTES)
+    names = np.empty((len(prefixes), NAME_BYTES), dtype=np.uint8)
+    names[:, :2] = digits[:, 2 * FLAG :]
+    names[:, 2] = ord(":")
+    names[:, 3:] = digits[:, : 2 * FLAG]
+    return names
+
+
+def _numbers(keys: list[bytes]) -> NDArray[np.uint64]:
+    """Prefixes of drawers as numbers of 40 bits, given their keys."""
+    names = (key[-NAME_BYTES:] for key in keys)
+    return np.array([int(name[3:] + name[:2], 16) for name in names], dtype=np.uint64)
+
+
+def _number(prefix: bytes) -> int:
+    """The number of a prefix, or of the first one that starts like this."""
+    return int.from_bytes(prefix.ljust(PREFIX_BYTES, b"\0"))
+
+
+def _order(values: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The order by drawer and then by unsigned value."""
+    drawers = np.repeat(np.arange(len(lengths)), lengths)
+    is_ascending = values[1:] >= values[:-1]
+    if (is_ascending | (drawers[1:] != drawers[:-1])).all():  # sets of integers come like this
+        return np.argsort(2 * drawers + (values < 0), kind="stable")
+    return np.lexsort((values.view(np.uint64), drawers))

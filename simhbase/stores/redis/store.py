@@ -1,0 +1,217 @@
+"""The tables of a store, and operations on all of them in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import cached_property
+from typing import Any, TypeVar
+
+from simhbase.drawers.layout import Layout
+from simhbase.drawers.rowkeys import KEY_BYTES
+from simhbase.errors import StoreFailed, StoreUnreachable, TablesMissing
+from simhbase.progress import Progress, no_progress
+from simhbase.stores.arrays import ahead_of, ttl_in
+from simhbase.stores.base import ATOMIC_TABLES, Access, Changes, RecordTable, now
+from simhbase.stores.redis.client import Client, cluster_refused, packed
+from simhbase.stores.redis.drawers import RedisDrawers, packed_rows
+from simhbase.stores.redis.records import RedisRecords, suffixed_rows, table_changes
+from simhbase.stores.redis.url import Address
+from simhbase.stores.strings import pairs
+
+T = TypeVar("T")
+OLDEST_SERVER = 7
+REMOVED_AT_ONCE = 10_000
+_FORMAT = "format"
+
+
+class RedisStore:
+    tables = ATOMIC_TABLES
+    multi_writer = True
+    largest_commit = 2_000  # the server answers nobody else during a commit
+
+    def __init__(self, address: Address, access: Access) -> None:
+        self.url = address.url
+        self._access = access
+        self._client = Client(address)
+        self._ahead = 0  # milliseconds of this machine's clock
+        self._records = {table: RedisRecords(self._client, table) for table in self.tables}
+        self.drawers = RedisDrawers(self._client)
+
+    def open(self) -> None:
+        """Reads the server's clock. Raises TablesMissing, and StoreFailed for a server that cannot be used or
+        written to."""
+        before = now()
+        there, (seconds, microseconds) = self._client.ask(
+            "opening",
+            packed("EXISTS", self._client.key(_FORMAT)) + packed("TIME"),
+            2,
+        )
+        self._ahead = ahead_of(before, int(seconds) * 1000 + int(microseconds) // 1000, now())
+        self._require_usable()
+        if not there:
+            raise TablesMissing(
+                f"{self.url}: there are no tables with the prefix {self._client.address.prefix}. Create them "
+                "with 'simhbase tables create', or correct prefix= or the number of the database in the URL"
+            )
+
+    def _require_usable(self) -> None:
+        doing, told = f"opening {self.url}", self._told("server", "replication", "cluster")
+        version = told.get("redis_version", "")
+        if version and int(version.partition(".")[0]) < OLDEST_SERVER:
+            raise StoreFailed(
+                f"{doing}: the server is of version {version}, and {OLDEST_SERVER} or newer is needed"
+            )
+        if told.get("cluster_enabled") == "1":
+            raise cluster_refused(doing)
+        read_only = told.get("role") == "slave" and told.get("slave_read_only") != "0"
+        if read_only and self._access != "read":
+            raise StoreFailed(f"{doing}: the server is a read-only replica. Name the primary")
+
+    def _told(self, *sections: str) -> dict[str, str]:
+        """What the server says about itself; nothing if the user may not ask."""
+        try:
+            text: bytes = self._client.read("opening", "INFO", *sections)
+        except StoreFailed as error:
+            if "NOPERM" in str(error):
+                return {}
+            raise
+        lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
+        return {name: value for name, _, value in lines}
+
+    def create(self) -> None:
+        """Creates what is missing."""
+        self._require_usable()
+        self._client.read("creating", "SET", self._client.key(_FORMAT), 1)
+
+    def existing_keys(self) -> list[str]:
+        """What `drop` would delete, if there is anything."""
+        for _ in self._keys():
+            return [f"{self._client.address.prefix}:*"]
+        return []
+
+    def drop(self) -> None:
+        """Removes all keys."""
+        self._client.read("dropping", "UNLINK", self._client.key(_FORMAT))
+        for keys in self._keys():
+            self._client.read("dropping", "UNLINK", *keys)
+
+    def _keys(self) -> Iterator[list[bytes]]:
+        """All keys, in parts, in no order."""
+        cursor, pattern = b"0", self._client.key("*")
+        while True:
+            cursor, keys = self._client.read(
+                "dropping", "SCAN", cursor, "MATCH", pattern, "COUNT", REMOVED_AT_ONCE
+            )
+            if keys:
+                yield keys
+            if cursor == b"0":
+                return
+
+    def arrange(self, layout: Layout | None) -> None: ...
+
+    def records(self, table: RecordTable) -> RedisRecords:
+        return self._records[table]
+
+    def ttl(self) -> int | None:
+        """Seconds after which documents expire; cached."""
+        return self._ttl
+
+    @cached_property
+    def _ttl(self) -> int | None:
+        return ttl_in(self.records("meta"))
+
+    def now(self) -> int:
+        """The server's clock."""
+        return now() - self._ahead
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        return self._client.exclusive()
+
+    def read_consistent(self, read: Callable[[], T]) -> T:
+        return self._client.consistent(read, may_lock=self._access != "read")
+
+    def commit(self, changes: Changes) -> None:
+        tables = list[Any]()
+        for table in changes.put.keys() | changes.delete.keys():
+            put = suffixed_rows(pairs(*changes.put[table]), changes.version) if table in changes.put else ()
+            deleted = [(key, b"") for key in changes.delete.get(table, ())]
+            tables += table_changes(table, deleted, list(put))
+        rows = [packed_rows(keys.reshape(-1, KEY_BYTES)) for keys in (changes.unindex, changes.index)]
+        is_put = bool(rows[1]) or any(len(keys) for keys, _ in changes.put.values())
+        with self.exclusive():
+            self._client.change("writing", "change", int(is_put), *rows, *tables)
+
+    def refresh(self) -> None: ...
+
+    def sync(self) -> None:
+        """Has the append-only file written to disk, where the server does that each second and can be asked
+        to (WAITAOF, from Redis 7.2 on)."""
+        if self._setting("appendfsync") != "everysec" or self._told("persistence").get("aof_enabled") != "1":
+            return
+        # It waits for what its own connection has written.
+        commands = packed("HINCRBY", self._client.key("counts"), "index", 0)
+        commands += packed("WAITAOF", 1, 0, self._client.waiting_ms)
+        try:
+            _, (written, _) = self._client.ask("syncing", commands, 2)
+        except StoreFailed as error:
+            if "unknown command" not in str(error) and "NOPERM" not in str(error):
+                raise
+        else:
+            if not written:
+                raise StoreUnreachable(f"syncing {self.url}: the server has not written to disk in time")
+
+    def require_writable(self) -> None:
+        """Raises StoreFailed if the server is read-only or its memory is full, StoreUnreachable."""
+        self.open()
+        if self._access != "read":
+            self._client.change("writing", "change", 1, b"", b"")
+
+    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None: ...
+
+    def warnings(self) -> Sequence[str]:
+        told = self._told("persistence", "memory", "replication")
+        found = list[str]()
+        if not told:
+            return ["the user may not ask the server (INFO) which durability it promises"]
+        if told.get("aof_enabled") != "1":
+            found.append(
+                "appendonly is off: when the server stops, what was acknowledged since its last snapshot is "
+                "lost, and claims are accepted a second time. Set appendonly yes"
+            )
+        elif (fsync := self._setting("appendfsync")) not in ("always", None):
+            found.append(
+                f"appendfsync is {fsync}: when the machine crashes, acknowledged writes of the last "
+                f"{'second' if fsync == 'everysec' else 'half minute or so'} are lost"
+            )
+        policy = told.get("maxmemory_policy", "noeviction")
+        if policy.startswith("allkeys"):
+            found.append(
+                f"maxmemory-policy is {policy}: when memory is full, the server evicts rows of documents. "
+                "Set noeviction, which refuses writes"
+            )
+        if told.get("connected_slaves", "0") != "0" and not self._client.address.replicas:
+            found.append(
+                "replicas follow later: a failover loses what was acknowledged shortly before. replicas=1 in "
+                "the URL waits for one of them"
+            )
+        return found
+
+    def _setting(self, name: str) -> str | None:
+        """A setting of the server, if the user may ask."""
+        with suppress(StoreFailed):
+            found: list[bytes] = self._client.read("asking", "CONFIG", "GET", name)
+            return found[1].decode() if found else None
+        return None
+
+    def counters(self) -> Mapping[str, int]:
+        return {"retries": self._client.pool.retries}
+
+    def gauges(self) -> Mapping[str, int]:
+        return {
+            "connections_allowed": self._client.pool.most,
+            "connections_in_use": self._client.pool.in_use,
+        }
+
+    def close(self) -> None:
+        self._client.pool.close()
