@@ -22,7 +22,18 @@ PARTS = (
     "quality",
 )
 WITHIN = ("weights", "short", "lengths", "heldout", "kinds")  # their tables are among those of quality
-WITH_SERVERS = ("hbase", "blocks", "layouts", "claims", "hfiles", "shared", "fleet", "postgresql", "spark")
+WITH_SERVERS = (
+    "hbase",
+    "blocks",
+    "layouts",
+    "claims",
+    "hfiles",
+    "shared",
+    "fleet",
+    "postgresql",
+    "redis",
+    "spark",
+)
 HELP = (
     f"of {', '.join(PARTS)}, which is all without any; {', '.join(WITHIN)}, parts of quality; and "
     f"{', '.join(WITH_SERVERS)}, which start servers"
