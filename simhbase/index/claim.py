@@ -463,21 +463,15 @@ class _Group:
     def _first_lookup(
         self, numbers: Sequence[int]
     ) -> tuple[dict[str, DocumentRow], Sequence[Sequence[Match]]]:
-        """The documents rows of claims, and what is stored near each, up to a reader's usual limits; only
-        near those of stored ids while few claims are duplicates."""
-        context, ids = self.context, [self.batch.ids[number] for number in numbers]
-        read = context.beside(lambda: context.read_rows(ids))
-        chosen: Sequence[int] = range(len(ids))
-        if context.recent.has_few_duplicates:
-            known = read()
-            chosen = [place for place in chosen if known[ids[place]].document]
-        near: list[Sequence[Match]] = [()] * len(ids)
-        if chosen:
-            prints = self.batch.fingerprints[[numbers[place] for place in chosen]]
-            found = context.reader().near(prints, self.kind.bounds).matches
-            for place, matches in zip(chosen, found, strict=True):
-                near[place] = [match for match in matches if match.id != ids[place]]
-        return read(), near
+        """The documents rows of claims, and what is stored near each, up to a reader's usual limits."""
+        ids = [self.batch.ids[number] for number in numbers]
+        read = self.context.beside(lambda: self.context.read_rows(ids))
+        near = self.context.reader().near(self.batch.fingerprints[list(numbers)], self.kind.bounds)
+        others = [
+            [match for match in matches if match.id != document]
+            for document, matches in zip(ids, near.matches, strict=True)
+        ]
+        return read(), others
 
     def _may_be_replaced(self, number: int, document: str) -> bool:
         """True if an earlier claim of a stored document has no answer yet."""

@@ -58,10 +58,10 @@ UNKNOWN = -1  # as a ticket
 TOKEN_BYTES = 16
 # Clocks differ by at most an hour, so a delete this many milliseconds ahead covers all of a server's cells.
 FAR_AHEAD = 2 * 3600 * 1000
-# While several processes claim, a lookup before the put decides nothing. Its drawers are left out while fewer
-# than this share of the last claims were duplicates, and the documents rows, too, while hardly any was stored
-# under its id: each of these then costs a dozen rows, which vacuum removes where they are obsolete.
-FEW_DUPLICATES, FEW_STORED, RECENT = 0.15, 0.05, 256
+# While several processes claim, a lookup before the put decides nothing. It is left out while fewer than this
+# share of the last claims were duplicates or stored under their ids: each of these then costs a dozen rows,
+# which vacuum removes where they are obsolete.
+FEW_KNOWN, RECENT = 0.1, 256
 # Batches that are cleaned up together, and claims of theirs.
 BATCHES_CLEANED, CLAIMS_CLEANED = 64, 2048
 
@@ -129,25 +129,20 @@ class Recent:
     is_alone = True
 
     def __init__(self) -> None:
-        self._claims = self._duplicates = self._stored = 0
+        self._claims = self._known = 0
 
     def note(self, outcome: Outcome, *, was_stored: bool = False) -> None:
         """was_stored: whether a document was stored under the id before."""
         self._claims += 1
-        self._duplicates += outcome == "duplicate"
-        self._stored += was_stored
+        self._known += outcome == "duplicate" or was_stored
         if self._claims >= RECENT:
             self._claims //= 2
-            self._duplicates //= 2
-            self._stored //= 2
-
-    @property
-    def has_few_duplicates(self) -> bool:
-        return self._claims >= RECENT // 8 and self._duplicates < FEW_DUPLICATES * self._claims
+            self._known //= 2
 
     @property
     def are_new(self) -> bool:
-        return self.has_few_duplicates and self._stored < FEW_STORED * self._claims
+        """True if hardly any was a duplicate, or stored before."""
+        return self._claims >= RECENT // 8 and self._known < FEW_KNOWN * self._claims
 
     def looks_first(self, claims: int) -> bool:
         """True if a batch should look before it puts its claims. A few that are new wait for one call less if
