@@ -242,6 +242,9 @@ def test_files_that_are_opened_together_are_at_hand_for_comparisons(at: Open, se
     marked = page.get_by_role("region", name="Text of bridge/2, marked")
     marked.wait_for()
     expect(page.get_by_label("Text of bridge/2", exact=True)).to_have_value(texts["2"])
+    page.go_back()
+    page.get_by_label("File for: Text").set_input_files(chosen[1])  # looked up itself
+    expect(page.get_by_role("button", name="Compare with the text of bridge/2")).to_be_visible()
 
 
 def drop(page: Page, selector: str, name: str, text: str) -> None:
@@ -452,6 +455,9 @@ def test_a_service_with_tokens_asks_once_and_refuses_wrong_ones(at: Open, guarde
     page.get_by_role("navigation", name="Views").get_by_role("link", name="Store").click()
     page.get_by_role("button", name="Forget the token").click()
     assert page.evaluate("sessionStorage.length") == 0
+    for _ in range(2):
+        page.wait_for_event("response", lambda response: response.url.endswith("/readyz"))
+    expect(page.locator("#token")).to_be_hidden()  # nothing asks for another one
 
 
 def test_who_gives_no_token_is_told_what_that_means(at: Open, guarded: Service) -> None:

@@ -37,12 +37,13 @@ function pageText(html) {
   return content.textContent.replace(/[^\S\n]+/g, " ").replace(/\s*\n\s*/g, "\n").trim();
 }
 
-const opened = new Map(); // files that were chosen or dropped, by name
+const opened = new Map(); // files that were chosen or dropped together with one that is looked up, by name
 
-/** Keeps files at hand for comparisons, and returns the first one. */
-export function firstOf(files) {
-  for (const file of files) opened.set(file.name, file);
-  return files[0];
+/** The first of several files, which is looked up; the others are kept at hand for comparisons with it. */
+export function firstOf([first, ...others]) {
+  opened.delete(first.name); // or its text would be compared with itself
+  for (const file of others) opened.set(file.name, file);
+  return first;
 }
 
 /** The file of a document, if it was opened: documents of files have their paths as ids. */

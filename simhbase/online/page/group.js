@@ -16,7 +16,7 @@ const TURN = 0.4; // of a ring against the one inside it, so that lines do not p
 /** The documents around one, from near to far, and the pairs that are near each other. Null if `stopped` says so.
  * lookup: its neighbours. */
 export async function groupOf(lookup, stopped) {
-  const steps = new Map([[lookup.id, 0]]); // from the first document, and later the place of each
+  const steps = new Map([[lookup.id, 0]]); // of documents that are drawn, from the first one
   const lookups = new Map([[lookup.id, lookup]]);
   let more = false;
   const meet = ({ id, matches }) => {

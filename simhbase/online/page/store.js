@@ -27,7 +27,7 @@ export function storeView() {
     filling(found, async () => {
       const [ready, status] = [await state(), await call("GET", "v1/status")];
       live = parts(ready, status);
-      return [...live, facts("Profile", { digest: status.profile, ...status.parameters }), hasToken() && forgetting()].filter(Boolean);
+      return [...live, facts("Profile", { digest: status.profile, ...status.parameters }), hasToken() && forgetting(() => (live = null))].filter(Boolean);
     });
   }
 
@@ -70,8 +70,10 @@ function parts([, , said], { version, access, stats, counted_at: time }) {
   ];
 }
 
-function forgetting() {
+/** stop: ends what would ask for a token again. */
+function forgetting(stop) {
   const forget = (event) => {
+    stop();
     forgetToken();
     event.target.replaceWith(make("span", { class: "aside", role: "status" }, "The token is forgotten."));
   };
