@@ -51,162 +51,89 @@ TYPE_CHECKING = False  # typing's takes longer to import than all of this
 if TYPE_CHECKING:
     __version__: str
     from simhbase import errors as errors
-    from simhbase.admin import tables
-    from simhbase.admin.check import CheckReport, check
-    from simhbase.admin.hot import Hot
-    from simhbase.admin.migrate import MigrationReport, migrate
-    from simhbase.admin.vacuum import CompactReport, VacuumReport, compact, vacuum
-    from simhbase.comparison import compare
-    from simhbase.corpus.inputs import Inputs
-    from simhbase.corpus.record import InputOptions
-    from simhbase.corpus.rejects import Counts, TooManyRejects
-    from simhbase.corpus.watcher import Watcher
-    from simhbase.errors import (
-        AccessDenied,
-        BadInput,
-        Conflict,
-        NoFingerprint,
-        OutputFailed,
-        Overloaded,
-        PermanentError,
-        ProfileMismatch,
-        ReadOnly,
-        RetryableError,
-        SchemaDiffers,
-        SimhbaseError,
-        StoreBusy,
-        StoreFailed,
-        StoreUnreachable,
-        TableDisabled,
-        TablesMissing,
-        TimedOut,
-        Undecided,
-        UsageError,
-    )
-    from simhbase.frames import ClaimList, LookupList
-    from simhbase.index import Index, open_index
-    from simhbase.index.load_log import LoadState
-    from simhbase.jobs.dedup import dedup
-    from simhbase.jobs.dedup_report import DedupReport
-    from simhbase.jobs.dedup_rows import DedupedRows, Removed
-    from simhbase.jobs.hfile_input import HFilesReport, load_hfiles
-    from simhbase.jobs.learn_boilerplate import BoilerplateReport, learn_boilerplate
-    from simhbase.jobs.learn_idf import IdfReport, learn_idf
-    from simhbase.jobs.load import LoadReport, load
-    from simhbase.jobs.lookups import Answer
-    from simhbase.jobs.match import match
-    from simhbase.metrics import Metrics
-    from simhbase.model import (
-        AddReport,
-        Claim,
-        Comparison,
-        Document,
-        Explanation,
-        Fingerprint,
-        Lookup,
-        Match,
-        Muted,
-        Query,
-        Rejected,
-        Stats,
-        StoredDocument,
-        StoredPage,
-    )
-    from simhbase.online.async_client import AsyncClient
-    from simhbase.online.client import Client
-    from simhbase.online.shared import SharedLookups
-    from simhbase.profile import Profile
-    from simhbase.progress import show_progress
-    from simhbase.quality.calibration import Calibration, calibrate
-    from simhbase.quality.evaluation import Evaluation, evaluate
-    from simhbase.text.features import FeatureOptions
+    from simhbase.admin import Administrator as Administrator
+    from simhbase.admin import tables as tables
+    from simhbase.admin.check import CheckReport as CheckReport
+    from simhbase.admin.check import check as check
+    from simhbase.admin.hot import Hot as Hot
+    from simhbase.admin.migrate import MigrationReport as MigrationReport
+    from simhbase.admin.migrate import migrate as migrate
+    from simhbase.admin.vacuum import CompactReport as CompactReport
+    from simhbase.admin.vacuum import VacuumReport as VacuumReport
+    from simhbase.admin.vacuum import compact as compact
+    from simhbase.admin.vacuum import vacuum as vacuum
+    from simhbase.comparison import compare as compare
+    from simhbase.corpus.inputs import Inputs as Inputs
+    from simhbase.corpus.record import InputOptions as InputOptions
+    from simhbase.corpus.rejects import Counts as Counts
+    from simhbase.corpus.rejects import TooManyRejects as TooManyRejects
+    from simhbase.corpus.watcher import Watcher as Watcher
+    from simhbase.errors import AccessDenied as AccessDenied
+    from simhbase.errors import BadInput as BadInput
+    from simhbase.errors import Conflict as Conflict
+    from simhbase.errors import NoFingerprint as NoFingerprint
+    from simhbase.errors import OutputFailed as OutputFailed
+    from simhbase.errors import Overloaded as Overloaded
+    from simhbase.errors import PermanentError as PermanentError
+    from simhbase.errors import ProfileMismatch as ProfileMismatch
+    from simhbase.errors import ReadOnly as ReadOnly
+    from simhbase.errors import RetryableError as RetryableError
+    from simhbase.errors import SchemaDiffers as SchemaDiffers
+    from simhbase.errors import SimhbaseError as SimhbaseError
+    from simhbase.errors import StoreBusy as StoreBusy
+    from simhbase.errors import StoreFailed as StoreFailed
+    from simhbase.errors import StoreUnreachable as StoreUnreachable
+    from simhbase.errors import TableDisabled as TableDisabled
+    from simhbase.errors import TablesMissing as TablesMissing
+    from simhbase.errors import TimedOut as TimedOut
+    from simhbase.errors import Undecided as Undecided
+    from simhbase.errors import UsageError as UsageError
+    from simhbase.frames import ClaimList as ClaimList
+    from simhbase.frames import LookupList as LookupList
+    from simhbase.index import Index as Index
+    from simhbase.index import open_index
+    from simhbase.index.load_log import LoadState as LoadState
+    from simhbase.jobs.dedup import dedup as dedup
+    from simhbase.jobs.dedup_report import DedupReport as DedupReport
+    from simhbase.jobs.dedup_rows import DedupedRows as DedupedRows
+    from simhbase.jobs.dedup_rows import Removed as Removed
+    from simhbase.jobs.hfile_input import HFilesReport as HFilesReport
+    from simhbase.jobs.hfile_input import load_hfiles as load_hfiles
+    from simhbase.jobs.learn_boilerplate import BoilerplateReport as BoilerplateReport
+    from simhbase.jobs.learn_boilerplate import learn_boilerplate as learn_boilerplate
+    from simhbase.jobs.learn_idf import IdfReport as IdfReport
+    from simhbase.jobs.learn_idf import learn_idf as learn_idf
+    from simhbase.jobs.load import LoadReport as LoadReport
+    from simhbase.jobs.load import load as load
+    from simhbase.jobs.lookups import Answer as Answer
+    from simhbase.jobs.match import match as match
+    from simhbase.metrics import Metrics as Metrics
+    from simhbase.model import AddReport as AddReport
+    from simhbase.model import Claim as Claim
+    from simhbase.model import Comparison as Comparison
+    from simhbase.model import Document as Document
+    from simhbase.model import Explanation as Explanation
+    from simhbase.model import Fingerprint as Fingerprint
+    from simhbase.model import Lookup as Lookup
+    from simhbase.model import Match as Match
+    from simhbase.model import Muted as Muted
+    from simhbase.model import Query as Query
+    from simhbase.model import Rejected as Rejected
+    from simhbase.model import Stats as Stats
+    from simhbase.model import StoredDocument as StoredDocument
+    from simhbase.model import StoredPage as StoredPage
+    from simhbase.online.async_client import AsyncClient as AsyncClient
+    from simhbase.online.client import Client as Client
+    from simhbase.online.shared import SharedLookups as SharedLookups
+    from simhbase.profile import Profile as Profile
+    from simhbase.progress import show_progress as show_progress
+    from simhbase.quality.calibration import Calibration as Calibration
+    from simhbase.quality.calibration import calibrate as calibrate
+    from simhbase.quality.evaluation import Evaluation as Evaluation
+    from simhbase.quality.evaluation import evaluate as evaluate
+    from simhbase.text.features import FeatureOptions as FeatureOptions
 
     open = open_index  # noqa: A001  # strict checkers export no name that an import has changed
-
-# Without open, so that `from simhbase import *` leaves the builtin alone.
-__all__ = [
-    "AccessDenied",
-    "AddReport",
-    "Administrator",
-    "Answer",
-    "AsyncClient",
-    "BadInput",
-    "BoilerplateReport",
-    "Calibration",
-    "CheckReport",
-    "Claim",
-    "ClaimList",
-    "Client",
-    "CompactReport",
-    "Comparison",
-    "Conflict",
-    "Counts",
-    "DedupReport",
-    "DedupedRows",
-    "Document",
-    "Evaluation",
-    "Explanation",
-    "FeatureOptions",
-    "Fingerprint",
-    "HFilesReport",
-    "Hot",
-    "IdfReport",
-    "Index",
-    "InputOptions",
-    "Inputs",
-    "LoadReport",
-    "LoadState",
-    "Lookup",
-    "LookupList",
-    "Match",
-    "Metrics",
-    "MigrationReport",
-    "Muted",
-    "NoFingerprint",
-    "OutputFailed",
-    "Overloaded",
-    "PermanentError",
-    "Profile",
-    "ProfileMismatch",
-    "Query",
-    "ReadOnly",
-    "Rejected",
-    "Removed",
-    "RetryableError",
-    "SchemaDiffers",
-    "SharedLookups",
-    "SimhbaseError",
-    "Stats",
-    "StoreBusy",
-    "StoreFailed",
-    "StoreUnreachable",
-    "StoredDocument",
-    "StoredPage",
-    "TableDisabled",
-    "TablesMissing",
-    "TimedOut",
-    "TooManyRejects",
-    "Undecided",
-    "UsageError",
-    "VacuumReport",
-    "Watcher",
-    "calibrate",
-    "check",
-    "compact",
-    "compare",
-    "dedup",
-    "errors",
-    "evaluate",
-    "learn_boilerplate",
-    "learn_idf",
-    "load",
-    "load_hfiles",
-    "match",
-    "migrate",
-    "show_progress",
-    "tables",
-    "vacuum",
-]
 
 _NAMES = {
     "admin": "Administrator",
@@ -247,8 +174,10 @@ _NAMES = {
     "text.features": "FeatureOptions",
 }
 _HOMES = {name: (f"simhbase.{home}", name) for home, names in _NAMES.items() for name in names.split()}
-_HOMES["open"] = ("simhbase.index", "open_index")
 _MODULES = {"errors": "simhbase.errors", "tables": "simhbase.admin.tables"}
+# Without open, so that `from simhbase import *` leaves the builtin alone.
+__all__ = sorted([*_HOMES, *_MODULES])
+_HOMES["open"] = ("simhbase.index", "open_index")
 _ON_WINDOWS = {
     f"simhbase.{home}" for home in ("errors", "frames", "model", "online.async_client", "online.client")
 }

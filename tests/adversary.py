@@ -544,7 +544,7 @@ def judged(what: Sharing, crew: Crew, faults: Faults) -> Outcome:
         for journal in writers:
             outcomes += assert_duplicates(what, history, journal)
         crowd = assert_crowd(History.of(crowding), index)
-        assert Checker(index.store, index.profile.index_scheme).check().is_clean
+        assert Checker(index.store, index.profile.index_scheme).check().clean
         migrate(what.url, copied)
         with open_index(copied, access="read") as other:
             ids = list(what.all)
@@ -552,7 +552,7 @@ def judged(what: Sharing, crew: Crew, faults: Faults) -> Outcome:
     for each in faults.snapshots:
         with open_index(each.url) as index:
             assert_settled(what, history, index, each.begin, each.end)
-            assert Checker(index.store, index.profile.index_scheme).check().is_clean
+            assert Checker(index.store, index.profile.index_scheme).check().clean
         drop_store(each.url)
     return Outcome(
         begun={work: sum(each.size for each in journals) for work, journals in by_work.items()},

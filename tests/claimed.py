@@ -152,7 +152,7 @@ def assert_no_near_pair(url: str, documents: Sequence[tuple[str, int]]) -> dict[
     with open_index(url, access="read") as index:
         found = zip(ids, index.fingerprints(ids), strict=True)
         stored = {document: value for document, value in found if value is not None}
-        assert Checker(index.store, index.profile.index_scheme).check().is_clean
+        assert Checker(index.store, index.profile.index_scheme).check().clean
     assert len(pairs_within(np.array(list(stored.values()), dtype=np.uint64), K).left) == 0
     return stored
 

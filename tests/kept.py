@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from simhbase.admin.check import Checker, Findings
-from simhbase.admin.vacuum import DAY, Vacuum, VacuumCounts
+from simhbase.admin.check import Checker, CheckReport
+from simhbase.admin.vacuum import DAY, Vacuum, VacuumReport
 from simhbase.drawers.scheme import Scheme
 from simhbase.index import open_index
 from simhbase.profile import Profile
@@ -18,12 +18,12 @@ def in_two_days() -> int:
     return now() + 2 * DAY * 1000
 
 
-def vacuumed(store: Store, scheme: Scheme) -> VacuumCounts:
+def vacuumed(store: Store, scheme: Scheme) -> VacuumReport:
     """A vacuum of everything that is obsolete."""
     return Vacuum(store, scheme, clock=in_two_days).run()
 
 
-def repaired(store: Store, scheme: Scheme) -> Findings:
+def repaired(store: Store, scheme: Scheme) -> CheckReport:
     """A repair that removes all garbage, too."""
     return Checker(store, scheme, repair=True, clock=in_two_days).check()
 

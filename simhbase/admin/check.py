@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.admin.stats import sizes
-from simhbase.admin.vacuum import GRACE, Vacuum, VacuumCounts, last_written
+from simhbase.admin.vacuum import GRACE, Vacuum, VacuumReport, last_written
 from simhbase.drawers.rowkeys import decode
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -50,9 +50,8 @@ STRAY_ROW = "index rows of fingerprints without documents"
 WRONG_ROW = "index rows that do not belong to their fingerprint"
 UNREADABLE = "unreadable rows"
 ABANDONED = "abandoned claims"
-GARBAGE = frozenset(
-    [STRAY_LISTING, STRAY_ROW, ABANDONED]
-)  # in multi-writer stores: takes space, otherwise harmless
+# In multi-writer stores: takes space, otherwise harmless.
+GARBAGE = frozenset([STRAY_LISTING, STRAY_ROW, ABANDONED])
 EXAMPLES = 5
 MOST_PASSES = 5  # of a repair
 # Milliseconds before a row expires in which other rows of its document may have expired.
@@ -60,39 +59,22 @@ EXPIRING = 2 * 3600 * 1000
 
 
 @dataclass
-class Findings:
-    """Rows read per table, and problems and garbage by kind, with examples. Garbage is what crashes and
-    updates leave in multi-writer stores; lookups ignore it."""
-
-    documents: int = 0
-    listings: int = 0
-    index_rows: int = 0
-    problems: Counter[str] = field(default_factory=Counter)
-    garbage: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def is_clean(self) -> bool:
-        return not self.problems
-
-
-@dataclass(frozen=True)
 class CheckReport:
-    """Result of a check.
+    """Result of a check, counted as it runs.
 
     documents, listings, index_rows: rows read by the last pass; problems, garbage: counts by kind in the
     first pass, with examples. Garbage is what crashes and updates leave in HBase: it takes space, but lookups
     ignore it. passes: more than one after a repair. clean: no problems, or none left.
     """
 
-    documents: int
-    listings: int
-    index_rows: int
-    problems: Mapping[str, int]
-    garbage: Mapping[str, int]
-    examples: Mapping[str, Sequence[str]]
-    passes: int
-    clean: bool
+    documents: int = 0
+    listings: int = 0
+    index_rows: int = 0
+    problems: dict[str, int] = field(default_factory=Counter)
+    garbage: dict[str, int] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    passes: int = 1
+    clean: bool = True
 
 
 def check(
@@ -107,38 +89,23 @@ def check(
     `simhbase.tables.check` checks the attributes of the tables.
     """
     part = part_of(part)
+    passes: list[CheckReport] = []
     with open_index(url, access="write" if repair else "read") as index:
 
-        def one_pass() -> Findings:
-            def rows() -> int:
-                return sum(size.rows for size in sizes(index.store).values()) // part.of
+        def rows() -> int:
+            return sum(size.rows for size in sizes(index.store).values()) // part.of
 
+        while len(passes) < (MOST_PASSES if repair else 1):
             with counting(progress, "rows", rows) as note:
-                return Checker(
+                found = Checker(
                     index.store, index.profile.index_scheme, repair, clock=index.clock, progress=note
                 ).check(part)
-
-        passes = list(_repeated(one_pass, MOST_PASSES if repair else 1))
-    first, last = passes[0], passes[-1]
-    return CheckReport(
-        documents=last.documents,
-        listings=last.listings,
-        index_rows=last.index_rows,
-        problems=dict(first.problems),
-        garbage=dict(first.garbage),
-        examples=first.examples,
-        passes=len(passes),
-        clean=last.is_clean,
-    )
-
-
-def _repeated(check: Callable[[], Findings], most: int) -> Iterator[Findings]:
-    """Passes until one finds nothing, up to `most`."""
-    for _ in range(most):
-        found = check()
-        yield found
-        if found.is_clean and not found.garbage:
-            return
+            passes.append(found)
+            if found.clean and not found.garbage:
+                break
+    problems, garbage = dict(passes[0].problems), dict(passes[0].garbage)
+    examples = passes[0].examples
+    return replace(passes[-1], problems=problems, garbage=garbage, examples=examples, passes=len(passes))
 
 
 def _chosen(batch: Sequence[Row], which: NDArray[np.bool_]) -> list[Row]:
@@ -160,8 +127,8 @@ class Checker:
     clock: Callable[[], int] = field(default=now)
     progress: Callable[[int], None] = lambda rows: None
 
-    def check(self, part: Part = WHOLE) -> Findings:
-        report = Findings()
+    def check(self, part: Part = WHOLE) -> CheckReport:
+        report = CheckReport()
         if part.of == 1:
             self._check_in_doubt(self._sums(report), report)
         else:
@@ -170,7 +137,7 @@ class Checker:
             self.store.sync()
         return report
 
-    def _document_rows(self, part: Part, report: Findings) -> Iterator[list[Row]]:
+    def _document_rows(self, part: Part, report: CheckReport) -> Iterator[list[Row]]:
         """Documents rows; checks pending claims on the way."""
         if not keeps_hints(self.store):
             yield from self.store.records("documents").iterate(*part.keys())
@@ -179,7 +146,7 @@ class Checker:
             self._pending(batch, report)
             yield [(key, cells[b""]) for key, cells in batch if b"" in cells]
 
-    def _pending(self, batch: Sequence[tuple[bytes, NamedCells]], report: Findings) -> None:
+    def _pending(self, batch: Sequence[tuple[bytes, NamedCells]], report: CheckReport) -> None:
         """Counts and ends abandoned claims."""
         abandoned = [
             (key, token, cells)
@@ -202,7 +169,7 @@ class Checker:
                 [cells[token].version for _, token, cells in abandoned],
             )
 
-    def _sums(self, report: Findings) -> Sums:
+    def _sums(self, report: CheckReport) -> Sums:
         sums = Sums(self.scheme)
         for batch in self._document_rows(WHOLE, report):
             sums.put_documents(batch)
@@ -217,7 +184,7 @@ class Checker:
             self.progress(len(found.keys))
         return sums
 
-    def _check_in_doubt(self, sums: Sums, report: Findings) -> None:
+    def _check_in_doubt(self, sums: Sums, report: CheckReport) -> None:
         """Looks up the suspect rows."""
         doubted = np.empty(0, dtype=np.uint64)  # fingerprints that a drawer may lack
         # In a store with one writing process, rows must not change between reading and repair.
@@ -244,7 +211,7 @@ class Checker:
                     with self.store.exclusive():
                         self._index_rows(IndexRows(found.keys[in_doubt], found.times[in_doubt]), report)
 
-    def _check_all(self, part: Part, report: Findings) -> None:
+    def _check_all(self, part: Part, report: CheckReport) -> None:
         """Looks up all rows of a part."""
         for batch in self._document_rows(part, report):
             with self.store.exclusive():
@@ -266,15 +233,16 @@ class Checker:
         """Rows with lower versions can be judged: all of them if tables change in one step."""
         return self.clock() - int(self.grace * 1000) if keeps_hints(self.store) else 1 << 62
 
-    def _note(self, report: Findings, kind: str, what: Sequence[str]) -> None:
+    def _note(self, report: CheckReport, kind: str, what: Sequence[str]) -> None:
         if not what:
             return
-        counter = report.garbage if kind in GARBAGE and keeps_hints(self.store) else report.problems
-        counter[kind] += len(what)
+        is_garbage = kind in GARBAGE and keeps_hints(self.store)
+        (report.garbage if is_garbage else report.problems)[kind] += len(what)
+        report.clean &= is_garbage
         examples = report.examples.setdefault(kind, [])
         examples += what[: EXAMPLES - len(examples)]
 
-    def _documents(self, batch: Sequence[Row], report: Findings) -> None:
+    def _documents(self, batch: Sequence[Row], report: CheckReport) -> None:
         stored: dict[str, Known] = {}
         unreadable, abandoned = [], []
         sketched = self.scheme.sketching is not None and self.scheme.listed_sketching is None
@@ -310,7 +278,7 @@ class Checker:
         return ttl is not None and version + ttl * 1000 < self.clock() + EXPIRING
 
     def _remove_unreadable(
-        self, table: RecordTable, found: Sequence[tuple[bytes, int]], report: Findings
+        self, table: RecordTable, found: Sequence[tuple[bytes, int]], report: CheckReport
     ) -> None:
         self._note(report, UNREADABLE, [f"{table} {key.hex()}" for key, _ in found])
         if self.repair and found:
@@ -321,10 +289,7 @@ class Checker:
         names = list(stored)
         keys = [rows.listing_key(stored[document].entry.fingerprint, document) for document in names]
         cells = self.store.records("fingerprints").get(keys)
-        listed_sketching, sketching = (
-            self.scheme.listed_sketching,
-            self.scheme.sketching,
-        )
+        listed_sketching, sketching = self.scheme.listed_sketching, self.scheme.sketching
         size = sketching.bytes if sketching else 0
         unlisted = {
             name for name, cell in zip(names, cells, strict=True) if cell is None and not listed_sketching
@@ -363,7 +328,7 @@ class Checker:
         fingerprints = batch_of(list(sketched.items()), self.scheme.listed_sketching)
         self.store.drawers.add(self.scheme.keys(fingerprints))
 
-    def _listings(self, batch: Sequence[Row], report: Findings) -> int:
+    def _listings(self, batch: Sequence[Row], report: CheckReport) -> int:
         """Checks rows of the fingerprints table; returns how many are readable."""
         listed: dict[tuple[int, str], int] = {}
         unreadable = []
@@ -377,7 +342,8 @@ class Checker:
         stray = self._stray_listings(listed)
         self._note(report, STRAY_LISTING, [f"{document} under {value:016x}" for value, document in stray])
         if self.repair and stray:
-            self._vacuum.remove(stray, self._before, VacuumCounts())
+            vacuum = Vacuum(self.store, self.scheme, self.grace, self.clock)
+            vacuum.remove(stray, self._before, VacuumReport())
         return len(listed)
 
     def _stray_listings(self, listed: Mapping[tuple[int, str], int]) -> list[tuple[int, str]]:
@@ -395,11 +361,7 @@ class Checker:
         written = last_written(self.store, {document: documents[document] for _, document in stray})
         return [each for each in stray if written.get(each[1], 0) < before]
 
-    @property
-    def _vacuum(self) -> Vacuum:
-        return Vacuum(self.store, self.scheme, self.grace, self.clock)
-
-    def _index_rows(self, found: IndexRows, report: Findings) -> None:
+    def _index_rows(self, found: IndexRows, report: CheckReport) -> None:
         keys, times = found.keys, found.times
         _, flags, values = decode(keys)
         distinct, place = np.unique(values, return_inverse=True)

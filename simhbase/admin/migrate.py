@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 
 from simhbase.admin.tables import open_like
@@ -17,7 +17,7 @@ from simhbase.index import rows
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import listed_sketches
 from simhbase.index.stored_profile import StoredProfile, read_profile
-from simhbase.index.writer import SETTLED, Copied, Known, alive_since, batch_of, known_in
+from simhbase.index.writer import SETTLED, Known, alive_since, batch_of, known_in
 from simhbase.interrupt import defer_interrupts
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
@@ -26,9 +26,9 @@ from simhbase.stores.base import Row, keeps_hints
 COPIED_AT_ONCE = 1 << 16  # documents; enough that an embedded store ingests new ones as files
 
 
-@dataclass(frozen=True)
+@dataclass
 class MigrationReport:
-    """Result of a migration.
+    """Result of a migration, counted as it runs.
 
     documents: number in the source. Of these, added were missing in the target; updated had an earlier
     version there; unchanged have the same; later have a later one, and were left; expired are older than the
@@ -38,17 +38,17 @@ class MigrationReport:
     lost_sketches: documents not copied because their sketch is lost; unreadable_rows: in the source.
     """
 
-    documents: int
-    added: int
-    updated: int
-    unchanged: int
-    later: int
-    expired: int
-    deleted: int
-    too_young: int
-    lost_sketches: int
-    unreadable_rows: int
-    seconds: float
+    documents: int = 0
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    later: int = 0
+    expired: int = 0
+    deleted: int = 0
+    too_young: int = 0
+    lost_sketches: int = 0
+    unreadable_rows: int = 0
+    seconds: float = 0.0
 
 
 def migrate(
@@ -85,26 +85,13 @@ def migrate(
         with open_like(to, wanted, stored, documents, source.store.ttl()) as target:
             _require_fitting(source, stored, target, _chosen(given, wanted))
             with counting(progress, "documents", lambda: documents) as note:
-                done = Migration(source, target, delete_missing, progress=note).run()
-            if done.copied.added + done.copied.updated >= SETTLED:
+                report = Migration(source, target, delete_missing, progress=note).run()
+            if report.added + report.updated >= SETTLED:
                 # Last, because it can be skipped.
                 with suppress(KeyboardInterrupt):
                     target.store.compact(progress)
-    copied = done.copied
-    seen = copied.added + copied.updated + copied.unchanged + copied.later
-    return MigrationReport(
-        documents=seen + done.expired + done.lost_sketches,
-        added=copied.added,
-        updated=copied.updated,
-        unchanged=copied.unchanged,
-        later=copied.later,
-        expired=done.expired,
-        deleted=done.deleted,
-        too_young=done.too_young,
-        lost_sketches=done.lost_sketches,
-        unreadable_rows=done.unreadable_rows,
-        seconds=round(monotonic() - start, 3),
-    )
+    report.seconds = round(monotonic() - start, 3)
+    return report
 
 
 def _chosen(given: Mapping[str, object], wanted: Profile) -> dict[str, object]:
@@ -134,16 +121,6 @@ def _require_fitting(
         )
 
 
-@dataclass
-class Done:
-    copied: Copied = field(default_factory=Copied)
-    expired: int = 0
-    deleted: int = 0
-    too_young: int = 0
-    lost_sketches: int = 0
-    unreadable_rows: int = 0
-
-
 @dataclass(frozen=True)
 class Migration:
     """Copies documents from one index to another with the same fingerprints.
@@ -158,45 +135,50 @@ class Migration:
     progress: Callable[[int], None] = lambda rows: None
     copied_at_once: int = COPIED_AT_ONCE
 
-    def run(self) -> Done:
+    def run(self) -> MigrationReport:
         """Copy all documents of the source."""
-        done, begun = Done(), self.target.clock()
+        report, begun = MigrationReport(), self.target.clock()
         for batch in self._batches():
             with defer_interrupts():
-                self._carry_over(batch, done)
+                self._carry_over(batch, report)
             self.progress(len(batch))
         if self.delete_missing:
-            self._delete_missing(begun, done)
+            self._delete_missing(begun, report)
         self.target.store.sync()
         for index in (self.source, self.target):
             index.require_own_tables()
-        return done
+        return report
 
     def _batches(self) -> Iterator[list[Row]]:
         """All rows of the source, in batches that suit the target."""
         batches = self.source.store.records("documents").iterate()
         return batches if keeps_hints(self.target.store) else _joined(batches, self.copied_at_once)
 
-    def _carry_over(self, batch: Sequence[Row], done: Done) -> None:
+    def _carry_over(self, batch: Sequence[Row], report: MigrationReport) -> None:
         found = known_in(batch)
-        done.unreadable_rows += len(batch) - len(found)
+        report.unreadable_rows += len(batch) - len(found)
         time = self.target.clock()
         here, there = (alive_since(index.store, time) for index in (self.source, self.target))
         alive = {document: each for document, each in found.items() if each.stored and each.version >= here}
         stored = {document: each for document, each in alive.items() if each.version >= there}
-        done.expired += len(alive) - len(stored)
+        report.documents += len(alive)
+        report.expired += len(alive) - len(stored)
         sketches = self._sketches(stored)
         size = self.source.profile.sketching.bytes if self.source.profile.sketching else 0
         whole = [document for document in stored if len(sketches.get(document, b"")) == size]
-        done.lost_sketches += len(stored) - len(whole)
+        report.lost_sketches += len(stored) - len(whole)
         fingerprints = [(stored[each].entry.fingerprint, sketches.get(each, b"")) for each in whole]
-        done.copied += self.target.writer.copy(
+        copied = self.target.writer.copy(
             whole,
             batch_of(fingerprints, self.source.profile.sketching),
             [stored[document].version for document in whole],
             [stored[document].entry.tags for document in whole],
         )
-        self._delete({document: each.version for document, each in found.items() if not each.stored}, done)
+        report.added += copied.added
+        report.updated += copied.updated
+        report.unchanged += copied.unchanged
+        report.later += copied.later
+        self._delete({document: each.version for document, each in found.items() if not each.stored}, report)
 
     def _sketches(self, stored: Mapping[str, Known]) -> dict[str, bytes]:
         if self.source.profile.index_scheme.listed_sketching:
@@ -204,7 +186,7 @@ class Migration:
             return listed_sketches(self.source.store, fingerprints)
         return {document: each.entry.sketch for document, each in stored.items()}
 
-    def _delete(self, deleted: Mapping[str, int], done: Done) -> None:
+    def _delete(self, deleted: Mapping[str, int], report: MigrationReport) -> None:
         """Deletes what the source deleted, with the same versions: with later ones, a document that the
         source adds again could be older than its deletion here."""
         cells = self.target.store.records("documents").get(list(map(rows.document_key, deleted)))
@@ -213,9 +195,9 @@ class Migration:
             for (document, version), cell in zip(deleted.items(), cells, strict=True)
             if cell is not None and cell.version < version
         }
-        done.deleted += self.target.writer.delete_seen(seen, deleted)
+        report.deleted += self.target.writer.delete_seen(seen, deleted)
 
-    def _delete_missing(self, begun: int, done: Done) -> None:
+    def _delete_missing(self, begun: int, report: MigrationReport) -> None:
         """Deletes documents of the target from before `begun` that the source does not have."""
         self.source.store.refresh()  # another run may have copied newer documents
         earliest = alive_since(self.source.store, begun)
@@ -228,9 +210,9 @@ class Migration:
                 if cell is None or cell.version < earliest
             }
             old = {document: version for document, version in missing.items() if version < begun}
-            done.too_young += len(missing) - len(old)
+            report.too_young += len(missing) - len(old)
             with defer_interrupts():
-                done.deleted += self.target.writer.delete_seen(old)
+                report.deleted += self.target.writer.delete_seen(old)
 
 
 def _joined(batches: Iterable[list[Row]], size: int) -> Iterator[list[Row]]:

@@ -12,10 +12,10 @@ for the hbase shell that creates the tables. `simhbase.check` compares the rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 from simhbase.admin.snapshots import Snapshot, restore, snapshot
 from simhbase.drawers.scheme import SimHashScheme
@@ -49,8 +49,6 @@ __all__ = [
     "snapshot",
     "upgrade",
 ]
-
-_NOT_IN_HBASE = "only for tables in HBase, and {} is not an HBase store"
 
 
 @dataclass(frozen=True)
@@ -133,16 +131,11 @@ def create(
     StoreUnreachable, StoreFailed.
     """
     given = given_parameters(profile)
-    wanted = _Wanted.of(regions=regions, documents=documents, compression=compression, ttl=ttl)
-    created: list[str] = []
-    warnings: list[str] = []
-    if is_in_hbase(url):
-        created, warnings = _create_in_hbase(url, wanted, given)
-    else:
-        wanted.refuse(_NOT_IN_HBASE.format(url), but="ttl")
-    with _open_or_create(url, given, wanted.ttl) as index:
+    wanted = _wanted(url, regions=regions, documents=documents, compression=compression, ttl=ttl)
+    created, warnings = _create_in_hbase(url, wanted, given) if is_in_hbase(url) else ([], [])
+    with _open_or_create(url, given, ttl) as index:
         stored = index.profile
-    return CreatedTables(url, stored, tuple(created), (*warnings, *wanted.drawer_warnings(stored)))
+    return CreatedTables(url, stored, tuple(created), (*warnings, *_drawer_warnings(documents, stored)))
 
 
 def check(url: str, *, compression: str | None = None, ttl: int | None = None) -> CheckedTables:
@@ -151,16 +144,13 @@ def check(url: str, *, compression: str | None = None, ttl: int | None = None) -
     ttl, compression: expected values, if given. Raises SchemaDiffers with every attribute that differs,
     ProfileMismatch, TablesMissing, UsageError, StoreUnreachable, StoreFailed.
     """
-    wanted = _Wanted.of(compression=compression, ttl=ttl)
-    ttl = wanted.ttl
+    wanted = _wanted(url, compression=compression, ttl=ttl)
     compared: int | None = None
     unknown: tuple[str, ...] = ()
     warnings: list[str] = []
     if is_in_hbase(url):
         compared, unknown = _compare_attributes(url, wanted)
         warnings = hbase.table_warnings(url) if hbase.has_administration(url) else []
-    else:
-        wanted.refuse(_NOT_IN_HBASE.format(url), but="ttl")
     with open_index(url, access="read") as index:
         _require_ttl(index.store, ttl)
         _ = index.fingerprinter
@@ -242,10 +232,10 @@ def ddl(
     """
     if not is_in_hbase(url):
         raise UsageError(f"tables ddl is for stores in HBase (hbase://HOST/PREFIX), not {url}")
-    wanted = _Wanted.of(regions=regions, documents=documents, compression=compression, ttl=ttl)
+    wanted = _wanted(url, regions=regions, documents=documents, compression=compression, ttl=ttl)
     chosen = make_profile(given_parameters(profile))
-    script = hbase.script(url, wanted.options(lambda: chosen))
-    return Ddl(script, tuple(wanted.drawer_warnings(chosen)))
+    script = hbase.script(url, _options(wanted, lambda: chosen))
+    return Ddl(script, tuple(_drawer_warnings(documents, chosen)))
 
 
 def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, ttl: int | None) -> Index:
@@ -259,7 +249,7 @@ def open_like(url: str, profile: Profile, like: StoredProfile, documents: int, t
         return open_index(url)
     except TablesMissing:
         if is_in_hbase(url) and hbase.has_administration(url):
-            _create_in_hbase(url, _Wanted.of(documents=documents, ttl=ttl), profile.parameters())
+            _create_in_hbase(url, _wanted(url, documents=documents, ttl=ttl), profile.parameters())
         return _created(url, profile, ttl, like)
 
 
@@ -287,73 +277,60 @@ def _require_ttl(store: Store, ttl: int | None) -> None:
     )
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """Requested attributes of HBase tables, by name."""
-
-    given: Mapping[str, int | str]
-
-    @classmethod
-    def of(cls, **values: int | str | None) -> _Wanted:
-        given = {name: value for name, value in values.items() if value is not None}
-        if isinstance(compression := given.get("compression"), str):
-            given["compression"] = compression.upper()
-        return cls(given)
-
-    @property
-    def says_regions(self) -> bool:
-        return bool(self.given.keys() & {"regions", "documents"})
-
-    def options(self, profile: Callable[[], Profile] = Profile) -> Options:
-        """These with defaults for the others. profile: called if `documents` is given.
-
-        Raises UsageError.
-        """
-        chosen = dict(self.given)
-        documents = chosen.pop("documents", None)
-        if documents is not None:
-            if "regions" in chosen:
-                raise UsageError(
-                    "the number of documents says it, too: give one of them", parameter="regions"
-                )
-            chosen["regions"] = _content(documents, profile()).regions()  # type: ignore[arg-type,assignment]  # checked
-        return Options(**chosen)  # type: ignore[arg-type]  # it checks
-
-    def drawer_warnings(self, profile: Profile) -> list[str]:
-        """Warnings if the expected documents overfill the profile's drawers."""
-        documents = self.given.get("documents")
-        scheme = profile.index_scheme
-        if not isinstance(documents, int) or not isinstance(scheme, SimHashScheme):
-            return []  # bands of minhash are hashes of 32 bits
-        warning = oversized_drawers(documents, scheme.layout, DRAWER_LIMIT)
-        return [] if warning is None else [warning]
-
-    def refuse(self, reason: str, but: str = "") -> None:
-        """Raises UsageError if anything except `but` was given."""
-        if refused := [name for name in self.given if name != but]:
-            raise UsageError(reason, parameter=refused[0])
-
-    @property
-    def ttl(self) -> int | None:
-        """Seconds after which documents expire. Raises UsageError for values that HBase would refuse."""
-        return Options(ttl=cast("int | None", self.given.get("ttl"))).ttl
+def _wanted(url: str, **values: int | str | None) -> dict[str, Any]:
+    """The given attributes of tables. Raises UsageError for a ttl that HBase would refuse, and outside HBase
+    for anything else."""
+    given = {name: value for name, value in values.items() if value is not None}
+    if isinstance(compression := given.get("compression"), str):
+        given["compression"] = compression.upper()
+    if not is_in_hbase(url):
+        _refuse(
+            (name for name in given if name != "ttl"),
+            f"only for tables in HBase, and {url} is not an HBase store",
+        )
+        Options(ttl=given.get("ttl"))  # type: ignore[arg-type]  # it checks
+    return given
 
 
-def _content(documents: int, profile: Profile) -> Content:
-    return Content(
-        documents, profile.index_scheme.tables, profile.sketching.bytes if profile.sketching else 0
-    )
+def _refuse(names: Iterable[str], reason: str) -> None:
+    for name in names:
+        raise UsageError(reason, parameter=name)
 
 
-def _create_in_hbase(url: str, wanted: _Wanted, given: Mapping[str, object]) -> tuple[list[str], list[str]]:
+def _options(wanted: Mapping[str, Any], profile: Callable[[], Profile] = Profile) -> Options:
+    """Options of tables in HBase. profile: called if `documents` is given. Raises UsageError."""
+    chosen = dict(wanted)
+    documents = chosen.pop("documents", None)
+    if documents is not None:
+        if "regions" in chosen:
+            raise UsageError("the number of documents says it, too: give one of them", parameter="regions")
+        made = profile()
+        sketch_bytes = made.sketching.bytes if made.sketching else 0
+        chosen["regions"] = Content(documents, made.index_scheme.tables, sketch_bytes).regions()
+    return Options(**chosen)
+
+
+def _drawer_warnings(documents: int | None, profile: Profile) -> list[str]:
+    """Warnings if the expected documents overfill the profile's drawers."""
+    scheme = profile.index_scheme
+    if documents is None or not isinstance(scheme, SimHashScheme):
+        return []  # bands of minhash are hashes of 32 bits
+    warning = oversized_drawers(documents, scheme.layout, DRAWER_LIMIT)
+    return [] if warning is None else [warning]
+
+
+def _create_in_hbase(
+    url: str, wanted: Mapping[str, Any], given: Mapping[str, object]
+) -> tuple[list[str], list[str]]:
     """Names of the created tables, and warnings."""
     if not hbase.has_administration(url):
-        wanted.refuse(
+        _refuse(
+            wanted,
             f"creating HBase tables needs a Thrift 2 gateway, and {url} names none. Add thrift2=PORT to "
-            "the URL, or run the output of 'simhbase tables ddl' with the same options in the hbase shell"
+            "the URL, or run the output of 'simhbase tables ddl' with the same options in the hbase shell",
         )
         return [], []
-    options = wanted.options(lambda: _stored_or_given(url, given))
+    options = _options(wanted, lambda: _stored_or_given(url, given))
     created: list[str] = []
     try:
         hbase.check_tables(url, options)
@@ -361,7 +338,9 @@ def _create_in_hbase(url: str, wanted: _Wanted, given: Mapping[str, object]) -> 
         make_profile(given)  # raises before any table is created
         created = hbase.create_tables(url, options)
     # Another process may have created tables since, with other regions.
-    return created, hbase.table_warnings(url, options if created or wanted.says_regions else None)
+    return created, hbase.table_warnings(
+        url, options if created or wanted.keys() & {"regions", "documents"} else None
+    )
 
 
 def _stored_or_given(url: str, given: Mapping[str, object]) -> Profile:
@@ -388,11 +367,11 @@ def _open_or_create(url: str, given: Mapping[str, object], ttl: int | None) -> I
     return index
 
 
-def _compare_attributes(url: str, wanted: _Wanted) -> tuple[int, tuple[str, ...]]:
+def _compare_attributes(url: str, wanted: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
     """Number of attributes compared, and tables that were not compared without a Thrift 2 gateway."""
-    options = wanted.options()
+    options = _options(wanted)
     specification = hbase.specification(url, options)
-    if wanted.given or hbase.has_administration(url):
+    if wanted or hbase.has_administration(url):
         hbase.check_tables(url, options)
         return sum(len(table.attributes) for table in specification), ()
     names = dict.fromkeys(name for table in specification for name in table.attributes)

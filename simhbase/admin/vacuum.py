@@ -39,9 +39,9 @@ GRACE = DAY  # seconds
 LEAST_GRACE = 4 * 3600  # seconds; a writer's clock may be an hour behind, and this machine's an hour ahead
 
 
-@dataclass(frozen=True)
+@dataclass
 class VacuumReport:
-    """Result of a vacuum.
+    """Result of a vacuum, counted as it runs.
 
     looked_at: notes of obsolete rows that were read; listings, index_rows, deleted_documents: rows removed;
     claims: rows and cells of abandoned claims that were removed; too_young: left for a later run.
@@ -49,15 +49,15 @@ class VacuumReport:
     counts documents, and expired those removed.
     """
 
-    looked_at: int
-    listings: int
-    index_rows: int
-    deleted_documents: int
-    claims: int
-    too_young: int
-    expired: int
-    removes_at_once: bool
-    seconds: float
+    looked_at: int = 0
+    listings: int = 0
+    index_rows: int = 0
+    deleted_documents: int = 0
+    claims: int = 0
+    too_young: int = 0
+    expired: int = 0
+    removes_at_once: bool = False
+    seconds: float = 0.0
 
 
 def vacuum(
@@ -78,26 +78,13 @@ def vacuum(
     start = monotonic()
     part = None if sweep is None else part_of(sweep)
     with open_index(url) as index:
-        hints = keeps_hints(index.store)
-
-        def notes() -> int:
-            return index.store.records("obsolete" if hints else "documents").approximate_size().rows
-
-        with counting(progress, "rows", notes) as note:
-            removed = Vacuum(
+        table = index.store.records("obsolete" if keeps_hints(index.store) else "documents")
+        with counting(progress, "rows", lambda: table.approximate_size().rows) as note:
+            report = Vacuum(
                 index.store, index.profile.index_scheme, older_than, index.clock, progress=note
             ).run(part)
-    return VacuumReport(
-        looked_at=removed.notes,
-        listings=removed.listings,
-        index_rows=removed.index_rows,
-        deleted_documents=removed.tombstones,
-        claims=removed.claims,
-        too_young=removed.left,
-        expired=removed.expired,
-        removes_at_once=not hints,
-        seconds=round(monotonic() - start, 3),
-    )
+    report.seconds = round(monotonic() - start, 3)
+    return report
 
 
 @dataclass(frozen=True)
@@ -136,19 +123,6 @@ def _bytes(store: Store) -> int:
     return sum(size.bytes for size in sizes(store).values())
 
 
-@dataclass
-class VacuumCounts:
-    """Counts of a run so far."""
-
-    notes: int = 0
-    listings: int = 0
-    index_rows: int = 0
-    tombstones: int = 0
-    claims: int = 0
-    left: int = 0
-    expired: int = 0
-
-
 @dataclass(frozen=True)
 class Vacuum:
     """Removes rows that have been obsolete for longer than `grace` seconds.
@@ -173,10 +147,10 @@ class Vacuum:
                 "and machines whose clocks differ, may still need younger rows"
             )
 
-    def run(self, sweep: Part | None = None) -> VacuumCounts:
+    def run(self, sweep: Part | None = None) -> VacuumReport:
         """Process all notes, and a part of the listings."""
-        report = VacuumCounts()
-        if not keeps_hints(self.store):
+        report = VacuumReport(removes_at_once=not keeps_hints(self.store))
+        if report.removes_at_once:
             self._expire(report)
             return report
         before = self.clock() - int(self.grace * 1000)
@@ -190,14 +164,14 @@ class Vacuum:
             self._sweep(sweep, before, report)
         return report
 
-    def _sweep(self, part: Part, before: int, report: VacuumCounts) -> None:
+    def _sweep(self, part: Part, before: int, report: VacuumReport) -> None:
         """Removes listings that lead nowhere and have no note."""
         for batch in self.store.records("fingerprints").iterate(*part.keys()):
             old = [rows.parse_listing(key) for key, cell in batch if cell.version < before]
             self.remove([each for each in old if each], before, report)
             self.progress(len(batch))
 
-    def _batch_rows(self, before: int, report: VacuumCounts) -> None:
+    def _batch_rows(self, before: int, report: VacuumReport) -> None:
         """Removes rows of claim batches that have not changed for the grace time."""
         meta = self.store.records("meta")
         for batch in meta.iterate(rows.BATCH_ROWS, rows.BEHIND_BATCH_ROWS):
@@ -205,29 +179,29 @@ class Vacuum:
             meta.delete(list(old), list(old.values()))
             report.claims += len(old)
 
-    def _expire(self, report: VacuumCounts) -> None:
+    def _expire(self, report: VacuumReport) -> None:
         if self.store.ttl() is None:
             return
 
         def note(count: int) -> None:
-            report.notes += count
+            report.looked_at += count
             self.progress(count)
 
         writer = writer_for(self.store, self.scheme, self.clock)
         report.expired = remove_older(self.store, writer, alive_since(self.store, self.clock()), note)
 
-    def _notes(self, versions: Mapping[bytes, int], before: int, report: VacuumCounts) -> None:
+    def _notes(self, versions: Mapping[bytes, int], before: int, report: VacuumReport) -> None:
         """Processes notes, given the versions of their cells."""
-        report.notes += len(versions)
+        report.looked_at += len(versions)
         noted = {key: rows.parse_obsolete(key) for key in versions}
         listings = list(dict.fromkeys((each.fingerprint, each.id) for each in noted.values() if each))
         young = self.remove(listings, before, report)
         done = [key for key, each in noted.items() if not each or (each.fingerprint, each.id) not in young]
-        report.left += len(noted) - len(done)
+        report.too_young += len(noted) - len(done)
         self.store.records("obsolete").delete(done, [versions[key] for key in done])
 
     def remove(
-        self, listings: Sequence[tuple[int, str]], before: int, report: VacuumCounts
+        self, listings: Sequence[tuple[int, str]], before: int, report: VacuumReport
     ) -> set[tuple[int, str]]:
         """Remove those of the listings (fingerprint, id) that lead nowhere. Returns those to check again
         later, because they or their documents are too young."""
@@ -254,7 +228,7 @@ class Vacuum:
         self._bury([each[1] for each in stale if each not in young], documents, report)
         return young
 
-    def _end_claims(self, ids: Sequence[str], before: int, report: VacuumCounts) -> set[str]:
+    def _end_claims(self, ids: Sequence[str], before: int, report: VacuumReport) -> set[str]:
         """Removes pending cells of documents; returns the documents that have younger ones."""
         claimed = set[str]()
         if not keeps_hints(self.store):
@@ -274,7 +248,7 @@ class Vacuum:
         return claimed
 
     def _clear_drawers(
-        self, listings: dict[tuple[int, str], bytes], before: int, report: VacuumCounts
+        self, listings: dict[tuple[int, str], bytes], before: int, report: VacuumReport
     ) -> set[tuple[int, str]]:
         """Removes the index rows of fingerprints that have no documents left without these listings (given
         with their sketches). Returns the listings whose index rows are too young."""
@@ -298,7 +272,7 @@ class Vacuum:
         waiting = set(fingerprints.values[emptied & young].tolist())
         return {each for each in listings if each[0] in waiting}
 
-    def _bury(self, ids: Sequence[str], documents: dict[str, Known | None], report: VacuumCounts) -> None:
+    def _bury(self, ids: Sequence[str], documents: dict[str, Known | None], report: VacuumReport) -> None:
         """Removes tombstones."""
         deleted = {
             document: each.version
@@ -306,7 +280,7 @@ class Vacuum:
             if (each := documents[document]) is not None and not each.stored
         }
         self.store.records("documents").delete(list(map(rows.document_key, deleted)), list(deleted.values()))
-        report.tombstones += len(deleted)
+        report.deleted_documents += len(deleted)
 
 
 def last_written(store: Store, documents: Mapping[str, Known | None]) -> dict[str, int]:

@@ -61,7 +61,7 @@ def test_what_is_older_is_deleted_and_nothing_else(index, name):
     assert index.fingerprints([a, b, c]) == [None, None, NEAR ^ 2]
     assert found(index) == [c]
     checked = Checker(index.store, index.profile.index_scheme).check()
-    assert checked.is_clean
+    assert checked.clean
     assert not checked.garbage or keeps_hints(index.store)
     write(index, {a: NEAR})
     assert found(index) == [a, c]
@@ -115,7 +115,7 @@ def test_a_vacuum_removes_what_the_deleted_have_left_behind(hinting: Backend, na
     index = Index(store, read_profile(store))
     write(index, {f"{name}a": NEAR}, days_ago=100)
     Administrator(index).delete_older_than(timedelta(days=90))
-    assert vacuumed(store, index.profile.index_scheme).tombstones == 1
+    assert vacuumed(store, index.profile.index_scheme).deleted_documents == 1
     assert all_rows(store) == 0
 
 

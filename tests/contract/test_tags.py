@@ -82,7 +82,7 @@ def tags(index: Index, *ids: str) -> list[Mapping[str, str] | None]:
 
 def is_clean(index: Index) -> bool:
     report = Checker(index.store, index.profile.index_scheme).check()
-    return report.is_clean and (keeps_hints(index.store) or not report.garbage)
+    return report.clean and (keeps_hints(index.store) or not report.garbage)
 
 
 def test_lookups_are_limited_to_documents_that_have_all_tags(index, name, text):

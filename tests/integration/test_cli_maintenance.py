@@ -97,7 +97,7 @@ def test_the_parts_of_a_store_are_checked_one_by_one_and_make_the_whole(tmp_path
 
 def part_of(index, number, of):
     report = Checker(index.store, index.profile.index_scheme).check(Part(number, of))
-    assert report.is_clean
+    assert report.clean
     return report.documents, report.listings, report.index_rows
 
 

@@ -114,7 +114,7 @@ def assert_all_is_there(url: str, load: Load) -> None:
             for lookup in index.find_fingerprints(fingerprints_):
                 ghosts |= {(match.id, match.fingerprint) for match in lookup.matches} - stored.items()
         assert not ghosts
-        assert Checker(index.store, PROFILE.index_scheme).check().is_clean
+        assert Checker(index.store, PROFILE.index_scheme).check().clean
         vacuumed(index.store, PROFILE.index_scheme)
         assert rows_of(index.store) == rows_for(PROFILE, stored)
 
@@ -529,7 +529,7 @@ def cleaned_rows(url: str) -> dict[str, object]:
     """What is left when everything has been removed that stored documents do not need."""
     with open_index(url) as index:
         vacuumed(index.store, PROFILE.index_scheme)
-        assert repaired(index.store, PROFILE.index_scheme).is_clean
+        assert repaired(index.store, PROFILE.index_scheme).clean
         return rows_of(index.store)
 
 

@@ -482,7 +482,7 @@ def test_a_load_that_is_killed_when_a_table_is_half_loaded_is_run_again(url, too
     assert first.returncode == -signal.SIGKILL
     with open_index(url, access="read") as index:
         assert set(index.fingerprints(list(values))) == {None} or table == "documents"
-        assert Checker(index.store, SCHEME).check().is_clean
+        assert Checker(index.store, SCHEME).check().clean
         (state,) = Administrator(index).loads()
         assert state.progress == "running"
     assert list(tmp_path.glob("simhbase-load-*"))

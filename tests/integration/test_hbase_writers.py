@@ -134,9 +134,9 @@ class Writers(Processes):
 
 def assert_kept_when_all_is_cleaned(index: Index, stored: dict[str, int]) -> None:
     """A vacuum and a repair leave what the stored documents need, and nothing else."""
-    assert Checker(index.store, SCHEME).check().is_clean
+    assert Checker(index.store, SCHEME).check().clean
     vacuumed(index.store, SCHEME)
-    assert repaired(index.store, SCHEME).is_clean
+    assert repaired(index.store, SCHEME).clean
     assert rows_of(index.store) == rows_for(PROFILE, stored)
 
 
@@ -235,7 +235,7 @@ def keep_checking(what: Sharing, repair: bool, before: int | None, journal: Jour
             checker = replace(checker, clock=lambda: before + DAY * 1000)
         while not stop.is_set():
             report = checker.check()
-            assert report.is_clean, report
+            assert report.clean, report
             journal.note(report.documents, sum(report.garbage.values()))
 
 
@@ -266,7 +266,13 @@ def keep_vacuuming(what: Sharing, clock: Callable[[], int], journal: Journal, st
     with open_index(what.url) as index:
         while not stop.is_set():
             report = Vacuum(index.store, SCHEME, clock=clock).run()
-            journal.note(report.notes, report.listings, report.index_rows, report.tombstones, report.left)
+            journal.note(
+                report.looked_at,
+                report.listings,
+                report.index_rows,
+                report.deleted_documents,
+                report.too_young,
+            )
 
 
 @dataclass(frozen=True)
@@ -336,9 +342,9 @@ def test_a_vacuum_leaves_exactly_what_the_stored_documents_need(index):
     assert rows_of(index.store) == rows_for(PROFILE, stored)
     assert report.listings > 0
     assert report.index_rows > 0
-    assert report.tombstones > 0
-    assert report.left == 0
-    assert vacuumed(index.store, SCHEME).notes == 0
+    assert report.deleted_documents > 0
+    assert report.too_young == 0
+    assert vacuumed(index.store, SCHEME).looked_at == 0
 
 
 # Documents that move while they are looked up
@@ -411,10 +417,10 @@ def test_a_writer_that_crashes_leaves_no_document_without_rows(index, torn):
                 assert value in (before.get(document), after.get(document))
                 assert (document, value) in found(index, value)
             assert {each for query in (F, F ^ 7) for each in found(index, query)} <= set(stored.items())
-            assert Checker(index.store, SCHEME).check().is_clean
+            assert Checker(index.store, SCHEME).check().clean
     assert crashes >= 7
     report = repaired(index.store, SCHEME)
-    assert report.is_clean
+    assert report.clean
     assert report.garbage[STRAY_LISTING] > 0
     assert report.garbage.keys() <= {STRAY_LISTING, STRAY_ROW}
     vacuumed(index.store, SCHEME)
@@ -447,7 +453,7 @@ def test_a_document_that_is_loaded_again_lives_on_and_another_vanishes(hbase_clu
         assert found(index, F) == [("kept", F)]
         assert index.fingerprints(["kept", "left"]) == [F, None]
         report = Checker(index.store, SCHEME).check()
-        assert report.is_clean, report
+        assert report.clean, report
         assert (report.documents, report.listings) == (1, 1)
         add_earlier(0, "left")
         assert found(index, F) == [("kept", F), ("left", F)]

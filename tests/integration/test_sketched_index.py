@@ -12,7 +12,7 @@ import pytest
 
 import simhbase
 from simhbase import Document, Profile
-from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNSKETCHED, WRONG_ROW, Checker, Findings
+from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNSKETCHED, WRONG_ROW, Checker, CheckReport
 from simhbase.drawers.rowkeys import decode
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprint import minhash
@@ -204,7 +204,7 @@ def rows_of(index: Index) -> tuple[int, int, int]:
     return documents, fingerprints, sum(len(rows.keys) for rows in index.store.drawers.iterate())
 
 
-def checked(index: Index, *, repair: bool = False) -> Findings:
+def checked(index: Index, *, repair: bool = False) -> CheckReport:
     """What a check finds, for which nothing is too young."""
 
     def later() -> int:
@@ -440,7 +440,7 @@ def test_damage_is_told_and_mended(url, profile):
         assert found(index.find(a)) == ["a"]
 
 
-def told(report: Findings) -> dict[str, int]:
+def told(report: CheckReport) -> dict[str, int]:
     """Problems and garbage: which of both a stray row is depends on the store."""
     return dict(report.problems | report.garbage)
 

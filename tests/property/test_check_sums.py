@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simhbase.admin.check import Checker, Findings
+from simhbase.admin.check import Checker, CheckReport
 from simhbase.drawers.bands import bands
 from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import MinHashScheme, Scheme, SimHashScheme
@@ -74,7 +74,7 @@ def damage(store: Store, kind: str, chance: random.Random) -> None:
 
 def by_lookups(store: Store, scheme: Scheme) -> Counter[str]:
     """The problems that are found in parts, which are not checked by sums."""
-    found: list[Findings] = [Checker(store, scheme).check(Part(number, 3)) for number in (1, 2, 3)]
+    found: list[CheckReport] = [Checker(store, scheme).check(Part(number, 3)) for number in (1, 2, 3)]
     return sum((each.problems for each in found), Counter[str]())
 
 
@@ -89,7 +89,7 @@ def test_sums_find_what_lookups_find_and_repair_mends_it(name, seed, damages):
     found = Checker(store, scheme).check()
     assert found.problems == by_lookups(store, scheme)
     for _ in range(5):
-        if Checker(store, scheme, repair=True).check().is_clean:
+        if Checker(store, scheme, repair=True).check().clean:
             break
     lost = set(Checker(store, scheme).check().problems)
     assert lost == set(by_lookups(store, scheme))

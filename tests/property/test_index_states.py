@@ -290,7 +290,7 @@ def machine(kind: Kind, of: Contents) -> type[RuleBasedStateMachine]:
             later = _tomorrow
             Vacuum(store, scheme, LEAST_GRACE, later).run()
             checked = Checker(store, scheme, repair=True, grace=LEAST_GRACE, clock=later).check()
-            assert checked.is_clean, checked
+            assert checked.clean, checked
             assert Checker(store, scheme, grace=LEAST_GRACE, clock=later).check().garbage == {}
             self._holds_what_is_needed()
             if "obsolete" in store.tables:

@@ -124,7 +124,7 @@ def one_salt(monkeypatch: pytest.MonkeyPatch) -> None:
 def repaired(run: Vacuum) -> None:
     """A repair in place of the vacuum, which must find garbage alone."""
     report = Checker(run.store, run.scheme, repair=True, grace=run.grace, clock=run.clock).check()
-    assert report.is_clean, report
+    assert report.clean, report
 
 
 def right(explored: Explored) -> bool:

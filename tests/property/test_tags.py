@@ -65,7 +65,7 @@ def test_a_limited_lookup_finds_what_is_left_of_an_unlimited_one(
         assert set(few.matches) <= set(left)
         assert few.truncated or list(few.matches) == left
         assert few.matches or not left  # so few are read on behind
-    assert Checker(index.store, index.profile.index_scheme).check().is_clean
+    assert Checker(index.store, index.profile.index_scheme).check().clean
 
 
 def write(

@@ -51,7 +51,7 @@ def left_by_a_dead_worker(lease: float, is_new: bool = True) -> Server:
 
 def checked(server: Server, time: int, repair: bool = False) -> dict[str, int]:
     found = Checker(SimulatedStore(server.ask), SCHEME, repair, DAY, lambda: time).check()
-    assert found.is_clean
+    assert found.clean
     return dict(found.garbage)
 
 
@@ -105,7 +105,7 @@ def test_a_vacuum_that_stops_anywhere_brings_no_deleted_document_back():
             assert accepted_in(server.state) == {}
             stops += 1
             continue
-        assert (removed.claims, removed.tombstones) == (2, 1)
+        assert (removed.claims, removed.deleted_documents) == (2, 1)
         assert accepted_in(server.state) == {}
         assert checked(server, LATER) == {}
         assert stops > 3
@@ -139,7 +139,7 @@ def test_a_vacuum_takes_no_young_claim_and_no_tombstone_before_it():
     server = left_by_an_accepted_claim()
     HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW - DAY).delete(["a"])
     removed = Vacuum(SimulatedStore(server.ask), SCHEME, DAY, lambda: NOW + DAY).run()
-    assert (removed.claims, removed.tombstones) == (0, 0)
+    assert (removed.claims, removed.deleted_documents) == (0, 0)
 
 
 def test_ctrl_c_that_is_put_off_ends_a_claim_that_waits_for_others():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simhbase.admin.vacuum import DAY, Vacuum, VacuumCounts
+from simhbase.admin.vacuum import DAY, Vacuum, VacuumReport
 from simhbase.index import rows
 from simhbase.index.part import Part
 from simhbase.index.writer import DocumentBatch, HintingWriter
@@ -40,11 +40,11 @@ def test_a_sweep_removes_what_the_loser_of_a_race_has_left(store):
     lose_a_race(store)
     assert listings(store) == {(A, "a"), (FAR, "a")}
     vacuum = Vacuum(store, SCHEME, clock=lambda: LATER)
-    assert vacuum.run() == VacuumCounts()  # nobody has noted it
+    assert vacuum.run() == VacuumReport()  # nobody has noted it
     swept = vacuum.run(Part(1, 1))
     assert (swept.listings, swept.index_rows) == (1, 2)
     assert listings(store) == {(FAR, "a")}
-    assert vacuum.run(Part(1, 1)) == VacuumCounts()
+    assert vacuum.run(Part(1, 1)) == VacuumReport()
 
 
 def test_parts_of_a_sweep_are_together_the_whole(store):
