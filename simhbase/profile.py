@@ -14,22 +14,10 @@ import orjson
 
 from simhbase.drawers.bands import bands, bands_for
 from simhbase.drawers.layout import layout, require_within_guarantee
-from simhbase.drawers.scheme import (
-    AUTO,
-    MinHashScheme,
-    RisingThreshold,
-    Scheme,
-    SimHashScheme,
-)
+from simhbase.drawers.scheme import AUTO, MinHashScheme, RisingThreshold, Scheme, SimHashScheme
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprint.minhash import SketchParameters
-from simhbase.fingerprint.pipeline import (
-    Fingerprinter,
-    Hashing,
-    MinHash,
-    SimHashVerified,
-    simhash_only,
-)
+from simhbase.fingerprint.pipeline import Fingerprinter, Hashing, MinHash, SimHashVerified, simhash_only
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.features import BY_IDF, Extractor, FeatureOptions
 from simhbase.text.idf import JIEBA, IdfTable, jieba_table
@@ -411,7 +399,7 @@ class MinHashProfile(Profile):
         self._set(threshold=_canonical_threshold(self.threshold))
         defaults = ALL_LENGTHS if isinstance(self.threshold, str) else _FIXED
         self._set(**{name: getattr(self, name) or value for name, value in defaults.items()})
-        if not _is_rising(self.threshold):
+        if self.threshold != AUTO and _two_similarities(self.threshold) is None:
             _require_similarity(self.threshold)
         elif self.features not in RISING:
             raise UsageError(
@@ -444,11 +432,8 @@ class MinHashProfile(Profile):
     def _threshold(self) -> float | RisingThreshold:
         if not isinstance(self.threshold, str):
             return self.threshold
-        of_features = RISING[self.features]
-        if self.threshold == AUTO:
-            return of_features
-        least, most = map(float, self.threshold.split("-"))
-        return replace(of_features, least=least, most=most)
+        of_features, both = RISING[self.features], _two_similarities(self.threshold)
+        return of_features if both is None else replace(of_features, least=both[0], most=both[1])
 
     @property
     def index_scheme(self) -> Scheme:
@@ -596,12 +581,8 @@ def _digest(file: NamedContent) -> str:
     return f"SHA-256 {file.digest[:_DIGEST_SHOWN]}..."
 
 
-def _is_rising(threshold: float | str) -> bool:
-    """True if a threshold rises with the number of features: AUTO, or two similarities such as 0.54-0.7."""
-    return threshold == AUTO or _two_similarities(threshold) is not None
-
-
 def _two_similarities(threshold: object) -> tuple[float, float] | None:
+    """Those of a threshold that rises with the number of features, such as 0.54-0.7; None for others."""
     found = _RISES.fullmatch(threshold) if isinstance(threshold, str) else None
     if found is None or not 0 < float(found[1]) <= float(found[2]):
         return None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import log2
 from numbers import Real
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,85 +87,6 @@ def identities(fingerprints: FingerprintBatch, sketching: SketchParameters | Non
     return np.column_stack([values, minhash.fingerprints(fingerprints.sketches)])
 
 
-class Scheme(Protocol):
-    """A scheme with its parameters."""
-
-    @property
-    def tables(self) -> int:
-        """Number of drawers per fingerprint."""
-
-    @property
-    def sketching(self) -> SketchParameters | None:
-        """Parameters of the sketches kept, None if none are."""
-
-    @property
-    def threshold(self) -> float | RisingThreshold | None:
-        """The similarity that lookups ask for unless told otherwise."""
-
-    @property
-    def listed_sketching(self) -> SketchParameters | None:
-        """Parameters of sketches kept in the listings of a fingerprint, if the fingerprint is a hash of its
-        sketch (so all its documents have the same). Other sketches are kept in the documents' rows."""
-
-    def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
-        """Bounds of a lookup, the profile's for None. Raises UsageError for bounds that the scheme does not
-        have or cannot guarantee."""
-
-    def loose_bounds(self, similarity: float) -> Bounds:
-        """Bounds for candidates that are then compared exactly: nearly all pairs of this similarity that the
-        scheme can find are within them. Raises UsageError for a similarity outside 0 to 1."""
-
-    def rule(self, min_similarity: float | None) -> str:
-        """The bounds as text, e.g. `within 3 bits, similarity >= 0.8`. min_similarity: None uses the
-        profile's."""
-
-    def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
-        """Key prefixes of the drawers of n fingerprints: uint8 (n, tables, 5)."""
-
-    def probes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
-        """Key prefixes of the drawers that lookups of n fingerprints read: uint8 (n, probes, 5)."""
-
-    def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
-        """Row keys in the drawers of n fingerprints: uint8 (n, tables, 13)."""
-
-    @property
-    def layout(self) -> Layout | None:
-        """Which fingerprint bits name its drawers; None if fingerprints do not determine them."""
-
-    @property
-    def drawer_runs(self) -> tuple[tuple[Run, ...], ...]:
-        """Per table, the runs of fingerprint bits or sketch slots that name its drawers."""
-
-    def shared_drawers(self, a: int, b: int) -> tuple[int, ...] | None:
-        """Flags of the tables in which two fingerprints meet; None if fingerprints do not determine that."""
-
-    def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
-        """Flags of the tables in which they meet, elementwise for two batches of n."""
-
-    def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
-        """Differing fingerprint bits, elementwise; 0 if the scheme does not compare bits."""
-
-    def bits_between(self, a: int, b: int) -> int:
-        """Like bits_apart for two integers; faster than NumPy for a few."""
-
-    def distances(self, bits: Distances, mismatches: NDArray[np.int64]) -> Distances:
-        """Distance of matches, given both measures."""
-
-    def pairs(
-        self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress = no_progress
-    ) -> Iterator[Pairs]:
-        """All near pairs among n fingerprints, each once, unordered, in batches of bounded size."""
-
-    def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
-        """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
-
-    def mates(
-        self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
-    ) -> Iterator[Pairs]:
-        """Near pairs among fingerprints that share a drawer, uint32 (n,): each pair once, in batches of at
-        most n."""
-
-
 @dataclass(frozen=True, slots=True)
 class SimHashScheme:
     """Drawers are named by blocks of the fingerprint; near fingerprints differ in few bits.
@@ -183,15 +103,17 @@ class SimHashScheme:
 
     @property
     def tables(self) -> int:
+        """Number of drawers per fingerprint."""
         return len(self.layout.tables)
 
     @property
     def listed_sketching(self) -> None:
-        """None, as different texts may have the same fingerprint."""
+        """Parameters of sketches kept in the listings of a fingerprint, where all its documents have the
+        same: it is a hash of its sketch. None here: sketches are kept in the documents' rows."""
 
     def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
-        """A given k limits the reach, too. Raises UsageError for a k above the layout's guarantee, and for a
-        similarity if there are no sketches."""
+        """Bounds of a lookup, the profile's for None; a given k limits the reach, too. Raises UsageError for
+        a k above the layout's guarantee, and for a similarity if there are no sketches."""
         if k is None:
             k = self._farthest
         else:
@@ -208,6 +130,8 @@ class SimHashScheme:
         return Bounds(k, self.sketching.most_mismatches(_similarity(min_similarity)))
 
     def loose_bounds(self, similarity: float) -> Bounds:
+        """Bounds for candidates that are then compared exactly: nearly all pairs of this similarity that the
+        scheme can find are within them. Raises UsageError for a similarity outside 0 to 1."""
         _ = _similarity(similarity)
         return self._any_similarity(self._farthest)
 
@@ -220,6 +144,8 @@ class SimHashScheme:
         return max(self.k, self.reach)
 
     def rule(self, min_similarity: float | None) -> str:
+        """The bounds as text, e.g. `within 3 bits, similarity >= 0.8`. min_similarity: None uses the
+        profile's."""
         least = self.threshold if min_similarity is None else min_similarity
         words = self.within if least is None else f"{self.within}, similarity >= {least:g}"
         return words + same_numbers(self.sketching)
@@ -230,49 +156,62 @@ class SimHashScheme:
         return f"within {self._farthest} bits" + (" in a shared drawer" if self.reach > self.k else "")
 
     def prefixes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        """Key prefixes of the drawers of n fingerprints: uint8 (n, tables, 5)."""
         return rowkeys.prefixes(fingerprints.values, self.layout)
 
     def probes(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        """Key prefixes of the drawers that lookups of n fingerprints read: uint8 (n, probes, 5)."""
         return rowkeys.probes(fingerprints.values, self.layout)
 
     def keys(self, fingerprints: FingerprintBatch) -> NDArray[np.uint8]:
+        """Row keys in the drawers of n fingerprints: uint8 (n, tables, 13)."""
         return rowkeys.encode(fingerprints.values, self.layout)
 
     @property
     def drawer_runs(self) -> tuple[tuple[Run, ...], ...]:
+        """Per table, the runs of fingerprint bits (MinHash: sketch slots) that name its drawers."""
         return self.layout.tables
 
     def shared_drawers(self, a: int, b: int) -> tuple[int, ...]:
+        """Flags of the tables in which two fingerprints meet."""
         return _agreeing(self.layout.name, self.layout.bits, a ^ b)
 
     def meetings(self, a: FingerprintBatch, b: FingerprintBatch) -> list[tuple[int, ...]]:
+        """Flags of the tables in which they meet, elementwise for two batches of n."""
         pairs = zip(map(to_int, a.values), map(to_int, b.values), strict=True)
         return [self.shared_drawers(*pair) for pair in pairs]
 
     def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
+        """Differing fingerprint bits, elementwise."""
         return hamming.distance(a, b)
 
     def bits_between(self, a: int, b: int) -> int:
+        """Like bits_apart for two integers; faster than NumPy for a few."""
         return (a ^ b).bit_count()
 
     def distances(self, bits: Distances, mismatches: NDArray[np.int64]) -> Distances:
+        """Distance of matches, given both measures."""
         return bits
 
     def pairs(
         self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress = no_progress
     ) -> Iterator[Pairs]:
+        """All near pairs among n fingerprints, each once, unordered, in batches of bounded size."""
         k, reach = (0, bounds.bits) if self.reach > self.k else (bounds.bits, 0)
         values = fingerprints.values[:]  # they may be indexed lazily
         batches = pair_batches(values, k, self.layout, reach, progress)
         return self._verified(batches, fingerprints.sketches, bounds)
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
+        """The drawers of n fingerprints as numbers: uint64 (n, tables)."""
         name_bits = SEGMENT_BITS if self.reach > self.k else WORD_BITS
         return segments(fingerprints.values, self.layout, name_bits)
 
     def mates(
         self, fingerprints: FingerprintBatch, drawers: NDArray[np.uint32], bounds: Bounds
     ) -> Iterator[Pairs]:
+        """Near pairs among fingerprints that share a drawer, uint32 (n,): each pair once, in batches of at
+        most n."""
         found = mates(fingerprints.values, drawers, bounds.bits)
         return self._verified(found, fingerprints.sketches, bounds)
 
@@ -291,6 +230,8 @@ class SimHashScheme:
 @dataclass(frozen=True, slots=True)
 class MinHashScheme:
     """Drawers are named by bands of the sketch; near texts have similar sketches.
+
+    Has the methods of SimHashScheme.
 
     threshold: minimum similarity, or a RisingThreshold if sketches contain the number of features.
     """
@@ -409,6 +350,9 @@ class MinHashScheme:
 
     def _segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint32]:
         return self.bands.segments(self.sketching.slots_of(fingerprints.sketches), self.sketching.bits)
+
+
+Scheme = SimHashScheme | MinHashScheme
 
 
 @lru_cache

@@ -85,23 +85,34 @@ class ClaimRequest(DocumentsRequest, frozen=True):
     mode: ClaimMode = "refuse"
 
 
-class StoredRequest(AnyRequest, frozen=True):
-    """The stored documents. since, tag: only documents written at or after this time, with this tag
-    (repeatable: with all of them); after: from the page before; limit: documents per page."""
+class FilteredRequest(AnyRequest, frozen=True):
+    """Base class. since, tag: only documents written at or after this time, with this tag (repeatable: with
+    all of them)."""
 
     repeated: ClassVar[frozenset[str]] = frozenset({"tag"})
 
     since: Time | None = None
     tag: list[Tag] = []
-    after: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=PAGE)] = PAGE
 
     def __post_init__(self) -> None:
         _ = self.tags
 
     @property
     def tags(self) -> dict[str, str]:
-        return _tags(self.tag)
+        """Raises ValueError for a name that is given twice."""
+        tags: dict[str, str] = {}
+        for name, _, value in (each.partition("=") for each in self.tag):
+            if name in tags:
+                raise ValueError(f"{name!r} is given twice: a tag has one value")
+            tags[name] = value
+        return tags
+
+
+class StoredRequest(FilteredRequest, frozen=True):
+    """The stored documents. after: from the page before; limit: documents per page."""
+
+    after: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE)] = PAGE
 
 
 class DocumentRequest(AnyRequest, frozen=True):
@@ -110,24 +121,12 @@ class DocumentRequest(AnyRequest, frozen=True):
     id: str
 
 
-class NeighboursRequest(AnyRequest, frozen=True):
-    """A stored document, and bounds of a match. tag: only documents with this tag; repeatable: with all of
-    them."""
-
-    repeated: ClassVar[frozenset[str]] = frozenset({"tag"})
+class NeighboursRequest(FilteredRequest, frozen=True, kw_only=True):
+    """A stored document, and bounds of a match."""
 
     id: str
     k: Distance | None = None
     min_similarity: Similarity | None = None
-    since: Time | None = None
-    tag: list[Tag] = []
-
-    def __post_init__(self) -> None:
-        _ = self.tags
-
-    @property
-    def tags(self) -> dict[str, str]:
-        return _tags(self.tag)
 
 
 class FeaturesRequest(AnyRequest, frozen=True):
@@ -182,16 +181,6 @@ def from_address(given: Iterable[tuple[str, str]], kind: type[AnyRequest]) -> di
         else:
             values[name] = _number(value) if name in ("k", "min_similarity", "limit") else value
     return values | several
-
-
-def _tags(given: list[str]) -> dict[str, str]:
-    """Tags given as NAME=VALUE. Raises ValueError for a name that is given twice."""
-    tags: dict[str, str] = {}
-    for name, _, value in (each.partition("=") for each in given):
-        if name in tags:
-            raise ValueError(f"{name!r} is given twice: a tag has one value")
-        tags[name] = value
-    return tags
 
 
 def _number(text: str) -> int | float | str:

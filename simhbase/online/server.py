@@ -7,7 +7,6 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -35,25 +34,18 @@ WORKER_SECONDS = 600
 SECONDS_MORE = 5  # beyond the time limit of requests, before a stop aborts running ones
 
 
-@dataclass(frozen=True)
-class ServiceWorker:
-    """A process of the service."""
-
-    settings: Settings
-
-    def __call__(self) -> ASGIApp:
-        """Opens the store. Raises the errors of `simhbase.open`."""
-        sys.setswitchinterval(SWITCH_SECONDS)
-        settings = self.settings
-        metrics = ServiceMetrics()
-        index = open_index(settings.store, access=settings.access, metrics=metrics)
-        # In a thread, as the first compilation takes long; requests are served uncompiled until then.
-        Thread(target=acceleration.prepare, daemon=True).start()
-        try:
-            return create_app(index, settings, metrics)
-        except BaseException:
-            index.close()
-            raise
+def open_app(settings: Settings) -> ASGIApp:
+    """Open the store for a process of the service. Raises the errors of `simhbase.open`."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    metrics = ServiceMetrics()
+    index = open_index(settings.store, access=settings.access, metrics=metrics)
+    # In a thread, as the first compilation takes long; requests are served uncompiled until then.
+    Thread(target=acceleration.prepare, daemon=True).start()
+    try:
+        return create_app(index, settings, metrics)
+    except BaseException:
+        index.close()
+        raise
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -83,7 +75,7 @@ def serve(
     store.
     """
     config = Config(
-        ServiceWorker(settings),
+        partial(open_app, settings),
         factory=True,
         workers=workers,
         http=partial(BoundedProtocol, settings.limits),  # type: ignore[arg-type]  # called like a class
@@ -99,7 +91,7 @@ def serve(
         timeout_graceful_shutdown=int(settings.limits.seconds) + SECONDS_MORE,
     )
     if workers == 1:
-        app = ServiceWorker(settings)()
+        app = open_app(settings)
         say(f"serving {settings.store} on {_address(listening)}")
         config.app, config.factory = app, False
         with suppress(KeyboardInterrupt):  # re-raised by uvicorn after its shutdown

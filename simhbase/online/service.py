@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -28,15 +27,6 @@ READY_SECONDS, READY_WAITING = 5.0, 16
 SHARE_OF_CLAIM = 0.9  # of a request's time limit that a claim may wait for others
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """Cached size of the store."""
-
-    at: datetime
-    monotonic: float
-    stats: Stats
-
-
 class Service:
     """One index and its routes. metrics: also receives the index's measurements."""
 
@@ -53,7 +43,7 @@ class Service:
         self._claims = Calls(limits.threads, limits.waiting, limits.seconds)
         self._comparing = Calls(limits.comparing_threads, limits.comparing_waiting, limits.seconds)
         self._checks = Calls(1, READY_WAITING, READY_SECONDS)
-        self._counted: _Counted | None = None
+        self._counted: tuple[float, datetime, Stats] | None = None  # monotonic time, time, size
         self._claims_since: dict[object, float] = {}
 
     @asynccontextmanager
@@ -150,13 +140,13 @@ class Service:
 
     async def status(self) -> answers.Status:
         """Returns the store's profile and size."""
-        counted = self._counted
-        if counted is None or time.monotonic() - counted.monotonic > STATS_KEPT:
+        if self._counted is None or time.monotonic() - self._counted[0] > STATS_KEPT:
             stats = await self._calls.run(Administrator(self._index).stats)
-            self._counted = counted = _Counted(datetime.now(UTC), time.monotonic(), stats)
+            self._counted = time.monotonic(), datetime.now(UTC), stats
+        _, at, stats = self._counted
         parameters = self._index.profile.describe()
         access: Literal["write", "read"] = "read" if self._index.access == "read" else "write"
-        return answers.Status(simhbase.__version__, parameters, access, counted.stats, counted.at)
+        return answers.Status(simhbase.__version__, parameters, access, stats, at)
 
     async def healthz(self) -> answers.Alive:
         """Checks that the process answers."""

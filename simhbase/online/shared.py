@@ -4,9 +4,9 @@ fingerprinting of their texts."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from time import monotonic
 from types import TracebackType
@@ -31,19 +31,8 @@ READERS = 1
 Answers = list[Lookup]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What the lookups of one read have in common: the method of Index, and the query."""
-
-    method: str
-    query: Query
-
-    def ask(self, index: Index, records: Sequence[object]) -> Answers:
-        method: Callable[..., Answers] = getattr(index, self.method)
-        return method(records, self.query)
-
-
-_Request = Request[_Kind, Answers]
+# Lookups of one read have in common the method of Index, and the query.
+_Request = Request[tuple[str, Query], Answers]
 
 
 class SharedLookups:
@@ -146,7 +135,7 @@ class SharedLookups:
             raise UsageError(f"one string was given: put it into a list, [{records[:40]!r}]")
         self._scheme.bounds(query.k, query.min_similarity)  # raises UsageError here, in the caller's thread
         own = replace(query, tags=dict(required_tags(query.tags)))  # the caller may change the tags
-        request = _Request(kind=_Kind(method, own), records=_as_list(records))
+        request = _Request(kind=(method, own), records=_as_list(records))
         queue = self._queue
         if not queue.put(request, self.queue):
             self._count("overloaded")
@@ -212,8 +201,9 @@ class SharedLookups:
     def _answer(self, requests: Sequence[_Request]) -> None:
         """Answers requests of one kind by one read, or separately if one of them causes an error."""
         records = [record for request in requests for record in request.records]
+        method, query = requests[0].kind
         try:
-            answers = iter(requests[0].kind.ask(self.index, records))
+            answers = iter(getattr(self.index, method)(records, query))
         except Exception as error:
             if len(requests) > 1 and not isinstance(error, OF_ALL):
                 half = len(requests) // 2

@@ -17,8 +17,9 @@ from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.drawers.components import merge_components
 from simhbase.errors import BadInput, UsageError
 from simhbase.profile import Profile, make_profile
-from simhbase.quality.exact_join import SimilarPairs, similar_pairs
+from simhbase.quality.exact_join import similar_pairs
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
+from simhbase.quality.pairs import TextPairs
 from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import (
     BY_LENGTH,
@@ -237,13 +238,13 @@ def recommend(
     return Calibration(sample, goal, truth, figures, recommended, _reaches(recommended, goal))
 
 
-def find_truth(sample: Sample, sets: ShingleSets, goal: Goal, labelled: SimilarPairs | None = None) -> Truth:
+def find_truth(sample: Sample, sets: ShingleSets, goal: Goal, labelled: TextPairs | None = None) -> Truth:
     """The pairs that should be found in a sample: the labelled ones, or all that are similar enough. Raises
     BadInput if they are too few."""
     if len(sample.texts) < LEAST_TEXTS:
         raise BadInput(_too_few_texts(sample))
     similar = similar_pairs(sets, min(goal.right, BINS[0][0]))
-    right = similar.at_least(goal.right)
+    right = similar.between(goal.right)
     truth = (
         Truth(similar, right, sample) if labelled is None else Truth(labelled, right.union(labelled), sample)
     )
@@ -254,7 +255,7 @@ def find_truth(sample: Sample, sets: ShingleSets, goal: Goal, labelled: SimilarP
 
 def groups_to_find(truth: Truth, goal: Goal) -> int:
     """Number of connected components of the pairs to be found."""
-    wanted = truth.pairs.at_least(goal.jaccard)
+    wanted = truth.pairs.between(goal.jaccard)
     group = merge_components(np.arange(len(truth.sample.texts)), wanted.left, wanted.right)
     return len(np.unique(group[wanted.left]))
 
@@ -274,9 +275,9 @@ def _too_few_texts(sample: Sample) -> str:
 
 
 def _too_few_groups(truth: Truth, goal: Goal) -> str:
-    pairs, groups = len(truth.pairs.at_least(goal.jaccard).left), groups_to_find(truth, goal)
+    pairs, groups = len(truth.pairs.between(goal.jaccard).left), groups_to_find(truth, goal)
     found = f"{pairs:,} pair{'s' * (pairs != 1)}" if pairs else "no pair"
-    highest = f" (the most similar pair: {truth.pairs.jaccard.max():.2f})" if len(truth.pairs.left) else ""
+    highest = f" (the most similar pair: {truth.pairs.score.max():.2f})" if len(truth.pairs.left) else ""
     within = f", in {groups} group{'s' * (groups != 1)} of near-duplicates" if pairs else ""
     sample = "" if truth.sample.is_whole else "a larger sample or "
     return (

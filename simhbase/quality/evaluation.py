@@ -16,12 +16,12 @@ from simhbase.errors import BadInput, UsageError
 from simhbase.index import Index, open_index
 from simhbase.model import Query
 from simhbase.profile import Profile, given_parameters, make_profile
-from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
+from simhbase.quality.pairs import TextPairs
 from simhbase.quality.report import TRUTHS
 from simhbase.quality.sample import Sample, read_sample
 from simhbase.quality.schemes import fingerprint_texts, pairs_found_by
-from simhbase.quality.truth import FoundPairs, Quality, Truth
+from simhbase.quality.truth import Quality, Truth
 from simhbase.text.jaccard import jaccard, shingle_sets
 
 RIGHT = 0.65
@@ -110,12 +110,11 @@ def evaluate_store(
     Precision ignores found pairs that are not labelled, because it is not known if they are right.
     """
     sample = Sample.of_all(labels.ids)
-    pairs = _given_pairs(labels, sample)
+    similarity = np.ones(len(labels.left)) if labels.jaccard is None else labels.jaccard
+    pairs = TextPairs.of(len(sample.texts), [(*labels.places(sample), similarity)])
     found, truncated = pairs_in_store(index, sample, k, min_similarity)
-    verified = found.where(
-        FoundPairs(found.n, pairs.left, pairs.right, pairs.jaccard).places(found.left, found.right) >= 0
-    )
-    truth = Truth(pairs, pairs if labels.jaccard is None else pairs.at_least(right), sample)
+    verified = found.where(pairs.has(found.left, found.right))
+    truth = Truth(pairs, pairs if labels.jaccard is None else pairs.between(right), sample)
     bins = BINS if labels.jaccard is not None else ()
     return Evaluation(**vars(truth.quality(found, bins=bins, judged=verified)), truncated=truncated)
 
@@ -134,21 +133,14 @@ def evaluate_corpus(
     sets = shingle_sets(sample.texts, sample.shingles)
     (fingerprinted,) = fingerprint_texts(sample.texts, [profile], processes)
     found = pairs_found_by(profile, fingerprinted, min_similarity)
-    exact = SimilarPairs(found.left, found.right, jaccard(sets, found.left, found.right))
-    truth = Truth(labelled_pairs(labels, sample, sets), exact.at_least(right), sample)
+    exact = replace(found, score=jaccard(sets, found.left, found.right))
+    truth = Truth(labelled_pairs(labels, sample, sets), exact.between(right), sample)
     return Evaluation(**vars(truth.quality(found, bins=BINS)), truth=TRUTHS[sample.shingles])
-
-
-def _given_pairs(labels: Labels, sample: Sample) -> SimilarPairs:
-    left, right = labels.places(sample)
-    pairs, first = np.unique(np.stack([left, right], axis=1), axis=0, return_index=True)
-    similarity = np.ones(len(left)) if labels.jaccard is None else labels.jaccard
-    return SimilarPairs(pairs[:, 0], pairs[:, 1], similarity[first])
 
 
 def pairs_in_store(
     index: Index, sample: Sample, k: int | None, min_similarity: float | None
-) -> tuple[FoundPairs, int]:
+) -> tuple[TextPairs, int]:
     """Pairs of these documents that a store finds, and the number of truncated lookups."""
     ids = list(sample.places)
     stored = index.fingerprints(ids)
@@ -172,4 +164,4 @@ def pairs_in_store(
                 if other is not None and other != place
             }
     keys = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
-    return FoundPairs.of(len(ids), [(keys[:, 0], keys[:, 1], np.array(list(pairs.values())))]), truncated
+    return TextPairs.of(len(ids), [(keys[:, 0], keys[:, 1], np.array(list(pairs.values())))]), truncated

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import BadInput
-from simhbase.quality.exact_join import SimilarPairs
+from simhbase.quality.pairs import TextPairs
 from simhbase.quality.sample import Sample
 from simhbase.text.encoding import decode
 from simhbase.text.jaccard import ShingleSets, jaccard
@@ -49,12 +49,12 @@ class Labels:
         return np.minimum(left, right), np.maximum(left, right)
 
 
-def labelled_pairs(labels: Labels, sample: Sample, sets: ShingleSets) -> SimilarPairs:
+def labelled_pairs(labels: Labels, sample: Sample, sets: ShingleSets) -> TextPairs:
     """Labelled pairs without repeats, with exact similarity. Leaves out pairs of equal texts, which are one
     text in a sample. Raises BadInput for unknown ids."""
-    pairs = np.unique(np.stack(labels.places(sample), axis=1), axis=0)
-    left, right = pairs[pairs[:, 0] != pairs[:, 1]].T
-    return SimilarPairs(left, right, jaccard(sets, left, right))
+    left, right = labels.places(sample)
+    pairs = TextPairs.of(len(sample.texts), [(left, right, jaccard(sets, left, right))])
+    return pairs.where(pairs.left != pairs.right)
 
 
 def read_labels(path: Path) -> Labels:

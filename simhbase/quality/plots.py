@@ -12,8 +12,8 @@ from simhbase.drawers.bands import bands
 from simhbase.errors import SimhbaseError
 from simhbase.quality.calibration import Calibration, Figures
 from simhbase.quality.intervals import Estimate
+from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import MINHASH_THRESHOLDS
-from simhbase.quality.truth import FoundPairs
 
 try:
     from matplotlib import rcParams
@@ -101,9 +101,9 @@ def _s_curves(axes: Axes, calibration: Calibration) -> None:
 
 
 def _points(
-    axes: Axes, calibration: Calibration, found: FoundPairs, colour: str, linestyle: str = "", label: str = ""
+    axes: Axes, calibration: Calibration, found: TextPairs, colour: str, linestyle: str = "", label: str = ""
 ) -> None:
-    least = calibration.truth.pairs.jaccard.min()
+    least = calibration.truth.pairs.score.min()
     bins = [(low, high) for low, high in pairwise(_CURVE_BINS.tolist()) if low >= least - 1e-9]
     measured = [(low, high, calibration.truth.recall(found, low, high)) for low, high in bins]
     there = [(low, high, estimate) for low, high, estimate in measured if estimate is not None]
@@ -123,9 +123,8 @@ def _points(
 def _distances(axes: Axes, calibration: Calibration) -> None:
     # Pairs within MOST_BITS of the best SimHash features.
     widest = calibration.wider[-1].setting
-    found, truth = widest.found, calibration.truth
-    right = FoundPairs(found.n, truth.right.left, truth.right.right, truth.right.jaccard)
-    is_right = right.places(found.left, found.right) >= 0
+    found = widest.found
+    is_right = calibration.truth.right.has(found.left, found.right)
     weights = 1 / calibration.sample.probability(found.left, found.right)
     edges = np.arange(found.score.max(initial=0) + 2) - 0.5
     axes.hist(

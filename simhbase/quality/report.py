@@ -64,12 +64,7 @@ def calibration_dict(calibration: Calibration, *, everything: bool = True) -> Ma
         "sample": len(sample.texts),
         "copies": sample.copies,
         "truth": TRUTHS[sample.shingles],
-        "pairs": {
-            bin_name(low, high): int(
-                ((truth.pairs.jaccard >= low) & ((truth.pairs.jaccard < high) | (high == 1.0))).sum()
-            )
-            for low, high in BINS
-        },
+        "pairs": {bin_name(*bounds): len(truth.pairs.between(*bounds).left) for bounds in BINS},
         "groups": calibration.groups,
         "goal": asdict(goal),
         "recommended": {

@@ -20,8 +20,8 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.fingerprint.pipeline import Fingerprinted
 from simhbase.parallel import map_in_order
 from simhbase.profile import REACH, Profile, make_profile
-from simhbase.quality.exact_join import SimilarPairs
-from simhbase.quality.truth import DrawerSizes, FoundPairs, drawers
+from simhbase.quality.pairs import TextPairs
+from simhbase.quality.truth import DrawerSizes, drawers
 from simhbase.text.features import FeatureOptions
 
 Parameters = Mapping[str, object]
@@ -67,7 +67,7 @@ class Setting:
 
     features: str
     fixed: Parameters
-    near: FoundPairs
+    near: TextPairs
     layouts: Sequence[str]
     cost: Callable[[str], Cost]
     threshold: float | str | None = None
@@ -89,7 +89,7 @@ class Setting:
         return ", ".join(text.format(given[name]) for name, text in said.items() if name in given)
 
     @cached_property
-    def found(self) -> FoundPairs:
+    def found(self) -> TextPairs:
         if not isinstance(self.threshold, float):
             return self.near
         return self.near.where(self.near.score >= self.threshold)
@@ -103,26 +103,26 @@ class CorpusFingerprints:
     texts: NDArray[np.int64]
     fingerprints: FingerprintBatch
 
-    def found(self, pairs: Iterable[Pairs], score: Callable[[Distances], NDArray[np.float64]]) -> FoundPairs:
+    def found(self, pairs: Iterable[Pairs], score: Callable[[Distances], NDArray[np.float64]]) -> TextPairs:
         """Convert pairs of fingerprints to pairs of texts. score: converts distances."""
-        return FoundPairs.of(
+        return TextPairs.of(
             self.n,
             ((self.texts[chunk.left], self.texts[chunk.right], score(chunk.distance)) for chunk in pairs),
         )
 
-    def similarity(self, found: FoundPairs, sketching: SketchParameters) -> NDArray[np.float64]:
+    def similarity(self, found: TextPairs, sketching: SketchParameters) -> NDArray[np.float64]:
         """Similarity of found pairs, estimated from sketches: float64 (m,)."""
         left, right = self._position[found.left], self._position[found.right]
         return sketching.similarity(
             sketching.pair_mismatches(self.fingerprints.sketches, left, self.fingerprints.sketches, right)
         )
 
-    def differing(self, found: FoundPairs) -> NDArray[np.uint64]:
+    def differing(self, found: TextPairs) -> NDArray[np.uint64]:
         """Differing bits of the fingerprints of found pairs: uint64 (m,)."""
         values = self.fingerprints.values
         return values[self._position[found.left]] ^ values[self._position[found.right]]
 
-    def positions(self, near: SimilarPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def positions(self, near: TextPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Convert pairs of texts to pairs of fingerprints; drops texts without one."""
         left, right = self._position[near.left], self._position[near.right]
         there = (left >= 0) & (right >= 0)
@@ -170,7 +170,7 @@ def _joined(n: int, parts: Sequence[Fingerprinted]) -> CorpusFingerprints:
 def simhash_settings(
     fingerprinted: CorpusFingerprints,
     parameters: Parameters,
-    near: SimilarPairs,
+    near: TextPairs,
     bits: Sequence[int] = (),
 ) -> Iterator[Setting]:
     """Settings of SimHash at every k in `bits` (default: all), with a reach of MOST_BITS if matches are
@@ -198,7 +198,7 @@ def simhash_settings(
 
 def minhash_settings(
     fingerprinted: CorpusFingerprints,
-    near: SimilarPairs,
+    near: TextPairs,
     profile: Profile = MINHASH,
     names: Iterable[str] = MINHASH_BANDS,
     thresholds: Sequence[float | str] = MINHASH_THRESHOLDS,
@@ -231,7 +231,7 @@ def minhash_settings(
 
 def pairs_found_by(
     profile: Profile, fingerprinted: CorpusFingerprints, min_similarity: float | None
-) -> FoundPairs:
+) -> TextPairs:
     """All pairs that a store with this profile would find. Raises UsageError for a similarity if the profile
     has no sketches."""
     scheme = profile.index_scheme
@@ -248,7 +248,7 @@ def _similarity(sketching: SketchParameters, mismatches: Distances) -> NDArray[n
     return sketching.similarity(mismatches.astype(np.int64))
 
 
-def _cost(fingerprinted: CorpusFingerprints, scheme: Scheme, name: str, near: SimilarPairs) -> Cost:
+def _cost(fingerprinted: CorpusFingerprints, scheme: Scheme, name: str, near: TextPairs) -> Cost:
     segments = segments_of(scheme.prefixes(fingerprinted.fingerprints)).astype(np.uint64)
     return Cost(name, scheme.tables, drawers(segments.T, *fingerprinted.positions(near)))
 

@@ -10,55 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.components import merge_components
-from simhbase.errors import BadInput
-from simhbase.quality.exact_join import SimilarPairs
 from simhbase.quality.intervals import Estimate, estimate
+from simhbase.quality.pairs import Numbers, TextPairs
 from simhbase.quality.sample import Sample
 
 BINS = ((0.7, 0.75), (0.75, 0.8), (0.8, 0.9), (0.9, 1.0))
-MOST_PAIRS = 20_000_000
-
-Numbers = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class FoundPairs:
-    """Pairs of n texts. left, right: int64 (m,) with left < right, sorted by both; score: float64 (m,),
-    distance in bits, or estimated similarity."""
-
-    n: int
-    left: Numbers
-    right: Numbers
-    score: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, n: int, parts: Iterable[tuple[Numbers, Numbers, NDArray[np.float64]]]) -> FoundPairs:
-        """Collect chunks of distinct pairs in any order. Raises BadInput for more than MOST_PAIRS."""
-        held = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
-        total = 0
-        for part in parts:
-            held.append(part)
-            total += len(part[0])
-            if total > MOST_PAIRS:
-                raise BadInput(
-                    f"more than {MOST_PAIRS:,} pairs of {n:,} texts are near each other: they are made from "
-                    "one template, or too short to differ. Leave such texts out, or use a smaller sample"
-                )
-        left, right, score = map(np.concatenate, zip(*held, strict=True))
-        order = np.argsort(left * n + right)
-        return cls(n, left[order], right[order], score[order])
-
-    def where(self, chosen: NDArray[np.bool_]) -> FoundPairs:
-        return FoundPairs(self.n, self.left[chosen], self.right[chosen], self.score[chosen])
-
-    def places(self, left: Numbers, right: Numbers) -> Numbers:
-        """Position of each given pair among these, -1 if it is missing: int64."""
-        keys = self.left * self.n + self.right
-        wanted = left * self.n + right
-        places = np.searchsorted(keys, wanted)
-        inside = np.minimum(places, max(len(keys) - 1, 0))
-        there = keys[inside] == wanted if len(keys) else np.zeros(len(wanted), dtype=np.bool_)
-        return np.where(there, inside, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,46 +73,42 @@ def bin_name(low: float, high: float) -> str:
 class Truth:
     """Ground truth of a sample. pairs: pairs that should be found; right: pairs that are right if found."""
 
-    pairs: SimilarPairs
-    right: SimilarPairs
+    pairs: TextPairs
+    right: TextPairs
     sample: Sample
 
     def quality(
         self,
-        found: FoundPairs,
+        found: TextPairs,
         least: float = 0.0,
         bins: Iterable[tuple[float, float]] = BINS,
-        judged: FoundPairs | None = None,
+        judged: TextPairs | None = None,
     ) -> Quality:
         """Quality of found pairs. least: similarity from which pairs should be found; judged: those found
         pairs for which it is known if they are right (default: all)."""
         by_bin = {bin_name(*bounds): self.recall(found, *bounds) for bounds in bins}
         return Quality(
-            pairs=int(np.count_nonzero(self.pairs.jaccard >= least)),
+            pairs=len(self.pairs.between(least).left),
             found=len(found.left),
             by_bin={name: of_bin for name, of_bin in by_bin.items() if of_bin is not None},
             recall=self.recall(found, least, 1.0),
             precision=self.precision(found if judged is None else judged),
         )
 
-    def recall(self, found: FoundPairs, low: float, high: float) -> Estimate | None:
+    def recall(self, found: TextPairs, low: float, high: float) -> Estimate | None:
         """Share of the pairs with a similarity from `low` to below `high` (or 1.0, if `high` is) that were
         found. In a sample only pairs with a common key count: others are in it by accident."""
-        similarity = self.pairs.jaccard
-        chosen = np.flatnonzero((similarity >= low) & ((similarity < high) | (high == 1.0)))
-        left, right = self.pairs.left[chosen], self.pairs.right[chosen]
+        pairs = self.pairs.between(low, high)
         if not self.sample.is_whole:
-            drawn = self.sample.common_keys(left, right) > 0
-            left, right = left[drawn], right[drawn]
-        return self._share(found.places(left, right) >= 0, left, right)
+            pairs = pairs.where(self.sample.common_keys(pairs.left, pairs.right) > 0)
+        return self._share(found.has(pairs.left, pairs.right), pairs)
 
-    def precision(self, found: FoundPairs) -> Estimate | None:
+    def precision(self, found: TextPairs) -> Estimate | None:
         """Share of found pairs that are right."""
-        right = FoundPairs(found.n, self.right.left, self.right.right, self.right.jaccard)
-        return self._share(right.places(found.left, found.right) >= 0, found.left, found.right)
+        return self._share(self.right.has(found.left, found.right), found)
 
-    def _share(self, hits: NDArray[np.bool_], left: Numbers, right: Numbers) -> Estimate | None:
+    def _share(self, hits: NDArray[np.bool_], pairs: TextPairs) -> Estimate | None:
         # Each pair is weighted by the number of pairs of the corpus that it represents.
-        weights = 1 / self.sample.probability(left, right)
-        clusters = merge_components(np.arange(len(self.sample.texts)), left, right)[left]
+        weights = 1 / self.sample.probability(pairs.left, pairs.right)
+        clusters = merge_components(np.arange(pairs.n), pairs.left, pairs.right)[pairs.left]
         return estimate(hits, clusters, weights)

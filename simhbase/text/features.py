@@ -26,16 +26,7 @@ from simhbase.errors import UsageError
 from simhbase.text.boilerplate import Boilerplate
 from simhbase.text.hashing import GOLDEN, fmix64
 from simhbase.text.idf import SCALE, IdfTable
-from simhbase.text.normalise import (
-    CURRENT,
-    EVERY,
-    LATEST,
-    SEEN,
-    SPACES,
-    NormalForm,
-    normalise,
-    pieces,
-)
+from simhbase.text.normalise import CURRENT, EVERY, LATEST, SEEN, SPACES, NormalForm, normalise, pieces
 from simhbase.text.saturation import capped, saturated
 
 WEIGHTS = ("saturated", "capped", "count", "tfidf", "levels")
@@ -56,35 +47,30 @@ _WORDS = {
 }
 _BREAK = "\n"  # not a token; jieba never joins across it
 
+
+def _fading(up_to: int, none_from: int) -> NDArray[np.uint64]:
+    """Share of features by the length of a text, out of 256. Falls with its logarithm, so one character more
+    in a hundred always costs the same."""
+    doublings = log2(none_from / up_to)
+    lengths = range(none_from + 1)
+    shares = [round(256 * min(1.0, log2(none_from / max(each, 1)) / doublings)) for each in lengths]
+    return np.array(shares, dtype=np.uint64)
+
+
 _CODE_POINT_BITS = 21
 _WINDOWS = 1 << 16  # n-grams hashed at once: their arrays stay in the cache
 # After changing two characters, a sentence of 17 shares 12 of 20 pairs, but only 9 of 21 triples. Pairs alone
 # do not separate long texts on one subject or from one template (measured in docs/quality.md).
 _PAIRS_UP_TO = 32  # characters
 _TRIPLES_FROM = 128
-# By length, out of 256. Falls with its logarithm, so one character more in a hundred always costs the same.
-_SHARES_OF_PAIRS = np.array(
-    [
-        round(256 * min(1.0, log2(_TRIPLES_FROM / max(length, 1)) / log2(_TRIPLES_FROM / _PAIRS_UP_TO)))
-        for length in range(_TRIPLES_FROM + 1)
-    ],
-    dtype=np.uint64,
-)
+_SHARES_OF_PAIRS = _fading(_PAIRS_UP_TO, _TRIPLES_FROM)
 # Sentences of 17 characters that differ in two have a similarity of 0.6 with single characters, and 0.5 with
 # pairs and triples only. In long texts single characters say nothing. They are added to the other features,
 # and fade out over two doublings of the length: if one text is 1.3 times as long, a sixteenth of the features
 # differ because of this.
 _SINGLES_UP_TO = 16  # characters
 _NO_SINGLES_FROM = 64
-_SHARES_OF_SINGLES = np.array(
-    [
-        round(
-            256 * min(1.0, log2(_NO_SINGLES_FROM / max(length, 1)) / log2(_NO_SINGLES_FROM / _SINGLES_UP_TO))
-        )
-        for length in range(_NO_SINGLES_FROM + 1)
-    ],
-    dtype=np.uint64,
-)
+_SHARES_OF_SINGLES = _fading(_SINGLES_UP_TO, _NO_SINGLES_FROM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,7 +439,7 @@ def _pairs_and_triples(bare: _Bare, words: int) -> FeatureBatch:
     Features are chosen by their digests (consistent sampling), so texts of similar length choose nearly the
     same of their common features, and no threshold of length separates near texts.
     """
-    shares = _shares_of_pairs(bare.lengths)
+    shares = _SHARES_OF_PAIRS[np.minimum(bare.lengths, _TRIPLES_FROM)]
     triples = _ngrams_of_bare(bare, 3, words)
     with_pairs = np.flatnonzero(shares)
     if not len(with_pairs):
@@ -475,12 +461,6 @@ def _draws(digests: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A number from 0 to 255 for each of m digests (big-endian bytes viewed as uint64), independent of any
     single bit."""
     return (digests.view(">u8").astype(np.uint64) * np.uint64(GOLDEN)) >> np.uint64(56)
-
-
-def _shares_of_pairs(lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Share of the pairs of characters to take, out of 256, for n texts: uint64 (n,)."""
-    shares: NDArray[np.uint64] = _SHARES_OF_PAIRS[np.minimum(lengths, _TRIPLES_FROM)]
-    return shares
 
 
 def _ngrams(

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from simhbase.text.saturation import CAPPED_BY, LARGEST_COUNT, SATURATED_FROM, SATURATION, STEEPNESS
+from simhbase.text.saturation import capped, saturated
 
 # Kinds of characters in words, and from HAN on jieba's Han by their code.
 BREAK, WORD, ALONE, HAN = 0, 1, 2, 3
@@ -30,6 +30,7 @@ _B, _E, _M, _S = 0, 1, 2, 3  # states of jieba's model: a word begins, ends, goe
 _PARENT, _BASE, _RANKS, _NOBODY = 40, 16, (1 << 16) - 1, (1 << 24) - 1
 _FIRST_HAN = 0x4E00
 _U = np.uint64
+_capped, _saturated = njit(capped), njit(saturated)  # here of one word
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)  # of MurmurHash3
 
 
@@ -257,9 +258,12 @@ def words(
                 slots = np.zeros(2 * len(slots), np.int32)
             filled = first + _count(digests[first:filled], weights[first:filled], tokens, slots)
             if weighting == CAPPED:
-                _cap(weights[first:filled])
+                distinct = filled - first
+                for feature in range(first, filled):
+                    weights[feature] = _capped(weights[feature], distinct)
             elif weighting == SATURATED:
-                _saturate(weights[first:filled], kept)
+                for feature in range(first, filled):
+                    weights[feature] = _saturated(weights[feature], kept)
             elif weighting == BY_TABLE:
                 filled = first + _weigh(digests[first:filled], weights[first:filled], tokens, known, unknown)
             if top and filled - first > top:
@@ -577,25 +581,6 @@ def _count(
             slots[slot] = found
     slots[:used] = 0
     return found
-
-
-@njit
-def _cap(weights: NDArray[np.int64]) -> None:
-    """As `saturation.capped`."""
-    most = 1 + len(weights) // CAPPED_BY
-    for feature in range(len(weights)):
-        weights[feature] = min(weights[feature], most)
-
-
-@njit
-def _saturate(weights: NDArray[np.int64], words: int) -> None:
-    """As `saturation.saturated`."""
-    power = min(words, SATURATED_FROM) ** STEEPNESS
-    bound = SATURATION * SATURATED_FROM**STEEPNESS
-    for feature in range(len(weights)):
-        count = min(weights[feature], LARGEST_COUNT)
-        scaled = count * power
-        weights[feature] = (4 * count * bound + scaled + bound) // (2 * (scaled + bound))
 
 
 @njit

@@ -15,9 +15,9 @@ from simhbase.drawers.rowkeys import segments_of
 from simhbase.drawers.scheme import Distances
 from simhbase.jobs.learn_boilerplate import coverage_of, learn, total_coverage
 from simhbase.profile import Profile
-from simhbase.quality.exact_join import SimilarPairs
+from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts
-from simhbase.quality.truth import BINS, DrawerSizes, FoundPairs, Truth, bin_name, drawers
+from simhbase.quality.truth import BINS, DrawerSizes, Truth, bin_name, drawers
 from simhbase.text.boilerplate import Boilerplate
 from tests.bench.report import Cell, Table, shown
 
@@ -87,9 +87,7 @@ def days(truth: Truth) -> NDArray[np.int64]:
 
 
 def chosen(truth: Truth, which: NDArray[np.bool_]) -> Truth:
-    pairs = truth.pairs
-    some = SimilarPairs(pairs.left[which], pairs.right[which], pairs.jaccard[which])
-    return Truth(some, truth.right, truth.sample)
+    return Truth(truth.pairs.where(which), truth.right, truth.sample)
 
 
 def boilerplate(near: Truth, templates: Truth, target: int, processes: int) -> Table:
@@ -149,7 +147,7 @@ def rows(
         yield row([name, near], found.where(found.score >= threshold), filled, news, target)
 
 
-def near_by(profile: Profile, printed: CorpusFingerprints, score: Score) -> FoundPairs:
+def near_by(profile: Profile, printed: CorpusFingerprints, score: Score) -> TextPairs:
     scheme = profile.index_scheme
     return printed.found(scheme.pairs(printed.fingerprints, scheme.bounds(None, None)), score)
 
@@ -159,7 +157,7 @@ def read(profile: Profile, printed: CorpusFingerprints, news: News) -> DrawerSiz
     return drawers(segments.T, *printed.positions(news.near.pairs))
 
 
-def row(names: list[Cell], found: FoundPairs, filled: DrawerSizes, news: News, target: int) -> list[Cell]:
+def row(names: list[Cell], found: TextPairs, filled: DrawerSizes, news: News, target: int) -> list[Cell]:
     larger = target / found.n
     return [
         *names,

@@ -27,8 +27,9 @@ from simhbase.quality.calibration import (
 )
 from simhbase.quality.evaluation import pairs_in_store
 from simhbase.quality.intervals import Estimate, estimate
+from simhbase.quality.pairs import TextPairs
 from simhbase.quality.sample import Sample
-from simhbase.quality.truth import FoundPairs, Truth
+from simhbase.quality.truth import Truth
 from simhbase.text.jaccard import shingle_sets
 from tests.bench.quality import CORPORA, processes, sampled
 from tests.bench.report import Cell, Table, shown
@@ -138,16 +139,15 @@ class Seen:
 def chosen_and_checked(title: str, calibration: Calibration) -> list[Cell]:
     """What the setting that half of the groups recommend is on these, and on the others."""
     sample, truth = calibration.sample, calibration.truth
-    wanted = truth.pairs.at_least(calibration.goal.jaccard)
+    wanted = truth.pairs.between(calibration.goal.jaccard)
     counted = sample.is_whole | (sample.common_keys(wanted.left, wanted.right) > 0)
     left, right = wanted.left[counted], wanted.right[counted]
     group = merge_components(np.arange(len(sample.texts)), wanted.left, wanted.right)
-    known = FoundPairs(len(sample.texts), truth.right.left, truth.right.right, truth.right.jaccard)
     seen = []
     for each in calibration.figures:
         found = each.setting.found
-        of_recall = Seen(found.places(left, right) >= 0, group[left], 1 / sample.probability(left, right))
-        is_right = known.places(found.left, found.right) >= 0
+        of_recall = Seen(found.has(left, right), group[left], 1 / sample.probability(left, right))
+        is_right = truth.right.has(found.left, found.right)
         of_precision = Seen(is_right, group[found.left], 1 / sample.probability(found.left, found.right))
         seen.append((of_recall, of_precision))
     chance = np.random.default_rng(0)
@@ -211,7 +211,7 @@ def stored(figures: Figures, sample: Sample, truth: Truth, goal: Goal) -> Reache
         ids = [name for name, found in zip(everyone, index.fingerprints(everyone), strict=True) if found]
         pairs, truncated = pairs_in_store(index, Sample.of_all(ids), None, None)
     places = np.array(ids, dtype=np.int64)
-    found = FoundPairs(len(sample.texts), places[pairs.left], places[pairs.right], pairs.score)
+    found = TextPairs(len(sample.texts), places[pairs.left], places[pairs.right], pairs.score)
     return Reached(truth.recall(found, goal.jaccard, 1.0), truth.precision(found), truncated)
 
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from simhbase.drawers.scheme import RisingThreshold
 from simhbase.profile import Profile
 from simhbase.quality.exact_join import similar_pairs
+from simhbase.quality.pairs import TextPairs
 from simhbase.quality.schemes import BY_LENGTH as PRESET
 from simhbase.quality.schemes import CorpusFingerprints, fingerprint_texts, pairs_found_by
-from simhbase.quality.truth import FoundPairs
 from simhbase.text.features import Extractor
 from simhbase.text.jaccard import PAIRS, SHINGLES, jaccard, sets_of, shingle_sets
 from simhbase.text.normalise import normalise
@@ -109,7 +109,7 @@ def measure(scale: float = 1.0) -> list[Table]:
     return [recall(near, found, texts), precision(precise), by_threshold(texts, near, found[BASE], pairs)]
 
 
-def recall(near: Pairs, found: Mapping[str, FoundPairs], texts: Sequence[str]) -> Table:
+def recall(near: Pairs, found: Mapping[str, TextPairs], texts: Sequence[str]) -> Table:
     bins = near.bins()
     rows: list[list[Cell]] = []
     for wanted, (similarity, least) in TO_FIND.items():
@@ -117,7 +117,7 @@ def recall(near: Pairs, found: Mapping[str, FoundPairs], texts: Sequence[str]) -
         counts = [int(np.count_nonzero(of_truth & chosen)) for chosen in bins.values()]
         rows.append([wanted, "pairs", *counts])
         for name, each in found.items():
-            hits = each.places(near.left, near.right) >= 0
+            hits = each.has(near.left, near.right)
             rows.append([wanted, name, *(share(hits[of_truth & chosen]) for chosen in bins.values())])
     return Table(
         "Short texts: recall by length and by how much longer one is",
@@ -156,7 +156,7 @@ def precision(precise: Mapping[str, Pairs]) -> Table:
 
 
 def by_threshold(
-    texts: Sequence[str], near: Pairs, base: FoundPairs, pairs: Callable[[Numbers, Numbers], Pairs]
+    texts: Sequence[str], near: Pairs, base: TextPairs, pairs: Callable[[Numbers, Numbers], Pairs]
 ) -> Table:
     """What slots and threshold make of the preset."""
     profiles = [replace(PRESET, slots=slots) for slots in SLOTS]
@@ -207,7 +207,7 @@ def by_threshold(
     )
 
 
-def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence[str]) -> FoundPairs:
+def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence[str]) -> TextPairs:
     """What the bands find and features that are counted decide."""
     found = pairs_found_by(profile, fingerprinted, COMPARED_FROM)
     sets = sets_of(Extractor(profile.feature_options, 64).extract(texts))
@@ -218,9 +218,9 @@ def counted(profile: Profile, fingerprinted: CorpusFingerprints, texts: Sequence
     return found.where(jaccard(sets, found.left, found.right) >= least)
 
 
-def recalls(near: Pairs, found: FoundPairs) -> dict[tuple[str, str], float]:
+def recalls(near: Pairs, found: TextPairs) -> dict[tuple[str, str], float]:
     """Per cent by similarity and bin."""
-    hits = found.places(near.left, near.right) >= 0
+    hits = found.has(near.left, near.right)
     return {
         (wanted, name): 100 * float(hits[(near.similarity[similarity] >= least) & chosen].mean())
         for wanted, (similarity, least) in TO_FIND.items()

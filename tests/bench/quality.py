@@ -12,16 +12,16 @@ from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 
-import numpy as np
 import orjson
 
 from simhbase.quality.calibration import Calibration, Figures, Goal, recommend
 from simhbase.quality.intervals import Estimate
 from simhbase.quality.labels import Labels, labelled_pairs, read_labels
+from simhbase.quality.pairs import TextPairs
 from simhbase.quality.plots import draw
 from simhbase.quality.report import command, layout_rows
 from simhbase.quality.sample import Sample, Sampler, document_keys
-from simhbase.quality.truth import BINS, FoundPairs, Truth, bin_name
+from simhbase.quality.truth import BINS, Truth, bin_name
 from simhbase.text.jaccard import shingle_extractor, shingle_sets
 from simhbase.text.normalise import normalise
 from tests.bench import lengths, short, weights
@@ -91,7 +91,7 @@ class Measured:
         ]
         return found
 
-    def of_labels(self, found: FoundPairs, low: float = 0.0) -> Estimate | None:
+    def of_labels(self, found: TextPairs, low: float = 0.0) -> Estimate | None:
         """The share of the labelled pairs from a similarity on that is found."""
         return self.labelled.recall(found, low, 1.0)
 
@@ -181,11 +181,8 @@ def notes(measured: Measured, label: str) -> list[str]:
     """What the figures are of, and what follows from them."""
     calibration = measured.calibration
     sample, goal, best = calibration.sample, calibration.goal, calibration.recommended
-    similarity = calibration.truth.pairs.jaccard
-    counts = ", ".join(
-        f"{np.count_nonzero((similarity >= low) & ((similarity < high) | (high == 1.0))):,} of {low}-{high}"
-        for low, high in BINS
-    )
+    pairs = calibration.truth.pairs
+    counts = ", ".join(f"{len(pairs.between(low, high).left):,} of {low}-{high}" for low, high in BINS)
     outcome = "reaches the goal" if calibration.reached else "comes nearest to the goal"
     return [
         f"{len(sample.texts):,} different texts ({sample.copies:,} copies are left out), with all their "

@@ -18,7 +18,8 @@ from simhbase.drawers.scheme import AUTO
 from simhbase.profile import RISING, Profile
 from simhbase.quality import truth as bins
 from simhbase.quality.calibration import Goal, measured
-from simhbase.quality.exact_join import SimilarPairs, similar_pairs
+from simhbase.quality.exact_join import similar_pairs
+from simhbase.quality.pairs import TextPairs
 from simhbase.quality.sample import Sample
 from simhbase.quality.schemes import (
     BY_LENGTH,
@@ -28,7 +29,7 @@ from simhbase.quality.schemes import (
     minhash_settings,
     simhash_settings,
 )
-from simhbase.quality.truth import FoundPairs, Truth, bin_name
+from simhbase.quality.truth import Truth, bin_name
 from simhbase.text.features import Extractor, FeatureOptions
 from simhbase.text.jaccard import jaccard, sets_of
 from simhbase.text.normalise import normalise
@@ -104,7 +105,7 @@ class ShortTexts:
     near: Truth
     same: Truth
 
-    def sentences(self, found: FoundPairs) -> str:
+    def sentences(self, found: TextPairs) -> str:
         """How many of the pairs of sentences were found, and how many pairs of others of them."""
         count = len(sentence_pairs())
         first = len(self.texts) - 2 * count
@@ -251,7 +252,7 @@ def short_texts(
         if left in of_item and right in of_item
     }
     left, right = np.array(sorted(chosen), dtype=np.int64).reshape(-1, 2).T
-    same = SimilarPairs(left, right, jaccard(sets, left, right))
+    same = TextPairs(len(texts), left, right, jaccard(sets, left, right))
     near = similar_pairs(sets, RIGHT)
     sample = Sample.of_all(texts)
     return ShortTexts(title, texts, Truth(near, near.union(same), sample), Truth(same, same, sample))
@@ -278,7 +279,7 @@ def compared(short: ShortTexts) -> Table:
         rows += [row(short, setting) for setting in settings]
     print(f"{short.title}: {len(short.texts):,} texts, {perf_counter() - start:.0f} s", file=sys.stderr)
     lengths = [len(text) for text in short.texts]
-    counts = ", ".join(f"{count_in(near, *bounds):,} of {bin_name(*bounds)}" for bounds in BINS)
+    counts = ", ".join(f"{len(near.between(*bounds).left):,} of {bin_name(*bounds)}" for bounds in BINS)
     return Table(
         f"Short texts: {short.title}",
         [
@@ -301,7 +302,7 @@ def compared(short: ShortTexts) -> Table:
 
 
 def settings_of_minhash(
-    profile: Profile, fingerprinted: CorpusFingerprints, near: SimilarPairs
+    profile: Profile, fingerprinted: CorpusFingerprints, near: TextPairs
 ) -> Iterator[Setting]:
     """Those that are compared of a profile."""
     if profile == FEWER_SLOTS:
@@ -310,10 +311,6 @@ def settings_of_minhash(
         return
     names, thresholds = MINHASH.get(profile.features, BY_LENGTH_SETTINGS)
     yield from minhash_settings(fingerprinted, near, profile, names, thresholds)
-
-
-def count_in(pairs: SimilarPairs, low: float, high: float) -> int:
-    return int(np.count_nonzero((pairs.jaccard >= low) & ((pairs.jaccard < high) | (high == 1.0))))
 
 
 def row(short: ShortTexts, setting: Setting) -> list[Cell]:
@@ -346,9 +343,9 @@ def long_texts(items: Iterable[Item], similar: Mapping[tuple[str, str], float]) 
         if left in of_item and right in of_item and of_item[left] != of_item[right]
     }
     left, right = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
-    known = SimilarPairs(left, right, np.array([pairs[pair] for pair in sorted(pairs)]))
     texts = list(places)
-    truth = Truth(known, known.at_least(Goal.right), Sample.of_all(texts))
+    known = TextPairs(len(texts), left, right, np.array([pairs[pair] for pair in sorted(pairs)]))
+    truth = Truth(known, known.between(Goal.right), Sample.of_all(texts))
     profiles = [
         Profile(scheme="minhash", threshold=0.7),
         Profile(scheme="minhash", features="chars:2"),

@@ -114,7 +114,7 @@ def table(title: str, texts: list[str]) -> Table:
     batches = list(counted(texts))
     sets = shingle_sets(texts)
     near = similar_pairs(sets, BINS[0][0])
-    truth = Truth(near, near.at_least(RIGHT), Sample.of_all(texts))
+    truth = Truth(near, near.between(RIGHT), Sample.of_all(texts))
     rows: list[list[Cell]] = []
     for name, weighing in WEIGHTS.items():
         values = np.concatenate([fingerprints(batch, weighing) for batch in batches])

@@ -39,7 +39,7 @@ def truth(path: Path, least: float) -> tuple[Path, int]:
     pairs = similar_pairs(shingle_sets([record["text"] for record in records]), least)
     lines = [
         f"{similarity:.4f}\t{records[left]['id']}\t{records[right]['id']}\n"
-        for left, right, similarity in zip(pairs.left, pairs.right, pairs.jaccard, strict=True)
+        for left, right, similarity in zip(pairs.left, pairs.right, pairs.score, strict=True)
     ]
     file = path.with_suffix(".tsv")
     file.write_text("".join(lines))

@@ -51,7 +51,7 @@ def test_all_pairs_that_reach_the_threshold_are_found_with_their_similarity(text
         dict(
             zip(
                 zip(found.left.tolist(), found.right.tolist(), strict=True),
-                found.jaccard.tolist(),
+                found.score.tolist(),
                 strict=True,
             )
         )
@@ -101,7 +101,7 @@ def compare_with_truth(chosen) -> None:
     pairs = {
         frozenset((names[left], names[right])): share
         for left, right, share in zip(
-            found.left.tolist(), found.right.tolist(), found.jaccard.tolist(), strict=True
+            found.left.tolist(), found.right.tolist(), found.score.tolist(), strict=True
         )
     }
     assert pairs.keys() == truth.keys()

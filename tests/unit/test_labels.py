@@ -89,4 +89,4 @@ def test_labelled_pairs_get_their_exact_similarity_and_count_once():
     labels = Labels("pairs.tsv", ["b", "a", "c"], ["a", "b", "c"], None)
     found = labelled_pairs(labels, sample, shingle_sets(["abcd", "abcde", "xyz"]))
     assert (found.left.tolist(), found.right.tolist()) == ([0], [1])
-    assert found.jaccard.tolist() == [pytest.approx(2 / 3)]
+    assert found.score.tolist() == [pytest.approx(2 / 3)]

@@ -3,22 +3,22 @@ import pytest
 
 from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS
 from simhbase.errors import BadInput
-from simhbase.quality import truth as found
+from simhbase.quality import pairs as found
 from simhbase.quality.calibration import candidates_at
-from simhbase.quality.exact_join import SimilarPairs
+from simhbase.quality.pairs import TextPairs
 from simhbase.quality.sample import KEYS, Sample
 from simhbase.quality.schemes import Cost, layouts_reaching
-from simhbase.quality.truth import FoundPairs, Truth, drawers
+from simhbase.quality.truth import Truth, drawers
 
 
-def pairs(*given: tuple[int, int, float]) -> SimilarPairs:
+def pairs(n: int, *given: tuple[int, int, float]) -> TextPairs:
     left, right, similarity = zip(*given, strict=True)
-    return SimilarPairs(np.array(left), np.array(right), np.array(similarity))
+    return TextPairs(n, np.array(left), np.array(right), np.array(similarity))
 
 
-def found_pairs(n: int, *given: tuple[int, int]) -> FoundPairs:
+def found_pairs(n: int, *given: tuple[int, int]) -> TextPairs:
     left, right = np.array(given, dtype=np.int64).reshape(-1, 2).T
-    return FoundPairs.of(n, [(left, right, np.zeros(len(left)))])
+    return TextPairs.of(n, [(left, right, np.zeros(len(left)))])
 
 
 @pytest.mark.parametrize("k", range(8))
@@ -47,8 +47,8 @@ def test_unrelated_candidates_grow_with_the_documents_and_near_duplicates_do_not
 
 def test_recall_is_by_similarity_and_precision_by_what_is_right():
     truth = Truth(
-        pairs((0, 1, 0.9), (2, 3, 0.85), (4, 5, 0.7)),
-        pairs((0, 1, 0.9), (4, 5, 0.7)),
+        pairs(8, (0, 1, 0.9), (2, 3, 0.85), (4, 5, 0.7)),
+        pairs(8, (0, 1, 0.9), (4, 5, 0.7)),
         Sample.of_all("abcdefgh"),
     )
     some = found_pairs(8, (0, 1), (6, 7))
@@ -62,8 +62,8 @@ def test_of_a_sample_pairs_count_for_those_they_stand_for():
     keys = np.arange(4 * KEYS, dtype=np.uint64).reshape(4, KEYS)
     keys[1] = keys[0]
     sample = Sample(["a", "b", "c", "d"], {}, keys, share=0.01, read=1000)
-    alike = pairs((0, 1, 0.9), (2, 3, 0.9))
-    truth = Truth(alike, pairs((0, 1, 0.9)), sample)
+    alike = pairs(4, (0, 1, 0.9), (2, 3, 0.9))
+    truth = Truth(alike, pairs(4, (0, 1, 0.9)), sample)
     assert truth.recall(found_pairs(4), 0.8, 1.0).pairs == 1  # the other pair shares no key
     # A pair without a common key is drawn as rarely as both of its documents, by accident.
     document = 1 - 0.99**KEYS

@@ -26,12 +26,7 @@ from simhbase.model import Size
 from simhbase.stores.base import PART_ROWS
 from simhbase.stores.rocksdb.ingestion import Ingestion
 from simhbase.stores.rocksdb.memory import Memory
-from simhbase.stores.rocksdb.options import (
-    INDEX,
-    TABLES,
-    WRITES,
-    open_rdict,
-)
+from simhbase.stores.rocksdb.options import INDEX, TABLES, WRITES, open_rdict
 from simhbase.stores.strings import Strings
 
 _LOOKED_AT = 0.01  # seconds
