@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,15 +18,8 @@ from simhbase.text.jaccard import jaccard, sets_of
 
 _FIRST, _SECOND = np.array([0]), np.array([1])
 
-
-@dataclass(frozen=True, slots=True)
-class Nearness:
-    """Distance and similarity of two fingerprints; see Comparison."""
-
-    distance: int
-    similarity: float | None
-    drawers: tuple[int, ...]
-    match: bool
+_Nearness = tuple[int | None, float | None, tuple[int, ...], bool]  # distance, similarity, drawers, match
+_NOT_COMPARED: _Nearness = (None, None, (), False)
 
 
 def compare(left: str, right: str, profile: Profile | Mapping[str, object] | None = None) -> Comparison:
@@ -47,20 +39,21 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
             raise UsageError(f"compare takes two strings, not {type(text).__name__}")
     scheme = profile.index_scheme
     found = fingerprinter.fingerprint_many([left, right])
-    both = found.accepted.all()
-    near = _nearness(scheme, found.fingerprints) if both else None
+    distance, similarity, drawers, match = (
+        _nearness(scheme, found.fingerprints) if found.accepted.all() else _NOT_COMPARED
+    )
     values = [Fingerprint(to_int(value)) for value in found.values]
     one, other = (None if reason else value for value, reason in zip(values, found.reasons, strict=True))
     differ = difference(left, right, form=profile.normal_form)
     return Comparison(
         fingerprints=(one, other),
         reasons=(found.reasons[0], found.reasons[1]),
-        distance=near.distance if near else None,
-        similarity=near.similarity if near else None,
+        distance=distance,
+        similarity=similarity,
         jaccard=_jaccard(profile, left, right),
-        drawers=near.drawers if near else (),
+        drawers=drawers,
         tables=scheme.tables,
-        match=near is not None and near.match,
+        match=match,
         segments=tuple(
             Stretch(each.same, left[slice(*each.left)], right[slice(*each.right)]) for each in differ.segments
         ),
@@ -70,21 +63,17 @@ def compare_by(profile: Profile, fingerprinter: Fingerprinter, left: str, right:
     )
 
 
-def _nearness(scheme: Scheme, fingerprints: FingerprintBatch) -> Nearness:
+def _nearness(scheme: Scheme, fingerprints: FingerprintBatch) -> _Nearness:
     bounds = scheme.bounds(None, None)
     bits = scheme.bits_between(*map(to_int, fingerprints.values))
     (drawers,) = scheme.meetings(fingerprints[:1], fingerprints[1:])
     match = bits <= bounds.bits and bool(drawers)
     if scheme.sketching is None:
-        return Nearness(bits, None, drawers, match)
+        return bits, None, drawers, match
     sketches = fingerprints.sketches
     mismatches, few = bounds.verified(scheme.sketching, sketches, _FIRST, sketches, _SECOND)
-    return Nearness(
-        int(scheme.distances(np.array([bits]), mismatches)[0]),
-        float(scheme.sketching.similarity(mismatches)[0]),
-        drawers,
-        match and bool(few[0]),
-    )
+    distance = int(scheme.distances(np.array([bits]), mismatches)[0])
+    return distance, float(scheme.sketching.similarity(mismatches)[0]), drawers, match and bool(few[0])
 
 
 def _jaccard(profile: Profile, left: str, right: str) -> float:

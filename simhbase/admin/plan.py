@@ -61,14 +61,6 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """One machine."""
-
-    memory_gb: float = 64
-    disk_gb: float = 4000
-
-
-@dataclass(frozen=True, slots=True)
 class Needs:
     """What one kind of store would need.
 
@@ -294,84 +286,67 @@ def plan(
     spread: Spread,
     *,
     lookups: float = 0.0,
-    machine: Machine = Machine(),
+    memory_gb: float = 64,
+    disk_gb: float = 4000,
     replication: int = 3,
     id_bytes: float = 24.0,
 ) -> Plan:
     """What a number of documents would need in each kind of store.
 
-    lookups: a second; replication: copies that HBase keeps of its files; id_bytes: mean length of ids.
+    lookups: a second; memory_gb, disk_gb: of one machine; replication: copies that HBase keeps of its files;
+    id_bytes: mean length of ids.
     """
     if documents < 1:
         raise UsageError(f"must be at least 1, not {documents}", parameter="documents")
     scheme = profile.index_scheme
+    drawers = sum(reads for _, reads in _tables(scheme))
     rows_read = spread.unrelated * documents + spread.related
-    needs = [
-        _needs(name, documents, profile, spread, lookups, machine, replication, id_bytes) for name in KINDS
-    ]
+
+    def needs(name: str, kind: _Kind) -> Needs:
+        index, others = kind.document_bytes(profile, id_bytes)
+        disk, memory = documents * (index + others) / _GB, documents * index * kind.memory / _GB
+        lookup_us = kind.lookup_us + kind.drawer_us * drawers + kind.row_us * rows_read
+        fingerprint_us = 1e6 / TEXTS_PER_SECOND
+        load_us = fingerprint_us + kind.load_us + kind.load_row_us * scheme.tables
+        hfiles_us = fingerprint_us + HFILE_ROW_US * (scheme.tables + 2)
+        ends = {f"drawers of more than {DRAWER_LIMIT:,} rows": _full_drawers(scheme, spread)}
+        if name == "hbase":
+            # A compaction needs old and new files. Blocks have 0.4 of a heap of 0.6 of the memory.
+            needed = max(disk * replication * 2 / disk_gb, memory / memory_gb / 0.24)
+            machines: int | None = ceil(max(needed, 1))
+        else:
+            ends["disk"] = documents * disk_gb / 2 / disk
+            ends["memory"] = documents * memory_gb / 2 / memory
+            machines = 1 if documents <= min(ends["disk"], ends["memory"]) else None
+        limit = min(ends, key=lambda each: ends[each])
+        return Needs(
+            store=name,
+            disk_gb=disk,
+            memory_gb=memory,
+            machines=machines,
+            load_hours=load_us * documents / _HOUR,
+            hfiles_hours=hfiles_us * documents / _HOUR if name == "hbase" else None,
+            lookup_ms=lookup_us / 1000,
+            processors=lookups * lookup_us / 1e6,
+            most_documents=int(ends[limit]),
+            limit=limit,
+        )
+
     listed = scheme.listed_sketching
     return Plan(
         documents=documents,
-        layout=_layout(profile),
+        layout=scheme.layout.name if scheme.layout else str(profile.parameters()["bands"]),
         finds=scheme.rule(None),
         measured_on=spread.measured_on,
         index_rows=documents * scheme.tables,
-        drawers_read=sum(reads for _, reads in _tables(scheme)),
+        drawers_read=drawers,
         rows_read=rows_read,
         rows_read_if_even=evenly_spread(scheme).unrelated * documents,
         largest_drawer=None if spread.largest is None else round(spread.largest * documents),
         regions=Content(documents, scheme.tables, listed.bytes if listed else 0).regions(),
-        stores=needs,
+        stores=[needs(*each) for each in KINDS.items()],
         warnings=_warnings(documents, scheme, spread),
     )
-
-
-def _needs(
-    name: str,
-    documents: int,
-    profile: Profile,
-    spread: Spread,
-    lookups: float,
-    machine: Machine,
-    replication: int,
-    id_bytes: float,
-) -> Needs:
-    kind, scheme = KINDS[name], profile.index_scheme
-    index, others = kind.document_bytes(profile, id_bytes)
-    disk_gb, memory_gb = documents * (index + others) / _GB, documents * index * kind.memory / _GB
-    drawers = sum(reads for _, reads in _tables(scheme))
-    rows_read = spread.unrelated * documents + spread.related
-    lookup_us = kind.lookup_us + kind.drawer_us * drawers + kind.row_us * rows_read
-    fingerprint_us = 1e6 / TEXTS_PER_SECOND
-    load_us = fingerprint_us + kind.load_us + kind.load_row_us * scheme.tables
-    hfiles_us = fingerprint_us + HFILE_ROW_US * (scheme.tables + 2)
-    ends = {f"drawers of more than {DRAWER_LIMIT:,} rows": _full_drawers(scheme, spread)}
-    if name == "hbase":
-        # A compaction needs old and new files. Blocks have 0.4 of a heap of 0.6 of the memory.
-        needed = max(disk_gb * replication * 2 / machine.disk_gb, memory_gb / machine.memory_gb / 0.24)
-        machines: int | None = ceil(max(needed, 1))
-    else:
-        ends["disk"] = documents * machine.disk_gb / 2 / disk_gb
-        ends["memory"] = documents * machine.memory_gb / 2 / memory_gb
-        machines = 1 if documents <= min(ends["disk"], ends["memory"]) else None
-    limit = min(ends, key=lambda each: ends[each])
-    return Needs(
-        store=name,
-        disk_gb=disk_gb,
-        memory_gb=memory_gb,
-        machines=machines,
-        load_hours=load_us * documents / _HOUR,
-        hfiles_hours=hfiles_us * documents / _HOUR if name == "hbase" else None,
-        lookup_ms=lookup_us / 1000,
-        processors=lookups * lookup_us / 1e6,
-        most_documents=int(ends[limit]),
-        limit=limit,
-    )
-
-
-def _layout(profile: Profile) -> str:
-    scheme = profile.index_scheme
-    return scheme.layout.name if scheme.layout else str(profile.parameters()["bands"])
 
 
 def _full_drawers(scheme: Scheme, spread: Spread) -> float:

@@ -56,10 +56,8 @@ def plan(
         with open_index(sample, access="read") as index:
             wanted = index.profile.reindexed(profile)
             spread = planning.measured_spread(index, wanted.index_scheme)
-    machine = planning.Machine(memory, disk)
-    found = planning.plan(
-        documents, wanted, spread, lookups=lookups, machine=machine, replication=replication
-    )
+    limits = {"memory_gb": memory, "disk_gb": disk}
+    found = planning.plan(documents, wanted, spread, lookups=lookups, replication=replication, **limits)
     for warning in found.warnings:
         message(f"warning: {warning}")
     output.summary(found)

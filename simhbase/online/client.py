@@ -56,18 +56,7 @@ from simhbase.model import (
     StoredDocument,
     StoredPage,
 )
-from simhbase.online.answers import (
-    Added,
-    Claims,
-    Deleted,
-    Failed,
-    Features,
-    Lookups,
-    MuteList,
-    Neighbours,
-    Removed,
-    Status,
-)
+from simhbase.online import answers
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 CONNECT_SECONDS = 5.0
@@ -163,7 +152,7 @@ class Client:
         bounds = {"tags": dict(query.tags), **_bounds(query)}
         for chunk in chunks(text_rows(texts, Fields(id_field, text_field)), REQUEST_ROWS):
             given = {"texts": [row.text for row in chunk], **bounds}
-            found = self._call("POST", "/v1/find", Lookups, given).lookups
+            found = self._call("POST", "/v1/find", answers.Lookups, given).lookups
             for row, lookup in zip(chunk, found, strict=True):
                 lookups.append(lookup if row.problem is None else Lookup(None, reason=row.problem))
                 ids.append(row.id)
@@ -199,7 +188,7 @@ class Client:
         claims = ClaimList()
         for chunk in chunks(document_rows(documents, Fields(id_field, text_field)), REQUEST_ROWS):
             given = {"documents": _usable(chunk), "timeout": timeout, "mode": mode}
-            found = iter(self._call("POST", "/v1/claim", Claims, given, seconds).claims)
+            found = iter(self._call("POST", "/v1/claim", answers.Claims, given, seconds).claims)
             claims += [
                 next(found) if row.problem is None else Claim(row.id or "", "rejected", reason=row.problem)
                 for row in chunk
@@ -222,7 +211,7 @@ class Client:
         may not be counted."""
         if isinstance(ids, str):
             raise UsageError(f"one string was given for ids: put it into a list, [{ids[:40]!r}]")
-        return sum(self._of_document("DELETE", each, "", Deleted) is not None for each in ids)
+        return sum(self._of_document("DELETE", each, "", answers.Deleted) is not None for each in ids)
 
     def get(self, id: str) -> Fingerprint | None:  # noqa: A002  # as everywhere else
         """The fingerprint of a stored document, None for an unknown id."""
@@ -241,13 +230,13 @@ class Client:
         return self._stored_from(given)
 
     def _stored_from(self, given: list[tuple[str, str]]) -> Iterator[StoredDocument]:
-        page = self._call("GET", f"/v1/documents?{urlencode(given)}", StoredPage)
+        after = list[tuple[str, str]]()
         while True:
+            page = self._call("GET", f"/v1/documents?{urlencode([*given, *after])}", StoredPage)
             yield from page.documents
             if page.after is None:
                 return
-            after = urlencode([*given, ("after", page.after)])
-            page = self._call("GET", f"/v1/documents?{after}", StoredPage)
+            after = [("after", page.after)]
 
     def neighbours(
         self,
@@ -255,7 +244,7 @@ class Client:
         query: Query = Query(),
     ) -> Lookup:
         """Find the other documents near a stored one; an unknown id gets a Lookup with a reason."""
-        found = self._of_document("GET", id, f"/neighbours?{urlencode(_address(query))}", Neighbours)
+        found = self._of_document("GET", id, f"/neighbours?{urlencode(_address(query))}", answers.Neighbours)
         if found is None:
             return Lookup(None, reason=UNKNOWN_ID)
         return Lookup(found.fingerprint, found.matches, found.truncated, found.reason)
@@ -266,7 +255,7 @@ class Client:
 
     def features(self, text: str) -> list[tuple[str, float]]:
         """The distinct words of a text and their weights under the store's profile, the heaviest first."""
-        return list(self._call("POST", "/v1/features", Features, {"text": text}).features)
+        return list(self._call("POST", "/v1/features", answers.Features, {"text": text}).features)
 
     def explain(
         self,
@@ -293,7 +282,7 @@ class Client:
             "until": None if until is None else until.astimezone(),
             "note": note,
         }
-        return self._call("POST", "/v1/muted", Added, given).added
+        return self._call("POST", "/v1/muted", answers.Added, given).added
 
     def unmute(self, ids: Iterable[str] = (), fingerprints: Iterable[int] = ()) -> int:
         """Remove ids and fingerprints from the mute list, one request each; return how many were on it. After
@@ -302,15 +291,15 @@ class Client:
             *(f"id={_quoted(document)}" for document in ids),
             *(f"fingerprint={Fingerprint(value)}" for value in fingerprints),
         ]
-        return sum(self._call("DELETE", f"/v1/muted?{each}", Removed).removed for each in named)
+        return sum(self._call("DELETE", f"/v1/muted?{each}", answers.Removed).removed for each in named)
 
     def muted(self) -> list[Muted]:
         """Return the mute list, oldest entries first."""
-        return list(self._call("GET", "/v1/muted", MuteList).muted)
+        return list(self._call("GET", "/v1/muted", answers.MuteList).muted)
 
-    def status(self) -> Status:
+    def status(self) -> answers.Status:
         """Return the store's profile and size."""
-        return self._call("GET", "/v1/status", Status)
+        return self._call("GET", "/v1/status", answers.Status)
 
     def _of_document(self, method: str, document: str, more: str, kind: type[T]) -> T | None:
         """The answer about a stored document, None for an unknown id."""
@@ -378,7 +367,7 @@ class Client:
 
     def _problem(self, answer: urllib3.BaseHTTPResponse) -> RetryableError | PermanentError | BadInput:
         try:
-            error = wire.decode(answer.data, Failed).error
+            error = wire.decode(answer.data, answers.Failed).error
         except BadInput:  # a proxy's
             said = f"{self.url}: status {answer.status}"
             away = answer.status in (429, 502, 503, 504)

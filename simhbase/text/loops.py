@@ -224,6 +224,7 @@ def words(
     counts = np.empty(count, np.int64)
     tokens = np.empty((longest, 2), np.int64)
     scratch = _Scratch(
+        tokens,
         np.empty(longest + 1, np.uint16),
         np.empty((longest, dictionary.longest), np.uint16),
         np.empty(longest, np.uint8),
@@ -237,7 +238,7 @@ def words(
     filled = start = 0
     for text in range(count):
         end = ends[text]
-        found = _cut(points[start:end], start, dictionary, joiners, scratch, tokens)
+        found = _cut(points[start:end], start, dictionary, joiners, scratch)
         first = filled
         kept = 0
         for token in range(found):
@@ -267,7 +268,7 @@ def words(
             elif weighting == BY_TABLE:
                 filled = first + _weigh(digests[first:filled], weights[first:filled], tokens, known, unknown)
             if top and filled - first > top:
-                _keep_heaviest(points, digests[first:filled], weights[first:filled], tokens, top)
+                _keep_heaviest(_Words(points, digests[first:filled], weights[first:filled], tokens), top)
                 filled = first + top
             if levels:
                 _level(weights[first:filled], levels)
@@ -279,12 +280,13 @@ def words(
 class _Scratch(NamedTuple):
     """What is known of each character of a text.
 
-    codes: its code, 0 if it is in no word of jieba's; ranks: by length those of the words that begin there;
-    lengths: up to which length the dictionary has a word or its beginning; under_way: place, slot and base of
-    beginnings that may go on; best: log probability of the best way to the end of the run; next_word: where
-    it goes on; came_from: by state the most probable one before it.
+    tokens: of the text, from-to; codes: its code, 0 if it is in no word of jieba's; ranks: by length those of
+    the words that begin there; lengths: up to which length the dictionary has a word or its beginning;
+    under_way: place, slot and base of beginnings that may go on; best: log probability of the best way to the
+    end of the run; next_word: where it goes on; came_from: by state the most probable one before it.
     """
 
+    tokens: NDArray[np.int64]
     codes: NDArray[np.uint16]
     ranks: NDArray[np.uint16]
     lengths: NDArray[np.uint8]
@@ -294,17 +296,19 @@ class _Scratch(NamedTuple):
     came_from: NDArray[np.uint8]
 
 
+class _Words(NamedTuple):
+    """The words of a text: digests, weights and tokens of each, which are from-to among the points."""
+
+    points: NDArray[np.int32]
+    digests: NDArray[np.uint64]
+    weights: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+
+
 @njit
-def _cut(
-    text: NDArray[np.int32],
-    offset: int,
-    dictionary: Any,
-    joiners: bool,
-    scratch: Any,
-    tokens: NDArray[np.int64],
-) -> int:
-    """Write where the tokens of a text are, from-to, and return how many it has."""
-    kinds = dictionary.kinds
+def _cut(text: NDArray[np.int32], offset: int, dictionary: Any, joiners: bool, scratch: Any) -> int:
+    """Write where the tokens of a text are, and return how many it has."""
+    kinds, tokens = dictionary.kinds, scratch.tokens
     _look_up(text, dictionary, scratch)
     found = 0
     end = len(text)
@@ -316,7 +320,7 @@ def _cut(
         if kind >= HAN:
             while at < end and kinds[text[at]] >= HAN:
                 at += 1
-            found = _segment(text, begin, at, offset, dictionary, scratch, tokens, found)
+            found = _segment(text, begin, at, offset, dictionary, scratch, found)
         elif kind == ALONE:
             tokens[found, 0], tokens[found, 1] = offset + begin, offset + at
             found += 1
@@ -371,19 +375,12 @@ def _look_up(text: NDArray[np.int32], dictionary: Any, scratch: Any) -> None:
 
 @njit(inline="always")
 def _segment(
-    text: NDArray[np.int32],
-    begin: int,
-    end: int,
-    offset: int,
-    dictionary: Any,
-    scratch: Any,
-    tokens: NDArray[np.int64],
-    found: int,
+    text: NDArray[np.int32], begin: int, end: int, offset: int, dictionary: Any, scratch: Any, found: int
 ) -> int:
     """jieba's words of a run of Han: the most probable sequence of words of its dictionary, in which runs of
     single characters are cut by its hidden Markov model."""
     _best_ways(begin, end, dictionary, scratch)
-    next_word = scratch.next_word
+    next_word, tokens = scratch.next_word, scratch.tokens
     singles = at = begin
     while singles < end:
         behind = next_word[at] if at < end else at
@@ -391,7 +388,7 @@ def _segment(
             at = behind
             continue
         if singles < at:
-            found = _join(text, singles, at, offset, dictionary, scratch, tokens, found)
+            found = _join(text, singles, at, offset, dictionary, scratch, found)
         if at < end:
             tokens[found, 0], tokens[found, 1] = offset + at, offset + behind
             found += 1
@@ -418,17 +415,10 @@ def _best_ways(begin: int, end: int, dictionary: Any, scratch: Any) -> None:
 
 @njit(inline="always")
 def _join(
-    text: NDArray[np.int32],
-    begin: int,
-    end: int,
-    offset: int,
-    dictionary: Any,
-    scratch: Any,
-    tokens: NDArray[np.int64],
-    found: int,
+    text: NDArray[np.int32], begin: int, end: int, offset: int, dictionary: Any, scratch: Any, found: int
 ) -> int:
     """The words of a run of single characters: by the model, unless it is a word of the dictionary."""
-    length = end - begin
+    length, tokens = end - begin, scratch.tokens
     is_word = scratch.lengths[begin] >= length and scratch.ranks[begin, length - 1] != 0
     if length == 1 or is_word:
         for at in range(begin, end):
@@ -626,46 +616,32 @@ def hash_table(digests: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArra
 
 
 @njit
-def _keep_heaviest(
-    points: NDArray[np.int32],
-    digests: NDArray[np.uint64],
-    weights: NDArray[np.int64],
-    tokens: NDArray[np.int64],
-    top: int,
-) -> None:
+def _keep_heaviest(words: Any, top: int) -> None:
     """Move the `top` heaviest to the front, of equal ones those whose tokens sort first: a heap with the
     lightest as its root."""
     for root in range(top // 2 - 1, -1, -1):
-        _sink(points, digests, weights, tokens, root, top)
-    for feature in range(top, len(weights)):
-        if _is_lighter(points, weights, tokens, 0, feature):
-            _swap(digests, weights, tokens, 0, feature)
-            _sink(points, digests, weights, tokens, 0, top)
+        _sink(words, root, top)
+    for feature in range(top, len(words.weights)):
+        if _is_lighter(words, 0, feature):
+            _swap(words, 0, feature)
+            _sink(words, 0, top)
 
 
 @njit
-def _sink(
-    points: NDArray[np.int32],
-    digests: NDArray[np.uint64],
-    weights: NDArray[np.int64],
-    tokens: NDArray[np.int64],
-    place: int,
-    end: int,
-) -> None:
+def _sink(words: Any, place: int, end: int) -> None:
     while 2 * place + 1 < end:
         child = 2 * place + 1
-        if child + 1 < end and _is_lighter(points, weights, tokens, child + 1, child):
+        if child + 1 < end and _is_lighter(words, child + 1, child):
             child += 1
-        if not _is_lighter(points, weights, tokens, child, place):
+        if not _is_lighter(words, child, place):
             return
-        _swap(digests, weights, tokens, child, place)
+        _swap(words, child, place)
         place = child
 
 
 @njit
-def _swap(
-    digests: NDArray[np.uint64], weights: NDArray[np.int64], tokens: NDArray[np.int64], one: int, other: int
-) -> None:
+def _swap(words: Any, one: int, other: int) -> None:
+    digests, weights, tokens = words.digests, words.weights, words.tokens
     for part in range(digests.shape[1]):
         digests[one, part], digests[other, part] = digests[other, part], digests[one, part]
     for side in range(2):
@@ -674,10 +650,9 @@ def _swap(
 
 
 @njit
-def _is_lighter(
-    points: NDArray[np.int32], weights: NDArray[np.int64], tokens: NDArray[np.int64], one: int, other: int
-) -> bool:
+def _is_lighter(words: Any, one: int, other: int) -> bool:
     """By weight; of equal ones the token that comes later by its code points, which is by its bytes."""
+    points, weights, tokens = words.points, words.weights, words.tokens
     if weights[one] != weights[other]:
         return weights[one] < weights[other]
     start, end = tokens[one, 0], tokens[one, 1]

@@ -60,29 +60,6 @@ def test_following_the_recommendation_reaches_the_predicted_recall_on_the_other_
     assert predicted["low"] <= reached["recall"]["all"]["value"] <= predicted["high"]
 
 
-def test_following_a_verified_recommendation_reaches_the_predicted_recall_and_threshold(halves, tmp_path):
-    goal = ["--recall", 0.7, "--precision", 0.99, "--processes", 1]
-    recommended = result("calibrate", *goal, halves[0], cwd=tmp_path)["recommended"]
-    assert recommended["scheme"] == "verified"
-    assert recommended["reaches_goal"]
-    command = shlex.split(recommended["command"])
-    assert run(*command[1:], cwd=tmp_path).returncode == 0
-    result("load", halves[1], cwd=tmp_path)
-    pairs, _ = truth(halves[1], 0.8)
-    reached = result("evaluate", "--pairs", pairs, cwd=tmp_path)
-    predicted = recommended["recall"]["all"]
-    assert predicted["low"] <= reached["recall"]["all"]["value"] <= predicted["high"]
-    threshold = next(float(each.partition("=")[2]) for each in command if each.startswith("threshold="))
-    matches = [match for answer in result("find", halves[1], cwd=tmp_path) for match in answer["matches"]]
-    loose = [
-        match
-        for answer in result("find", "--min-similarity", 0, halves[1], cwd=tmp_path)
-        for match in answer["matches"]
-    ]
-    assert [match for match in loose if match["similarity"] >= threshold] == matches
-    assert len(matches) < len(loose)
-
-
 def test_minhash_reaches_what_simhash_does_not(calibration):
     assert calibration["truth"] == "Jaccard of character 3-shingles"
     assert calibration["recommended"]["scheme"] == "minhash"

@@ -130,22 +130,6 @@ def test_people_read_how_similar_a_match_is(tmp_path, corpus):
     assert b"  1.00 similar  " in run("find", *STORE, "--id", "d0", cwd=tmp_path).stdout
 
 
-def test_auto_chooses_bands_and_can_be_repeated(tmp_path):
-    options = (
-        "tables",
-        "create",
-        *STORE,
-        "--set",
-        "scheme=minhash",
-        "--set",
-        "bands=auto",
-        "--set",
-        "threshold=0.8",
-    )
-    first = result(*options, cwd=tmp_path)["profile"]["bands"]
-    assert result(*options, cwd=tmp_path)["profile"]["bands"] == first == "16x6"
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

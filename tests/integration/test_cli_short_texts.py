@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.command_line import documents, read_lines, result, run
+from tests.command_line import documents, read_lines, result
 from tests.short import sentence_pairs
 
 STORE = ("--store", "rocksdb:store.db")
@@ -61,21 +61,3 @@ def test_duplicates_among_short_texts_are_found_without_a_store_too(tmp_path, co
         if int(match["id"][1:]) < int(answer["id"][1:])
     }
     assert against == duplicates.items()
-
-
-def test_what_does_not_go_with_the_threshold_auto_ends_with_usage(tmp_path, corpus):
-    for options in (
-        ("--set", "threshold=auto"),
-        ("--profile", "short", "--set", "k=3"),
-        ("--profile", "short", "--set", "features=chars:3"),
-        ("--profile", "short", "--set", "scheme=simhash"),
-        ("--set", "scheme=minhash", "--set", "threshold=automatic"),
-        ("--set", "scheme=minhash", "--set", "threshold=0.7-0.54"),
-    ):
-        done = run("tables", "create", *options, *STORE, cwd=tmp_path)
-        assert done.returncode == 2, options
-        assert not (tmp_path / "store.db").exists()
-    result("tables", "create", "--profile", "short", *STORE, cwd=tmp_path)
-    done = run("load", *STORE, "--set", "threshold=0.7", corpus, cwd=tmp_path)
-    assert done.returncode == 12
-    assert b"threshold is 0.54-0.7, not 0.7" in done.stderr

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from simhbase.admin.plan import (
-    Machine,
     Needs,
     evenly_spread,
     measured_spread,
@@ -139,7 +138,7 @@ def test_each_kind_of_store_ends_where_a_machine_or_its_drawers_do():
         most = needs(1, profile, store).most_documents
         assert limit in needs(1, profile, store).limit
         assert needs(most + 1000, profile, store).machines != 1
-        larger = needs(1, profile, store, machine=Machine(memory_gb=6400, disk_gb=10)).limit
+        larger = needs(1, profile, store, memory_gb=6400, disk_gb=10).limit
         assert ("disk" in larger) == (store != "hbase")
     assert needs(10**10, profile, "hbase", replication=9).machines > needs(10**10, profile, "hbase").machines
 
