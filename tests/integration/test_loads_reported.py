@@ -116,7 +116,7 @@ def test_what_exists_is_skipped(tmp_path):
 
 
 @pytest.mark.parametrize("unique_only", [False, True])
-@pytest.mark.parametrize("calls", range(12, 60, 6))
+@pytest.mark.parametrize("calls", range(12, 60, 12))
 def test_new_is_the_same_after_a_stop(folder, monkeypatch, unique_only, calls):
     from simhbase.corpus import sources
     from tests.integration.test_resumed_loads import Steps

@@ -1,9 +1,13 @@
-"""Documents spooled to disk until they are loaded into HBase as HFiles."""
+"""Documents spooled to disk until they are loaded into HBase as HFiles, and manifests of HFiles."""
 
 import numpy as np
+import pytest
 
+from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs import hfiles
+from simhbase.jobs.hfile_input import FORMAT, HFileInput, TableFiles
+from simhbase.stores.hbase.hfiles import HFile
 
 
 def prints(*values: int) -> FingerprintBatch:
@@ -22,3 +26,29 @@ def test_spooled_documents_come_back_with_their_tags(tmp_path, monkeypatch):
     assert [batch.values for batch in batches] == [[1, 2, 3, 4, 5], [6]]
     assert [batch.tags for batch in batches] == [[(), (), *tagged], None]
     spooled.close()
+
+
+MADE = HFileInput("hbase:x", "digest", 1, 2, 3, 4, 5, 6, ("a", "新闻/1"), {"index": TableFiles(7, ())})
+
+
+def test_a_manifest_comes_back_as_it_was_written():
+    files = (HFile("name", 3, (b"\xff\0", b"b")),)
+    for manifest in (MADE, HFileInput(**vars(MADE) | {"tables": {"documents": TableFiles(8, files)}})):
+        assert HFileInput.decode(manifest.encode(), "folder") == manifest
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{", "folder/manifest.json is not a manifest of HFiles"),
+        (b"[]", "is not a manifest of HFiles"),
+        (MADE.encode().replace(b'"rejected":6', b'"rejected":"x"'), "is not a manifest of HFiles"),
+        (
+            MADE.encode().replace(b'"format":%d' % FORMAT, b'"format":3'),
+            "folder was written by another version",
+        ),
+    ],
+)
+def test_what_is_no_manifest_or_another_version_s_is_told(content, reason):
+    with pytest.raises(BadInput, match=reason):
+        HFileInput.decode(content, "folder")
