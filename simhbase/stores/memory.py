@@ -36,6 +36,7 @@ from simhbase.stores.strings import pairs
 
 T = TypeVar("T")
 BATCH_ROWS = 10_000
+RECENT_KEYS = 4_096
 
 
 def open_store(url: str, access: Access) -> NoReturn:
@@ -173,7 +174,9 @@ class MemoryRecords:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._cells: dict[bytes, Cell] = {}
-        self._keys: list[bytes] = []  # the same keys, sorted
+        # The same keys, each list sorted: to insert into a short one is cheap.
+        self._keys: list[bytes] = []
+        self._recent: list[bytes] = []
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
         with self._store.exclusive():
@@ -181,13 +184,27 @@ class MemoryRecords:
 
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None:
         with self._store.exclusive():
+            new = []
             for (key, value), at in zip(rows, versions_of(version), strict=False):
                 found = self._cells.get(key)
                 if found is None:
-                    insort(self._keys, key)
+                    new.append(key)
                 elif version is not None and found.version > at:
                     continue
                 self._cells[key] = Cell(value, at)
+            self._note(new)
+
+    def _note(self, new: Sequence[bytes]) -> None:
+        """Sort new keys into the others. Python's sort merges sorted runs in linear time."""
+        if len(new) == 1:
+            insort(self._recent, *new)
+        else:
+            self._recent += new
+            self._recent.sort()
+        if len(self._recent) > RECENT_KEYS:
+            self._keys += self._recent
+            self._keys.sort()
+            self._recent = []
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         with self._store.exclusive():
@@ -195,16 +212,26 @@ class MemoryRecords:
                 found = self._cells.get(key)
                 if found is not None and (versions is None or found.version <= versions[number]):
                     del self._cells[key]
-                    del self._keys[bisect_left(self._keys, key)]
+                    place = bisect_left(self._recent, key)
+                    if self._recent[place : place + 1] == [key]:
+                        del self._recent[place]
+                    else:
+                        del self._keys[bisect_left(self._keys, key)]
 
     def scan(self, prefixes: Sequence[bytes], limit: int) -> list[list[Row]]:
         with self._store.exclusive():
             return [self._scan(prefix, limit) for prefix in prefixes]
 
     def _scan(self, prefix: bytes, limit: int) -> list[Row]:
-        first = bisect_left(self._keys, prefix)
-        keys = takewhile(lambda key: key.startswith(prefix), self._keys[first : first + limit])
+        keys = takewhile(lambda key: key.startswith(prefix), self._first_keys(prefix, limit))
         return [(key, self._cells[key]) for key in keys]
+
+    def _first_keys(self, start: bytes, most: int) -> list[bytes]:
+        """The first keys from `start` on."""
+        lists = self._keys, self._recent
+        firsts = [bisect_left(keys, start) for keys in lists]
+        long, short = (keys[first : first + most] for keys, first in zip(lists, firsts, strict=True))
+        return sorted(long + short)[:most] if short else long
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
         while rows := self._batch(start, stop):
@@ -213,9 +240,9 @@ class MemoryRecords:
 
     def _batch(self, start: bytes, stop: bytes) -> list[Row]:
         with self._store.exclusive():
-            first = bisect_left(self._keys, start)
-            end = bisect_left(self._keys, stop) if stop else len(self._keys)
-            return [(key, self._cells[key]) for key in self._keys[first : min(first + BATCH_ROWS, end)]]
+            keys = self._first_keys(start, BATCH_ROWS)
+            end = bisect_left(keys, stop) if stop else len(keys)
+            return [(key, self._cells[key]) for key in keys[:end]]
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         with self._store.exclusive():
@@ -238,4 +265,4 @@ class MemoryRecords:
     def approximate_size(self) -> Size:
         with self._store.exclusive():
             values = sum(len(cell.value) for cell in self._cells.values())
-            return Size(len(self._keys), sum(map(len, self._keys)) + values)
+            return Size(len(self._cells), sum(map(len, self._cells)) + values)
