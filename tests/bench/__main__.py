@@ -33,6 +33,7 @@ WITH_SERVERS = (
     "postgresql",
     "redis",
     "spark",
+    "peers",
 )
 HELP = (
     f"of {', '.join(PARTS)}, which is all without any; {', '.join(WITHIN)}, parts of quality; and "
