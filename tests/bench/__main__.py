@@ -18,6 +18,7 @@ PARTS = (
     "serve",
     "dedup",
     "growth",
+    "scale",
     "stored",
     "quality",
 )

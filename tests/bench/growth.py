@@ -26,7 +26,7 @@ import numpy as np
 
 import simhbase
 from simhbase.admin import Administrator
-from tests.bench.report import Table, render
+from tests.bench.report import Table, drawn, render
 from tests.reference import documents
 
 SIZES = (100_000, 1_000_000)  # 2.2 GB of disk for every million
@@ -239,20 +239,15 @@ PANELS = (
 
 def draw(table: Table, path: Path) -> None:
     """Draws the figures over the number of documents."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    mpl.rcParams |= {"svg.hashsalt": "growth", "svg.fonttype": "none"}
     sizes = [int(size.replace(",", "")) for size in table.columns[1:]]
     figures = {str(name): values for name, *values in table.rows}
-    figure = Figure(figsize=(11, 6), layout="constrained")
-    for axes, (name, drawn) in zip(figure.subplots(2, 3).flat, PANELS, strict=True):
-        for each in drawn:
-            axes.plot(sizes, figures[each], marker="o", label=each.partition(",")[0])
-        axes.set(xscale="log", yscale="log", xlabel="documents", ylabel=name)
-        axes.legend(fontsize="small")
-        axes.grid(alpha=0.3)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    with drawn(path, (11, 6)) as figure:
+        for axes, (name, lines) in zip(figure.subplots(2, 3).flat, PANELS, strict=True):
+            for each in lines:
+                axes.plot(sizes, figures[each], marker="o", label=each.partition(",")[0])
+            axes.set(xscale="log", yscale="log", xlabel="documents", ylabel=name)
+            axes.legend(fontsize="small")
+            axes.grid(alpha=0.3)
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.profile import Profile
 from tests.bench import peer_program
 from tests.bench.peer_program import InMemory
-from tests.bench.report import Cell, Table
+from tests.bench.report import Cell, Table, drawn
 from tests.bench.skewed import skewed, uniform
 from tests.postgresql import started
 
@@ -275,22 +275,17 @@ def _run(words: Sequence[str], variables: Mapping[str, str] | None = None) -> st
 
 def draw(lines: Mapping[tuple[str, str], Sequence[tuple[int, float]]], path: Path) -> None:
     """Draw the median latency over the number of documents, in a panel for each kind."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    mpl.rcParams |= {"svg.hashsalt": "peers", "svg.fonttype": "none"}
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    for axes, kind in zip(figure.subplots(1, len(KINDS), sharey=True), KINDS, strict=True):
-        for (of_kind, name), points in lines.items():
-            if of_kind == kind:
-                style = {"linewidth": 2.5} if name in OURS else {"linestyle": "--"}
-                axes.plot(*zip(*points, strict=True), marker="o", label=name, **style)
-        axes.set(xscale="log", yscale="log", xlabel="documents", title=f"{kind} fingerprints")
-        axes.grid(alpha=0.3)
-    figure.axes[0].set_ylabel("one lookup, median, microseconds")
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right", fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None})
+    with drawn(path, (11, 5)) as figure:
+        for axes, kind in zip(figure.subplots(1, len(KINDS), sharey=True), KINDS, strict=True):
+            for (of_kind, name), points in lines.items():
+                if of_kind == kind:
+                    style = {"linewidth": 2.5} if name in OURS else {"linestyle": "--"}
+                    axes.plot(*zip(*points, strict=True), marker="o", label=name, **style)
+            axes.set(xscale="log", yscale="log", xlabel="documents", title=f"{kind} fingerprints")
+            axes.grid(alpha=0.3)
+        figure.axes[0].set_ylabel("one lookup, median, microseconds")
+        figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right", fontsize="small")
 
 
 def all_pairs(n: int) -> list[Table]:

@@ -9,11 +9,13 @@ import platform
 import re
 import resource
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import orjson
 
@@ -129,6 +131,18 @@ def interleaved(runs: int, *actions: Callable[[], object]) -> list[float]:
             action()
             times.append(perf_counter() - start)
     return [statistics.median(times) for times in seconds]
+
+
+@contextmanager
+def drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:
+    """A figure of Matplotlib, which is written to the path, as SVG or PNG."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams |= {"svg.hashsalt": path.stem, "svg.fonttype": "none"}
+    figure = Figure(figsize=size, layout="constrained")
+    yield figure
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def peak_memory_mb() -> float:

@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
@@ -33,7 +33,7 @@ from simhbase.stores.hbase.schema import Options
 from simhbase.stores.hbase.tools import VARIABLE
 from tests.bench.growth import _prepare
 from tests.bench.hfiles import PATIENT, REGIONS, cluster, hand_over_all
-from tests.bench.report import Table, render
+from tests.bench.report import Table, drawn, render
 from tests.bench.skewed import skewed
 
 SIZES = (100_000, 300_000, 1_000_000)
@@ -187,21 +187,9 @@ PANELS = (
 )
 
 
-@contextmanager
-def drawn(path: Path) -> Iterator[object]:
-    """A figure that is written to the path."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    mpl.rcParams |= {"svg.hashsalt": "bench", "svg.fonttype": "none"}
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    yield figure
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-
-
 def draw(found: dict[str, dict[int, Figures]], path: Path) -> None:
     """Draw the figures over the number of documents, and the plan as dashed lines."""
-    with drawn(path) as figure:
+    with drawn(path, (11, 7)) as figure:
         for axes, (label, measured, planned) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
             for color, (layout, by_size) in zip(("C0", "C1"), found.items(), strict=False):
                 sizes = list(by_size)
