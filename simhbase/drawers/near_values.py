@@ -9,7 +9,7 @@ into the processor's cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -135,18 +135,44 @@ def near_values(
     with counting(progress, COMPARED, lambda: len(values) * len(orders)) as note:
         for _, numbered in groupby(enumerate(orders), key=lambda each: each[1].lead):
             group = list(numbered)
-            order = group[0][1]
-            arranged = _sorted_by(order, values)
+            arranged = _sorted_by(group[0][1], values)
             for part in _parts(arranged, min(order.runs[0].width for _, order in group)):
-                found = [*_of_table(arranged[part], order, k, masks[: group[0][0]])]
-                members = order.restored(arranged[part]) if len(group) > 1 else arranged[:0]
-                for number, other in group[1:]:
-                    moved = other.arranged(members)
-                    moved.sort()
-                    found += _of_table(moved, other, k, masks[:number])
-                if found:
-                    yield ValuePairs(*(np.concatenate(column) for column in zip(*found, strict=True)))
+                yield from _joined(_of_group(arranged[part], group, masks, k))
                 note((part.stop - part.start) * len(group))
+
+
+def _of_group(
+    arranged: Words, group: Sequence[tuple[int, _Order]], masks: Sequence[np.uint64], k: int
+) -> Iterator[ValuePairs]:
+    """Near pairs of a part, which is in the first order of a group of numbered ones."""
+    (number, first), *others = group
+    yield from _of_table(arranged, first, k, masks[:number])
+    if others:
+        members = first.restored(arranged)
+    for number, order in others:
+        moved = order.arranged(members)
+        moved.sort()
+        yield from _of_table(moved, order, k, masks[:number])
+
+
+def _joined(found: Iterable[ValuePairs]) -> Iterator[ValuePairs]:
+    """Joins small chunks, as long as they are small."""
+    held: list[ValuePairs] = []
+    for pairs in found:
+        held.append(pairs)
+        if sum(len(each.one) for each in held) >= PAIRS_AT_ONCE:
+            yield _concatenated(held)
+            held = []
+    if held:
+        yield _concatenated(held)
+
+
+def _concatenated(held: Sequence[ValuePairs]) -> ValuePairs:
+    return ValuePairs(
+        np.concatenate([each.one for each in held]),
+        np.concatenate([each.other for each in held]),
+        np.concatenate([each.distance for each in held]),
+    )
 
 
 def _sorted_by(order: _Order, values: Words) -> Words:
@@ -170,9 +196,7 @@ def _parts(arranged: Words, lead: int) -> Iterator[slice]:
         start = stop
 
 
-def _of_table(
-    arranged: Words, order: _Order, k: int, earlier: Sequence[np.uint64]
-) -> Iterator[tuple[Words, Words, NDArray[np.uint8]]]:
+def _of_table(arranged: Words, order: _Order, k: int, earlier: Sequence[np.uint64]) -> Iterator[ValuePairs]:
     """Near pairs that share a drawer, and none of the earlier tables."""
     for one, other in _near_neighbours(arranged, order.rest, k):
         one, other = order.restored(one), order.restored(other)
@@ -180,7 +204,7 @@ def _of_table(
         new = np.ones(len(one), dtype=np.bool_)
         for mask in earlier:
             new &= (differing & mask) != 0
-        yield one[new], other[new], popcount([differing[new]])
+        yield ValuePairs(one[new], other[new], popcount([differing[new]]))
 
 
 def _near_neighbours(arranged: Words, rest: np.uint64, k: int) -> Iterator[tuple[Words, Words]]:

@@ -197,7 +197,7 @@ class MemoryRecords:
     def _note(self, new: Sequence[bytes]) -> None:
         """Sort new keys into the others. Python's sort merges sorted runs in linear time."""
         if len(new) == 1:
-            insort(self._recent, *new)
+            insort(self._recent, new[0])
         else:
             self._recent += new
             self._recent.sort()

@@ -182,7 +182,7 @@ def _asked(url: str, texts: list[str], from_disk: bool) -> Figures:
     with simhbase.open(url, access="read") as index:
         made = index.fingerprinter.fingerprint_many(texts).fingerprints
         index.find_batch(made[-1:])  # what is read once
-        _prepare(folder, from_disk)
+        prepare_files(folder, from_disk)
         reads, seconds = _reads(), []
         half = len(made) // 2
         for number in range(half):
@@ -190,7 +190,7 @@ def _asked(url: str, texts: list[str], from_disk: bool) -> Figures:
             index.find_batch(made[number : number + 1])
             seconds.append(perf_counter() - start)
         reads = _reads() - reads
-        _prepare(folder, from_disk)
+        prepare_files(folder, from_disk)
         start, used = perf_counter(), _cpu()
         for first in range(half, len(made), BATCH):
             index.find_batch(made[first : first + BATCH])
@@ -215,7 +215,7 @@ def _reads() -> int:
     return int(next(line for line in lines if line.startswith("syscr")).split()[1])
 
 
-def _prepare(folder: Path, from_disk: bool) -> None:
+def prepare_files(folder: Path, from_disk: bool) -> None:
     """Brings the files of rows into the page cache, or out of it."""
     for file in folder.glob("*.sst"):
         if from_disk:

@@ -275,9 +275,12 @@ def _run(words: Sequence[str], variables: Mapping[str, str] | None = None) -> st
 
 def draw(lines: Mapping[tuple[str, str], Sequence[tuple[int, float]]], path: Path) -> None:
     """Draw the median latency over the number of documents, in a panel for each kind."""
+    from matplotlib import colormaps
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with drawn(path, (11, 5)) as figure:
         for axes, kind in zip(figure.subplots(1, len(KINDS), sharey=True), KINDS, strict=True):
+            axes.set_prop_cycle(color=colormaps["tab20"].colors)
             for (of_kind, name), points in lines.items():
                 if of_kind == kind:
                     style = {"linewidth": 2.5} if name in OURS else {"linestyle": "--"}

@@ -31,7 +31,7 @@ from simhbase.stores import drop_store
 from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import Options
 from simhbase.stores.hbase.tools import VARIABLE
-from tests.bench.growth import _prepare
+from tests.bench.growth import prepare_files
 from tests.bench.hfiles import PATIENT, REGIONS, cluster, hand_over_all
 from tests.bench.report import Table, drawn, render
 from tests.bench.skewed import skewed
@@ -63,7 +63,7 @@ def grown(sizes: Sequence[int], folder: Path) -> dict[str, dict[int, Figures]]:
                 figures = _loaded(index, before, size)
                 figures["bytes a document"] = simhbase.Administrator(index).stats().bytes / size
             for name, from_disk in (("cold", True), ("warm", False)):
-                _prepare(path, from_disk)
+                prepare_files(path, from_disk)
                 with open_index(f"rocksdb:{path}", access="read") as index:
                     figures |= _asked(index, size, name)
             found[layout][size] = figures | _planned("rocksdb", layout, size)
