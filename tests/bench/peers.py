@@ -28,7 +28,8 @@ from tests.bench import peer_program
 from tests.bench.peer_program import InMemory
 from tests.bench.report import Cell, Table, drawn
 from tests.bench.skewed import skewed, uniform
-from tests.postgresql import started
+from tests.postgresql import PostgreSQL
+from tests.services import started
 
 REPOSITORY = Path(__file__).parents[2]
 ENVIRONMENT = Path(os.environ.get("SIMHBASE_PEERS", REPOSITORY / "build-peers"))
@@ -178,7 +179,7 @@ class Measured:
 def measure(scale: float = 1.0) -> list[Table]:
     """The tables; draws peers.svg in the folder of the environments."""
     sizes = [round(size * scale) for size in SIZES]
-    with started(None) as server:
+    with started(PostgreSQL) as server:
         tables = compared((*OURS, *PACKAGES), sizes, server.url, ENVIRONMENT / "peers.svg")
     return [*tables, *all_pairs(round(PAIRED * scale))]
 
