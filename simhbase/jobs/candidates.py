@@ -52,21 +52,27 @@ class CandidateGraph:
         """Build the graph. fingerprint: (m,), numbers 0 to u - 1 in order of first documents; pairs: of these
         numbers."""
         kind = numbers_below(len(fingerprint) + 1)
-        keys = np.concatenate([np.empty(0, np.uint64), *(_keys(each.left, each.right) for each in pairs)])
+        parts = [_keys(each.left, each.right) for each in pairs]
         count = int(fingerprint.max(initial=-1)) + 1
         members = Adjacency(fingerprint, np.arange(len(fingerprint) + 1, dtype=kind))
-        if count < len(fingerprint):
+        shared = np.empty(0, dtype=np.int64)
+        are_shared = count < len(fingerprint)
+        if are_shared:
             order: Numbers = np.argsort(fingerprint, kind="stable").astype(kind)
             sizes: Numbers = np.bincount(fingerprint).astype(kind)
             members = Adjacency(order, np.zeros(count + 1, dtype=kind))
             np.cumsum(sizes, dtype=kind, out=members.starts[1:])
             shared = np.flatnonzero(sizes > 1)
+        keys = np.empty(sum(map(len, parts)) * (1 + are_shared) + len(shared), dtype=np.uint64)
+        end = len(shared)
+        keys[:end] = _keys(shared, shared)
+        while parts:  # each part is freed when it is copied
+            part = parts.pop()
             # A document of the later fingerprint may come before one of the earlier.
-            both = np.concatenate([keys, keys << _POSITION_BITS, _keys(shared, shared)])
-            keys >>= _POSITION_BITS
-            both[len(keys) : 2 * len(keys)] |= keys
-            keys = both
-            del both
+            both = part, part << _POSITION_BITS | part >> _POSITION_BITS
+            for some in both[: 1 + are_shared]:
+                keys[end : end + len(some)] = some
+                end += len(some)
         keys.sort()
         starts = np.empty(count + 1, dtype=numbers_below(len(keys) + 1))
         for start in range(0, count + 1, _AT_ONCE):
