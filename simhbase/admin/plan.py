@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, exp
+from math import ceil, exp, expm1
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,8 +214,9 @@ class _Kind:
     """What was measured of one kind of store.
 
     index_row: bytes of an index row by layout, "" for the others; record: bytes of the two other rows of a
-    document; id, sketch: bytes on disk for each byte of an id or a sketch; memory: share of the index's bytes
-    to be held in memory.
+    document; id, sketch: bytes on disk for each byte of an id or a sketch; memory, others_memory: share of
+    the index's bytes and of the others to be held in memory; key: bytes of each drawer that is a key of its
+    own, and of each set of rows of the other tables.
     Microseconds of processor time: load_us, load_row_us of a document that has a fingerprint, and of each
     index row; lookup_us, drawer_us, row_us of a lookup in a batch, and of each drawer and row that it reads.
     """
@@ -230,16 +231,36 @@ class _Kind:
     lookup_us: float
     drawer_us: float
     row_us: float
+    others_memory: float = 0.0
+    key: float = 0.0
 
-    def document_bytes(self, profile: Profile, id_bytes: float) -> tuple[float, float]:
+    def document_bytes(self, documents: float, profile: Profile, id_bytes: float) -> tuple[float, float]:
         """Bytes of a document: in the index, and in the other tables."""
         scheme = profile.index_scheme
         row = self.index_row.get(scheme.layout.name if scheme.layout else _ANY_BANDS, self.index_row[""])
         sketch = scheme.sketching.bytes if scheme.sketching else 0
-        return row * scheme.tables, self.record + self.id * id_bytes + self.sketch * sketch
+        drawers = sum(_filled(2.0**bits, documents) for bits, _ in _tables(scheme))
+        sets = 2 * _filled(_SETS, documents)
+        return (
+            row * scheme.tables + self.key * drawers / documents,
+            self.record + self.id * id_bytes + self.sketch * sketch + self.key * sets / documents,
+        )
+
+    def gigabytes(self, documents: float, profile: Profile, id_bytes: float) -> tuple[float, float]:
+        """Of documents, on disk and to be held in memory."""
+        index, others = self.document_bytes(documents, profile, id_bytes)
+        held = index * self.memory + others * self.others_memory
+        return documents * (index + others) / _GB, documents * held / _GB
+
+
+def _filled(places: float, documents: float) -> float:
+    """How many places have a document, if each is in one by chance."""
+    return places * -expm1(-documents / places)
 
 
 _ANY_BANDS = "bands"
+_SETS = 1 << 16  # in Redis, of each table
+_ROUNDS = 20
 KINDS = {
     "rocksdb": _Kind(
         index_row={"": 12.7, "4x1": 14.6, "2x1p1": 17.4, _ANY_BANDS: 16.1},
@@ -264,6 +285,20 @@ KINDS = {
         lookup_us=8,
         drawer_us=4.2,
         row_us=1,
+    ),
+    "redis": _Kind(
+        index_row={"": 8.6},
+        record=50.0,
+        id=2.0,
+        sketch=1.0,
+        memory=1.0,
+        load_us=25,
+        load_row_us=8,
+        lookup_us=6,
+        drawer_us=4,
+        row_us=0.3,
+        others_memory=1.0,
+        key=72.0,
     ),
     "hbase": _Kind(
         index_row={"": 18.3, "4x1": 14.9, "2x1p1": 18.3, _ANY_BANDS: 17.5},
@@ -303,8 +338,7 @@ def plan(
     rows_read = spread.unrelated * documents + spread.related
 
     def needs(name: str, kind: _Kind) -> Needs:
-        index, others = kind.document_bytes(profile, id_bytes)
-        disk, memory = documents * (index + others) / _GB, documents * index * kind.memory / _GB
+        disk, memory = kind.gigabytes(documents, profile, id_bytes)
         lookup_us = kind.lookup_us + kind.drawer_us * drawers + kind.row_us * rows_read
         fingerprint_us = 1e6 / TEXTS_PER_SECOND
         load_us = fingerprint_us + kind.load_us + kind.load_row_us * scheme.tables
@@ -315,8 +349,10 @@ def plan(
             needed = max(disk * replication * 2 / disk_gb, memory / memory_gb / 0.24)
             machines: int | None = ceil(max(needed, 1))
         else:
-            ends["disk"] = documents * disk_gb / 2 / disk
-            ends["memory"] = documents * memory_gb / 2 / memory
+            ends["disk"] = ends["memory"] = documents
+            for _ in range(_ROUNDS):  # where keys are shared, more documents take fewer bytes each
+                for end, room, which in (("disk", disk_gb, 0), ("memory", memory_gb, 1)):
+                    ends[end] *= room / 2 / kind.gigabytes(ends[end], profile, id_bytes)[which]
             machines = 1 if documents <= min(ends["disk"], ends["memory"]) else None
         limit = min(ends, key=lambda each: ends[each])
         return Needs(

@@ -23,6 +23,7 @@ from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import INDEX, Options
 from tests.cluster import Cluster
 from tests.postgresql import PostgreSQL
+from tests.redis import Redis
 
 WITHIN = 0.15
 
@@ -112,6 +113,21 @@ def test_bytes_in_postgresql_are_as_planned(postgresql: PostgreSQL, layout):
     assert found == pytest.approx(planned_bytes(n, profile, "postgresql"), rel=WITHIN)
 
 
+@pytest.mark.redis
+@pytest.mark.parametrize("layout", ["4x1", "5x2"])
+def test_bytes_in_redis_are_as_planned(redis: Redis, layout):
+    """With uniform fingerprints, as few documents leave most drawers empty."""
+    profile, n, url = SimHashProfile(layout=layout, verify=False), 20_000, redis.empty_store("planned")
+    values = np.random.default_rng(1).integers(0, 2**64, n, dtype=np.uint64)
+    before = redis.command("INFO", "memory")["used_memory"]
+    with open_index(url, create=profile) as index:
+        index.add_fingerprints(ids(n), values)
+        found = sum(each.bytes for each in sizes(index.store).values())
+    held = redis.command("INFO", "memory")["used_memory"] - before
+    assert found == pytest.approx(planned_bytes(n, profile, "redis"), rel=WITHIN)
+    assert found == pytest.approx(held, rel=WITHIN)
+
+
 @pytest.mark.hbase
 def test_bytes_in_hbase_are_as_planned(hbase: Cluster):
     profile, n, url = SimHashProfile(verify=False), 20_000, hbase.url("planned")
@@ -134,7 +150,12 @@ def test_bytes_in_hbase_are_as_planned(hbase: Cluster):
 
 def test_each_kind_of_store_ends_where_a_machine_or_its_drawers_do():
     profile = Profile()
-    for store, limit in {"rocksdb": "memory", "postgresql": "memory", "hbase": "drawers"}.items():
+    for store, limit in {
+        "rocksdb": "memory",
+        "postgresql": "memory",
+        "redis": "memory",
+        "hbase": "drawers",
+    }.items():
         most = needs(1, profile, store).most_documents
         assert limit in needs(1, profile, store).limit
         assert needs(most + 1000, profile, store).machines != 1
