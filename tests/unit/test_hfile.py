@@ -218,8 +218,8 @@ def test_buckets_that_were_cut_short_are_noticed(tmp_path):
     for row in (b"a", b"b"):
         aside.put(Strings.of([row]), Strings.of([b"x" * 10_000]))
     (path,) = (tmp_path / "rows").iterdir()
+    aside._files[0].flush()  # Python 3.14 buffers more
     for size in (path.stat().st_size, path.stat().st_size // 2):
-        aside._files[0].flush()
         os.truncate(path, size - 1)
         with pytest.raises(StoreFailed, match=r"has lost [12] of 2 rows.*the same command again"):
             aside.write(tmp_path / f"hfiles-{size}", [b""])
