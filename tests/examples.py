@@ -78,7 +78,7 @@ class Reader:
 
     def command(self, command: str, shown: str) -> None:
         if found := re.fullmatch(r"export (\w+)=(\S+)", command):
-            self.variables[found[1]] = found[2]
+            (self.variables[found[1]],) = shlex.split(found[2])
             said = ""
         elif command.startswith("simhbase "):
             done = run(*shlex.split(command)[1:], cwd=self.folder, **self.variables)

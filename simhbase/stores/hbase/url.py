@@ -93,8 +93,13 @@ def parse(url: str) -> Address:
 
     tls = option("tls", _switch, False, "0 or 1")
     http = option("http", _switch, False, "0 or 1")
-    needed = {"ca": ("tls=1", tls), "cert": ("tls=1", tls), "user": ("http=1", http)}
-    for name, (other, is_given) in (needed | {"qop": ("kerberos=", "kerberos" in options)}).items():
+    needed = {
+        "ca": ("tls=1", tls),
+        "cert": ("tls=1", tls),
+        "user": ("http=1", http),
+        "qop": ("kerberos=", "kerberos" in options),
+    }
+    for name, (other, is_given) in needed.items():
         if name in options and not is_given:
             raise UsageError(f"{url}: {name}= without {other} has no effect, add {other}")
     if http and "qop" in options:
