@@ -31,6 +31,7 @@ if "CI" not in os.environ:  # there Hypothesis takes its own profile: no deadlin
 SERVICES = ("postgresql", "redis")
 MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster", "kerberos": "--kerberos"}
 MARKS = ("full", *MODES, *SERVICES, "spark", "browser", "operations")
+PATIENCE = 120.0  # seconds
 TOGETHER = (
     *MODES,
     *SERVICES,
@@ -147,6 +148,17 @@ def kerberos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
     """One standalone HBase that asks for Kerberos tickets; where it does not start tests fail."""
     with running("kerberos") as cluster:
         yield Realm(cluster, tmp_path_factory.mktemp("tickets"))
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[None]:
+    """Opening a store waits longer: on a slow machine a gateway that has just started answers late."""
+    from simhbase.stores.hbase import administration, client
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (administration, client):
+            patch.setattr(module, "OPENING_SECONDS", PATIENCE)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ class Realm:
         }
 
     def url(self, table: str = "texts:news", **options: object) -> str:
-        return self.cluster.url(table, **({"kerberos": "hbase", "timeout": 20} | options))
+        return self.cluster.url(table, **({"kerberos": "hbase", "timeout": 120} | options))
 
     @contextmanager
     def gateway(self, version: int, properties: Mapping[str, object]) -> Iterator[int]:

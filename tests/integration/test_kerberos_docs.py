@@ -33,6 +33,7 @@ def emptied(kerberos: Realm) -> Iterator[Realm]:
 
 
 @pytest.mark.kerberos
+@pytest.mark.usefixtures("patient")
 def test_a_newcomer_with_a_keytab_uses_a_secured_hbase(emptied, tmp_path):
     realm = emptied
     write_articles(tmp_path)
