@@ -20,8 +20,8 @@ class Stopping:
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._store, name)
-        if name in ("exclusive", "multi_writer", "url", "tables"):
-            return found
+        if name == "exclusive" or not callable(found) and name != "drawers":
+            return found  # what is told is no call
         if name == "drawers":
             return _Counted(self, found)
         if name == "records":
