@@ -53,7 +53,7 @@ def show_progress(unit: str, total: Total) -> Iterator[Advance]:
     unit: what is counted, in the plural; total: amount of work, None if unknown, called only if it is shown.
     Yields a function to call with the number counted since the last call, and the work done so far.
     """
-    if "ipykernel" in sys.modules:
+    if _is_notebook():
         with _in_notebook(unit, total) as advance:
             yield advance
         return
@@ -85,6 +85,12 @@ def show_progress(unit: str, total: Total) -> Iterator[Advance]:
             shown.update(task, completed=done, counted=sum_counted, rate=rate)
 
         yield advance
+
+
+def _is_notebook() -> bool:
+    """True in a kernel, not in a process that has only imported one, such as to run notebooks."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 @contextmanager

@@ -129,13 +129,18 @@ class Fleet:
         for process in self.processes:
             process.start()
 
-    def wait_for(self, share: float) -> None:
-        """Until so many of the documents have been answered."""
+    def wait_for(self, share: float, worker: int | None = None) -> None:
+        """Until so many of the documents, or of those of one worker, have been answered."""
+        paths, documents = self.paths, len(self.documents)
+        if worker is not None:
+            paths, documents = [self.paths[worker]], documents // len(self.paths)
         end = time.monotonic() + PATIENCE
-        while sum(answer.outcome is not None for answer in self.answers()) < share * len(self.documents):
+        while (
+            sum(each.outcome is not None for path in paths for each in answers_in(path)) < share * documents
+        ):
             assert time.monotonic() < end, "they do not get on"
             assert any(process.is_alive() for process in self.processes), "all have ended"
-            time.sleep(0.2)
+            time.sleep(0.05)
 
     def join(self) -> list[int | None]:
         for process in self.processes:

@@ -20,7 +20,7 @@ class Stopping:
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._store, name)
-        if name == "exclusive" or not callable(found) and name != "drawers":
+        if name == "exclusive" or (not callable(found) and name != "drawers"):
             return found  # what is told is no call
         if name == "drawers":
             return _Counted(self, found)

@@ -27,7 +27,7 @@ PART = 1 << 14  # values sorted at once
 PAIRS_AT_ONCE = 1 << 15
 STEPS = 8  # for so many places neighbours are compared all at once
 QUARTER = WORD_BITS // 4
-COMPARED = "fingerprints compared"  # of progress: once for each table
+COMPARED = "comparisons"  # of progress: once for each table
 
 Words = NDArray[np.uint64]
 

@@ -57,6 +57,17 @@ class Bounds:
     bits: int
     mismatches: int | NDArray[np.int64] | None = None
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bounds) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[int, int | bytes | None]:
+        most = self.mismatches
+        return self.bits, most.tobytes() if isinstance(most, np.ndarray) else most
+
     def verified(
         self,
         sketching: SketchParameters,

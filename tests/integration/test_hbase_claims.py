@@ -67,7 +67,7 @@ def test_of_many_processes_none_keeps_a_near_pair_and_a_dead_one_stops_nobody(ur
     documents = by_turns(list(clusters(groups, 6)), 6)
     fleet = Fleet(claim, url, documents, tmp_path, 4)
     fleet.start()
-    fleet.wait_for(WORKER_KILLED_AFTER)
+    fleet.wait_for(WORKER_KILLED_AFTER, worker=0)
     fleet.processes[0].kill()
     assert fleet.join() == [-signal.SIGKILL, 0, 0, 0]
     assert assert_right(url, documents, fleet.answers()) < len(documents)

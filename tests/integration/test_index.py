@@ -244,8 +244,8 @@ def test_limits_that_would_hide_every_match_are_refused(limits):
 
 
 def test_unknown_access_and_creating_for_reading_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="use one of write, read"):
-        simhbase.open(f"rocksdb:{tmp_path}/store", access="append")
+    with pytest.raises(UsageError, match="use one of write, read, append"):
+        simhbase.open(f"rocksdb:{tmp_path}/store", access="both")
     with pytest.raises(UsageError, match="leave one of them out"):
         simhbase.open(f"rocksdb:{tmp_path}/store", access="read", create=Profile(verify=False))
     assert not (tmp_path / "store").exists()

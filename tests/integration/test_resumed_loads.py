@@ -32,6 +32,7 @@ from simhbase.jobs import load as load_job
 from simhbase.jobs.checkpoints import Checkpoints
 from simhbase.profile import Profile
 from simhbase.stores import create_store, open_store
+from simhbase.stores.base import Access
 from tests.command_line import COMMAND, environment, result, run, run_alone
 from tests.content import content
 from tests.stopping import Crash, Stopping
@@ -104,8 +105,8 @@ class Steps:
         self.calls, self.torn = calls, torn
         self.stopping: Stopping | None = None
 
-    def open_index(self, url: str, create: Profile | None = None) -> Index:
-        store = open_store(url, "write") if create is None else create_store(url)
+    def open_index(self, url: str, create: Profile | None = None, access: Access = "write") -> Index:
+        store = open_store(url, access) if create is None else create_store(url)
         if create is not None:
             write_profile(store, create)
         profile = read_profile(store)
@@ -604,11 +605,11 @@ def test_a_load_waits_for_a_store_that_another_process_makes_meanwhile(tmp_path,
     monkeypatch.setattr(load_job, "_RETRY_SECONDS", 0.01)
     tries: list[str] = []
 
-    def busy_at_first(url: str, create: Profile | None = None) -> Index:
+    def busy_at_first(url: str, create: Profile | None = None, access: Access = "write") -> Index:
         tries.append(url)
         if create is not None and len(tries) < 4:
             raise StoreBusy("another process writes to it")
-        return open_index(url, create=create)
+        return open_index(url, create, access)
 
     with patch.object(load_job, "open_index", busy_at_first):
         store = f"rocksdb:{tmp_path / 's.db'}"

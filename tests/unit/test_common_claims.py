@@ -14,7 +14,7 @@ from simhbase.errors import StoreFailed
 from simhbase.index import Index
 from simhbase.index.claim import AtomicClaimer
 from simhbase.model import Claim
-from simhbase.profile import Profile
+from simhbase.profile import Profile, make_profile
 from simhbase.stores.base import AtomicStore, Changes
 
 TEXTS = {
@@ -64,6 +64,13 @@ def test_claims_that_wait_share_a_commit_and_are_answered_in_their_order(index, 
     assert [answer.outcome for answer in answers] == ["accepted", "duplicate", "accepted"]
     assert answers[1].match.id == "one"
     assert len(commits) == 1
+
+
+def test_bounds_by_features_are_equal_if_they_are_the_same():
+    scheme = make_profile({"preset": "short"}).index_scheme
+    same, again, other = (scheme.bounds(None, least) for least in (None, None, 0.9))
+    assert same == again
+    assert len({same, again, other}) == 2
 
 
 def test_an_id_that_is_claimed_twice_is_decided_one_after_the_other(index, monkeypatch):
