@@ -14,7 +14,7 @@ from simhbase.errors import StoreFailed
 from simhbase.index import Index
 from simhbase.index.claim import AtomicClaimer
 from simhbase.model import Claim
-from simhbase.profile import Profile, make_profile
+from simhbase.profile import Profile, given_parameters, make_profile
 from simhbase.stores.base import AtomicStore, Changes
 
 TEXTS = {
@@ -67,7 +67,7 @@ def test_claims_that_wait_share_a_commit_and_are_answered_in_their_order(index, 
 
 
 def test_bounds_by_features_are_equal_if_they_are_the_same():
-    scheme = make_profile({"preset": "short"}).index_scheme
+    scheme = make_profile(given_parameters("short")).index_scheme
     same, again, other = (scheme.bounds(None, least) for least in (None, None, 0.9))
     assert same == again
     assert len({same, again, other}) == 2
