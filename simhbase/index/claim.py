@@ -391,9 +391,7 @@ class _Group:
         """Begins a batch of the claims that can begin; False if nothing was begun or answered."""
         answered = len(self.answers)
         free = list(self._free())
-        batch = (
-            self._looking_first(free) if self.context.recent.looks_first(len(free)) else self._batch_of(free)
-        )
+        batch = self._looking_first(free) if self.context.recent.is_alone else self._batch_of(free)
         if batch.ids:
             self._open.append(batch)
             self._begun.update(batch.ids)

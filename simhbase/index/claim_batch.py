@@ -6,9 +6,9 @@ A batch has a random token. Each step begins when the one before is acknowledged
    the version to commit at as its time. Put the hints by which others find it.
 2. Take a ticket: the next number of a counter.
 3. Look up the claims, all drawers to their end: documents rows with their pending cells, then the rows of the
-   batches that these belong to. A look before the ticket counts, also one before the put, if the ticket is
-   the next number after the last one known before the look: no other batch took one in between. So while
-   one process claims, it looks first, and puts what is new.
+   batches that these belong to. While one process claims, it looks before it puts, and puts what is new:
+   that look counts if the ticket is the next number after the last one known before the look, as no other
+   batch took one in between.
 4. Decide as many claims as possible by one compare-and-set of the batch's own row in meta. A claim is a
    duplicate of what is stored, or accepted by its batch's row. It waits for a near pending claim of a batch
    with an earlier ticket, or with no row yet; one with a later ticket sees this claim, and waits.
@@ -51,7 +51,6 @@ from simhbase.stores.base import Cell, CompareAndSet, HintingStore, Store, now
 LEASE = 10.0  # seconds that a batch is waited for while its row does not change
 BEATS = 3  # changes of a row in a lease, to show that its owner is alive
 QUICK = 64  # claims that are looked up in much less time than a lease
-FEW = 4  # claims for which the time of a call is more than that of reading their own rows
 MOST_WATCHED = 100_000  # batch rows that are waited for: some megabytes
 TICKETS = b"claim tickets"  # the counter in meta
 UNKNOWN = -1  # as a ticket
@@ -143,11 +142,6 @@ class Recent:
     def are_new(self) -> bool:
         """True if hardly any was a duplicate, or stored before."""
         return self._claims >= RECENT // 8 and self._known < FEW_KNOWN * self._claims
-
-    def looks_first(self, claims: int) -> bool:
-        """True if a batch should look before it puts its claims. A few that are new wait for one call less if
-        they are put first, and look while they take their ticket."""
-        return self.is_alone and not (self.are_new and claims <= FEW)
 
 
 class Remains(NamedTuple):
@@ -438,20 +432,14 @@ class ClaimBatch:
     def begin(self) -> None:
         """Puts the claims and looks, unless the first look counts."""
         recent = self._context.recent
-        looked_after, looks_early = self._looked_after, False
-        if looked_after is None:
-            looked_after, looks_early = recent.ticket, recent.is_alone and len(self.ids) <= FEW
+        looked = self._looked_after is not None
+        last = recent.ticket if self._looked_after is None else self._looked_after
         self._versions = self._later_versions()
         self._put()
-        if looks_early:
-            ticket = self._context.beside(self._take_ticket)
-            self._look()
-            ticket()
-        else:
-            self._take_ticket()
+        self._take_ticket()
         # Kept here, too: another thread of this process may change it at any time.
-        is_alone = recent.is_alone = self._is_next_after(looked_after)
-        if not (is_alone and (looks_early or self._looked_after is not None)):
+        is_alone = recent.is_alone = self._is_next_after(last)
+        if not (looked and is_alone):
             self._look()
 
     def _later_versions(self) -> list[int]:

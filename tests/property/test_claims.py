@@ -50,8 +50,7 @@ ONE, OTHER = claims(a), claims(b)
 PAIR = ONE, OTHER
 CROSSING = claims(a, ("b", FAR)), claims(("c", FAR ^ 1), ("d", B))
 EARLY = claims(a, looks_early=True), claims(b, looks_early=True)
-PUTS_FIRST = {"looks_early": True, "looks_first": False}
-SHARING = {"shares": True, **PUTS_FIRST}
+SHARING = {"shares": True, "looks_early": True}
 UNREAD = {"looks_first": False}
 CASES = {
     "near texts": Case(PAIR),
@@ -69,12 +68,7 @@ CASES = {
     "a look before a put, one replaces its text": Case(
         (claims(a, replacing=True, looks_early=True), claims(b, looks_early=True)), stored=(("a", FAR),)
     ),
-    "looks before tickets": Case((claims(a, **PUTS_FIRST), claims(b, **PUTS_FIRST)), crashes=1),
-    "a look before a ticket, and a slow one": Case((claims(a, **PUTS_FIRST), OTHER), slow=1),
     "threads that share their last ticket": Case((claims(a, **SHARING), claims(b, **SHARING))),
-    "threads that share their last ticket, and look first": Case(
-        (claims(a, shares=True, looks_early=True), claims(b, shares=True, looks_early=True))
-    ),
     "unread, one id with two texts": Case((claims(a, **UNREAD), claims(("a", FAR), clock=9, **UNREAD))),
     "unread, one id is stored": Case((claims(a, ("b", FAR), **UNREAD), OTHER), stored=(a,)),
     "unread, deleted by a clock that is ahead": Case(
