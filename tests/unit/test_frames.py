@@ -265,7 +265,7 @@ def test_progress_counts_documents_and_knows_the_length(index: Index) -> None:
     index.claim_many(FORMS["table"](), progress=show_progress)
     simhbase.dedup(FORMS["pandas"](), progress=progress)
     assert told[4:6] == [("documents", 5), (4, 5)]  # those that could be read, and how far they reach
-    assert told[6][0] == "fingerprints compared"
+    assert told[6][0] == "comparisons"
 
 
 @pytest.mark.parametrize("form", FORMS)
