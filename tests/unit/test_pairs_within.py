@@ -55,7 +55,7 @@ def test_progress_counts_each_fingerprint_once_for_each_table(n, tables):
 
     values = np.random.default_rng(1).integers(0, 2**64, n, dtype=np.uint64)
     assert len(list(pair_batches(values, 3, progress=progress))) == 1
-    assert begun == [("fingerprints compared", n * tables)]
+    assert begun == [("comparisons", n * tables)]
     assert sum(counted) == n * tables
     assert len(counted) >= 4
 
