@@ -194,7 +194,11 @@ def dedup(
         if rejects.counts.nothing_read:
             files.abandon()
         files.write(grouped)
-        found = sources.reports(stored.unique(grouped.unique) if stored else grouped.unique)
+        # Which of all documents match no stored one.
+        free = stored.free if stored else np.ones(len(grouped.unique), dtype=np.bool_)
+        unique_of_all = free.copy()
+        unique_of_all[free] = grouped.unique
+        found = sources.reports(unique_of_all)
         for warning in warnings_of(found):
             inputs.watcher.note(warning)
         report = report_of(
@@ -202,12 +206,11 @@ def dedup(
             rejects.counts,
             found,
             files.ids,
-            duplicates_of_stored=stored.duplicates if stored else 0,
+            duplicates_of_stored=int(np.count_nonzero(~free)),
             seconds=monotonic() - start,
         )
         if rows is None or inputs.rows is None:
             return report
-        free = stored.free if stored else np.ones(len(grouped.unique), dtype=np.bool_)
         return rows.report(report, inputs.rows, free, grouped, files.ids, texts, rule, stored_rule)
 
 
@@ -242,19 +245,9 @@ class _StoredMatches:
         return batch.only(self._free[-1])
 
     @property
-    def duplicates(self) -> int:
-        return sum(int(np.count_nonzero(~free)) for free in self._free)
-
-    @property
     def free(self) -> NDArray[np.bool_]:
         """Which of all documents match no stored one: bool (n,)."""
         return np.concatenate([*self._free, np.empty(0, dtype=bool)])
-
-    def unique(self, of_the_rest: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which documents are unique: bool (n,). of_the_rest: the same for those that match no stored one."""
-        unique = self.free
-        unique[unique] = of_the_rest
-        return unique
 
 
 def _criteria(

@@ -17,7 +17,7 @@ from simhbase.corpus.outputs import OutputFile, duplicate_line, plain_target, un
 from simhbase.corpus.record import WithoutFingerprint
 from simhbase.corpus.spool import Spool
 from simhbase.corpus.unique_output import unique_file
-from simhbase.jobs.evidence import Rule, TextDifference, evidence_line
+from simhbase.jobs.evidence import ComparedTexts, Rule, evidence_line
 from simhbase.jobs.groups import Groups
 from simhbase.jobs.matching import SpooledTexts
 from simhbase.jobs.pipeline import Batch
@@ -110,7 +110,7 @@ class DedupFiles:
             texts = self._compared(chunk, grouped.representative[chunk])
             self._write("evidence", map(evidence_line, *columns, repeat(self._rule), texts))
 
-    def _compared(self, left: Numbers, right: Numbers) -> Iterator[TextDifference | None]:
+    def _compared(self, left: Numbers, right: Numbers) -> Iterator[ComparedTexts | None]:
         # One pair at a time: texts may be long.
         if self._texts is None:
             yield from [None] * len(left)
@@ -118,7 +118,7 @@ class DedupFiles:
         similarity = self._texts.similarity(left, right).tolist()
         for one, other, jaccard in zip(left.tolist(), right.tolist(), similarity, strict=True):
             removed, kept = self._texts.read([one, other])
-            yield TextDifference.of(removed, kept, jaccard, self._texts.form)
+            yield ComparedTexts(removed, kept, jaccard, self._texts.form)
 
     def _write(self, option: str, lines: Iterator[bytes] | Sequence[bytes]) -> None:
         if file := self._files.get(option):

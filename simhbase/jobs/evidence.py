@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 from simhbase.corpus.outputs import json_line, shown_similarity
 from simhbase.text.difference import difference
-from simhbase.text.normalise import CURRENT, NormalForm
+from simhbase.text.normalise import NormalForm
 
 WORDS = 20  # differing words listed per text
 _ALL_WORDS = 1 << 30
@@ -38,42 +37,14 @@ class Rule:
         return f"{rule}, of a stored document" if self.stored else rule
 
 
-@dataclass(frozen=True)
-class TextDifference:
-    """How the text of a removed document differs from the kept one.
+class ComparedTexts(NamedTuple):
+    """The texts of a removed and a kept document, with the exact similarity of their shingles. form: in which
+    they are compared."""
 
-    jaccard: exact similarity of their shingles; removed_words, kept_words: words that one text has more often
-    than the other, largest difference first, at most WORDS each; more_words: number left out; stretches:
-    number of places that differ.
-    """
-
-    same_text: bool
+    removed: str
+    kept: str
     jaccard: float
-    removed_words: Sequence[str]
-    kept_words: Sequence[str]
-    more_words: int
-    stretches: int
-
-    @classmethod
-    def of(cls, removed: str, kept: str, jaccard: float, form: NormalForm = CURRENT) -> Self:
-        """Compare two texts in a normal form; jaccard: their similarity."""
-        found = difference(removed, kept, _ALL_WORDS, form)
-        of_removed = [each.word for each in found.words if each.left > each.right]
-        of_kept = [each.word for each in found.words if each.left < each.right]
-        listed = of_removed[:WORDS], of_kept[:WORDS]
-        return cls(
-            same_text=removed == kept,
-            jaccard=jaccard,
-            removed_words=listed[0],
-            kept_words=listed[1],
-            more_words=len(found.words) - sum(map(len, listed)),
-            stretches=sum(not segment.same for segment in found.segments),
-        )
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        words = {"removed": self.removed_words, "kept": self.kept_words, "more": self.more_words}
-        return {"jaccard": shown_similarity(self.jaccard), "words": words, "stretches": self.stretches}
+    form: NormalForm
 
 
 def evidence_line(
@@ -82,11 +53,25 @@ def evidence_line(
     distance: int,
     similarity: float | None,
     rule: Rule,
-    texts: TextDifference | None = None,
+    texts: ComparedTexts | None = None,
 ) -> bytes:
-    """A line of the evidence file. texts: their difference, None if the texts are unknown."""
+    """A line of the evidence file. texts: None if they are unknown."""
     line: dict[str, Any] = {"id": record_id, "duplicate_of": duplicate_of, "distance": distance}
     if similarity is not None:
         line["similarity"] = shown_similarity(similarity)
-    line["rule"] = rule.of(distance, similarity, same_text=texts is not None and texts.same_text)
-    return json_line(line | (texts.fields if texts else {}))
+    line["rule"] = rule.of(distance, similarity, same_text=texts is not None and texts.removed == texts.kept)
+    return json_line(line | (_difference(texts) if texts else {}))
+
+
+def _difference(texts: ComparedTexts) -> dict[str, Any]:
+    """How two texts differ: the words that one has more often than the other, largest difference first, with
+    the number of those left out, and the number of places that differ."""
+    found = difference(texts.removed, texts.kept, _ALL_WORDS, texts.form)
+    removed = [each.word for each in found.words if each.left > each.right][:WORDS]
+    kept = [each.word for each in found.words if each.left < each.right][:WORDS]
+    more = len(found.words) - len(removed) - len(kept)
+    return {
+        "jaccard": shown_similarity(texts.jaccard),
+        "words": {"removed": removed, "kept": kept, "more": more},
+        "stretches": sum(not segment.same for segment in found.segments),
+    }

@@ -114,7 +114,11 @@ def load_hfiles(
     if not store.startswith("hbase:"):
         raise UsageError(f"{store} is not in HBase: HFiles can only be loaded into HBase")
     start, uri = monotonic(), uri_of(str(folder))
-    _require_manifest(uri)
+    if uri.startswith(LOCAL) and not Path(uri.removeprefix(LOCAL), MANIFEST).is_file():
+        raise BadInput(
+            f"{uri.removeprefix(LOCAL)} has no {MANIFEST}, which simhbase.jobs.spark.hfile_input writes "
+            "last: check that this is its folder, and that it has succeeded"
+        )
     command = hbase_command()
     with open_index(store) as index:
         digest = hashlib.blake2b(f"{index.store.url} {uri}".encode(), digest_size=8).hexdigest()
@@ -157,11 +161,3 @@ def _handed_over(index: Index, hfiles: HFiles, uri: str) -> HFileInput:
 def uri_of(folder: str) -> str:
     """The URI of a folder, for HBase's tools."""
     return folder.rstrip("/") if "://" in folder else f"{LOCAL}{Path(folder).resolve()}"
-
-
-def _require_manifest(uri: str) -> None:
-    if uri.startswith(LOCAL) and not Path(uri.removeprefix(LOCAL), MANIFEST).is_file():
-        raise BadInput(
-            f"{uri.removeprefix(LOCAL)} has no {MANIFEST}, which simhbase.jobs.spark.hfile_input writes "
-            "last: check that this is its folder, and that it has succeeded"
-        )

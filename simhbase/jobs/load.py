@@ -235,8 +235,7 @@ class _Run:
             self._watcher.note(_resuming(log))
         kinds, seen, counts = NOTHING, SeenIds(), wire.convert(log.state.counts or {}, Counts)
         with ExitStack() as stack:
-            hfiles = stack.enter_context(self._hfiles())
-            unique = stack.enter_context(self._unique(hfiles))
+            hfiles, unique = (None, None) if job.via is None else self._opened_hfiles(stack)
             self._files = {option: stack.enter_context(self._opened(option)) for option in job.files}
             rejects = Rejects(self._files["rejects"], job.inputs.max_rejects, self._watcher, counts)
             batches = stack.enter_context(closing(self._batches(seen)))
@@ -405,36 +404,24 @@ class _Run:
             with self._opened(option):
                 pass
 
-    @contextmanager
-    def _hfiles(self) -> Iterator[HFileLoad | None]:
-        """The load by HFiles, with `via`."""
-        if self._job.via is None:
-            yield None
-            return
+    def _opened_hfiles(self, stack: ExitStack) -> tuple[HFileLoad, UniqueDocuments | None]:
+        """The load by HFiles, and with `unique_only` what decides which documents are kept."""
         from simhbase.jobs.hfiles import HFileLoad  # importing HBase's client takes time
-
-        job, log = self._job, self._log
-        # Only loads with checkpoints are limited to one run at a time.
-        place = log.state.name if job.can_be_resumed else f"{log.state.name} {token_hex(8)}"
-        alive, note = log.require_held, self._watcher.note
-        with HFileLoad(self._index, job.work_folder, place, alive, note) as hfiles:
-            yield hfiles
-
-    @contextmanager
-    def _unique(self, hfiles: HFileLoad | None) -> Iterator[UniqueDocuments | None]:
-        """Decides which documents of a load by HFiles are kept, with `unique_only`."""
-        if hfiles is None or not self._job.unique_only:
-            yield None
-            return
         from simhbase.jobs.hfiles_unique import UniqueDocuments
 
-        index, unsettled = self._index, (self._log.pending or {}).get("version")
-        with (
-            open_index(index.store.url, access="read", drawer_limit=None) as stored,
-            open_index(f"rocksdb:{hfiles.folder / 'kept'}", create=index.profile) as kept,
-        ):
-            least, run = self._job.min_similarity, self._checkpoints.run
-            yield UniqueDocuments(index, stored, kept, least, run, unsettled)
+        job, log, index = self._job, self._log, self._index
+        # Only loads with checkpoints are limited to one run at a time.
+        place = log.state.name if job.can_be_resumed else f"{log.state.name} {token_hex(8)}"
+        hfiles = stack.enter_context(
+            HFileLoad(index, job.work_folder, place, log.require_held, self._watcher.note)
+        )
+        if not job.unique_only:
+            return hfiles, None
+        stored = stack.enter_context(open_index(index.store.url, access="read", drawer_limit=None))
+        kept = stack.enter_context(open_index(f"rocksdb:{hfiles.folder / 'kept'}", create=index.profile))
+        unsettled = (log.pending or {}).get("version")
+        least, run = job.min_similarity, self._checkpoints.run
+        return hfiles, UniqueDocuments(index, stored, kept, least, run, unsettled)
 
     def _hand_over(self, hfiles: HFileLoad, unique: UniqueDocuments | None, rejects: Rejects) -> None:
         """Load all spooled documents into the store, and note the progress."""

@@ -15,13 +15,12 @@ from typing import Literal
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import plain_target
 from simhbase.corpus.paths import local_path
-from simhbase.corpus.record import InputOptions
 from simhbase.corpus.remote import public_name
 from simhbase.corpus.sources import STDIN
 from simhbase.corpus.unique_output import require_written
 from simhbase.errors import UsageError
 from simhbase.index.load_log import require_name
-from simhbase.index.tags import Tags, required_tags, tags_of
+from simhbase.index.tags import required_tags, tags_of
 from simhbase.profile import Profile
 
 OF_UNIQUE_ONLY = ("unique", "duplicates", "evidence")
@@ -52,8 +51,12 @@ class Load:
 
     def __post_init__(self) -> None:
         self.inputs.require_files()
-        options = replace(self.inputs.options, whole_rows=bool(self.unique or self.new))
-        options = _tagging(options, required_tags(self.tags), tags_of(self.tag_fields or {}))
+        tags, fields = required_tags(self.tags), tags_of(self.tag_fields or {})
+        if twice := dict(tags).keys() & dict(fields).keys():
+            raise UsageError(f"{min(twice)!r} is also a tag field: leave one out", parameter="tags")
+        _ = required_tags({name: "a" for name, _ in (*tags, *fields)})  # checks names and their number
+        whole_rows = bool(self.unique or self.new)
+        options = replace(self.inputs.options, whole_rows=whole_rows, tags=tags, tag_fields=fields)
         object.__setattr__(self, "inputs", replace(self.inputs, options=options))
         self._check_options()
         self._check_route()
@@ -90,7 +93,11 @@ class Load:
         if self.name is not None:
             return self.name
         first, *others = self.inputs.paths
-        place = json.dumps([socket.gethostname(), _here(), self.digest])
+        try:
+            folder = str(Path.cwd())
+        except OSError:  # it was removed
+            folder = ""
+        place = json.dumps([socket.gethostname(), folder, self.digest])
         more = f"+{len(others)}" if others else ""
         readable = "".join(filter(str.isprintable, Path(public_name(first)).name))[:80]
         return f"{readable}{more}-{hashlib.blake2b(place.encode(), digest_size=4).hexdigest()}"
@@ -130,23 +137,8 @@ class Load:
             )
 
 
-def _tagging(options: InputOptions, tags: Tags, fields: Tags) -> InputOptions:
-    """Add tags to options. Raises UsageError for invalid or repeated names."""
-    if twice := dict(tags).keys() & dict(fields).keys():
-        raise UsageError(f"{min(twice)!r} is also a tag field: leave one out", parameter="tags")
-    _ = required_tags({name: "a" for name, _ in (*tags, *fields)})  # checks names and their number
-    return replace(options, tags=tags, tag_fields=fields)
-
-
 def _can_be_read_again(given: str) -> bool:
     path = local_path(given)
     if path is None:
         return True
     return path != STDIN and (not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path))  # noqa: PTH110, PTH112, PTH113  # never raise
-
-
-def _here() -> str:
-    try:
-        return str(Path.cwd())
-    except OSError:  # it was removed
-        return ""

@@ -59,11 +59,6 @@ class Batch:
         tags = [record.tags for record in self.records]
         return tags if any(tags) else None
 
-    @cached_property
-    def held_bytes(self) -> int:
-        """Approximate size of the records: bytes of their lines, or characters of their texts."""
-        return sum(len(record.json or record.text or "") for record in self.records)
-
     def without_repeats(self, seen: SeenIds) -> Batch:
         """Replace records whose id came before by rejects."""
         items = seen.reject_repeats(self.items)
@@ -129,13 +124,15 @@ def without_repeats(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def joined(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
-    """Join `size` batches at a time, or fewer once they have JOINED_BYTES."""
+    """Join `size` batches at a time, or fewer once their lines, or texts, have JOINED_BYTES."""
     some: list[Batch] = []
+    held = 0
     for batch in batches:
         some.append(batch)
-        if len(some) == size or sum(each.held_bytes for each in some) >= JOINED_BYTES:
+        held += sum(len(record.json or record.text or "") for record in batch.records)
+        if len(some) == size or held >= JOINED_BYTES:
             yield _join(some)
-            some = []
+            some, held = [], 0
     if some:
         yield _join(some)
 

@@ -64,7 +64,7 @@ def compared_as_text(values: Sequence[Value | None]) -> str | None:
     """Why values are compared as texts although some are numbers or dates; None if they are not."""
     known = [value for value in values if value is not None]
     for measured, kind in ((as_number, "number"), (as_moment, "date of ISO 8601")):
-        are_such = [_is_such(measured, value) for value in known]
+        are_such = [or_none(measured, value) is not None for value in known]
         if all(are_such):
             return None
         if any(are_such):
@@ -72,12 +72,12 @@ def compared_as_text(values: Sequence[Value | None]) -> str | None:
     return None
 
 
-def _is_such(measured: Callable[[Value | None], float], value: Value) -> bool:
+def or_none(measured: Callable[[Value | None], float], value: Value) -> float | None:
+    """The value as `measured`, None if it is no such value."""
     try:
-        measured(value)
+        return measured(value)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def as_number(value: Value | None) -> float:

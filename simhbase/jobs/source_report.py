@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -46,16 +45,13 @@ class Given:
         local = [str(Path(path)) for path in map(local_path, given) if path and os.path.isdir(path)]  # noqa: PTH112  # never raises
         # A URL with files below it is a folder.
         self._folders = [*local, *(public_name(each) for each in given if local_path(each) is None)]
-        self._given_for = lru_cache(self._folder_or_file)
 
     def runs(self, items: Iterable[Record | Reject]) -> Iterator[tuple[str, list[Record | Reject]]]:
         """Runs of adjacent items of one source, without rejects of whole sources."""
         for file, some in groupby(items, attrgetter("source")):
             if found := [item for item in some if not isinstance(item, SourceReject)]:
-                yield self._given_for(file), found
-
-    def _folder_or_file(self, file: str) -> str:
-        return next((folder for folder in self._folders if Path(file).is_relative_to(folder)), file)
+                path = Path(file)
+                yield next((folder for folder in self._folders if path.is_relative_to(folder)), file), found
 
 
 class SourceCounts:

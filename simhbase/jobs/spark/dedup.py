@@ -7,7 +7,7 @@ text are one document until then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 from simhbase.errors import BadInput, UsageError
 from simhbase.jobs.groups import Matcher, groups, stars
 from simhbase.jobs.matching import MatchCriteria, SpooledTexts
-from simhbase.jobs.representative import Preference, as_moment, as_number, preference
+from simhbase.jobs.representative import Preference, as_moment, as_number, or_none, preference
 from simhbase.jobs.spark.drawers import COMPONENT, verified_by, with_components
 from simhbase.jobs.spark.fingerprints import (
     ID,
@@ -286,17 +286,10 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         words = batch.column(WORDS).to_pylist()
         added = [
-            pa.array((_measured(measured, each) for each in words), pa.float64())
+            pa.array((None if each is None else or_none(measured, each) for each in words), pa.float64())
             for measured in (as_number, as_moment)
         ]
         yield pa.RecordBatch.from_arrays([*batch.columns, *added], [*batch.schema.names, NUMBER, MOMENT])
-
-
-def _measured(measured: Callable[[str | None], float], words: str | None) -> float | None:
-    try:
-        return None if words is None else measured(words)
-    except ValueError:
-        return None
 
 
 def order_of(df: DataFrame, name: str | None) -> list[Column]:

@@ -10,7 +10,6 @@ task.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -77,7 +76,6 @@ def pairs(
     read = fingerprints.where(F.col(FINGERPRINT).isNotNull()).select(*columns.names)
     members = read.dropDuplicates(columns.names)
     scheme = criteria.scheme(members.count())
-    join = DrawerJoin(scheme, bounds, columns)
     names = ("left", "right", *(["left_sketch", "right_sketch"] if columns.sketch_bytes else []))
     fields = [*(StructField(name, BinaryType()) for name in names), StructField("distance", IntegerType())]
     if columns.sketch_bytes:
@@ -85,7 +83,7 @@ def pairs(
     schema = StructType(fields)
 
     def paired(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for some, found in join.near(batches):
+        for some, found in _near(batches, scheme, bounds, columns):
             for near in found:
                 yield pa.RecordBatch.from_arrays(_pair_arrays(some, near, scheme, columns), schema.names)
 
@@ -137,26 +135,25 @@ def drawn(members: DataFrame, scheme: Scheme, columns: Columns) -> DataFrame:
     return chosen.repartition(*PIECE).sortWithinPartitions(*PIECE, *columns.names)
 
 
-@dataclass(frozen=True)
-class DrawerJoin:
-    scheme: Scheme
-    bounds: Bounds
-    columns: Columns
+def _near(
+    batches: Iterable[pa.RecordBatch], scheme: Scheme, bounds: Bounds, columns: Columns
+) -> Iterator[tuple[FingerprintBatch, Iterator[Pairs]]]:
+    """Fingerprints of some whole drawers at a time, and the pairs among them whose first common drawer is one
+    of these."""
+    for rows in _whole(batches):
+        fingerprints = columns.read(rows)
+        yield fingerprints, _first_mates(rows, fingerprints, scheme, bounds)
 
-    def near(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FingerprintBatch, Iterator[Pairs]]]:
-        """Fingerprints of some whole drawers at a time, and the pairs among them whose first common drawer is
-        one of these."""
-        for rows in _whole(batches):
-            fingerprints = self.columns.read(rows)
-            yield fingerprints, self._near(rows, fingerprints)
 
-    def _near(self, rows: pa.Table, fingerprints: FingerprintBatch) -> Iterator[Pairs]:
-        table, part, across = (rows.column(name).to_numpy() for name in ("table", "part", "across"))
-        segments = self.scheme.segments(fingerprints)
-        for found in self.scheme.mates(fingerprints, _numbered(rows), self.bounds):
-            left, right = found.left, found.right
-            first = (segments[left] == segments[right]).argmax(axis=1)
-            yield found.where((first == table[left]) & ((part[left] != part[right]) == across[left]))
+def _first_mates(
+    rows: pa.Table, fingerprints: FingerprintBatch, scheme: Scheme, bounds: Bounds
+) -> Iterator[Pairs]:
+    table, part, across = (rows.column(name).to_numpy() for name in ("table", "part", "across"))
+    segments = scheme.segments(fingerprints)
+    for found in scheme.mates(fingerprints, _numbered(rows), bounds):
+        left, right = found.left, found.right
+        first = (segments[left] == segments[right]).argmax(axis=1)
+        yield found.where((first == table[left]) & ((part[left] != part[right]) == across[left]))
 
 
 def _whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -201,11 +198,10 @@ def _edges(
     (m, 2, words)."""
     verified = verified_by(criteria)
     words = 2 if verified else columns.words
-    join = DrawerJoin(scheme, criteria.bounds, columns)
 
     def spanning(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows with the bytes of edges."""
-        for fingerprints, found in join.near(batches):
+        for fingerprints, found in _near(batches, scheme, criteria.bounds, columns):
             named = identities(fingerprints, verified)
             values = distinct(named)
             root = np.arange(len(values.first))

@@ -16,9 +16,9 @@ import secrets
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import cast
@@ -184,18 +184,6 @@ def _written(
     written = rows.sortWithinPartitions(PART, KEY).mapInArrow(writing, WRITTEN).collect()
     counts = {name: sum(row[COUNT] for row in written if row[NAME] == name) for name in (*COUNTED, *TABLES)}
     samples = [each for row in written for each in row[SAMPLES]]
-    found = HFileInput(
-        store=store.url,
-        tables_digest=index.tables_digest,
-        version=version,
-        begun=begun,
-        added=counts["added"],
-        updated=counts["updated"],
-        unchanged=counts["unchanged"],
-        rejected=rejected,
-        samples=tuple(random.sample(samples, min(len(samples), SAMPLED))),
-        tables={},
-    )
     made = [
         (row[NAME], HFile(row[FILE], row[COUNT], tuple(map(bytes, row[SAMPLED_ROWS]))))
         for row in written
@@ -206,7 +194,20 @@ def _written(
         for table in TABLES
         if counts[table]
     }
-    return place.finish(replace(found, tables=tables), by_table)
+    found = HFileInput(
+        store=store.url,
+        tables_digest=index.tables_digest,
+        version=version,
+        begun=begun,
+        added=counts["added"],
+        updated=counts["updated"],
+        unchanged=counts["unchanged"],
+        rejected=rejected,
+        samples=tuple(random.sample(samples, min(len(samples), SAMPLED))),
+        tables=tables,
+    )
+    place.finish(found, by_table)
+    return found
 
 
 def _borders(store: HBaseStore, at_once: int, index_rows: int) -> Mapping[str, list[bytes]]:
@@ -320,12 +321,17 @@ class _Writing:
     times: Mapping[str, int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number, rows in groupby(_rows(batches), key=itemgetter(0)):
+        columns = ((batch.column(name).to_pylist() for name in (PART, KEY, VALUE)) for batch in batches)
+        every = chain.from_iterable(zip(*some, strict=True) for some in columns)
+        for number, rows in groupby(every, key=itemgetter(0)):
             part = self.parts_by_number[number]
             if part == self.parts.count - 1:
-                yield from (_result(name, None, count, [], []) for name, count in _sums(rows))
+                for name, some in groupby(rows, key=itemgetter(1)):
+                    count = sum(int.from_bytes(value) for _, _, value in some)
+                    yield _result(name.decode(), None, count, [], [])
             else:
-                yield self._file(self.parts.tables[part], _distinct(rows))
+                firsts = (next(same) for _, same in groupby(rows, key=itemgetter(1)))
+                yield self._file(self.parts.tables[part], ((key, value) for _, key, value in firsts))
 
     def _file(self, table: str, rows: Iterator[tuple[bytes, bytes]]) -> pa.RecordBatch:
         name, samples, ids = f"{table}-{secrets.token_hex(8)}", list[bytes](), list[str]()
@@ -340,26 +346,6 @@ class _Writing:
             writer.close()
         ids = random.sample(ids, min(len(ids), SAMPLED))
         return _result(table, name, writer.rows, ids, samples_of(Strings.of(samples)))
-
-
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes, bytes]]:
-    for batch in batches:
-        yield from zip(*(batch.column(name).to_pylist() for name in (PART, KEY, VALUE)), strict=True)
-
-
-def _distinct(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-    """The first of sorted rows with the same key."""
-    last = None
-    for _, key, value in rows:
-        if key != last:
-            yield key, value
-            last = key
-
-
-def _sums(rows: Iterable[tuple[int, bytes, bytes]]) -> Iterator[tuple[str, int]]:
-    """Sums of sorted counts by name."""
-    for name, some in groupby(rows, key=itemgetter(1)):
-        yield name.decode(), sum(int.from_bytes(value) for _, _, value in some)
 
 
 def _result(
@@ -408,7 +394,7 @@ class _Folder:
         files, path = self._place
         return files.open_output_stream(f"{path}/{_ATTEMPTS}/{name}")
 
-    def finish(self, found: HFileInput, families: Mapping[str, Family]) -> HFileInput:
+    def finish(self, found: HFileInput, families: Mapping[str, Family]) -> None:
         """Rename the files, and write the manifest."""
         with self._writing():
             files, path = self._place
@@ -420,7 +406,6 @@ class _Folder:
             with files.open_output_stream(f"{path}/{MANIFEST}") as manifest:
                 manifest.write(found.encode())
             files.delete_dir(f"{path}/{_ATTEMPTS}")  # last: it marks the folder as one of an unfinished run
-        return found
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
