@@ -69,7 +69,7 @@ Examples:
 @option(
     "--seed N", "Seed of the random sample.", group="Measurement", type=click.IntRange(0, 2**31), default=0
 )
-@input_options
+@input_options()
 @option(
     "--plots FOLDER",
     "Write plots of recall, precision and cost here (pip install 'simhbase[plots]').",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simhbase.cli.inputs import end, input_options_with_fingerprints, or_stdin, output_option
+from simhbase.cli.inputs import end, input_options, or_stdin, output_option
 from simhbase.cli.options import command, min_similarity_option, option, profile_options
 from simhbase.cli.output import Output, json_option
 
@@ -39,7 +39,7 @@ Examples:
 )
 @option("--date-field FIELD", "Date field for --keep newest and oldest.", group="Groups", default="date")
 @option("--against URL", "Also remove duplicates of the documents in this store.", group="Groups")
-@input_options_with_fingerprints
+@input_options(fingerprints=True)
 @output_option("--unique", "Write kept documents here (.jsonl, .csv, .tsv, .parquet).")
 @option(
     "--keep-rejected",

@@ -40,7 +40,7 @@ Examples:
 @min_similarity_option("Count only matches of this Jaccard similarity, estimated by sketches.", "Evaluation")
 @store_option
 @profile_options
-@input_options
+@input_options()
 @json_option
 def evaluate(inputs: Inputs, url: str, file: Path, output: Output, **arguments: Any) -> None:
     """Measure recall and precision against given pairs.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simhbase.cli.inputs import end, input_options_with_fingerprints
+from simhbase.cli.inputs import end, input_options
 from simhbase.cli.options import (
     command,
     converted,
@@ -68,7 +68,7 @@ Examples:
     callback=converted(_limit),
 )
 @ids_limit_option
-@input_options_with_fingerprints
+@input_options(fingerprints=True)
 @option("--explain", "Show the drawers and candidates of --text and --id.", name="explain_them")
 @results_option
 def find(

@@ -26,7 +26,7 @@ Examples:
 )
 @option("--store URL", "Use this store's profile.", name="url", group="Profile")
 @profile_options
-@input_options
+@input_options()
 @results_option
 def fingerprint(inputs: Inputs, url: str | None, profile: Mapping[str, object], output: Output) -> None:
     """Print the fingerprint of each document, in input order.

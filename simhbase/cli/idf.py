@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simhbase.cli.inputs import OUTPUT_PATH, Console, end, or_stdin, output_option, text_options
+from simhbase.cli.inputs import OUTPUT_PATH, Console, end, input_options, or_stdin, output_option
 from simhbase.cli.options import command, option
 from simhbase.cli.output import Output, json_option
 from simhbase.errors import UsageError
@@ -44,7 +44,7 @@ Examples:
     type=click.FloatRange(0, 1, min_open=True),
     default=0.01,
 )
-@text_options
+@input_options(ids=False)
 @json_option
 def idf(
     inputs: Inputs,

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from simhbase.cli.options import Decorator, Function, converted, option, together
 from simhbase.cli.output import TAKEN, message
-from simhbase.cli.progress import progress_beside_results
 from simhbase.corpus.record import FORMATS, IDS_FROM, MAX_RECORD_BYTES, InputOptions, Reject, SourceReject
 from simhbase.corpus.watcher import Watcher
 from simhbase.errors import UsageError
-from simhbase.progress import Advance, Total, show_progress
+from simhbase.progress import Advance, Total, no_progress, show_progress
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -44,7 +44,10 @@ class Console(Watcher):
     _rejected: int = field(default=0, init=False)
 
     def progress(self, unit: str, total: Total) -> AbstractContextManager[Advance]:
-        return (progress_beside_results if self.prints_results else show_progress)(unit, total)
+        # Beside results progress is shown only if those go to a file. On a terminal, or through a pipe that
+        # may lead to it (as with `| head`), the lines themselves show progress.
+        is_seen = self.prints_results and _may_be_seen(sys.stdout)
+        return (no_progress if is_seen else show_progress)(unit, total)
 
     def rejected(self, reject: Reject, listed_in: Path | None) -> None:
         """Show the first rejects."""
@@ -184,39 +187,42 @@ _FINGERPRINT_FIELD = option(
     "Read hexadecimal fingerprints from this field instead of texts.",
     group="Input",
 )
-_NAMES = ("format", "html", "text_field", "encoding", "delimiter", "max_record_bytes")
 
 
-def text_options(function: Function) -> Function:
-    """Adds the options of commands that read texts, which need no ids; the command takes `inputs`, an
-    Inputs."""
-    return _input_options(function, _TEXTS, _NAMES, id_from="line")
+def input_options(*, ids: bool = True, fingerprints: bool = False) -> Decorator:
+    """Adds the options of commands that read documents; the command takes `inputs`, an Inputs.
+
+    ids: False for texts without ids; fingerprints: documents may have a fingerprint instead of a text.
+    """
+    options = [*_TEXTS[:2], *(_IDS if ids else ()), *_TEXTS[2:]]
+    names = ["format", "html", "text_field", "encoding", "delimiter", "max_record_bytes"]
+    names += ("id_field", "id_from", "id_prefix") if ids else ()
+    if fingerprints:
+        options.append(_FINGERPRINT_FIELD)
+        names.append("fingerprint_field")
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def with_inputs(*args: Any, **kwargs: Any) -> None:
+            from simhbase.corpus.inputs import Inputs
+
+            how = InputOptions(**{"id_from": "line"} | {name: kwargs.pop(name) for name in names})
+            others = {name: kwargs.pop(name) for name in ("paths", "processes", "rejects", "max_rejects")}
+            given = {name: value for name, value in others.items() if value is not None}
+            function(*args, inputs=Inputs(options=how, watcher=Console(), **given), **kwargs)
+
+        return together(*options)(with_inputs)
+
+    return decorate
 
 
-def input_options(function: Function, *others: Decorator) -> Function:
-    """Adds the options of commands that read documents, which have ids."""
-    names = (*_NAMES, "id_field", "id_from", "id_prefix", *("fingerprint_field" for _ in others))
-    return _input_options(function, (*_TEXTS[:2], *_IDS, *_TEXTS[2:], *others), names)
-
-
-def input_options_with_fingerprints(function: Function) -> Function:
-    """Adds the options of commands that read documents with a text or a fingerprint."""
-    return input_options(function, _FINGERPRINT_FIELD)
-
-
-def _input_options(
-    function: Function, options: Sequence[Decorator], names: Sequence[str], **fixed: Any
-) -> Function:
-    @wraps(function)
-    def with_inputs(*args: Any, **kwargs: Any) -> None:
-        from simhbase.corpus.inputs import Inputs
-
-        how = InputOptions(**{name: kwargs.pop(name) for name in names}, **fixed)
-        others = {name: kwargs.pop(name) for name in ("paths", "processes", "rejects", "max_rejects")}
-        given = {name: value for name, value in others.items() if value is not None}
-        function(*args, inputs=Inputs(options=how, watcher=Console(), **given), **kwargs)
-
-    return together(*options)(with_inputs)
+def _may_be_seen(stream: TextIO) -> bool:
+    """True if output may appear on the terminal."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # it may be closed
+        return False
+    return stream.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _described(reject: Reject) -> str:

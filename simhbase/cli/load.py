@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simhbase.cli.inputs import end, input_options_with_fingerprints, or_stdin, output_option
+from simhbase.cli.inputs import end, input_options, or_stdin, output_option
 from simhbase.cli.options import (
     command,
     converted,
@@ -46,7 +46,7 @@ Examples:
     multiple=True,
     callback=converted(pairs),
 )
-@input_options_with_fingerprints
+@input_options(fingerprints=True)
 @option("--name NAME", "Name to resume the load by. [default: from inputs, options and folder]", group="Run")
 @option(
     "--lock-wait TIME",

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simhbase.cli.inputs import STDIN, Console, end, input_options_with_fingerprints
+from simhbase.cli.inputs import STDIN, Console, end, input_options
 from simhbase.cli.options import (
     command,
     fingerprint_option,
@@ -44,7 +44,7 @@ Examples:
 @profile_options
 @min_similarity_option("Minimum Jaccard similarity of the texts.")
 @ids_limit_option
-@input_options_with_fingerprints
+@input_options(fingerprints=True)
 @results_option
 def match(
     inputs: Inputs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +13,6 @@ from simhbase.errors import UsageError
 from simhbase.progress import show_progress
 
 if TYPE_CHECKING:
-    from simhbase.admin.hot import Hot
     from simhbase.index.part import Part
 
 
@@ -45,17 +44,12 @@ def stats(url: str, exact: bool, most: int | None, part: Part | None, output: Ou
     with open_index(url, access="read") as index:
         found = asdict(Administrator(index).stats(exact))
         if most is not None:
-            found |= _hot(Administrator(index).hot(most, part=part or WHOLE, progress=show_progress))
+            hot = Administrator(index).hot(most, part=part or WHOLE, progress=show_progress)
+            found["hot_fingerprints"] = [
+                {"fingerprint": f"{each.fingerprint:016x}", "documents": each.documents}
+                for each in hot.fingerprints
+            ]
+            found["hot_drawers"] = [
+                {"flag": each.flag, "prefix": each.prefix.hex(), "rows": each.rows} for each in hot.drawers
+            ]
     output.summary(found)
-
-
-def _hot(found: Hot) -> dict[str, Any]:
-    return {
-        "hot_fingerprints": [
-            {"fingerprint": f"{each.fingerprint:016x}", "documents": each.documents}
-            for each in found.fingerprints
-        ],
-        "hot_drawers": [
-            {"flag": each.flag, "prefix": each.prefix.hex(), "rows": each.rows} for each in found.drawers
-        ],
-    }

@@ -27,7 +27,9 @@ def field_of(record: dict[str, Any], name: str, hint: str) -> Any:
             reason = f"{'.'.join(path)!r} is {TYPE_NAMES[type(value)]}, not an object"
             raise BadInput(f"no field {name!r}: {reason}: {hint}")
         if step not in value:
-            raise BadInput(f"no field {_missing(name, step, path)} {listed(value)}: {hint}")
+            place = f" in {'.'.join(path)!r}," if path else ""
+            missing = repr(name) if name == step else f"{name!r}: {step!r} is not{place}"
+            raise BadInput(f"no field {missing} {listed(value)}: {hint}")
         value = value[step]
         path.append(step)
     return value
@@ -35,7 +37,13 @@ def field_of(record: dict[str, Any], name: str, hint: str) -> Any:
 
 def with_field(record: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     """The record with another value of an existing field."""
-    return _with_step(record, _steps(record, name), value)
+    changed = inner = dict(record)
+    *above, last = _steps(record, name)
+    for step in above:
+        inner[step] = dict(inner[step])
+        inner = inner[step]
+    inner[last] = value
+    return changed
 
 
 def listed(names: Iterable[str]) -> str:
@@ -45,14 +53,3 @@ def listed(names: Iterable[str]) -> str:
 
 def _steps(record: dict[str, Any], name: str) -> list[str]:
     return [name] if name in record else name.split(".")
-
-
-def _with_step(record: dict[str, Any], steps: list[str], value: Any) -> dict[str, Any]:
-    first, *others = steps
-    return record | {first: _with_step(record[first], others, value) if others else value}
-
-
-def _missing(name: str, step: str, path: list[str]) -> str:
-    if name == step:
-        return repr(name)
-    return f"{name!r}: {step!r} is not" + (f" in {'.'.join(path)!r}," if path else "")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import PurePath
 
 from simhbase.corpus.fields import listed
 from simhbase.corpus.parquet import MAGIC
 from simhbase.corpus.record import (
+    ID_HINT,
     TAG_HINT,
     VALUE_HINT,
     Format,
@@ -118,20 +119,16 @@ class _Lines:
 
 
 def _json_lines(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
-    records = _objects(source, lines, options)
-    for first in islice(records, 1):
-        if isinstance(first, Raw) and (command := _SPREAD_OUT.get(first.data.strip())):
-            reason = f"an object a line is expected, not JSON over several lines: {command} writes it so"
-            yield SourceReject(source.name, first.line, None, reason)
-            return
-        yield first
-    yield from records
-
-
-def _objects(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
     has_id = options.id_from == "field"
-    for raw in _one_a_line(source, lines, options):
-        yield raw._replace(holds="json", id=None if has_id else raw.id) if isinstance(raw, Raw) else raw
+    for number, raw in enumerate(_one_a_line(source, lines, options)):
+        if isinstance(raw, Reject):
+            yield raw
+        elif number == 0 and (command := _SPREAD_OUT.get(raw.data.strip())):
+            reason = f"an object a line is expected, not JSON over several lines: {command} writes it so"
+            yield SourceReject(source.name, raw.line, None, reason)
+            return
+        else:
+            yield raw._replace(holds="json", id=None if has_id else raw.id)
 
 
 def _one_a_line(source: Source, lines: _Lines, options: InputOptions) -> Iterator[Raw | Reject]:
@@ -165,14 +162,15 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
     try:
         names = list(map(options.decode, header.cells))
         has_id, value_field = options.id_from == "field", options.value_field
-        id_column = _column(names, options.id_field, options.id_hint) if has_id else None
+        id_column = _column(names, options.id_field, ID_HINT) if has_id else None
         content_column = _column(names, options.content_field, options.content_hint)
         value_column = None if value_field is None else _column(names, value_field, VALUE_HINT)
         tag_columns = [_column(names, field, TAG_HINT) for _, field in options.tag_fields]
     except BadInput as error:
         yield SourceReject(source.name, header.line, None, f"in the header: {error}")
         return
-    whole = _WholeRows(names, id_column, content_column, value_column, *tag_columns, options=options)
+    whole_names = distinct_names(names)
+    needed = {id_column, content_column, value_column, *tag_columns}
     for row in rows:
         if isinstance(row, Reject):
             yield row
@@ -185,26 +183,15 @@ def _csv(source: Source, lines: _Lines, options: InputOptions, delimiter: str) -
             value = None if value_column is None else row.cells[value_column]
             tags = tuple(row.cells[column] for column in tag_columns)
             raw = Raw(source.name, row.line, row_id, row.cells[content_column], value, tags=tags)
-            yield whole.of(raw, row.cells) if options.whole_rows else raw
-
-
-class _WholeRows:
-    def __init__(self, names: Sequence[str], *columns: int | None, options: InputOptions) -> None:
-        self._names = distinct_names(names)
-        self._needed = frozenset(columns) - {None}
-        self._options = options
-
-    def of(self, raw: Raw, cells: Sequence[bytes]) -> Raw:
-        """A row with all its cells. An invalid one is unchanged: the parser rejects it."""
-        try:
-            row_id = self._options.decode(raw.id) if isinstance(raw.id, bytes) else raw.id
-            texts = [
-                self._options.decode(cell) if column in self._needed else readable(cell, self._options)
-                for column, cell in enumerate(cells)
-            ]
-        except BadInput:
-            return raw
-        return whole_row(raw, row_id, dict(zip(self._names, texts, strict=True)))
+            if options.whole_rows:
+                with suppress(BadInput):  # an invalid row is unchanged: the parser rejects it
+                    texts = [
+                        options.decode(cell) if column in needed else readable(cell, options)
+                        for column, cell in enumerate(row.cells)
+                    ]
+                    decoded_id = options.decode(row_id) if isinstance(row_id, bytes) else row_id
+                    raw = whole_row(raw, decoded_id, dict(zip(whole_names, texts, strict=True)))
+            yield raw
 
 
 def _column(names: list[str], wanted: str, another: str) -> int:

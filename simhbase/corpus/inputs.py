@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 _NOT_WORTH_WORKERS = 2  # chunks, which take less time than starting a worker process
 _URL_AS_PATH = re.compile("[a-z][a-z0-9+.-]*:/")  # Path removes one slash
-_WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started at once
+_WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started for a single one
 
 
 def usable_cores() -> int:
@@ -198,25 +198,9 @@ def in_workers(
     Close it, or wrap it in `contextlib.closing`, to stop the processes. Raises as `map_in_order`.
     """
     rest = iter(chunks)
-    first = _first(rest)
+    first = deque(islice(rest, _NOT_WORTH_WORKERS + 1))
     if len(first) <= _NOT_WORTH_WORKERS and not any(chunk_bytes(chunk) > _WORTH_WORKERS for chunk in first):
         processes = 1
-    with closing(map_in_order(work, _given_away(first, rest), processes, size=chunk_bytes)) as results:
+    given_away = (first.popleft() for _ in range(len(first)))  # without keeping references to them
+    with closing(map_in_order(work, chain(given_away, rest), processes, size=chunk_bytes)) as results:
         yield from results
-
-
-def _first(chunks: Iterator[Chunk]) -> deque[Chunk]:
-    """The first chunks, enough to decide whether workers are worthwhile."""
-    first: deque[Chunk] = deque()
-    for chunk in chunks:
-        first.append(chunk)
-        if len(first) > _NOT_WORTH_WORKERS or chunk_bytes(chunk) > _WORTH_WORKERS:
-            break
-    return first
-
-
-def _given_away(first: deque[Chunk], rest: Iterator[Chunk]) -> Iterator[Chunk]:
-    """All chunks, without keeping references to them."""
-    while first:
-        yield first.popleft()
-    yield from rest

@@ -7,7 +7,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
@@ -95,12 +95,15 @@ class OutputFile:
             self._target = plain_target(path)
         self._written = part_of(self._target) if self._target else path
         self._compressor = _compressor(path)
-        with self._failing_clearly():
-            self._file = cut(self._written, keep) if self._target else _opened(path)
+        with _failing_clearly(self._written):
+            if self._target:
+                self._file = cut(self._written, keep)
+            else:
+                self._file = sys.stdout.buffer if path == STANDARD_OUTPUT else path.open("wb")
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Append lines, given without line breaks."""
-        with self._failing_clearly():
+        with _failing_clearly(self._written):
             for line in self._form.rows(lines):
                 self._has_lines = True
                 self._is_between_members = False
@@ -112,7 +115,7 @@ class OutputFile:
     def checkpoint(self) -> KeptBeginning:
         """Make the lines written so far durable; returns what to `keep` to resume here. Ends a compressed
         member (or frame), as none can be continued."""
-        with self._failing_clearly():
+        with _failing_clearly(self._written):
             self._end_member()
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -149,7 +152,7 @@ class OutputFile:
             with suppress(OSError):
                 self._close()
             return
-        with self._failing_clearly():
+        with _failing_clearly(self._written):
             try:
                 self._end_member()
                 self._file.flush()
@@ -164,9 +167,6 @@ class OutputFile:
         if self.path != STANDARD_OUTPUT:
             self._file.close()
 
-    def _failing_clearly(self) -> AbstractContextManager[None]:
-        return _failing_clearly(self._written)
-
 
 @contextmanager
 def _failing_clearly(path: Path) -> Iterator[None]:
@@ -177,10 +177,6 @@ def _failing_clearly(path: Path) -> Iterator[None]:
     except OSError as error:
         name = "standard output" if path == STANDARD_OUTPUT else path
         raise OutputFailed(f"cannot write {name}: {error.strerror}") from error
-
-
-def _opened(path: Path) -> BinaryIO:
-    return sys.stdout.buffer if path == STANDARD_OUTPUT else path.open("wb")
 
 
 @dataclass(frozen=True)
@@ -222,12 +218,12 @@ def is_finished(path: Path, kept: KeptBeginning) -> bool:
     """True if a completely written file has its final name. Raises OutputFailed."""
     with _failing_clearly(path):
         target = plain_target(path)
-        return target is None or (target.exists() and _is_whole(target, kept))
-
-
-def _is_whole(path: Path, kept: KeptBeginning) -> bool:
-    with path.open("rb") as file:
-        return path.stat().st_size == kept.size and _begins_with(file, kept)
+        if target is None:
+            return True
+        if not target.exists() or target.stat().st_size != kept.size:
+            return False
+        with target.open("rb") as file:
+            return _begins_with(file, kept)
 
 
 def _begins_with(file: BinaryIO, kept: KeptBeginning) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 from simhbase.corpus.fields import listed, with_field
 from simhbase.corpus.record import (
+    ID_HINT,
     TAG_HINT,
     VALUE_HINT,
     InputOptions,
@@ -118,9 +119,9 @@ class _Columns:
         if not _is_text(content.type):
             raise _wrong(content, "that is no text", options.content_hint)
         has_id = options.id_from == "field"
-        chosen = _found(there, options.id_field, options.id_hint) if has_id else None
+        chosen = _found(there, options.id_field, ID_HINT) if has_id else None
         if chosen and not (_is_text(chosen.type) or types.is_integer(chosen.type)):
-            raise _wrong(chosen, "ids are texts or integers", options.id_hint)
+            raise _wrong(chosen, "ids are texts or integers", ID_HINT)
         value = None if options.value_field is None else _found(there, options.value_field, VALUE_HINT)
         if value and (types.is_nested(value.type) or types.is_boolean(value.type)):
             raise _wrong(value, "texts or numbers are compared", VALUE_HINT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -12,7 +13,17 @@ import orjson
 
 from simhbase.corpus.fields import TYPE_NAMES, field_of
 from simhbase.corpus.formats import plain_name
-from simhbase.corpus.record import TAG_HINT, VALUE_HINT, Chunk, InputOptions, Raw, Record, Reject, Value
+from simhbase.corpus.record import (
+    ID_HINT,
+    TAG_HINT,
+    VALUE_HINT,
+    Chunk,
+    InputOptions,
+    Raw,
+    Record,
+    Reject,
+    Value,
+)
 from simhbase.errors import BadInput
 from simhbase.index.rows import id_problem
 from simhbase.index.tags import Tags, tags_problem
@@ -41,7 +52,8 @@ class Parser:
                 record_id = self._id(raw, self._given_id(raw, fields))
             content = self._content(raw, fields)
             if record_id is None:
-                record_id = self._id(raw, _text_id(content))
+                text_id = blake2b(content.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+                record_id = self._id(raw, text_id)
             value, tags = self._value(raw, fields), self._tags(raw, fields)
             is_text = self.options.fingerprint_field is None
             text = content if is_text else None
@@ -56,7 +68,7 @@ class Parser:
 
     def _given_id(self, raw: Raw, fields: dict[str, Any] | None) -> Any:
         if raw.id is None and fields is not None:
-            return field_of(fields, self.options.id_field, self.options.id_hint)
+            return field_of(fields, self.options.id_field, ID_HINT)
         return self._decode(raw, raw.id) if isinstance(raw.id, bytes) else raw.id
 
     def _id(self, raw: Raw, value: Any) -> str:
@@ -83,10 +95,12 @@ class Parser:
         return extract_html(content) if self.options.html else content
 
     def _value(self, raw: Raw, fields: dict[str, Any] | None) -> Value | None:
+        value = None
         if fields is None:
             value = None if raw.value is None else self._decode(raw, raw.value)
-        else:
-            value = _optional(fields, self.options.value_field)
+        elif self.options.value_field is not None:
+            with suppress(BadInput):  # documents without it are kept last
+                value = field_of(fields, self.options.value_field, VALUE_HINT)
         if isinstance(value, (bool, list, dict)):
             raise BadInput(
                 f"field {self.options.value_field!r} is {TYPE_NAMES[type(value)]}: "
@@ -99,22 +113,20 @@ class Parser:
         named = self.options.tag_fields
         if not named:
             return self.options.tags
-        values = [
-            (name, self._tag(name, field, value))
-            for (name, field), value in zip(named, self._tag_values(raw, fields), strict=True)
-        ]
-        tags = tuple(sorted([*self.options.tags, *values]))
+        values: list[Any]
+        if fields is not None:
+            values = [field_of(fields, field, TAG_HINT) for _, field in named]
+        elif raw.tags:
+            values = [None if cell is None else self._decode(raw, cell) for cell in raw.tags]
+        else:
+            raise BadInput(f"no field {named[0][1]!r}: this format has none to take tags from")
+        found = (
+            (name, self._tag(name, field, value)) for (name, field), value in zip(named, values, strict=True)
+        )
+        tags = tuple(sorted([*self.options.tags, *found]))
         if problem := tags_problem(tags):
             raise BadInput(problem)
         return tags
-
-    def _tag_values(self, raw: Raw, fields: dict[str, Any] | None) -> list[Any]:
-        named = self.options.tag_fields
-        if fields is not None:
-            return [field_of(fields, field, TAG_HINT) for _, field in named]
-        if not raw.tags:
-            raise BadInput(f"no field {named[0][1]!r}: this format has none to take tags from")
-        return [None if cell is None else self._decode(raw, cell) for cell in raw.tags]
 
     def _tag(self, name: str, field: str, value: Any) -> str:
         if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -127,10 +139,6 @@ class Parser:
 @lru_cache
 def _prefix(given: str, source: str) -> str:
     return given.replace("{file}", plain_name(source))
-
-
-def _text_id(text: str) -> str:
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def _json_object(json: str) -> dict[str, Any]:
@@ -146,15 +154,6 @@ def _json_object(json: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadInput(f"not a JSON object but {TYPE_NAMES[type(value)]}")
     return value
-
-
-def _optional(fields: dict[str, Any], name: str | None) -> Any:
-    if name is None:
-        return None
-    try:
-        return field_of(fields, name, VALUE_HINT)
-    except BadInput:  # documents without it are kept last
-        return None
 
 
 def _fingerprint(text: str, bits: int) -> int:

@@ -19,9 +19,10 @@ IdFrom = Literal["field", "line", "path", "text"]
 IDS_FROM: tuple[IdFrom, ...] = get_args(IdFrom)
 
 MAX_RECORD_BYTES = 16 << 20
-# Advice if the value_field is missing.
+# Advice if the id field, the value_field or a tag field is missing.
+ID_HINT = "name another id field, or make ids of lines or texts"
 VALUE_HINT = "keep by another field, or name the date field"
-TAG_HINT = "name another tag field"  # the same for tag fields
+TAG_HINT = "name another tag field"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,6 @@ class InputOptions:
     def content_field(self) -> str:
         """The field with the text or fingerprint."""
         return self.fingerprint_field or self.text_field
-
-    @property
-    def id_hint(self) -> str:
-        """Advice if the id field is missing."""
-        return "name another id field, or make ids of lines or texts"
 
     @property
     def content_hint(self) -> str:

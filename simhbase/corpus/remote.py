@@ -98,7 +98,10 @@ class RemoteFile:
             if head != MAGIC:
                 return cast(BinaryIO, _File(file, head))
             file.close()
-            return cast(BinaryIO, _File(self._sought(), None))
+            cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": BLOCKS}}
+            more = cache if self.system.async_impl else {}
+            sought = self.system.open(self.path, "rb", block_size=BLOCK_BYTES, **more)
+            return cast(BinaryIO, _File(sought, None))
 
     def _streamed(self) -> Any:
         if not _WEB.match(self.path):
@@ -116,12 +119,6 @@ class RemoteFile:
             headers=self.system.kwargs.get("headers", {}) | {"Accept-Encoding": "identity"},
             auto_decompress=False,
             timeout=ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE),
-        )
-
-    def _sought(self) -> Any:
-        cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": BLOCKS}}
-        return self.system.open(
-            self.path, "rb", block_size=BLOCK_BYTES, **(cache if self.system.async_impl else {})
         )
 
 

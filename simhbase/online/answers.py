@@ -52,7 +52,7 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
-class MuteList:
+class MutedList:
     """The mute list, oldest entries first."""
 
     muted: Sequence[Muted]
@@ -66,7 +66,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class Unmuted:
     """Number of removed entries."""
 
     removed: int
@@ -94,7 +94,7 @@ class Alive:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ErrorBody:
     """An error. code: for programs; message: for people; details: problems by part of the request."""
 
     code: str
@@ -107,4 +107,4 @@ class Failure:
 class Failed:
     """The format of all errors."""
 
-    error: Failure
+    error: ErrorBody

@@ -93,7 +93,13 @@ class Answering:
         if endpoint.asked is None:
             return ()
         if not endpoint.has_body:
-            address = [*request.query_params.multi_items(), *_path_parameters(request)]
+            try:
+                path = [
+                    (name, unquote_to_bytes(value).decode()) for name, value in request.path_params.items()
+                ]
+            except UnicodeDecodeError as error:
+                raise HTTPException(400, "the id in the path is not percent-encoded UTF-8") from error
+            address = [*request.query_params.multi_items(), *path]
             return (wire.convert(asked.from_address(address, endpoint.asked), endpoint.asked, "query"),)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         lines = endpoint.in_lines and kind == JSON_LINES
@@ -123,14 +129,6 @@ class Methods:
             raise HTTPException(405, f"this path only allows {allowed}", {"Allow": allowed})
         response = await answering.answer(Request(scope, receive))
         await response(scope, receive, send)
-
-
-def _path_parameters(request: Request) -> list[tuple[str, str]]:
-    """The decoded parameters of a path. Raises HTTPException if one is not UTF-8."""
-    try:
-        return [(name, unquote_to_bytes(value).decode()) for name, value in request.path_params.items()]
-    except UnicodeDecodeError as error:
-        raise HTTPException(400, "the id in the path is not percent-encoded UTF-8") from error
 
 
 def _documents(body: bytes) -> asked.DocumentsRequest:

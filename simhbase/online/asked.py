@@ -52,9 +52,6 @@ class GivenDocument(AnyRequest, frozen=True):
     text: str
     tags: Tags = {}
 
-    def document(self) -> Document:
-        return Document(self.id, self.text, self.tags)
-
 
 class DocumentsRequest(AnyRequest, frozen=True):
     """One or several documents."""
@@ -74,10 +71,10 @@ class DocumentsRequest(AnyRequest, frozen=True):
     def all(self) -> list[Document]:
         if isinstance(self.id, str) and isinstance(self.text, str):
             return [Document(self.id, self.text, self.tags)]
-        return [each.document() for each in self.documents or []]
+        return [Document(each.id, each.text, each.tags) for each in self.documents or []]
 
 
-class ClaimRequest(DocumentsRequest, frozen=True):
+class ClaimsRequest(DocumentsRequest, frozen=True):
     """One or several documents. timeout: seconds to wait for claims of near texts by others, limited by the
     service's time limit. mode: annotate stores every text, and lists the documents near it as also_at."""
 

@@ -291,11 +291,11 @@ class Client:
             *(f"id={_quoted(document)}" for document in ids),
             *(f"fingerprint={Fingerprint(value)}" for value in fingerprints),
         ]
-        return sum(self._call("DELETE", f"/v1/muted?{each}", answers.Removed).removed for each in named)
+        return sum(self._call("DELETE", f"/v1/muted?{each}", answers.Unmuted).removed for each in named)
 
     def muted(self) -> list[Muted]:
         """Return the mute list, oldest entries first."""
-        return list(self._call("GET", "/v1/muted", answers.MuteList).muted)
+        return list(self._call("GET", "/v1/muted", answers.MutedList).muted)
 
     def status(self) -> answers.Status:
         """Return the store's profile and size."""
@@ -320,7 +320,8 @@ class Client:
             try:
                 answer = self._send(method, path, body, deadline)
             except HTTPError as error:
-                if _is_of_certificate(error):
+                # Not every TLS error: a restarting proxy aborts handshakes, too.
+                if isinstance(error, SSLError) and isinstance(error.args[0], ssl.SSLCertVerificationError):
                     raise PermanentError(
                         f"{self.url} has an untrusted certificate: {error}. Pass tls= an SSLContext that "
                         "trusts its issuer"
@@ -335,7 +336,8 @@ class Client:
                 problem = self._problem(answer)
                 if not isinstance(problem, RetryableError) and answer.status != 503:
                     raise problem
-                wait = _seconds(answer.headers.get("Retry-After"))
+                after = answer.headers.get("Retry-After", "")  # dates are ignored: simhbase sends none
+                wait = float(after) if after.isdecimal() else 0.0
             # Jitter, so that clients refused together do not come back together.
             seconds = max(wait, pause) * random.uniform(0.5, 1.5)
             if time.monotonic() + seconds >= deadline:
@@ -382,16 +384,6 @@ class _NotFound(PermanentError):
 
 def _usable(rows: Iterable[Row]) -> list[Document]:
     return [Document(row.id or "", row.text, row.tags) for row in rows if row.problem is None]
-
-
-def _is_of_certificate(error: HTTPError) -> bool:
-    # Not every TLS error: a restarting proxy aborts handshakes, too.
-    return isinstance(error, SSLError) and isinstance(error.args[0], ssl.SSLCertVerificationError)
-
-
-def _seconds(given: str | None) -> float:
-    """Parse Retry-After; dates, which simhbase never sends, are ignored."""
-    return float(given) if given and given.isdecimal() else 0.0
 
 
 def _check_token(token: str) -> None:

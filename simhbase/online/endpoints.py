@@ -48,7 +48,7 @@ class Endpoint:
 # A path comes after longer ones that start with it.
 ENDPOINTS = (
     Endpoint("POST", "/v1/find", Service.find, "read", asked.FindRequest, answers.Lookups),
-    Endpoint("POST", "/v1/claim", Service.claim, "write", asked.ClaimRequest, answers.Claims),
+    Endpoint("POST", "/v1/claim", Service.claim, "write", asked.ClaimsRequest, answers.Claims),
     Endpoint("POST", DOCUMENTS, Service.add, "write", asked.DocumentsRequest, AddReport, in_lines=True),
     Endpoint("GET", DOCUMENTS, Service.stored, "read", asked.StoredRequest, StoredPage),
     Endpoint(
@@ -76,9 +76,9 @@ ENDPOINTS = (
         answers.Features,
         comparing=True,
     ),
-    Endpoint("GET", "/v1/muted", Service.muted, "read", None, answers.MuteList),
+    Endpoint("GET", "/v1/muted", Service.muted, "read", None, answers.MutedList),
     Endpoint("POST", "/v1/muted", Service.mute, "write", asked.MuteRequest, answers.Added),
-    Endpoint("DELETE", "/v1/muted", Service.unmute, "write", asked.UnmuteRequest, answers.Removed),
+    Endpoint("DELETE", "/v1/muted", Service.unmute, "write", asked.UnmuteRequest, answers.Unmuted),
     Endpoint("GET", "/v1/status", Service.status, "read", None, answers.Status),
     Endpoint("GET", "/healthz", Service.healthz, None, None, answers.Alive),
     Endpoint("GET", "/readyz", Service.readyz, None, None, answers.Alive),

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from simhbase import wire
 from simhbase.errors import BadInput, Overloaded, ReadOnly, RetryableError, SimhbaseError, StoreBusy, TimedOut
 from simhbase.logs import logger
-from simhbase.online.answers import Failed, Failure
+from simhbase.online.answers import ErrorBody, Failed
 
 _RETRY_SOON, _RETRY_LATER = 1, 5  # seconds
 
@@ -88,10 +88,6 @@ def _failure(
     headers: Mapping[str, str] | None = None,
     details: Iterable[wire.Problem] = (),
 ) -> Response:
-    said = Failed(Failure(code, _printable(message), request_id.get(), list(details)))
+    printable = message.encode(errors="backslashreplace").decode()  # JSON in UTF-8 has no lone surrogates
+    said = Failed(ErrorBody(code, printable, request_id.get(), list(details)))
     return Response(wire.encode(said), status, headers, media_type="application/json")
-
-
-def _printable(text: str) -> str:
-    """Replaces lone surrogates, which JSON in UTF-8 cannot hold."""
-    return text.encode(errors="backslashreplace").decode()

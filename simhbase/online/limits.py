@@ -45,32 +45,25 @@ async def read_body(request: Request, most: int, seconds: float, hold: Callable[
     """Read the body of a request. hold: counts bytes as they arrive. Raises TooLarge for more than `most`
     bytes, HTTPException if it is not complete within `seconds`, ClientDisconnect, and what `hold` raises."""
     length = request.headers.get("content-length", "0").lstrip("0") or "0"
+    too_large = TooLarge(f"the body is larger than {most:,} bytes: send less at once")
     if int(length) > most:  # at most 20 digits: the parser refuses larger numbers
-        raise _too_large(most)
+        raise too_large
+    parts: list[bytes] = []
+    size, has_more = 0, True
     try:
         async with asyncio.timeout(seconds):
-            return await _all(request, most, hold)
+            while has_more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > most:
+                    raise too_large
+                hold(len(parts[-1]))
+                has_more = message.get("more_body", False)
     except TimeoutError as error:
         raise HTTPException(
             408, f"the request was not complete within {seconds:g} s", {"Connection": "close"}
         ) from error
-
-
-async def _all(request: Request, most: int, hold: Callable[[int], None]) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > most:
-            raise _too_large(most)
-        hold(len(parts[-1]))
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"the body is larger than {most:,} bytes: send less at once")
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -91,11 +91,8 @@ class ServiceMetrics(Metrics):
                 self._last[name] = number
         for name, value in gauges.items():
             self._gauges[name].set(value)
-        return generate_latest(self._of_all_processes())
-
-    def _of_all_processes(self) -> CollectorRegistry:
         if FOLDER not in os.environ:
-            return self._registry
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the package has no types there
-        return registry
+            return generate_latest(self._registry)
+        all_processes = CollectorRegistry()
+        MultiProcessCollector(all_processes)  # type: ignore[no-untyped-call]  # the package has no types there
+        return generate_latest(all_processes)

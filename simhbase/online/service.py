@@ -62,7 +62,7 @@ class Service:
         query = Query(given.k, given.min_similarity, given.since, given.tags)
         return answers.Lookups(await self._lookups.afind_many(texts, query, self._limits.seconds))
 
-    async def claim(self, given: asked.ClaimRequest) -> answers.Claims:
+    async def claim(self, given: asked.ClaimsRequest) -> answers.Claims:
         """Stores texts unless near ones are stored. If several clients claim near texts at once, at most one
         is accepted."""
         documents = given.all()
@@ -110,9 +110,9 @@ class Service:
         others = tuple(match for match in found.matches if match.id != given.id)
         return answers.Neighbours(given.id, found.fingerprint, others, found.truncated, found.reason)
 
-    async def muted(self) -> answers.MuteList:
+    async def muted(self) -> answers.MutedList:
         """Returns the mute list: documents and fingerprints that are hidden from lookups."""
-        return answers.MuteList(await self._calls.run(self._index.muted))
+        return answers.MutedList(await self._calls.run(self._index.muted))
 
     async def mute(self, given: asked.MuteRequest) -> answers.Added:
         """Adds documents and fingerprints to the mute list, or replaces their entries."""
@@ -120,9 +120,9 @@ class Service:
         entries = given.ids, given.fingerprints, given.until, given.note
         return answers.Added(await self._calls.run(self._index.mute, *entries))
 
-    async def unmute(self, given: asked.UnmuteRequest) -> answers.Removed:
+    async def unmute(self, given: asked.UnmuteRequest) -> answers.Unmuted:
         """Removes ids and fingerprints from the mute list; those that are not on it are ignored."""
-        return answers.Removed(await self._calls.run(self._index.unmute, given.id, given.fingerprint))
+        return answers.Unmuted(await self._calls.run(self._index.unmute, given.id, given.fingerprint))
 
     async def compare(self, given: asked.CompareRequest) -> Comparison:
         """Compares two texts under the store's profile. Reads nothing from the store."""
@@ -159,11 +159,12 @@ class Service:
 
     async def numbers(self) -> bytes:
         """Metrics in Prometheus format."""
+        since = self._claims_since.values()
         gauges = {
             **self._index.gauges(),
             "calls_pending": self._calls.pending + len(self._claims_since) + self._comparing.pending,
             "lookups_waiting": self._lookups.waiting,
-            "oldest_claim_seconds": self._oldest_claim(),
+            "oldest_claim_seconds": time.monotonic() - min(since) if since else 0.0,
         }
         return self._metrics.page(self._index.counters(), gauges)
 
@@ -178,9 +179,6 @@ class Service:
             yield
         finally:
             del self._claims_since[claim]
-
-    def _oldest_claim(self) -> float:
-        return time.monotonic() - min(self._claims_since.values()) if self._claims_since else 0.0
 
     def _require_batch(self, batch: Sequence[object]) -> None:
         most = self._limits.documents

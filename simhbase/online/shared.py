@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,8 +101,7 @@ class SharedLookups:
         timeout: float | None = None,
     ) -> Answers:
         """Find the documents near each of n fingerprints."""
-        asked = self._submit("find_fingerprints", fingerprints, query)
-        return self._wait(asked, timeout)
+        return self._wait(self._submit("find_fingerprints", fingerprints, query), timeout)
 
     async def afind(self, text: str, query: Query = Query(), timeout: float | None = None) -> Lookup:
         """`find` for asyncio. Cancelling the task does not affect others."""
@@ -127,15 +126,15 @@ class SharedLookups:
         timeout: float | None = None,
     ) -> Answers:
         """`find_fingerprints` for asyncio."""
-        asked = self._submit("find_fingerprints", fingerprints, query)
-        return await self._await(asked, timeout)
+        return await self._await(self._submit("find_fingerprints", fingerprints, query), timeout)
 
     def _submit(self, method: str, records: Iterable[object], query: Query) -> Future[Answers]:
         if isinstance(records, str):
             raise UsageError(f"one string was given: put it into a list, [{records[:40]!r}]")
         self._scheme.bounds(query.k, query.min_similarity)  # raises UsageError here, in the caller's thread
         own = replace(query, tags=dict(required_tags(query.tags)))  # the caller may change the tags
-        request = _Request(kind=(method, own), records=_as_list(records))
+        listed = records.tolist() if isinstance(records, np.ndarray) else list(records)
+        request = _Request(kind=(method, own), records=listed)
         queue = self._queue
         if not queue.put(request, self.queue):
             self._count("overloaded")
@@ -215,7 +214,3 @@ class SharedLookups:
             return
         for request in requests:
             request.future.set_result(list(islice(answers, len(request.records))))
-
-
-def _as_list(records: Iterable[object]) -> list[Any]:
-    return records.tolist() if isinstance(records, np.ndarray) else list(records)
