@@ -29,14 +29,14 @@ from simhbase.errors import (
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
-Asked = TypeVar("Asked", bound="Request[Any, Any]")
+Asked = TypeVar("Asked", bound="QueuedRequest[Any, Any]")
 
 # What every request would meet; another error may be due to one of those that were served together.
 OF_ALL = (RetryableError, TablesMissing, ProfileMismatch, TableDisabled)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Request(Generic[K, T]):
+class QueuedRequest(Generic[K, T]):
     """What one caller asks for, and where the answer goes. kind: the same for all that one batch serves."""
 
     kind: K

@@ -10,9 +10,9 @@ MOST_ROWS = 10
 _MOST_CHARACTERS = 60  # of a cell
 
 
-def html_table(columns: Mapping[str, Sequence[object]], most: int = MOST_ROWS) -> str:
+def html_table(columns: Mapping[str, Sequence[object]]) -> str:
     """Columns of equal length as an HTML table: its first rows, and how many there are."""
-    rows = list(islice(zip(*columns.values(), strict=True), most))
+    rows = list(islice(zip(*columns.values(), strict=True), MOST_ROWS))
     count = max(map(len, columns.values()), default=0)
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)

@@ -30,48 +30,31 @@ def map_in_order(
     function: Callable[[Item], Result],
     items: Iterable[Item],
     processes: int,
-    initializer: Callable[..., object] | None = None,
-    initargs: tuple[Any, ...] = (),
     size: Callable[[Item], int] = lambda item: 0,
 ) -> Generator[Result, None, None]:
     """function(item) for each item, in order.
 
-    `initializer(*initargs)` runs once in each process. With processes=1 everything runs in this process.
-    Otherwise function, initializer, items and results must be picklable. At most AHEAD times `processes`
-    items are in progress, with a total `size` (in bytes) of about AHEAD_SIZE times `processes`, so endless
-    inputs need bounded memory.
+    With processes=1 everything runs in this process. Otherwise function, items and results must be picklable.
+    At most AHEAD times `processes` items are in progress, with a total `size` (in bytes) of about AHEAD_SIZE
+    times `processes`, so endless inputs need bounded memory.
 
     Closing the generator, Ctrl-C and the death of this process stop the workers at once, even within an item.
     If other code may fail while iterating, wrap it in `contextlib.closing`.
 
-    Exceptions of function and initializer are re-raised. Raises SimhbaseError if a worker died, UsageError
+    Exceptions of the function are re-raised. Raises SimhbaseError if a worker died, UsageError
     for processes < 1.
     """
     if processes < 1:
         raise UsageError(f"must be at least 1, not {processes}", parameter="processes")
     if processes == 1:
-        return _map_here(function, items, initializer, initargs)
-    return _map_in_workers(function, items, processes, initializer, initargs, size)
-
-
-def _map_here(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    initializer: Callable[..., object] | None,
-    initargs: tuple[Any, ...],
-) -> Generator[Result, None, None]:
-    if initializer is not None:
-        initializer(*initargs)
-    for item in items:
-        yield function(item)
+        return (function(item) for item in items)
+    return _map_in_workers(function, items, processes, size)
 
 
 def _map_in_workers(
     function: Callable[[Item], Result],
     items: Iterable[Item],
     processes: int,
-    initializer: Callable[..., object] | None,
-    initargs: tuple[Any, ...],
     size: Callable[[Item], int],
 ) -> Generator[Result, None, None]:
     # Spawned: RocksDB's threads and locks do not survive a fork.
@@ -81,7 +64,7 @@ def _map_in_workers(
         processes,
         mp_context=context,
         initializer=_start_worker,
-        initargs=(leash, function, initializer, initargs),
+        initargs=(leash, function),
     )
     try:
         hidden = nullcontext if function.__module__ == "__main__" else _main_module_hidden
@@ -94,19 +77,12 @@ def _map_in_workers(
         ) from error
     finally:
         held.close()
-        _close_results(executor)
+        # If a worker dies while writing a result, the reading thread would wait forever while this process
+        # keeps its write end of the results pipe open.
+        if executor._result_queue is not None:
+            executor._result_queue._writer.close()  # type: ignore[attr-defined]  # unknown to typeshed
         executor.shutdown(cancel_futures=True)
         leash.close()
-
-
-def _close_results(executor: ProcessPoolExecutor) -> None:
-    """Close this process's write end of the results pipe.
-
-    If a worker dies while writing a result, the reading thread would otherwise wait forever, as the pipe
-    remains open.
-    """
-    if executor._result_queue is not None:
-        executor._result_queue._writer.close()  # type: ignore[attr-defined]  # unknown to typeshed
 
 
 def _results(
@@ -183,22 +159,11 @@ class _Worker:
     """State of a worker process."""
 
     function: Callable[[Any], Any]
-    failure: Exception | None = None
 
 
-def _start_worker(
-    leash: Connection,
-    function: Callable[[Any], Any],
-    initializer: Callable[..., object] | None,
-    initargs: tuple[Any, ...],
-) -> None:
+def _start_worker(leash: Connection, function: Callable[[Any], Any]) -> None:
     Thread(target=_leave_with_parent, args=(leash,), daemon=True).start()
     _Worker.function = function
-    try:
-        if initializer is not None:
-            initializer(*initargs)
-    except Exception as error:  # the executor would print it here instead of reporting it to the parent
-        _Worker.failure = error
 
 
 def _leave_with_parent(leash: Connection) -> None:
@@ -207,6 +172,4 @@ def _leave_with_parent(leash: Connection) -> None:
 
 
 def _work(item: Any) -> Any:
-    if _Worker.failure is not None:
-        raise _Worker.failure
     return _Worker.function(item)

@@ -54,7 +54,6 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command's module."""
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")

@@ -50,7 +50,6 @@ class Console(Watcher):
         return (no_progress if is_seen else show_progress)(unit, total)
 
     def rejected(self, reject: Reject, listed_in: Path | None) -> None:
-        """Show the first rejects."""
         in_results = self.prints_rejects and not isinstance(reject, SourceReject)
         if not self.shows_rejects or (in_results and sys.stdout.isatty()):
             return

@@ -65,8 +65,6 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group of commands."""
-
     command_class = Command
 
 
@@ -229,7 +227,6 @@ text_option = option(
 
 
 def fingerprint_option(text: str, group: str = "Options") -> Decorator:
-    """Adds `--fingerprint`."""
     return option(
         "--fingerprint HEX",
         text,
@@ -255,7 +252,6 @@ ids_limit_option = option(
 
 
 def since_option(group: str) -> Decorator:
-    """Adds `--since`."""
     return option(
         "--since TIME",
         "Only documents written since then, e.g. 7d, 12h or 2026-01-31.",
@@ -265,7 +261,6 @@ def since_option(group: str) -> Decorator:
 
 
 def tag_option(text: str, group: str) -> Decorator:
-    """Adds `--tag`."""
     return option(
         "--tag NAME=VALUE", text, name="tags", group=group, multiple=True, callback=converted(pairs)
     )

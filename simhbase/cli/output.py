@@ -67,7 +67,6 @@ class Output:
             self._write(map(_text, _aligned(shown)))
 
     def rows(self, rows: Sequence[Mapping[str, Any] | Report]) -> None:
-        """Print a table."""
         if self.as_json:
             self._write(map(_json, rows))
         elif rows:
@@ -106,7 +105,6 @@ def message(text: str) -> None:
 
 
 def fail(text: str, exit_code: int) -> NoReturn:
-    """Exit with a message."""
     with suppress(OSError):  # standard error may be closed
         for line in f"Error: {text}".split("\n"):
             message(line)

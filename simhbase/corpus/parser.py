@@ -43,6 +43,12 @@ class Parser:
         """A record or reject for every item of the chunk, in order."""
         return [item if isinstance(item, Reject) else self._parse(item) for item in chunk]
 
+    def texts(self, chunk: Chunk) -> tuple[list[str], list[Reject]]:
+        """The texts of a chunk, and its rejects."""
+        items = self.parse(chunk)
+        texts = [item.text or "" for item in items if isinstance(item, Record)]
+        return texts, [item for item in items if isinstance(item, Reject)]
+
     def _parse(self, raw: Raw) -> Record | Reject:
         record_id = None
         try:

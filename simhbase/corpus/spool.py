@@ -41,7 +41,6 @@ class Spool:
         _close(self._file)
 
     def append(self, values: Iterable[bytes]) -> None:
-        """Append values."""
         values = list(values)
         with _failing_clearly(self._folder):
             self._file.write(b"".join(values))

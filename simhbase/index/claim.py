@@ -38,7 +38,7 @@ from simhbase.index.selection import OthersOfBatch, duplicates_of
 from simhbase.index.tags import Tags
 from simhbase.index.writer import AtomicWriter, DocumentBatch, admitted, alive_since, known
 from simhbase.interrupt import interrupt_pending
-from simhbase.joining import OF_ALL, Queue, Request
+from simhbase.joining import OF_ALL, Queue, QueuedRequest
 from simhbase.logs import logger
 from simhbase.model import AddReport, Claim, Fingerprint, Match, Outcome
 from simhbase.stores.base import AtomicStore, HintingStore, Store, keeps_hints
@@ -71,7 +71,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClaimRequest(Request[Kind, Claimed]):
+class ClaimRequest(QueuedRequest[Kind, Claimed]):
     """Claims of one caller, answered as if they came one after the other.
 
     batch: what can be claimed; claims: the answer to each document that was asked about, None for those of

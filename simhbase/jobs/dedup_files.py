@@ -86,7 +86,6 @@ class DedupFiles:
         )
 
     def ids(self, documents: Sequence[int]) -> list[str]:
-        """Ids of spooled documents."""
         return [each.decode() for each in self._ids.read(documents)]
 
     def abandon(self) -> None:
@@ -95,7 +94,6 @@ class DedupFiles:
             file.abandon()
 
     def write(self, grouped: Groups) -> None:
-        """Write all spooled documents."""
         everything = np.ones(len(self._rejected), dtype=np.bool_)
         for spool, wanted in ((self._lines, grouped.unique), (self._rejected, everything)):
             for chunk in _chunks(wanted) if "unique" in self._files else ():

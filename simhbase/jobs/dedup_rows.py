@@ -100,7 +100,6 @@ class RowsSeen:
                 self._rejected.append(Removed(row, item.id, item.reason))
 
     def note_stored(self, found: Sequence[tuple[str, Match]]) -> None:
-        """Notes documents that match a stored one."""
         self._matched += found
 
     def report(

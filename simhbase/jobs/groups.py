@@ -129,7 +129,6 @@ class Matcher:
 
     @property
     def least(self) -> float:
-        """Minimum exact similarity of matches."""
         return 0.0 if self.exact is None else self.exact.least
 
     def _pairs(self, documents: Numbers) -> Iterator[Pairs]:

@@ -65,7 +65,6 @@ class HFileInput:
     tables: Mapping[str, TableFiles]
 
     def encode(self) -> bytes:
-        """Encode as JSON."""
         return wire.encode(self, format=FORMAT)
 
     @staticmethod

@@ -278,7 +278,6 @@ class _SpooledDocuments:
 
     @property
     def sample(self) -> FingerprintBatch:
-        """A sample of the fingerprints."""
         return FingerprintBatch.joined(self._sampled)
 
     def batches(self) -> Iterator[DocumentBatch]:

@@ -26,7 +26,7 @@ from simhbase.corpus.inputs import AnyOutcome, Inputs
 from simhbase.corpus.outputs import OutputFile
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.paths import local_path
-from simhbase.corpus.record import Chunk, Record, Reject
+from simhbase.corpus.record import Chunk, Reject
 from simhbase.corpus.rejects import Counts
 from simhbase.corpus.sources import STDIN
 from simhbase.errors import BadInput, UsageError
@@ -78,7 +78,7 @@ class Items:
 def items_of(parser: Parser, frequent: NDArray[np.bool_] | None, chunk: Chunk) -> Items:
     """The items of a chunk: those whose slot is frequent, by hash; without `frequent`, bool (2^24,), all by
     slot."""
-    texts, rejects = _parsed(parser, chunk)
+    texts, rejects = parser.texts(chunk)
     chunks: list[tuple[Numbers, Hashes]] = []
     shown: dict[int, str] = {}
     for units, numbers, hashes, first, behind in _find_items(texts):
@@ -91,17 +91,8 @@ def items_of(parser: Parser, frequent: NDArray[np.bool_] | None, chunk: Chunk) -
         new, places = np.unique(hashes[chosen], return_index=True)
         ranges = zip(first[chosen[places]].tolist(), behind[chosen[places]].tolist(), strict=True)
         shown |= {name: units.shown(*of_units) for name, of_units in zip(new.tolist(), ranges, strict=True)}
-    return Items(_digests(texts), *_distinct(chunks, len(texts)), shown, rejects)
-
-
-def _parsed(parser: Parser, chunk: Chunk) -> tuple[list[str], list[Reject]]:
-    items = parser.parse(chunk)
-    texts = [item.text or "" for item in items if isinstance(item, Record)]
-    return texts, [item for item in items if isinstance(item, Reject)]
-
-
-def _digests(texts: Sequence[str]) -> list[str]:
-    return [mmh3.mmh3_x64_128_digest(text.encode("utf-8", "surrogatepass")).hex() for text in texts]
+    digests = [mmh3.mmh3_x64_128_digest(text.encode("utf-8", "surrogatepass")).hex() for text in texts]
+    return Items(digests, *_distinct(chunks, len(texts)), shown, rejects)
 
 
 def _find_items(texts: Sequence[str]) -> Iterator[tuple[Units, Numbers, Hashes, Numbers, Numbers]]:
@@ -195,7 +186,7 @@ class Coverage:
 
 
 def coverage_of(parser: Parser, boilerplate: Boilerplate, chunk: Chunk) -> Coverage:
-    texts, rejects = _parsed(parser, chunk)
+    texts, rejects = parser.texts(chunk)
     stripped = boilerplate.strip(texts)
     before, after = sum(map(_characters, texts)), sum(map(_characters, stripped))
     bare = sum(not has_units(text) for text, was in zip(stripped, texts, strict=True) if text is not was)

@@ -12,7 +12,7 @@ from pathlib import Path
 from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.outputs import OutputFile
 from simhbase.corpus.parser import Parser
-from simhbase.corpus.record import Chunk, Record, Reject
+from simhbase.corpus.record import Chunk, Reject
 from simhbase.corpus.rejects import Counts
 from simhbase.errors import BadInput
 from simhbase.text.features import document_frequencies
@@ -65,8 +65,5 @@ class Frequencies:
 
 
 def frequencies_of(parser: Parser, chunk: Chunk) -> Frequencies:
-    items = parser.parse(chunk)
-    frequencies, documents = document_frequencies(
-        item.text or "" for item in items if isinstance(item, Record)
-    )
-    return Frequencies(frequencies, documents, [item for item in items if isinstance(item, Reject)])
+    texts, rejects = parser.texts(chunk)
+    return Frequencies(document_frequencies(texts), len(texts), rejects)

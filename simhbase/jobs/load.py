@@ -1,6 +1,6 @@
 """Loads a corpus into a store.
 
-The steps in `loading` and `_Run.load`: open the store, begin the load in its log, read, store, write the
+The steps in `loading` and `_LoadRun.load`: open the store, begin the load in its log, read, store, write the
 files, note the progress, rename the files.
 """
 
@@ -177,7 +177,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
             return
         log = stack.enter_context(found)
         try:
-            report = _Run(job, index, log, wait).load()
+            report = _LoadRun(job, index, log, wait).load()
         except (InputsChanged, PartDiffers) as error:
             if job.name is not None:
                 raise UsageError(
@@ -186,7 +186,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
                 ) from error
             job.inputs.watcher.note(f"{error}; starting over")
             log.begin_anew()
-            report = _Run(job, index, log, wait).load()
+            report = _LoadRun(job, index, log, wait).load()
         if report.added + report.updated >= SETTLED:
             try:
                 index.store.compact(job.inputs.watcher.progress)
@@ -209,7 +209,7 @@ def _begin(job: Load, index: Index, wait: _Wait) -> LoadLog | LoadReport:
     return LoadLog.begin(store, job.log_name, job.digest)
 
 
-class _Run:
+class _LoadRun:
     """One run of a load, from the start or resumed."""
 
     def __init__(self, job: Load, index: Index, log: LoadLog, wait: _Wait) -> None:

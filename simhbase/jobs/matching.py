@@ -70,7 +70,6 @@ class MatchCriteria:
         return cls.of(profile, least) if least else by_fingerprints, least
 
     def scheme(self, n: int) -> Scheme:
-        """The scheme for n documents."""
         if not self.any_layout:
             return self.chosen
         assert isinstance(self.chosen, SimHashScheme)
@@ -92,7 +91,6 @@ class MatchCriteria:
 
     @property
     def nothing(self) -> FingerprintBatch:
-        """An empty batch."""
         values = np.zeros((0, 2) if self.profile.fingerprint_bits == 128 else 0, dtype=np.uint64)
         sketching = self.profile.sketching
         return FingerprintBatch(values, np.zeros((0, sketching.bytes if sketching else 0), dtype=np.uint8))

@@ -118,8 +118,6 @@ _FIELDS = ("method", "path", "route", "status", "seconds", "client")
 
 
 class JsonLines(logging.Formatter):
-    """Formats log records as lines of JSON."""
-
     def format(self, record: logging.LogRecord) -> str:
         values: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

@@ -22,7 +22,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._limits = limits
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
-        """Starts the timer for the first request."""
         self._joined = JoinedWrites(transport, self.loop, self._limits.receive_seconds)
         super().connection_made(self._joined)  # type: ignore[arg-type]  # has all of it
         self._header_bytes = 0  # of the current request: counted on arrival, and again when parsed
@@ -53,7 +52,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self.send_400_response(_TOO_LARGE)
 
     def on_url(self, url: bytes) -> None:
-        """Counts the bytes of the request line."""
         self._count(len(url))
         super().on_url(url)
 
@@ -72,7 +70,6 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Stops the timer until the next request."""
         self._in_headers = True
         self._header_bytes = self._read_header_bytes = 0
         self._stop_timer()

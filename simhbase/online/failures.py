@@ -59,7 +59,6 @@ log = logger(__name__)
 
 
 def answer_to(error: Exception) -> Response:
-    """The answer for an error."""
     match error:
         case SimhbaseError():
             return _of_library(error)

@@ -61,7 +61,6 @@ _PROFILE = {
 
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """The OpenAPI document as a JSON value."""
     kinds = [kind for each in endpoints for kind in (each.asked, each.answer) if kind not in (None, bytes)]
     found, components = wire.schemas([*kinds, answers.Failed])
     schemas = dict(zip([*kinds, answers.Failed], found, strict=True))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from simhbase.errors import Overloaded, TimedOut, UsageError
 from simhbase.index import Index
 from simhbase.index.tags import required_tags
-from simhbase.joining import OF_ALL, Queue, Request
+from simhbase.joining import OF_ALL, Queue, QueuedRequest
 from simhbase.metrics import timed
 from simhbase.model import Lookup, Query
 
@@ -32,7 +32,7 @@ Answers = list[Lookup]
 
 
 # Lookups of one read have in common the method of Index, and the query.
-_Request = Request[tuple[str, Query], Answers]
+_Request = QueuedRequest[tuple[str, Query], Answers]
 
 
 class SharedLookups:

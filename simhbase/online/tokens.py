@@ -101,7 +101,6 @@ class Tokens:
         return found
 
     def _look(self) -> None:
-        """Reloads the file if it has changed."""
         with self._lock:
             if time.monotonic() - self._looked < LOOKED_AT:
                 return

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
-from importlib.util import find_spec
 from math import log
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -27,9 +26,9 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from simhbase.errors import BadInput
 from simhbase.text import loops
 from simhbase.text.normalise import plain_points, unseen_points
+from simhbase.text.userfile import package_folder
 from simhbase.text.variants import GONE
 
 _LAYOUT = 4  # version of the arrays' layout
@@ -80,7 +79,9 @@ class Characters(NamedTuple):
 @lru_cache(maxsize=1)
 def load() -> tuple[Dictionary, Characters]:
     """Read the copy on disk, or build it. Raises BadInput if jieba's files are missing."""
-    folder = _jieba()
+    folder = package_folder(
+        "jieba", "jieba is not installed, but its dictionary is needed: pip install jieba"
+    )
     path = _cache_folder() / f"words-{_key(folder)}.npz"
     arrays = _read(path)
     if arrays is None:
@@ -93,13 +94,6 @@ def load() -> tuple[Dictionary, Characters]:
 def _part(kind: Callable[..., Part], arrays: Mapping[str, Any]) -> Part:
     values = {name: arrays[name] for name in kind._fields}  # type: ignore[attr-defined]  # of a NamedTuple
     return kind(**{name: value if np.ndim(value) else value.item() for name, value in values.items()})
-
-
-def _jieba() -> Path:
-    spec = find_spec("jieba")
-    if spec is None or not spec.submodule_search_locations:
-        raise BadInput("jieba is not installed, but its dictionary is needed: pip install jieba")
-    return Path(spec.submodule_search_locations[0])
 
 
 def _cache_folder() -> Path:

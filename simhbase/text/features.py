@@ -514,10 +514,9 @@ def _mix_windows(values: NDArray[np.uint64], size: int, seed: int, width: int) -
     return state
 
 
-def document_frequencies(texts: Iterable[str]) -> tuple[Mapping[str, int], int]:
-    """Count the texts that contain each token, and all texts."""
+def document_frequencies(texts: Iterable[str]) -> Counter[str]:
+    """Count the texts that contain each token."""
     frequencies: Counter[str] = Counter()
-    number = 0
-    for number, text in enumerate(texts, 1):  # noqa: B007  # the last number is the answer
+    for text in texts:
         frequencies.update(set().union(*map(_bag, pieces(text))) - {_BREAK})
-    return frequencies, number
+    return frequencies

@@ -1,10 +1,11 @@
-"""Word lists and other files that are part of a profile."""
+"""Word lists and other files that are part of a profile, of users and of packages."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 
@@ -22,6 +23,15 @@ class NamedContent:
     @cached_property
     def digest(self) -> str:
         return hashlib.sha256(self.content).hexdigest()
+
+
+def package_folder(name: str, missing: str) -> Path:
+    """Folder of an installed package, which is not imported (that takes 100 ms for jieba). Raises BadInput
+    with the message `missing`."""
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise BadInput(missing)
+    return Path(spec.submodule_search_locations[0])
 
 
 def read_utf8(path: Path, kind: str) -> bytes:

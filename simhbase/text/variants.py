@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.errors import BadInput, UsageError
-from simhbase.text.userfile import NamedContent
+from simhbase.errors import UsageError
+from simhbase.text.userfile import NamedContent, package_folder
 
 HANT, ARABIC = "hant", "arabic"
 FOLDS = (HANT, ARABIC)
@@ -86,12 +85,8 @@ def character_table(name: str) -> CharacterTable:
             f"{chr(point)}\t\n" for first, last in _ARABIC_MARKS for point in range(first, last + 1)
         )
         return CharacterTable(name, (_lines(_ARABIC) + marks).encode())
-    spec = find_spec(_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise BadInput(
-            f"fold={name} needs OpenCC's table, which is not installed: pip install 'simhbase[hant]'"
-        )
-    opencc = (Path(spec.submodule_search_locations[0]) / _TABLE).read_bytes()
+    missing = f"fold={name} needs OpenCC's table, which is not installed: pip install 'simhbase[hant]'"
+    opencc = (package_folder(_PACKAGE, missing) / _TABLE).read_bytes()
     return CharacterTable(name, opencc + _lines(_MORE_HANT).encode())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
@@ -22,8 +23,6 @@ PEER_TEXTS = 300
 POOL_TEXTS = 72_000
 POOL_BATCH = 500
 RUNS = 5
-
-_fingerprinter: Fingerprinter
 
 
 def jieba_loop(texts: list[str]) -> list[int]:
@@ -153,7 +152,7 @@ def processes(texts: list[str], wanted: int) -> Table:
     batches = [many[start : start + POOL_BATCH] for start in range(0, len(many), POOL_BATCH)]
 
     def run(number: int) -> None:
-        for _ in map_in_order(_fingerprint, batches, number, _prepare):
+        for _ in map_in_order(_fingerprint, batches, number):
             pass
 
     seconds = interleaved(3, lambda: run(1), lambda: run(2))
@@ -165,10 +164,10 @@ def processes(texts: list[str], wanted: int) -> Table:
     )
 
 
-def _prepare() -> None:
-    global _fingerprinter
-    _fingerprinter = Profile().fingerprinter()
+@cache
+def _fingerprinter() -> Fingerprinter:
+    return Profile().fingerprinter()
 
 
 def _fingerprint(texts: list[str]) -> object:
-    return _fingerprinter.fingerprint_many(texts).values
+    return _fingerprinter().fingerprint_many(texts).values

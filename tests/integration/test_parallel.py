@@ -20,7 +20,6 @@ POOLS = pytest.mark.parametrize("processes", [1, 2])
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 REPOSITORY = Path(__file__).parents[2]
 LARGE = 20 << 20  # bytes
-greeting = ""
 
 
 def double(number: int) -> int:
@@ -63,19 +62,6 @@ def die_at_three(number: int) -> int:
     return number
 
 
-def remember(text: str) -> None:
-    global greeting
-    greeting = text
-
-
-def greet(name: str) -> str:
-    return f"{greeting} {name}"
-
-
-def refuse() -> None:
-    raise FileNotFoundError("no such dictionary")
-
-
 def comes_true(check: Callable[[], bool], limit: float = 60) -> bool:
     """Whether `check` comes true before a limit that only a hang reaches."""
     deadline = time.monotonic() + limit
@@ -114,12 +100,6 @@ def test_several_processes_are_others():
 
 
 @POOLS
-def test_the_initializer_runs_in_each_process_before_its_first_item(processes):
-    found = list(map_in_order(greet, ["a", "b", "c"], processes, remember, ("hello",)))
-    assert found == ["hello a", "hello b", "hello c"]
-
-
-@POOLS
 def test_endless_items_are_taken_only_a_little_ahead_of_the_results(processes):
     numbers = count()
     results = map_in_order(double, numbers, processes)
@@ -144,13 +124,6 @@ def test_an_exception_of_the_function_arrives_as_it_is_after_the_results_before_
     assert list(islice(results, 3)) == [0, 1, 2]
     with pytest.raises(ValueError, match="no 3 here"):
         next(results)
-
-
-@POOLS
-def test_an_exception_of_the_initializer_arrives_as_it_is(processes, capfd):
-    with pytest.raises(FileNotFoundError, match="no such dictionary"):
-        list(map_in_order(double, [1], processes, refuse))
-    assert capfd.readouterr().err == ""
 
 
 def test_a_worker_that_dies_is_told_plainly():

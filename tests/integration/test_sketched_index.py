@@ -17,7 +17,6 @@ from simhbase.drawers.rowkeys import decode
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.fingerprint import minhash
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index import Index
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, document_key, listing_key
@@ -482,16 +481,8 @@ def test_a_document_that_moves_while_it_is_looked_up_is_found(tmp_path):
         assert [(match.id, match.fingerprint) for match in lookup.matches] == [("x", int(new.values[0]))]
 
 
-_fingerprinter: Fingerprinter
-
-
-def prepare() -> None:
-    global _fingerprinter
-    _fingerprinter = MINHASH.fingerprinter()
-
-
 def make_prints(some: list[str]) -> FingerprintBatch:
-    return _fingerprinter.fingerprint_many(some).fingerprints
+    return MINHASH.fingerprinter().fingerprint_many(some).fingerprints
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -499,7 +490,7 @@ def make_prints(some: list[str]) -> FingerprintBatch:
 def test_prints_depend_on_no_number_of_processes_and_no_batch_size(processes, size):
     contents = texts(16)
     batches = [contents[start : start + size] for start in range(0, len(contents), size)]
-    made = FingerprintBatch.joined(map_in_order(make_prints, batches, processes, prepare))
+    made = FingerprintBatch.joined(map_in_order(make_prints, batches, processes))
     expected = MINHASH.fingerprinter().fingerprint_many(contents).fingerprints
     assert np.array_equal(made.values, expected.values)
     assert np.array_equal(made.sketches, expected.sketches)

@@ -261,7 +261,7 @@ def test_the_digest_of_a_profile_of_format_2_is_what_it_was():
 
 def test_a_fold_is_stored_with_its_table(store, monkeypatch):
     write_profile(store, Profile(verify=False, fold="hant"))
-    monkeypatch.setattr("simhbase.text.variants.find_spec", lambda name: None)
+    monkeypatch.setattr("simhbase.text.userfile.find_spec", lambda name: None)
     found = read_profile(store).profile
     found.require({"fold": "hant"})
     traditional, simplified = map(found.fingerprinter().fingerprint, ["臺灣的國家", "台湾的国家"])

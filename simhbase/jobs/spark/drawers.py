@@ -237,7 +237,6 @@ def _mapping(session: SparkSession, edges: NDArray[np.uint64]) -> DataFrame:
     packed = session.createDataFrame(rows, "edges binary")
 
     def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A row for each edge."""
         for batch in batches:
             for edges in batch.column("edges").to_pylist():
                 both = np.frombuffer(edges, np.uint64).reshape(-1, 2, words)

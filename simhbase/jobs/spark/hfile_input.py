@@ -176,12 +176,14 @@ def _written(
     at_once = partitions or 2 * session.sparkContext.defaultParallelism
     parts = _Parts(_borders(store, at_once, index.profile.index_scheme.tables))
     numbers = _numbers(session, parts.count)
-    planning = _Planning(store.url, version, holds_documents(store), parts, numbers, by_texts)
+    planner = _RowPlanner(store.url, version, holds_documents(store), parts, numbers, by_texts)
     by_table = families(store)
-    writing = _Writing(place.uri, parts, dict(zip(numbers, range(parts.count), strict=True)), by_table, times)
+    writer = _FileWriter(
+        place.uri, parts, dict(zip(numbers, range(parts.count), strict=True)), by_table, times
+    )
     accepted = documents.where(F.col(REASON).isNull()).select(ID, *Columns.of(index.profile).names)
-    rows = accepted.mapInArrow(planning, ROWS).repartition(parts.count, PART)
-    written = rows.sortWithinPartitions(PART, KEY).mapInArrow(writing, WRITTEN).collect()
+    rows = accepted.mapInArrow(planner, ROWS).repartition(parts.count, PART)
+    written = rows.sortWithinPartitions(PART, KEY).mapInArrow(writer, WRITTEN).collect()
     counts = {name: sum(row[COUNT] for row in written if row[NAME] == name) for name in (*COUNTED, *TABLES)}
     samples = [each for row in written for each in row[SAMPLES]]
     made = [
@@ -261,7 +263,7 @@ def _numbers(session: SparkSession, count: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Planning:
+class _RowPlanner:
     """Batches of documents -> rows of tables, with the number of their part. numbers: of each part, for
     Spark's shuffle; by_texts: True if this job computes the fingerprints."""
 
@@ -307,11 +309,11 @@ class _Planning:
 
 
 @dataclass(frozen=True)
-class _Writing:
+class _FileWriter:
     """Batches of rows, sorted by part and key -> a row for each file, and for each count of documents.
 
-    parts_by_number: inverse of `_Planning.numbers`; families: column family of each table; times: timestamps
-    of cells.
+    parts_by_number: inverse of `_RowPlanner.numbers`; families: column family of each table; times:
+    timestamps of cells.
     """
 
     uri: str
@@ -395,7 +397,6 @@ class _Folder:
         return files.open_output_stream(f"{path}/{_ATTEMPTS}/{name}")
 
     def finish(self, found: HFileInput, families: Mapping[str, Family]) -> None:
-        """Rename the files, and write the manifest."""
         with self._writing():
             files, path = self._place
             for table, made in found.tables.items():
