@@ -20,8 +20,8 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import claim, claim_batch, rows
-from simhbase.index.claim import TIMEOUT, Claimed, ClaimRequest, claim_all
-from simhbase.index.claim_batch import ClaimBatch, ClaimContext, Kind, Recent, Waiting
+from simhbase.index.claim import TIMEOUT, Claimed, QueuedClaims, claim_all
+from simhbase.index.claim_batch import ClaimBatch, ClaimContext, ClaimKind, Recent, Waiting
 from simhbase.index.writer import HintingWriter
 from simhbase.model import Claim
 from tests.simulated import (
@@ -44,7 +44,7 @@ SCHEME = SimHashScheme(layout("2x1"), 1)
 A = 0x0123456789ABCDEF
 B, C = A ^ 1, A ^ 1 << 63  # both near A, and not near each other; A shares a drawer with each
 FAR = ~A & (1 << 64) - 1
-KIND = Kind(SCHEME.bounds(None, None))
+KIND = ClaimKind(SCHEME.bounds(None, None))
 LEASE = 10.0
 NEVER = 1e9
 NONE_TAKEN = -2  # no ticket
@@ -181,13 +181,13 @@ class _SharedRecent(Recent):
 class _Arriving:
     """The requests of a worker, those of each moment together."""
 
-    def __init__(self, waiting: Waiting, *moments: list[ClaimRequest]) -> None:
+    def __init__(self, waiting: Waiting, *moments: list[QueuedClaims]) -> None:
         self._waiting, self._left = waiting, [requests for requests in moments if requests]
 
     def __repr__(self) -> str:
         return f"{len(self._left)} to come"
 
-    def __call__(self, seconds: float | None) -> list[ClaimRequest]:
+    def __call__(self, seconds: float | None) -> list[QueuedClaims]:
         if self._left:
             return self._left.pop(0)
         if seconds and seconds != claim.IDLE:
@@ -476,10 +476,10 @@ def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool, gi
     if work.own_first:
         context = replace(context, beside=lambda read: partial(_same, read()))
 
-    def requests(*several: Documents) -> list[ClaimRequest]:
+    def requests(*several: Documents) -> list[QueuedClaims]:
         kind, time = KIND._replace(replacing=work.replacing), context.waiting.time()
         found = [
-            replace(ClaimRequest.of(*_columns(claims), kind, work.timeout), asked=time) for claims in several
+            replace(QueuedClaims.of(*_columns(claims), kind, work.timeout), asked=time) for claims in several
         ]
         for request in found:
             request.future.add_done_callback(lambda done: given.extend(done.result().claims))
@@ -495,11 +495,11 @@ def claims_of(
     context: ClaimContext,
     ids: Sequence[str],
     fingerprints: FingerprintBatch,
-    kind: Kind = KIND,
+    kind: ClaimKind = KIND,
     timeout: float = TIMEOUT,
 ) -> Claimed:
     """Claims documents in this thread, in batches of their own."""
-    request = replace(ClaimRequest.of(ids, fingerprints, kind, timeout), asked=context.waiting.time())
+    request = replace(QueuedClaims.of(ids, fingerprints, kind, timeout), asked=context.waiting.time())
     claim_all(context, _Arriving(context.waiting, [request]))
     return request.result()
 

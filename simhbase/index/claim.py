@@ -28,12 +28,13 @@ from simhbase.index.claim_batch import (
     NO_ROW,
     ClaimBatch,
     ClaimContext,
+    ClaimKind,
     DocumentRow,
-    Kind,
     jittered,
     stored_outcome,
 )
 from simhbase.index.mute import Hidden
+from simhbase.index.reader import Reader
 from simhbase.index.selection import OthersOfBatch, duplicates_of
 from simhbase.index.tags import Tags
 from simhbase.index.writer import AtomicWriter, DocumentBatch, admitted, alive_since, known
@@ -57,6 +58,7 @@ TIME_IS_UP = (
     "at once. Nothing is stored: make the same claim again"
 )
 INTERRUPTED = "interrupted while others had not decided about texts near it: make the same claim again"
+NOT_CLEANED_UP = "claims were answered, and not cleaned up, which vacuum does later: %s"
 
 Count = Callable[..., None]
 NOTHING = AddReport()
@@ -71,7 +73,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClaimRequest(QueuedRequest[Kind, Claimed]):
+class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
     """Claims of one caller, answered as if they came one after the other.
 
     batch: what can be claimed; claims: the answer to each document that was asked about, None for those of
@@ -88,11 +90,11 @@ class ClaimRequest(QueuedRequest[Kind, Claimed]):
         cls,
         ids: Sequence[str],
         fingerprints: FingerprintBatch,
-        kind: Kind,
+        kind: ClaimKind,
         timeout: float = TIMEOUT,
         tags: Sequence[Tags] | None = None,
         reasons: Sequence[str | None] | None = None,
-    ) -> ClaimRequest:
+    ) -> QueuedClaims:
         """The request for n documents. tags: of each; None: none has any. reasons: why a document has no
         fingerprint, None for those that have one. Raises UsageError for a timeout that is none."""
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
@@ -139,7 +141,7 @@ class ClaimRequest(QueuedRequest[Kind, Claimed]):
 class Claimer(Protocol):
     """Stores documents of one scheme that nothing near is stored of."""
 
-    def begin(self, request: ClaimRequest) -> None:
+    def begin(self, request: QueuedClaims) -> None:
         """Has documents claimed. They are durable when the request is answered."""
 
     def close(self) -> None:
@@ -171,16 +173,16 @@ class AtomicClaimer(Claimer):
     ) -> None:
         self._store, self._scheme, self._clock = store, scheme, clock
         self._count, self._hidden = count, hidden
-        self._queue = Queue[ClaimRequest](0, "claims")
+        self._queue = Queue[QueuedClaims](0, "claims")
 
-    def begin(self, request: ClaimRequest) -> None:
+    def begin(self, request: QueuedClaims) -> None:
         self._queue.put(request)
         self._queue.wake()
         with self._queue.turn:
             while not request.future.done():
                 self._claim_all(self._queue.take(LARGEST_SHARED))
 
-    def _claim_all(self, requests: Sequence[ClaimRequest]) -> None:
+    def _claim_all(self, requests: Sequence[QueuedClaims]) -> None:
         """Claims for requests of one kind."""
         replaces = requests[0].kind.replacing  # one by one, so that each reports what was stored before
         try:
@@ -191,7 +193,7 @@ class AtomicClaimer(Claimer):
                 request.fail(Undecided("the process was interrupted: make the same claims again"))
             raise
 
-    def _claim_or_fail(self, requests: Sequence[ClaimRequest]) -> None:
+    def _claim_or_fail(self, requests: Sequence[QueuedClaims]) -> None:
         """If one request may be the cause of an error, each is claimed by itself."""
         try:
             self._claim(requests)
@@ -203,7 +205,7 @@ class AtomicClaimer(Claimer):
             for request in requests:
                 self._claim_or_fail([request])
 
-    def _claim(self, requests: Sequence[ClaimRequest]) -> None:
+    def _claim(self, requests: Sequence[QueuedClaims]) -> None:
         """Claims for requests with different ids."""
         batch, kind = DocumentBatch.joined([request.batch for request in requests]), requests[0].kind
         with self._store.exclusive():
@@ -211,9 +213,8 @@ class AtomicClaimer(Claimer):
             again = {claim.id for claim in answers.values() if claim.accepted}
             open_ = [number for number in range(len(batch.ids)) if number not in answers]
             new = batch[open_]
-            found = duplicates_of(
-                self._store, self._scheme, self._clock, new.ids, new.fingerprints, kind.bounds, self._hidden()
-            )
+            reader = Reader(self._store, self._scheme, clock=self._clock, hidden=self._hidden())
+            found = duplicates_of(reader, new.ids, new.fingerprints, kind.bounds)
             kept = new[[number for number, near in enumerate(found) if near is None]]
             writer = AtomicWriter(self._store, self._scheme, self._clock)
             report = writer.add(kept.ids, kept.fingerprints, kept.tags)
@@ -249,43 +250,30 @@ class BatchClaimer(Claimer):
     wait too long."""
 
     def __init__(self, context: ClaimContext) -> None:
-        self._shared, self._large = _Serving(context), _Serving(context)
+        self._context = context
+        self._shared = Queue[QueuedClaims](1, "claims", lambda: self._serve(self._shared))
+        self._large = Queue[QueuedClaims](1, "claims", lambda: self._serve(self._large))
 
-    def begin(self, request: ClaimRequest) -> None:
-        serving = self._large if len(request.records) > LARGEST_SHARED else self._shared
-        serving.begin(request)
+    def begin(self, request: QueuedClaims) -> None:
+        queue = self._large if len(request.records) > LARGEST_SHARED else self._shared
+        queue.put(request)
+        queue.wake()
 
     def close(self) -> None:
         self._shared.close()
         self._large.close()
 
+    def _serve(self, queue: Queue[QueuedClaims]) -> None:
+        def take(seconds: float | None) -> Sequence[QueuedClaims]:
+            if seconds == IDLE and queue.closed:
+                seconds = 0.0
+            return queue.take(LARGEST_SHARED, seconds and jittered(seconds))
 
-class _Serving:
-    """A thread that claims, from the first request on."""
-
-    def __init__(self, context: ClaimContext) -> None:
-        self._context = context
-        self._queue = Queue[ClaimRequest](1, "claims", self._serve)
-
-    def begin(self, request: ClaimRequest) -> None:
-        self._queue.put(request)
-        self._queue.wake()
-
-    def close(self) -> None:
-        self._queue.close()
-
-    def _serve(self) -> None:
         with ThreadPoolExecutor(CALLS_BESIDE, "simhbase claims, calls") as pool:
-            context = replace(self._context, beside=lambda call: pool.submit(call).result)
-            claim_all(context, self._take)
-
-    def _take(self, seconds: float | None) -> Sequence[ClaimRequest]:
-        if seconds == IDLE and self._queue.closed:
-            seconds = 0.0
-        return self._queue.take(LARGEST_SHARED, seconds and jittered(seconds))
+            claim_all(replace(self._context, beside=lambda call: pool.submit(call).result), take)
 
 
-def claim_all(context: ClaimContext, take: Callable[[float | None], Sequence[ClaimRequest]]) -> None:
+def claim_all(context: ClaimContext, take: Callable[[float | None], Sequence[QueuedClaims]]) -> None:
     """Claims what `take` gives, until that is nothing and all is answered and cleaned up. take: is told how
     many seconds to wait for more; None: until there is something, or there will be nothing any more."""
     context = replace(context, remains=[])
@@ -293,7 +281,10 @@ def claim_all(context: ClaimContext, take: Callable[[float | None], Sequence[Cla
     pause: float | None = None
     while (requests := take(pause)) or groups or context.remains:
         if context.is_to_clean_up or not (requests or groups):
-            _clean_up(context)
+            try:
+                context.clean_up()
+            except Exception as error:
+                log.warning(NOT_CLEANED_UP, error)
         groups += [_Group(context, some) for some in _without_repeated_ids(requests)]
         has_moved = False
         for group in list(groups):
@@ -312,16 +303,9 @@ def claim_all(context: ClaimContext, take: Callable[[float | None], Sequence[Cla
             pause = min(2 * pause, LONGEST_PAUSE) if pause else FIRST_PAUSE
 
 
-def _clean_up(context: ClaimContext) -> None:
-    try:
-        context.clean_up()
-    except Exception as error:
-        log.warning("claims were answered, and not cleaned up, which vacuum does later: %s", error)
-
-
-def _without_repeated_ids(requests: Sequence[ClaimRequest]) -> list[list[ClaimRequest]]:
+def _without_repeated_ids(requests: Sequence[QueuedClaims]) -> list[list[QueuedClaims]]:
     """The requests in parts that have no id twice."""
-    parts: list[list[ClaimRequest]] = []
+    parts: list[list[QueuedClaims]] = []
     ids: list[set[str]] = []
     for request in requests:
         which = next((n for n, each in enumerate(ids) if each.isdisjoint(request.batch.ids)), len(parts))
@@ -340,7 +324,7 @@ class _Group:
     for others stays open while the next one begins.
     """
 
-    def __init__(self, context: ClaimContext, requests: Sequence[ClaimRequest]) -> None:
+    def __init__(self, context: ClaimContext, requests: Sequence[QueuedClaims]) -> None:
         self.context = context
         self.kind = requests[0].kind
         self.answers: dict[str, Claim] = {}
@@ -410,19 +394,20 @@ class _Group:
         """A batch of claims, without those that need not go into it by what an ordinary lookup finds. That
         spares writes, and decides nothing else: the batch looks when it has its ticket."""
         # While nearly all claims are new, their batch is the first to read anything.
-        unread = set(filter(self._is_likely_new, numbers)) if self.context.recent.are_new else set[int]()
+        unread = set[int]()
+        if self.context.recent.are_new:
+            # Unless a batch has met something under its id, or an earlier claim near it is accepted.
+            unread = {
+                number
+                for number in numbers
+                if self.batch.ids[number] not in self._begun and not any(self._others.kept_near(number))
+            }
         known = {self.batch.ids[number]: NO_ROW for number in unread}
         if left := [number for number in numbers if number not in unread]:
             found, near = self._first_lookup(left)
             unread.update(left[place] for place in self._unsettled(left, found, near))
             known |= found
         return ClaimBatch(self.context, self.kind, self.batch[sorted(unread)], known, self._answer)
-
-    def _is_likely_new(self, number: int) -> bool:
-        """True unless a batch has met something under its id, or an earlier claim near it is accepted."""
-        return (
-            self.batch.ids[number] not in self._begun and next(self._others.kept_near(number), None) is None
-        )
 
     def _free(self) -> Iterator[int]:
         """The claims that are in no batch, and not near an earlier one without an answer."""
@@ -450,7 +435,12 @@ class _Group:
             accepted = self._others.kept_near(number)
             matches = [each for each in accepted if not hidden.hides(each.id, each.fingerprint)]
             matches += near[place]
-            final = [match for match in matches if not self._may_be_replaced(number, match.id)]
+            # An earlier claim of a stored document that has no answer yet may replace it.
+            final = [
+                match
+                for match in matches
+                if match.id in self.answers or self._numbers.get(match.id, number) >= number
+            ]
             stored = known[document].committed
             if settled := self.context.settled(self.kind, self.batch, number, stored, final):
                 self._answer(document, *settled, AddReport(unchanged=int(settled[0] == "accepted")))
@@ -470,10 +460,6 @@ class _Group:
             for document, matches in zip(ids, near.matches, strict=True)
         ]
         return read(), others
-
-    def _may_be_replaced(self, number: int, document: str) -> bool:
-        """True if an earlier claim of a stored document has no answer yet."""
-        return self._numbers.get(document, number) < number and document not in self.answers
 
     def _answer(
         self,
@@ -495,7 +481,7 @@ class _Group:
         if not self._left[request]:
             self._finish(request)
 
-    def _finish(self, request: ClaimRequest) -> None:
+    def _finish(self, request: QueuedClaims) -> None:
         claims = [self.answers[document] for document in request.batch.ids]
         request.answer(claims, self.reports[request], self.context.count)
 
@@ -511,7 +497,7 @@ class _Group:
         begins again."""
         left = [request for request in self._left if not request.future.done()]
         if not left:
-            log.warning("claims were answered, and not cleaned up, which vacuum does later: %s", error)
+            log.warning(NOT_CLEANED_UP, error)
         elif len(left) == 1 or isinstance(error, OF_ALL):
             for request in left:
                 request.fail(error)

@@ -67,7 +67,7 @@ BATCHES_CLEANED, CLAIMS_CLEANED = 64, 2048
 Settled = tuple[Outcome, Match | None]
 
 
-class Run(NamedTuple):
+class LoadRun(NamedTuple):
     """The run of a load that claims. token: its batches' tokens begin with it; ended: that of the run it
     resumes, whose batches nobody has to wait for."""
 
@@ -75,16 +75,16 @@ class Run(NamedTuple):
     ended: bytes = b""
 
 
-NO_LOAD = Run()
+NO_LOAD = LoadRun()
 
 
-class Kind(NamedTuple):
+class ClaimKind(NamedTuple):
     """What the claims of a batch have in common. replacing: a document that is stored with another text is
     replaced if nothing is near the new one, and no conflict; one with the same text gets the new tags."""
 
     bounds: Bounds
     replacing: bool = False
-    run: Run = NO_LOAD
+    run: LoadRun = NO_LOAD
 
 
 class Waiting:
@@ -204,7 +204,7 @@ class ClaimContext:
         return len(self.remains) >= BATCHES_CLEANED or claims >= CLAIMS_CLEANED
 
     def settled(
-        self, kind: Kind, batch: DocumentBatch, number: int, known: Known | None, near: Sequence[Match]
+        self, kind: ClaimKind, batch: DocumentBatch, number: int, known: Known | None, near: Sequence[Match]
     ) -> Settled | None:
         """What a claim is answered because of what is stored under its id and near it; None if it has to be
         written."""
@@ -236,7 +236,12 @@ class ClaimContext:
             found |= read
             for document, row in read.items():
                 if row.pending:
-                    pending = [each.in_batch(cells[each.key]) for each in row.pending]
+                    pending = [
+                        replace(each, value=cell.value, row=BatchRow.decode(cell.value))
+                        if (cell := cells[each.key])
+                        else each
+                        for each in row.pending
+                    ]
                     found[document] = replace(row, pending=pending)
             unsure = [document for document in left if any(each.is_void for each in found[document].pending)]
             again = self._read_documents(unsure, token)
@@ -266,10 +271,6 @@ class Pending:
     version: int
     value: bytes | None = None
     row: BatchRow | None = None
-
-    def in_batch(self, cell: Cell | None) -> Pending:
-        """Returns it with the row of its batch."""
-        return replace(self, value=cell.value, row=BatchRow.decode(cell.value)) if cell else self
 
     @property
     def key(self) -> bytes:
@@ -379,7 +380,7 @@ class ClaimBatch:
     def __init__(
         self,
         context: ClaimContext,
-        kind: Kind,
+        kind: ClaimKind,
         batch: DocumentBatch,
         known: dict[str, DocumentRow],
         answer: Callable[[str, Outcome, Match | None, AddReport], None],
@@ -455,20 +456,19 @@ class ClaimBatch:
 
     def _put(self) -> None:
         """Puts pending cells and hints."""
-        scheme = self._context.scheme
+        scheme, batch, lease = self._context.scheme, self._batch, int(self._context.lease * 1000)
+        sketches = batch.sketches if scheme.listed_sketching is None else [b""] * len(batch.ids)
+        cells = [
+            PendingCell(place, value, lease, sketch, batch.tags_at(place)).encode()
+            for place, (value, sketch) in enumerate(zip(batch.values, sketches, strict=True))
+        ]
         self._context.store.put_pending(
             self._token,
-            [(key, self._cell(place).encode()) for place, key in enumerate(self._keys)],
-            self._batch.listings(scheme),
-            self._batch.index_keys(scheme),
+            list(zip(self._keys, cells, strict=True)),
+            batch.listings(scheme),
+            batch.index_keys(scheme),
             self._versions,
         )
-
-    def _cell(self, place: int) -> PendingCell:
-        is_listed = self._context.scheme.listed_sketching is not None
-        sketch = b"" if is_listed else self._batch.sketches[place]
-        lease = int(self._context.lease * 1000)
-        return PendingCell(place, self._batch.values[place], lease, sketch, self._batch.tags_at(place))
 
     # 2. Ticket
 

@@ -16,7 +16,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.moment import milliseconds
 from simhbase.index.mute import NOTHING_HIDDEN
-from simhbase.index.reader import Led, NearFingerprints, Reader, expired_before, led_to, listed_sketches
+from simhbase.index.reader import Led, Reader, expired_before, led_to, listed_sketches
 from simhbase.index.rows import Entry, PendingCell, State
 from simhbase.index.tags import required_tags
 from simhbase.index.writer import Known, known
@@ -28,23 +28,12 @@ _EVERYTHING = Bounds(64)
 _NOTHING = np.empty(0, dtype=np.uint64)
 
 
-def explain(
-    reader: Reader,
-    text: FingerprintBatch,
-    query: Query,
-    document: str | None = None,
-    most: int = MOST_CANDIDATES,
-) -> Explanation:
+def explain(reader: Reader, text: FingerprintBatch, query: Query, document: str | None = None) -> Explanation:
     """Look one text up, and explain what was read and why each document matches or not.
 
-    document: an id to include in the candidates, found or not. Raises UsageError like `Reader.find`.
+    document: an id to include in the candidates, found or not. The reads must be of one state of the store
+    (`Store.read_consistent`). Raises UsageError like `Reader.find`.
     """
-    return reader.store.read_consistent(lambda: _explained(reader, text, query, document, most))
-
-
-def _explained(
-    reader: Reader, text: FingerprintBatch, query: Query, document: str | None, most: int
-) -> Explanation:
     scheme = reader.scheme
     (prefixes,) = scheme.prefixes(text)
     tables = scheme.probes(text)[0, :, FLAG] - 1
@@ -73,8 +62,8 @@ def _explained(
             zip(scheme.drawer_runs, prefixes, contents, strict=True), 1
         )
     )
-    candidates = _Candidates(reader, text, query, contents).judged(found, lookup.matches, document, most)
-    more = max(0, len(found) - most)
+    candidates = _Candidates(reader, text, query, contents).judged(found, lookup.matches, document)
+    more = max(0, len(found) - MOST_CANDIDATES)
     return Explanation(lookup.fingerprint, tuple(drawers), tuple(candidates), more, bool(truncated))
 
 
@@ -93,21 +82,18 @@ class _Candidates:
         self._tags = set(required_tags(query.tags))
 
     def judged(
-        self, found: NDArray[np.uint64], matches: Iterable[Match], document: str | None, most: int
+        self, found: NDArray[np.uint64], matches: Iterable[Match], document: str | None
     ) -> list[Candidate]:
-        """Documents of the nearest fingerprints, nearest first, up to `most`."""
+        """Documents of the nearest fingerprints, nearest first."""
         bits = self._scheme.bits_apart(found, self._text.values)
         distances = (
             bits if self._scheme.listed_sketching is None else self._reader.mismatches(self._text, found)
         )
-        nearest = np.argsort(distances, kind="stable")[:most]
-        hits = [
-            (0, value, far)
-            for value, far in zip(found[nearest].tolist(), bits[nearest].tolist(), strict=True)
-        ]
-        candidates = NearFingerprints(hits, [False], 0, [0])
-        listed = replace(self._reader, ids_limit=most).listed(near for _, near, _ in candidates.hits)
-        led = list(islice(led_to(candidates, listed), most))
+        nearest = np.argsort(distances, kind="stable")[:MOST_CANDIDATES]
+        values = found[nearest].tolist()
+        hits = [(0, value, far) for value, far in zip(values, bits[nearest].tolist(), strict=True)]
+        listed = replace(self._reader, ids_limit=MOST_CANDIDATES).listed(values)
+        led = list(islice(led_to(hits, listed), MOST_CANDIDATES))
         ids = {each[1] for each in led} | ({document} if document is not None else set())
         stored = _known(self._store, ids, self._earliest)
         now = {id_: each.entry for id_, each in stored.items() if each.stored}
@@ -148,7 +134,7 @@ class _Candidates:
                 verdict = _away(fingerprint == hinted)
             elif flags and self._hidden.hides(id_, fingerprint):
                 verdict = "muted"
-            elif flags and not self._is_wanted(each):
+            elif flags and (each.version < self._since or not self._tags.issubset(each.entry.tags)):
                 verdict = "filtered"
             else:
                 verdict = "not met"
@@ -158,9 +144,6 @@ class _Candidates:
 
     def _flags(self, fingerprint: int) -> tuple[int, ...]:
         return tuple(flag for flag, held in enumerate(self._contents, 1) if (held == fingerprint).any())
-
-    def _is_wanted(self, document: Known) -> bool:
-        return document.version >= self._since and self._tags.issubset(document.entry.tags)
 
     def _asked_for(self, document: str, found: Known | None) -> Led:
         """A document as if its current listing had been found."""

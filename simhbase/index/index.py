@@ -35,8 +35,8 @@ from simhbase.frames import (
     text_rows,
 )
 from simhbase.index import rows
-from simhbase.index.claim import TIMEOUT, Claimed, Claimer, ClaimRequest, claimer_for
-from simhbase.index.claim_batch import NO_LOAD, Kind, Run
+from simhbase.index.claim import TIMEOUT, Claimed, Claimer, QueuedClaims, claimer_for
+from simhbase.index.claim_batch import NO_LOAD, ClaimKind, LoadRun
 from simhbase.index.explain import explain
 from simhbase.index.moment import at, milliseconds, milliseconds_to_come
 from simhbase.index.mute import Hidden, MuteList, Name, require_ids, require_note
@@ -234,16 +234,13 @@ class Index:
         return replace(report, rejected=tuple(rejected))
 
     def _add(self, rows: Sequence[Row]) -> AddReport:
-        tags = _tags(row.tags for row in rows)
-        found = self._fingerprinted_rows(rows)
+        found, ids, fingerprints, tags = self._accepted(rows)
         rejected = tuple(
             Rejected(row.id or "", reason)
             for row, reason in zip(rows, found.reasons, strict=True)
             if reason is not None
         )
-        accepted = found.accepted
-        ids = [row.id or "" for row, fits in zip(rows, accepted.tolist(), strict=True) if fits]
-        report = self.add_batch(ids, found.fingerprints[accepted], _chosen(tags, accepted))
+        report = self.add_batch(ids, fingerprints, tags)
         count_by_outcome(self.metrics, "documents", rejected=len(rejected))
         return replace(report, rejected=rejected + report.rejected)
 
@@ -352,11 +349,7 @@ class Index:
 
     def _annotated(self, rows: Sequence[Row]) -> Iterator[Claim]:
         """Stores rows, and answers which documents are near each: stored ones, and earlier rows."""
-        found = self._fingerprinted_rows(rows)
-        accepted = found.accepted
-        ids = [row.id or "" for row, fits in zip(rows, accepted.tolist(), strict=True) if fits]
-        tags = _chosen(_tags(row.tags for row in rows), accepted)
-        fingerprints = found.fingerprints[accepted]
+        found, ids, fingerprints, tags = self._accepted(rows)
         refused = {each.id: each.reason for each in self.add_batch(ids, fingerprints, tags).rejected}
         lookups = iter(self.find_batch(fingerprints))  # afterwards: of two workers one sees the other's
         places = {document: place for place, document in enumerate(ids)}
@@ -394,12 +387,12 @@ class Index:
             self.claimer.begin(request)
         return request.future
 
-    def _claim_request(self, rows: Sequence[Row], timeout: float) -> ClaimRequest:
+    def _claim_request(self, rows: Sequence[Row], timeout: float) -> QueuedClaims:
         tags = _tags(row.tags for row in rows)
-        found = self._fingerprinted_rows(rows)
-        kind = Kind(self.profile.index_scheme.bounds(None, None))
+        found = self._fingerprinted(rows)
+        kind = ClaimKind(self.profile.index_scheme.bounds(None, None))
         ids = [row.id or "" for row in rows]
-        return ClaimRequest.of(ids, found.fingerprints, kind, timeout, tags, found.reasons)
+        return QueuedClaims.of(ids, found.fingerprints, kind, timeout, tags, found.reasons)
 
     def claim_batch(
         self,
@@ -410,15 +403,15 @@ class Index:
         *,
         replacing: bool = False,
         tags: Sequence[Tags] | None = None,
-        run: Run = NO_LOAD,
+        run: LoadRun = NO_LOAD,
     ) -> Claimed:
         """Claim n documents given by the output of this profile's fingerprinter. replacing: a document that
         is stored with another text and tags is replaced if nothing is near the new text. tags: as in
         `add_batch`. run: the load that claims."""
-        kind = Kind(self.profile.index_scheme.bounds(None, min_similarity), replacing, run)
-        return self._claimed(ClaimRequest.of(ids, fingerprints, kind, timeout, tags))
+        kind = ClaimKind(self.profile.index_scheme.bounds(None, min_similarity), replacing, run)
+        return self._claimed(QueuedClaims.of(ids, fingerprints, kind, timeout, tags))
 
-    def _claimed(self, request: ClaimRequest) -> Claimed:
+    def _claimed(self, request: QueuedClaims) -> Claimed:
         with self._operation("claim", len(request.records)):
             self.claimer.begin(request)
             return request.result()
@@ -496,8 +489,8 @@ class Index:
         return self._mute_list.hidden()
 
     @property
-    def _hiding_reader(self) -> Reader:
-        """The reader with the current mute list."""
+    def reader(self) -> Reader:
+        """Looks up fingerprints, without those that are muted now."""
         hidden = self.hidden()
         return self._reader if hidden is self._reader.hidden else replace(self._reader, hidden=hidden)
 
@@ -518,16 +511,23 @@ class Index:
         if self.access != "read":
             self.store.require_writable()
 
-    def _fingerprinted(self, texts: Sequence[str]) -> Fingerprinted:
-        fingerprinter = self.fingerprinter
-        with timed(self.metrics, "fingerprint", len(texts)):
-            return fingerprinter.fingerprint_many(texts)
-
-    def _fingerprinted_rows(self, rows: Sequence[Row]) -> Fingerprinted:
+    def _fingerprinted(self, rows: Sequence[Row]) -> Fingerprinted:
         """Fingerprints of rows, with the problems that they came with among the reasons."""
-        found = self._fingerprinted([row.text for row in rows])
+        fingerprinter = self.fingerprinter
+        with timed(self.metrics, "fingerprint", len(rows)):
+            found = fingerprinter.fingerprint_many([row.text for row in rows])
         reasons = [row.problem or reason for row, reason in zip(rows, found.reasons, strict=True)]
         return Fingerprinted(found.fingerprints, reasons)
+
+    def _accepted(
+        self, rows: Sequence[Row]
+    ) -> tuple[Fingerprinted, list[str], FingerprintBatch, list[Tags] | None]:
+        """Fingerprints of rows; then ids, fingerprints and tags of those that have one."""
+        tags = _tags(row.tags for row in rows)
+        found = self._fingerprinted(rows)
+        fits = np.flatnonzero(found.accepted).tolist()
+        chosen = None if tags is None else [tags[number] for number in fits]
+        return found, [rows[number].id or "" for number in fits], found.fingerprints[fits], chosen
 
     @contextmanager
     def _operation(self, name: str, records: int) -> Iterator[None]:
@@ -580,7 +580,7 @@ class Index:
         rows = text_rows(texts, Fields(id_field, text_field))
         with counting(progress, "texts", lambda: length(texts)) as count:
             for chunk in chunks(rows):
-                found = self._fingerprinted_rows(chunk)
+                found = self._fingerprinted(chunk)
                 near = iter(self.find_batch(found.fingerprints[found.accepted], query))
                 lookups += (Lookup(None, reason=reason) if reason else next(near) for reason in found.reasons)
                 ids += (row.id for row in chunk)
@@ -591,7 +591,7 @@ class Index:
         """Find the documents near each of n texts, given by the output of this profile's fingerprinter."""
         self.store.refresh()
         with self._operation("find", len(fingerprints)):
-            return self._hiding_reader.find(fingerprints, query)
+            return self.reader.find(fingerprints, query)
 
     def find_fingerprints(
         self, fingerprints: NDArray[np.uint64] | Sequence[int], query: Query = Query()
@@ -705,7 +705,7 @@ class Index:
     def _explained(self, text: FingerprintBatch, document: str | None, query: Query) -> Explanation:
         self.store.refresh()
         with self.same_tables():
-            return explain(self._hiding_reader, text, query, document)
+            return self.store.read_consistent(lambda: explain(self.reader, text, query, document))
 
     def fingerprints(self, ids: Sequence[str]) -> list[Fingerprint | None]:
         """Fingerprints of stored documents, None for unknown ids."""
@@ -824,12 +824,6 @@ def _tags(given: Iterable[Mapping[str, str]]) -> list[Tags] | None:
     """The tags of each document, None if no document has any. Raises UsageError."""
     tags = list(map(tags_of, given))
     return tags if any(tags) else None
-
-
-def _chosen(tags: list[Tags] | None, accepted: NDArray[np.bool_]) -> list[Tags] | None:
-    return (
-        None if tags is None else [each for each, fits in zip(tags, accepted.tolist(), strict=True) if fits]
-    )
 
 
 def _several(values: Iterable[str], what: str) -> list[str]:

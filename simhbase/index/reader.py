@@ -149,8 +149,11 @@ class Reader:
         if not leads.led:
             return Near([[] for _ in range(len(fingerprints))], leads.truncated, leads.cut)
         earliest = max(since or 0, expired_before(self.store, self.clock()))
-        asks_documents = self._asks_documents or earliest or tags
-        now = live_entries(self._known(leads.led), earliest, tags) if asks_documents else None
+        now: Now | None = None
+        if self._asks_documents or earliest or tags:
+            ids = list(dict.fromkeys(document for _, document, *_ in leads.led))
+            rows_of = zip(ids, known(self.store, ids), strict=True)
+            now = live_entries({document: each for document, each in rows_of if each}, earliest, tags)
         return Near(self.matches(fingerprints, leads.led, now, bounds), leads.truncated, leads.cut)
 
     def leads(
@@ -179,7 +182,7 @@ class Reader:
                 cut[query] |= fingerprint in full
             for fingerprint in full:
                 listed[fingerprint] = listed[fingerprint][: self.ids_limit]
-        return Leads(list(led_to(candidates, listed)), candidates.truncated, cut)
+        return Leads(list(led_to(candidates.hits, listed)), candidates.truncated, cut)
 
     def matches(
         self, fingerprints: FingerprintBatch, led: Sequence[Led], now: Now | None, bounds: Bounds
@@ -189,10 +192,10 @@ class Reader:
         matches: list[list[Match]] = [[] for _ in range(len(fingerprints))]
         by = self._match_by_bits if self.scheme.sketching is None else self._match_by_sketches
         by(fingerprints, led, now, bounds, matches)
-        return list(map(self._heard, matches)) if self.hidden else matches
-
-    def _heard(self, matches: Sequence[Match]) -> list[Match]:
-        return [match for match in matches if not self.hidden.hides(match.id, match.fingerprint)]
+        if self.hidden:
+            hides = self.hidden.hides
+            matches = [[each for each in some if not hides(each.id, each.fingerprint)] for some in matches]
+        return matches
 
     def candidates(self, fingerprints: FingerprintBatch, bounds: Bounds) -> NearFingerprints:
         """Stored fingerprints near each of n texts by their bits (and sketches, if fingerprints identify
@@ -344,11 +347,6 @@ class Reader:
             self.scheme.sketching is not None and not self.scheme.listed_sketching
         )
 
-    def _known(self, led: Sequence[Led]) -> dict[str, Known]:
-        """Rows of the documents table that hints lead to."""
-        ids = list(dict.fromkeys(each[1] for each in led))
-        return {document: each for document, each in zip(ids, known(self.store, ids), strict=True) if each}
-
     def _match_by_bits(
         self,
         fingerprints: FingerprintBatch,
@@ -359,9 +357,11 @@ class Reader:
     ) -> None:
         """Adds matches decided by bits only."""
         for query, document, hinted, bits, _ in led:
-            current = hinted if now is None else _fingerprint(now, document)
-            if current is None:
-                continue
+            current = hinted
+            if now is not None:
+                if document not in now:
+                    continue
+                current = now[document].fingerprint
             value = fingerprints.values[query].item()
             if current != hinted:
                 bits = self.scheme.bits_between(current, value)
@@ -407,7 +407,15 @@ class Reader:
 
     def _pairs(self, led: Sequence[Led], now: Now | None) -> Iterator[_Pair]:
         """Pairs of queries and documents, each once."""
-        moved = self._moved_sketches(led, now) if self.scheme.listed_sketching else {}
+        moved: dict[str, bytes] = {}
+        if now is not None and self.scheme.listed_sketching:
+            # Those whose fingerprint has changed since their hint.
+            current = {
+                document: now[document].fingerprint
+                for _, document, hinted, _, _ in led
+                if document in now and now[document].fingerprint != hinted
+            }
+            moved = listed_sketches(self.store, current) if current else {}
         for query, document, hinted, _, sketch in led:
             if now is None:
                 yield query, document, hinted, sketch
@@ -418,21 +426,11 @@ class Reader:
                     sketch = moved.get(document, b"")
                 yield query, document, entry.fingerprint, sketch
 
-    def _moved_sketches(self, led: Sequence[Led], now: Now | None) -> dict[str, bytes]:
-        """Sketches of documents whose fingerprint has changed since their hint."""
-        if now is None:
-            return {}
-        moved = {
-            document: now[document].fingerprint
-            for _, document, hinted, _, _ in led
-            if document in now and now[document].fingerprint != hinted
-        }
-        return listed_sketches(self.store, moved) if moved else {}
 
-
-def led_to(candidates: NearFingerprints, listed: Listed) -> Iterator[Led]:
+def led_to(hits: Sequence[tuple[int, int, int]], listed: Listed) -> Iterator[Led]:
+    """Documents that are listed under near fingerprints, given as `NearFingerprints.hits`."""
     last, seen = -1, set[str]()
-    for query, fingerprint, bits in candidates.hits:
+    for query, fingerprint, bits in hits:
         if query != last:
             last, seen = query, set()
         for document, held in listed[fingerprint]:
@@ -449,11 +447,6 @@ def live_entries(found: dict[str, Known], since: int, tags: Tags = ()) -> Now:
         for document, each in found.items()
         if each.stored and each.version >= since and wanted.issubset(each.entry.tags)
     }
-
-
-def _fingerprint(now: Now, document: str) -> int | None:
-    entry = now.get(document)
-    return None if entry is None else entry.fingerprint
 
 
 def listed_sketches(store: Store, fingerprints: dict[str, int]) -> dict[str, bytes]:

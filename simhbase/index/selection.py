@@ -6,86 +6,69 @@ The whole batch is decided before any of it is written, with the same result as 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.join import Pairs, concatenated, distinct
+from simhbase.drawers.join import concatenated, distinct
 from simhbase.drawers.scheme import Bounds, Scheme, identities
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.mute import NOTHING_HIDDEN, Hidden
-from simhbase.index.reader import DRAWER_LIMIT, Reader
+from simhbase.index.reader import DRAWER_LIMIT, LISTING_GROWTH, Near, Reader
 from simhbase.model import Fingerprint, Match
-from simhbase.stores.base import Store
 
 _FIRST_LISTING = 2  # documents of a near fingerprint to read first: the document itself and another
-_LISTING_GROWTH = 8
 READ_TOGETHER = 64  # documents whose drawers are read in full at once; drawers may be long
 
 
 def duplicates_of(
-    store: Store,
-    scheme: Scheme,
-    clock: Callable[[], int],
-    ids: Sequence[str],
-    fingerprints: FingerprintBatch,
-    bounds: Bounds,
-    hidden: Hidden = NOTHING_HIDDEN,
+    reader: Reader, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
 ) -> list[Match | None]:
     """For each of n documents, the nearest document that it is a duplicate of, None if it should be stored
     (by the caller).
 
-    ids: valid and distinct; bounds: maximum distance of a duplicate; hidden: muted documents, which never
-    make another one a duplicate. A document that is stored already is replaced: its old and new text are not
-    duplicates of each other, and once replaced it counts with its new fingerprint. The result is that of n
-    calls with one document each, also with other threads writing, if the caller holds `Store.exclusive`.
+    reader: muted documents, which it hides, never make another one a duplicate; ids: valid and distinct;
+    bounds: maximum distance of a duplicate. A document that is stored already is replaced: its old and new
+    text are not duplicates of each other, and once replaced it counts with its new fingerprint. The result is
+    that of n calls with one document each, also with other threads writing, if the caller holds
+    `Store.exclusive`.
 
     Deciding again gives the same result, with one exception: documents dropped as duplicates of a stored one
     that was later replaced by a different text are then kept.
 
-    Drawers beyond the reader's limit are read in full for a document without a match so far. (The duplicate
+    Drawers beyond DRAWER_LIMIT are read in full for a document without a match so far. (The duplicate
     reported may then not be the nearest.)
     """
-    return _Selection(store, scheme, clock, ids, fingerprints, bounds, hidden).run()
+    return _Selection(reader, ids, fingerprints, bounds).run() if ids else []
 
 
 class _Selection:
     """Decisions about one batch."""
 
     def __init__(
-        self,
-        store: Store,
-        scheme: Scheme,
-        clock: Callable[[], int],
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
-        bounds: Bounds,
-        hidden: Hidden,
+        self, reader: Reader, ids: Sequence[str], fingerprints: FingerprintBatch, bounds: Bounds
     ) -> None:
-        self._store, self._clock = store, clock
-        self._hidden = hidden
-        self._scheme = scheme
-        self._bounds = bounds
-        self._ids = ids
-        self._prints = fingerprints
+        self._reader, self._bounds = reader, bounds
+        self._ids, self._prints = ids, fingerprints
         self._batch = frozenset(ids)
         self._kept: set[str] = set()
 
     def run(self) -> list[Match | None]:
         """The match of each document, None to keep it."""
         stored = self._stored(self._prints, DRAWER_LIMIT)
-        others = OthersOfBatch(self._prints, self._scheme, self._bounds)
+        others = OthersOfBatch(self._prints, self._reader.scheme, self._bounds)
         to_the_end: dict[int, list[Match]] = {}
         duplicates: list[Match | None] = []
         for number, document in enumerate(self._ids):
-            found = [*self._standing(document, stored.of[number]), *self._kept_near(number, others)]
+            found = [*self._standing(document, stored.matches[number]), *self._kept_near(number, others)]
             if not found and stored.truncated[number]:
                 if number not in to_the_end:
                     cut = (each for each in self._open(number, stored, others) if each not in to_the_end)
-                    to_the_end |= self._read_to_the_end(list(islice(cut, READ_TOGETHER)))
+                    numbers = list(islice(cut, READ_TOGETHER))
+                    in_full = self._stored(self._prints[numbers], drawer_limit=None).matches
+                    to_the_end |= dict(zip(numbers, in_full, strict=True))
                 found = list(self._standing(document, to_the_end[number]))
             if not found:
                 self._kept.add(document)
@@ -93,7 +76,7 @@ class _Selection:
             duplicates.append(min(found, default=None))
         return duplicates
 
-    def _open(self, first: int, stored: _Stored, others: OthersOfBatch) -> Iterator[int]:
+    def _open(self, first: int, stored: Near, others: OthersOfBatch) -> Iterator[int]:
         """Documents from `first` on that have no match so far, but a truncated drawer: these are read in full
         together. One that is near another of them waits for its outcome."""
         waiting: set[int] = set()
@@ -101,15 +84,11 @@ class _Selection:
             if (
                 stored.truncated[number]
                 and others.value_of(number) not in waiting
-                and not any(self._standing(self._ids[number], stored.of[number]))
+                and not any(self._standing(self._ids[number], stored.matches[number]))
                 and not any(self._kept_near(number, others))
             ):
                 yield number
                 waiting.update(others.values_near(number))
-
-    def _read_to_the_end(self, numbers: list[int]) -> dict[int, list[Match]]:
-        """Matches of some documents with their drawers read in full."""
-        return dict(zip(numbers, self._stored(self._prints[numbers], drawer_limit=None).of, strict=True))
 
     def _standing(self, document: str, stored: Iterable[Match]) -> Iterator[Match]:
         """Stored matches of a document, without itself and documents replaced by this batch."""
@@ -117,28 +96,25 @@ class _Selection:
 
     def _kept_near(self, number: int, others: OthersOfBatch) -> Iterator[Match]:
         """Matches of a document within the batch that are kept and not muted."""
-        kept = others.kept_near(number)
-        return (each for each in kept if not self._hidden.hides(each.id, each.fingerprint))
+        hidden = self._reader.hidden
+        return (each for each in others.kept_near(number) if not hidden.hides(each.id, each.fingerprint))
 
-    def _stored(self, fingerprints: FingerprintBatch, drawer_limit: int | None) -> _Stored:
+    def _stored(self, fingerprints: FingerprintBatch, drawer_limit: int | None) -> Near:
         """Stored matches of n texts. Lists enough documents per fingerprint to include one that is not in
         this batch, as the batch may replace all of its own."""
-        of: list[list[Match]] = [[] for _ in range(len(fingerprints))]
-        truncated = [False] * len(fingerprints)
-        numbers, limit = list(range(len(fingerprints))), _FIRST_LISTING
-        while numbers:
-            reader = Reader(self._store, self._scheme, drawer_limit, limit, self._clock, hidden=self._hidden)
-            near = reader.near(fingerprints[numbers], self._bounds)
-            for number, matches, cut in zip(numbers, near.matches, near.truncated, strict=True):
-                of[number] = matches
-                truncated[number] = cut
-            numbers = [
-                number
-                for number, matches, cut in zip(numbers, near.matches, near.cut, strict=True)
-                if cut and self._may_hide(matches, limit)
-            ]
-            limit *= _LISTING_GROWTH
-        return _Stored(of, truncated)
+        reader = replace(self._reader, drawer_limit=drawer_limit, ids_limit=_FIRST_LISTING, metrics=None)
+        found = reader.near(fingerprints, self._bounds)
+        while numbers := [
+            number
+            for number, (matches, cut) in enumerate(zip(found.matches, found.cut, strict=True))
+            if cut and self._may_hide(matches, reader.ids_limit)
+        ]:
+            reader = replace(reader, ids_limit=reader.ids_limit * LISTING_GROWTH)
+            more = reader.near(fingerprints[numbers], self._bounds)
+            for place, number in enumerate(numbers):
+                found.matches[number] = more.matches[place]
+                found.truncated[number], found.cut[number] = more.truncated[place], more.cut[place]
+        return found
 
     def _may_hide(self, matches: Sequence[Match], limit: int) -> bool:
         """True if a fingerprint may list further documents outside this batch that are nearer than those
@@ -146,14 +122,6 @@ class _Selection:
         outside = {match.fingerprint for match in matches if match.id not in self._batch}
         read = Counter(match.fingerprint for match in matches)
         return not outside or any(count >= limit for value, count in read.items() if value not in outside)
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """Stored documents near each document of a batch, and whether a drawer was truncated."""
-
-    of: list[list[Match]]
-    truncated: list[bool]
 
 
 class OthersOfBatch:
@@ -173,8 +141,10 @@ class OthersOfBatch:
         self._bounds = np.searchsorted(left[order], np.arange(len(values.first) + 1)).tolist()
         self._mate = np.concatenate([pairs.right, pairs.left])[order]
         self._distance = np.concatenate([pairs.distance, pairs.distance])[order]
-        similarities = _similarities(firsts, scheme, pairs)
-        self._similarity = None if similarities is None else np.tile(similarities, 2)[order]
+        self._similarity: NDArray[np.float64] | None = None
+        if sketching := scheme.sketching:
+            mismatches = sketching.pair_mismatches(firsts.sketches, pairs.left, firsts.sketches, pairs.right)
+            self._similarity = np.tile(sketching.similarity(mismatches), 2)[order]
         self._is_kept = np.zeros(len(values.first), dtype=np.bool_)
         self._keeper: dict[int, str] = {}
         self._fingerprint = list(map(Fingerprint, firsts.values.tolist()))
@@ -211,12 +181,3 @@ class OthersOfBatch:
             found = self._fingerprint[mate]
             shared = self._shared_drawers(self._fingerprint[value], found)
             yield Match(distance, self._keeper[mate], found, similarity, shared)
-
-
-def _similarities(fingerprints: FingerprintBatch, scheme: Scheme, pairs: Pairs) -> NDArray[np.float64] | None:
-    sketching = scheme.sketching
-    if sketching is None:
-        return None
-    return sketching.similarity(
-        sketching.pair_mismatches(fingerprints.sketches, pairs.left, fingerprints.sketches, pairs.right)
-    )

@@ -20,7 +20,7 @@ from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, Raw, Record, Reject
 from simhbase.corpus.sources import Sources
 from simhbase.errors import BadInput
-from simhbase.index.claim_batch import Run
+from simhbase.index.claim_batch import LoadRun
 from simhbase.index.load_log import LoadLog
 from simhbase.jobs.pipeline import Batch
 from simhbase.jobs.seen_ids import SeenIds
@@ -75,10 +75,10 @@ class Checkpoints:
         self.kept_out = TopDuplicated()
 
     @property
-    def run(self) -> Run:
+    def run(self) -> LoadRun:
         """Identifies this run, and the one it resumes, in claims."""
         before = self._log.before
-        return Run(bytes.fromhex(self._log.state.token), bytes.fromhex(before.token) if before else b"")
+        return LoadRun(bytes.fromhex(self._log.state.token), bytes.fromhex(before.token) if before else b"")
 
     def kept(self, option: str) -> KeptBeginning:
         return KeptBeginning(*(self._log.state.files or {}).get(option, NOTHING))

@@ -11,6 +11,7 @@ document that is near one that others have stored, or claimed without a decision
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from simhbase.errors import UsageError
 from simhbase.index import Index
 from simhbase.index import rows as formats
-from simhbase.index.claim_batch import Run
+from simhbase.index.claim_batch import LoadRun
 from simhbase.index.reader import IDS_LIMIT, Now, Reader
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.selection import duplicates_of
@@ -45,7 +46,7 @@ class UniqueDocuments:
         stored: Index,
         kept: Index,
         min_similarity: float | None,
-        run: Run,
+        run: LoadRun,
         unsettled: int | None,
     ) -> None:
         self._index = index
@@ -68,10 +69,9 @@ class UniqueDocuments:
         near = nearest_others(self._stored, read, Query(min_similarity=self._min_similarity))
         left = [number for number, each in enumerate(near) if each is None]
         ids, prints = [read.ids[number] for number in left], read.fingerprints[left]
-        kept, hidden = self._kept, self._index.hidden()
-        scheme = kept.profile.index_scheme
-        found = duplicates_of(kept.store, scheme, kept.clock, ids, prints, self._bounds, hidden)
-        store_kept(kept, ids, prints, found)
+        reader = replace(self._kept.reader, hidden=self._index.hidden())
+        found = duplicates_of(reader, ids, prints, self._bounds)
+        store_kept(self._kept, ids, prints, found)
         for number, each in zip(left, found, strict=True):
             near[number] = each
         return near

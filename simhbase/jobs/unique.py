@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from simhbase.errors import Undecided
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
-from simhbase.index.claim_batch import Run
+from simhbase.index.claim_batch import LoadRun
 from simhbase.index.selection import duplicates_of
 from simhbase.index.tags import Tags
 from simhbase.index.writer import known
@@ -41,9 +41,8 @@ def find_duplicates(
 ) -> list[Match | None]:
     """The match of each duplicate among n documents, None for the others, which `store_kept` stores. (See
     `selection.duplicates_of`.)"""
-    scheme = index.profile.index_scheme
-    bounds = scheme.bounds(None, min_similarity)
-    return duplicates_of(index.store, scheme, index.clock, ids, fingerprints, bounds, index.hidden())
+    bounds = index.profile.index_scheme.bounds(None, min_similarity)
+    return duplicates_of(index.reader, ids, fingerprints, bounds)
 
 
 def store_kept(
@@ -92,7 +91,7 @@ def claim_documents(
     index: Index,
     ids: Sequence[str],
     fingerprints: FingerprintBatch,
-    run: Run,
+    run: LoadRun,
     min_similarity: float | None = None,
     tags: Sequence[Tags] | None = None,
     has_duplicates: HasDuplicates = lambda document: False,

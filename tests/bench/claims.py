@@ -21,8 +21,8 @@ from simhbase.corpus.inputs import Inputs
 from simhbase.corpus.record import InputOptions
 from simhbase.errors import TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.claim import BatchClaimer, Claimed, Claimer, ClaimRequest
-from simhbase.index.claim_batch import ClaimContext, Kind
+from simhbase.index.claim import BatchClaimer, Claimed, Claimer, QueuedClaims
+from simhbase.index.claim_batch import ClaimContext, ClaimKind
 from simhbase.index.reader import Reader
 from simhbase.index.stored_profile import write_profile
 from simhbase.index.writer import writer_for
@@ -51,7 +51,7 @@ SECONDS = 4.0  # of each way in each run
 RUNS = 3
 PROFILE = Profile(verify=False)
 SCHEME = PROFILE.index_scheme
-KIND = Kind(SCHEME.bounds(None, None))
+KIND = ClaimKind(SCHEME.bounds(None, None))
 
 Batch = tuple[list[str], FingerprintBatch]
 Way = Callable[[Sequence[Batch]], Iterator[float]]  # seconds of each batch
@@ -236,7 +236,7 @@ def by_many(running: Cluster, store: Store, documents: Iterator[tuple[str, int]]
 
 
 def claimed(claimer: Claimer, ids: Sequence[str], batch: FingerprintBatch) -> Claimed:
-    request = ClaimRequest.of(ids, batch, KIND)
+    request = QueuedClaims.of(ids, batch, KIND)
     claimer.begin(request)
     return request.result()
 
@@ -264,7 +264,7 @@ async def by_tasks(
 
     async def work() -> None:
         while (start := perf_counter()) < end:
-            request = ClaimRequest.of(*take(), KIND)
+            request = QueuedClaims.of(*take(), KIND)
             claimer.begin(request)
             assert (await asyncio.wrap_future(request.future)).claims[0].accepted
             latencies.append(perf_counter() - start)

@@ -15,7 +15,7 @@ from simhbase.admin.tables import UpgradedTables
 from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.errors import Conflict, ProfileMismatch, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.claim_batch import ClaimBatch, ClaimContext, Kind
+from simhbase.index.claim_batch import ClaimBatch, ClaimContext, ClaimKind
 from simhbase.index.rows import BATCH_ROWS, BEHIND_BATCH_ROWS, Entry, PendingClaim, State, document_key
 from simhbase.stores.base import CompareAndSet, HintingStore
 from tests.claiming import claims_of
@@ -215,7 +215,7 @@ def test_a_batch_row_that_grows_old_decides_until_vacuum_takes_it(hinting: Backe
             with monkeypatch.context() as patch:
                 patch.setattr(ClaimBatch, step, die)
                 with pytest.raises(Died):
-                    claims_of(context, [document], batch([value]), Kind(scheme.bounds(None, None)))
+                    claims_of(context, [document], batch([value]), ClaimKind(scheme.bounds(None, None)))
 
         def batch_rows() -> int:
             return sum(map(len, meta.iterate(BATCH_ROWS, BEHIND_BATCH_ROWS)))

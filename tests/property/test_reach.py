@@ -15,7 +15,7 @@ from simhbase.drawers.memory_index import MemoryIndex
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import open_index
-from simhbase.index.claim_batch import ClaimContext, Kind
+from simhbase.index.claim_batch import ClaimContext, ClaimKind
 from simhbase.index.reader import Reader
 from simhbase.index.selection import duplicates_of
 from simhbase.index.writer import HintingWriter
@@ -163,9 +163,9 @@ def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, content
             part, of_part = names[start : start + size], batch(contents[start : start + size])
             answers = claiming.claim_batch(part, of_part).claims
             outcomes[0] |= {each.id for each in answers if each.outcome == "accepted"}
-            claims = claims_of(shared, part, of_part, Kind(bounds), 1.0).claims
+            claims = claims_of(shared, part, of_part, ClaimKind(bounds), 1.0).claims
             outcomes[1] |= {each.id for each in claims if each.outcome == "accepted"}
-            found = duplicates_of(loading.store, scheme, lambda: 1, part, of_part, bounds)
+            found = duplicates_of(Reader(loading.store, scheme, clock=lambda: 1), part, of_part, bounds)
             new = [number for number, each in enumerate(found) if each is None]
             loading.add_batch([part[number] for number in new], of_part[new])
             outcomes[2] |= {part[number] for number in new}

@@ -8,7 +8,7 @@ import pytest
 from simhbase.admin.check import ABANDONED, STRAY_LISTING, Checker
 from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index.claim_batch import ClaimContext, Kind
+from simhbase.index.claim_batch import ClaimContext, ClaimKind
 from simhbase.index.writer import HintingWriter
 from simhbase.interrupt import defer_interrupts
 from tests.claiming import FAR, SCHEME, A, Quiet, accepted_in, claims_of, stored_in
@@ -45,7 +45,7 @@ def left_by_a_dead_worker(lease: float, is_new: bool = True) -> Server:
 
     context = ClaimContext(SimulatedStore(ask), SCHEME, lambda: NOW, lease=lease, waiting=Quiet())
     with pytest.raises(Died):
-        claims_of(context, ["a"], batch(A), Kind(SCHEME.bounds(None, None), replacing=True))
+        claims_of(context, ["a"], batch(A), ClaimKind(SCHEME.bounds(None, None), replacing=True))
     return server
 
 

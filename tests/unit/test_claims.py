@@ -7,7 +7,7 @@ import pytest
 
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import claim
-from simhbase.index.claim_batch import ClaimContext, Kind, Run
+from simhbase.index.claim_batch import ClaimContext, ClaimKind, LoadRun
 from simhbase.index.rows import BATCH_ROWS, document_key
 from simhbase.index.writer import HintingWriter
 from simhbase.model import Claim
@@ -18,7 +18,7 @@ from tests.simulated import Answer, Ask, Call, Server, SimulatedStore
 
 LEASE = 10.0
 NEAR = A ^ 1
-REPLACING = Kind(SCHEME.bounds(None, None), replacing=True)
+REPLACING = ClaimKind(SCHEME.bounds(None, None), replacing=True)
 
 
 class Died(Exception):
@@ -136,16 +136,16 @@ def test_a_load_that_is_resumed_waits_for_no_claim_of_the_run_before():
             raise Died
         return server.ask(call)
 
-    def claim_by(ask: Ask, document: str, run: Run) -> str:
+    def claim_by(ask: Ask, document: str, run: LoadRun) -> str:
         context = ClaimContext(SimulatedStore(ask), SCHEME, lease=LEASE, waiting=steps)
         kind = REPLACING._replace(run=run)
         return claims_of(context, [document], fingerprints_of([A]), kind, LEASE / 2).claims[0].outcome
 
     first, second = b"12345678", b"abcdefgh"
     with pytest.raises(Died):
-        claim_by(ask, "a", Run(first))
-    assert claim_by(server.ask, "a", Run(second)) == "undecided"
-    assert claim_by(server.ask, "a", Run(second, ended=first)) == "accepted"
+        claim_by(ask, "a", LoadRun(first))
+    assert claim_by(server.ask, "a", LoadRun(second)) == "undecided"
+    assert claim_by(server.ask, "a", LoadRun(second, ended=first)) == "accepted"
 
 
 class Expiring(SimulatedStore):
@@ -190,7 +190,7 @@ def test_pending_claims_are_compared_by_their_sketches(name, before):
 
     def claim_one(ask: Ask, document: str, number: int, timeout: float) -> str:
         context = ClaimContext(SimulatedStore(ask), scheme, lease=LEASE, waiting=steps)
-        kind = Kind(scheme.bounds(None, None), replacing=True)
+        kind = ClaimKind(scheme.bounds(None, None), replacing=True)
         (answer,) = claims_of(context, [document], prints[[number]], kind, timeout).claims
         return answer.outcome
 
