@@ -27,7 +27,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, State
-from simhbase.index.writer import HintingWriter
+from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.stores.arrays import to_bytes
 from tests import simulated
 from tests.simulated import EMPTY, Answer, Call, SimulatedStore, carried_out, kept, table_of, visible
@@ -543,7 +543,7 @@ def _work(
 ) -> None:
     at_work = writer(store, scheme, lambda: clock + epoch() * EPOCH, lambda most: chance)
     if operation.version is not None and operation.text is not None:
-        at_work.copy([operation.id], _prints([operation.text]), [operation.version])
+        at_work.copy(DocumentBatch([operation.id], _prints([operation.text])), [operation.version])
     elif operation.version is not None:
         at_work.delete_seen({operation.id: operation.version})
     elif operation.text is None:

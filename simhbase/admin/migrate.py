@@ -17,7 +17,7 @@ from simhbase.index import rows
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import listed_sketches
 from simhbase.index.stored_profile import StoredProfile, read_profile
-from simhbase.index.writer import SETTLED, Known, alive_since, batch_of, known_in
+from simhbase.index.writer import SETTLED, DocumentBatch, Known, alive_since, batch_of, known_in
 from simhbase.interrupt import defer_interrupts
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
@@ -154,9 +154,9 @@ class Migration:
         batches = self.source.store.records("documents").iterate()
         return batches if keeps_hints(self.target.store) else _joined(batches, self.copied_at_once)
 
-    def _carry_over(self, batch: Sequence[Row], report: MigrationReport) -> None:
-        found = known_in(batch)
-        report.unreadable_rows += len(batch) - len(found)
+    def _carry_over(self, read: Sequence[Row], report: MigrationReport) -> None:
+        found = known_in(read)
+        report.unreadable_rows += len(read) - len(found)
         time = self.target.clock()
         here, there = (alive_since(index.store, time) for index in (self.source, self.target))
         alive = {document: each for document, each in found.items() if each.stored and each.version >= here}
@@ -168,12 +168,12 @@ class Migration:
         whole = [document for document in stored if len(sketches.get(document, b"")) == size]
         report.lost_sketches += len(stored) - len(whole)
         fingerprints = [(stored[each].entry.fingerprint, sketches.get(each, b"")) for each in whole]
-        copied = self.target.writer.copy(
+        batch = DocumentBatch(
             whole,
             batch_of(fingerprints, self.source.profile.sketching),
-            [stored[document].version for document in whole],
             [stored[document].entry.tags for document in whole],
         )
+        copied = self.target.writer.copy(batch, [stored[document].version for document in whole])
         report.added += copied.added
         report.updated += copied.updated
         report.unchanged += copied.unchanged

@@ -7,7 +7,7 @@ process caches it for a few seconds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 import orjson
@@ -24,7 +24,6 @@ _KEY = b"muted"  # in meta
 _NEVER = 1 << 63  # later than any moment
 
 Name = tuple[str | None, int | None]  # an id or a fingerprint
-Entries = Mapping[Name, Muted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class _CachedList:
     until: int
 
 
-class MuteList:
+class StoredMuteList:
     """The mute list of a store. clock: milliseconds since 1970, for the end of entries; timer: seconds, for
     the age of the cache."""
 
@@ -84,32 +83,23 @@ class MuteList:
     def mute(self, wanted: Sequence[Muted]) -> int:
         """Add entries, replacing those with the same id or fingerprint. Returns how many are new. Raises
         UsageError if the list becomes too long."""
-        added = {_name(entry): entry for entry in wanted}
-
-        def change(found: Entries) -> Iterable[Muted]:
-            return (*(entry for name, entry in found.items() if name not in added), *added.values())
-
-        return len(added.keys() - self._change(change).keys())
+        added = {(entry.id, entry.fingerprint): entry for entry in wanted}
+        return len(added.keys() - self._replace(added.keys(), added.values()))
 
     def unmute(self, names: Iterable[Name]) -> int:
         """Remove ids and fingerprints. Returns how many were on the list."""
         removed = frozenset(names)
+        return len(removed & self._replace(removed, ()))
 
-        def change(found: Entries) -> Iterable[Muted]:
-            return (entry for name, entry in found.items() if name not in removed)
-
-        return len(removed.intersection(self._change(change)))
-
-    def _change(self, change: Callable[[Entries], Iterable[Muted]]) -> Entries:
-        """Apply a change by compare-and-set and drop ended entries. Returns the entries before."""
+    def _replace(self, removed: Set[Name], added: Iterable[Muted]) -> Set[Name]:
+        """Replaces entries by compare-and-set, and drops ended ones. Returns the names before."""
         while True:
-            value = self._value()
-            now = self._clock()
-            before = {_name(entry): entry for entry in _decoded(value) if _holds(entry, now)}
-            entries = tuple(change(before))
+            value, now = self._value(), self._clock()
+            before = {(entry.id, entry.fingerprint): entry for entry in _decoded(value) if _holds(entry, now)}
+            entries = (*(entry for name, entry in before.items() if name not in removed), *added)
             if self._meta.compare_and_set(_KEY, value, _encoded(entries)):
                 self._note(entries)
-                return before
+                return before.keys()
 
     def _value(self) -> bytes | None:
         (cell,) = self._meta.get([_KEY])
@@ -132,21 +122,13 @@ class MuteList:
         return known
 
 
-def require_ids(ids: Iterable[str]) -> None:
-    """Raise UsageError for an invalid id."""
+def require_valid(ids: Iterable[str], note: str) -> None:
+    """Raise UsageError for an invalid id or note."""
     for document in ids:
         if problem := rows.id_problem(document):
             raise UsageError(f"{document[:80]!r} cannot be muted: {problem}")
-
-
-def require_note(note: str) -> None:
-    """Raise UsageError for an invalid note."""
     if not isinstance(note, str) or len(note) > MOST_IN_NOTE or not note.isprintable():
         raise UsageError(f"a note is one line of at most {MOST_IN_NOTE} printable characters")
-
-
-def _name(entry: Muted) -> Name:
-    return entry.id, entry.fingerprint
 
 
 def _holds(entry: Muted, now: int) -> bool:
@@ -155,24 +137,24 @@ def _holds(entry: Muted, now: int) -> bool:
 
 def _encoded(entries: Iterable[Muted]) -> bytes:
     """Encode the row. Raises UsageError if it is too long."""
-    value = orjson.dumps(list(map(_values, entries)), option=orjson.OPT_SORT_KEYS)
+    values = (
+        {
+            "since": since_epoch(entry.since),
+            "until": None if entry.until is None else since_epoch(entry.until),
+            "note": entry.note,
+            "id": entry.id,
+            "fingerprint": None if entry.fingerprint is None else str(entry.fingerprint),
+        }
+        for entry in entries
+    )
+    present = [{name: each for name, each in one.items() if each is not None} for one in values]
+    value = orjson.dumps(present, option=orjson.OPT_SORT_KEYS)
     if len(value) > MOST_BYTES:
         raise UsageError(
             f"the mute list would have {len(value):,} bytes, at most {MOST_BYTES:,} are allowed. Delete "
             "documents that should never match again"
         )
     return value
-
-
-def _values(entry: Muted) -> dict[str, object]:
-    values = {
-        "since": since_epoch(entry.since),
-        "until": None if entry.until is None else since_epoch(entry.until),
-        "note": entry.note,
-        "id": entry.id,
-        "fingerprint": None if entry.fingerprint is None else str(entry.fingerprint),
-    }
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _decoded(value: bytes | None) -> tuple[Muted, ...]:

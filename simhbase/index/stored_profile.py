@@ -20,10 +20,7 @@ from importlib.resources import files
 import orjson
 
 from simhbase.errors import ProfileMismatch, TablesMissing
-from simhbase.fingerprint.pipeline import (
-    Fingerprinter,
-    to_int,
-)
+from simhbase.fingerprint.pipeline import Fingerprinter, to_int
 from simhbase.profile import NAMES, TOKENIZER, Profile
 from simhbase.stores.base import TTL_ROW, Store, keeps_hints
 from simhbase.text.boilerplate import Boilerplate
@@ -34,20 +31,10 @@ from simhbase.text.variants import CharacterTable
 FORMAT = 4
 _OLDEST = 2  # no saturated counts or folds; the row names its normal form
 _BATCHES = 4  # claims are decided in batches, which older versions do not see
-
-
 _PROFILE_KEY = b"profile"
-
-
 _NOTES = frozenset(["format", "hash", "permutations", "shingles", "probes", "software", "token"])
-
-
 _TOKEN_BYTES = 8
-
-
 _KEYS: Mapping[type, bytes] = {IdfTable: b"idf/", Boilerplate: b"boilerplate/", CharacterTable: b"fold/"}
-
-
 _PIECE = 1 << 20  # HBase refuses cells over 10 MiB
 
 
@@ -128,11 +115,6 @@ def _prefix(kind: bytes, digest: str) -> bytes:
     return kind + digest.encode() + b"/"
 
 
-def _read_pieces(store: Store, kind: bytes, digest: str) -> bytes:
-    (pieces,) = store.records("meta").scan([_prefix(kind, digest)], limit=1_000_000)
-    return zlib.decompress(b"".join(piece.value for _, piece in pieces))
-
-
 @dataclass(frozen=True)
 class StoredProfile:
     """A stored profile with the creator's answers to the fixed texts. row: as stored; format: of the store's
@@ -203,9 +185,9 @@ def read_profile(store: Store) -> StoredProfile:
     if parameters.get("verify"):
         parameters.setdefault("reach", record["k"])
     parameters["stop_words"] = frozenset(record["stop_words"])
-    for name, read in (("idf", _read_idf), ("boilerplate", _read_boilerplate), ("fold", _read_fold)):
+    for name, kind in (("idf", IdfTable), ("boilerplate", Boilerplate), ("fold", CharacterTable)):
         if record.get(name) is not None:
-            parameters[name] = read(store, record[name])
+            parameters[name] = _read_file(store, name, kind, record[name])
     return StoredProfile(
         Profile(**parameters), record["probes"], record["software"], found.value, record["format"]
     )
@@ -246,25 +228,20 @@ def _require_format(store: Store, stored: int) -> None:
         )
 
 
-def _read_idf(store: Store, stored: Mapping[str, str]) -> IdfTable:
-    if stored["source"] == JIEBA:
+def _read_file(store: Store, name: str, kind: type[NamedContent], stored: Mapping[str, str]) -> NamedContent:
+    """A table or boilerplate of a profile. Raises ProfileMismatch if it is another version of jieba's
+    table."""
+    if stored.get("source") == JIEBA:
         table = jieba_table()
-    else:
-        table = IdfTable("the store's IDF table", _read_pieces(store, _KEYS[IdfTable], stored["digest"]))
-    if table.digest != stored["digest"]:
-        raise ProfileMismatch(
-            f"the store was made with an IDF table of SHA-256 {stored['digest'][:16]}..., but {table.name} "
-            f"has {table.digest[:16]}...: install the store's versions"
-        )
-    return table
-
-
-def _read_boilerplate(store: Store, stored: Mapping[str, str]) -> Boilerplate:
-    return Boilerplate("the store's boilerplate", _read_pieces(store, _KEYS[Boilerplate], stored["digest"]))
-
-
-def _read_fold(store: Store, stored: Mapping[str, str]) -> CharacterTable:
-    return CharacterTable(stored["name"], _read_pieces(store, _KEYS[CharacterTable], stored["digest"]))
+        if table.digest != stored["digest"]:
+            raise ProfileMismatch(
+                f"the store was made with an IDF table of SHA-256 {stored['digest'][:16]}..., but "
+                f"{table.name} has {table.digest[:16]}...: install the store's versions"
+            )
+        return table
+    (pieces,) = store.records("meta").scan([_prefix(_KEYS[kind], stored["digest"])], limit=1_000_000)
+    content = zlib.decompress(b"".join(piece.value for _, piece in pieces))
+    return kind(stored.get("name", f"the store's {name}"), content)
 
 
 def _versions(software: Mapping[str, str]) -> str:

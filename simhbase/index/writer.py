@@ -77,15 +77,9 @@ class Writer(Protocol):
         """Remove documents that still have the given version, by id; returns how many. Later writes stay. at:
         versions for the deletions when copying from another store, by id."""
 
-    def copy(
-        self,
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
-        versions: Sequence[int],
-        tags: Sequence[Tags] | None = None,
-    ) -> Copied:
-        """Store n distinct documents with the versions they have in another store, except where this store
-        has the same or a later version."""
+    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> Copied:
+        """Store n documents with the versions they have in another store, except where this store has the
+        same or a later version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +90,6 @@ class Copied:
     updated: int = 0
     unchanged: int = 0
     later: int = 0
-
-    def __add__(self, other: Copied) -> Copied:
-        return Copied(
-            self.added + other.added,
-            self.updated + other.updated,
-            self.unchanged + other.unchanged,
-            self.later + other.later,
-        )
 
 
 def writer_for(store: Store, scheme: Scheme, clock: Callable[[], int] = now) -> Writer:
@@ -136,7 +122,8 @@ class AtomicWriter:
             with self.store.exclusive():
                 gone = _stored(removing, known(self.store, removing)) if removing and not start else []
                 time, found = self.clock(), known(self.store, chunk.ids)
-                before = _alive(found, alive_since(self.store, time))
+                alive = alive_since(self.store, time)
+                before = [each if each and each.version >= alive else None for each in found]
                 changed = _changed(self.store, self.scheme, chunk, found, refreshed_before(self.store, time))
                 for some in _steps(changed, found):
                     self._commit(chunk[some], [found[number] for number in some], gone)
@@ -145,34 +132,23 @@ class AtomicWriter:
         return report
 
     def delete(self, ids: Sequence[str]) -> int:
-        storable, deleted = _storable(ids), 0
-        for start in range(0, len(storable), CHANGED_AT_ONCE):
-            chunk = storable[start : start + CHANGED_AT_ONCE]
-            with self.store.exclusive():
-                stored = _stored(chunk, known(self.store, chunk))
-                alive = alive_since(self.store, self.clock())
-                self._commit(NOTHING, [], stored)
-            deleted += sum(each.version >= alive for _, each in stored)
-        return deleted
+        alive = alive_since(self.store, self.clock())
+        return sum(each.version >= alive for each in self._delete(_storable(ids)))
 
     def delete_seen(self, seen: Mapping[str, int], at: Mapping[str, int] | None = None) -> int:
-        ids, deleted = list(seen), 0
+        return sum(1 for _ in self._delete(list(seen), seen))
+
+    def _delete(self, ids: Sequence[str], seen: Mapping[str, int] | None = None) -> Iterator[Known]:
+        """Deletes those that are stored (and have the versions in `seen`), and yields what they were."""
         for start in range(0, len(ids), CHANGED_AT_ONCE):
             chunk = ids[start : start + CHANGED_AT_ONCE]
             with self.store.exclusive():
-                stored = _stored_as_seen(seen, chunk, known(self.store, chunk))
+                stored = _stored(chunk, known(self.store, chunk), seen)
                 self._commit(NOTHING, [], stored)
-            deleted += len(stored)
-        return deleted
+            yield from (each for _, each in stored)
 
-    def copy(
-        self,
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
-        versions: Sequence[int],
-        tags: Sequence[Tags] | None = None,
-    ) -> Copied:
-        batch, copied = DocumentBatch(list(ids), fingerprints, tags), Copied()
+    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> Copied:
+        before: list[Known | None] = []
         at_once = self.store.largest_commit
         for start in range(0, len(batch.ids), at_once):
             chunk = batch[range(start, min(start + at_once, len(batch.ids)))]
@@ -182,8 +158,8 @@ class AtomicWriter:
                 for some in _steps(_older(found, wanted), found):
                     at = [wanted[number] for number in some]
                     self._commit(chunk[some], [found[number] for number in some], [], at)
-            copied += _copied(found, wanted)
-        return copied
+            before += found
+        return _copied(before, versions)
 
     def _commit(
         self,
@@ -250,32 +226,34 @@ class HintingWriter:
         removing: Sequence[str] = (),
     ) -> AddReport:
         batch, rejected = admitted(ids, fingerprints, tags)
-        plan = self.plan(batch)
-        for step in plan.steps:
+        steps, report = self.plan(batch)
+        for step in steps:
             self.put(step)
         if removing:
             self.delete(removing)
-        return plan.report + AddReport(rejected=tuple(rejected))
+        return report + AddReport(rejected=tuple(rejected))
 
-    def plan(self, batch: DocumentBatch, version: int | None = None, *, has_documents: bool = True) -> Plan:
-        """Plan the rows to write for these documents.
+    def plan(
+        self, batch: DocumentBatch, version: int | None = None, *, has_documents: bool = True
+    ) -> tuple[list[Step], AddReport]:
+        """The rows to write for these documents, and the report of doing so.
 
         version: for documents that have no later one, by default the current time; has_documents: False skips
         the reads, for an empty store.
         """
         version = self.version() if version is None else version
         if not has_documents:
-            return Plan([Step(version, batch, [])], AddReport(added=len(batch.ids)))
+            return [Step(version, batch, [])], AddReport(added=len(batch.ids))
         found = known(self.store, batch.ids)
         changed = _changed(self.store, self.scheme, batch, found, refreshed_before(self.store, version))
         steps = [
             Step(at, chosen := batch[numbers], _left_behind(chosen, [found[number] for number in numbers]))
             for at, numbers in self._by_version(version, changed, found)
         ]
-        return Plan(steps, _report(batch, found))
+        return steps, _report(batch, found)
 
     def put(self, step: Step) -> None:
-        """Execute a step of a plan. Each line waits for the acknowledgement of the one before."""
+        """Write the rows of a step. Each line waits for the acknowledgement of the one before."""
         self.note_obsolete(step.version, step.left)
         self.put_hints(step.batch, step.version)
         self.store.records("documents").put(step.batch.commits(self.scheme), step.version)
@@ -306,7 +284,7 @@ class HintingWriter:
         than the document, so that concurrent writes are later. The note for vacuum has the current time, as
         vacuum waits for running operations by it."""
         ids = list(seen)
-        gone = _stored_as_seen(seen, ids, known(self.store, ids))
+        gone = _stored(ids, known(self.store, ids), seen)
         self.note_obsolete(self.version(), [(document, each.entry) for document, each in gone])
         self.store.records("documents").put(
             [_tombstone(document, each) for document, each in gone],
@@ -315,25 +293,16 @@ class HintingWriter:
         left = known(self.store, [document for document, _ in gone])
         return sum(each is None or not each.stored for each in left)
 
-    def copy(
-        self,
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
-        versions: Sequence[int],
-        tags: Sequence[Tags] | None = None,
-    ) -> Copied:
+    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> Copied:
         """Store documents with the versions of another store. Hints have the current time, because vacuum and
         repair remove old ones without a document."""
-        found = known(self.store, ids)
-        older = _older(found, versions)
-        if not older:
-            return _copied(found, versions)
-        batch = DocumentBatch(list(ids), fingerprints, tags)[older]
-        time = self.version()
-        self.note_obsolete(time, _left_behind(batch, [found[number] for number in older]))
-        self.put_hints(batch, time)
-        at = [versions[number] for number in older]
-        self.store.records("documents").put(batch.commits(self.scheme), at)
+        found = known(self.store, batch.ids)
+        if older := _older(found, versions):
+            chosen, time = batch[older], self.version()
+            self.note_obsolete(time, _left_behind(chosen, [found[number] for number in older]))
+            self.put_hints(chosen, time)
+            at = [versions[number] for number in older]
+            self.store.records("documents").put(chosen.commits(self.scheme), at)
         return _copied(found, versions)
 
     def _by_version(
@@ -353,7 +322,7 @@ class HintingWriter:
     def note_obsolete(self, version: int, left: Sequence[tuple[str, Entry]]) -> None:
         """Note for vacuum which listings become obsolete."""
         if left:
-            self.store.records("obsolete").put(_obsolete_rows(version, left), version)
+            self.store.records("obsolete").put(obsolete_rows(version, left), version)
 
 
 @dataclass(frozen=True)
@@ -363,17 +332,6 @@ class Step:
     version: int
     batch: DocumentBatch
     left: Sequence[tuple[str, Entry]]
-
-    def obsolete_rows(self) -> list[tuple[bytes, bytes]]:
-        return _obsolete_rows(self.version, self.left)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The steps of an add, and its report."""
-
-    steps: Sequence[Step]
-    report: AddReport
 
 
 @dataclass(frozen=True)
@@ -594,11 +552,8 @@ def refreshed_before(store: Store, time: int) -> int | None:
     return None if ttl is None else time - ttl * 1000 // REFRESHED
 
 
-def _alive(found: Sequence[Known | None], since: int) -> list[Known | None]:
-    return [each if each and each.version >= since else None for each in found]
-
-
-def _obsolete_rows(version: int, left: Sequence[tuple[str, Entry]]) -> list[tuple[bytes, bytes]]:
+def obsolete_rows(version: int, left: Sequence[tuple[str, Entry]]) -> list[tuple[bytes, bytes]]:
+    """Rows of the table obsolete for entries that documents leave behind."""
     return [(Obsolete(version, entry.fingerprint, document).key(), b"") for document, entry in left]
 
 
@@ -612,15 +567,15 @@ def _storable(ids: Sequence[str]) -> list[str]:
     return [document for document in dict.fromkeys(ids) if rows.id_problem(document) is None]
 
 
-def _stored(ids: Sequence[str], found: Sequence[Known | None]) -> list[tuple[str, Known]]:
-    return [(document, each) for document, each in zip(ids, found, strict=True) if each and each.stored]
-
-
-def _stored_as_seen(
-    seen: Mapping[str, int], ids: Sequence[str], found: Sequence[Known | None]
+def _stored(
+    ids: Sequence[str], found: Sequence[Known | None], seen: Mapping[str, int] | None = None
 ) -> list[tuple[str, Known]]:
-    """Documents still stored with the given versions."""
-    return [(document, each) for document, each in _stored(ids, found) if each.version == seen[document]]
+    """Documents that are stored (with the versions in `seen`)."""
+    return [
+        (document, each)
+        for document, each in zip(ids, found, strict=True)
+        if each and each.stored and (seen is None or each.version == seen[document])
+    ]
 
 
 def _tombstone(document: str, known: Known) -> tuple[bytes, bytes]:

@@ -33,7 +33,7 @@ from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.tags import Tags
-from simhbase.index.writer import DocumentBatch, HintingWriter, Step, known
+from simhbase.index.writer import DocumentBatch, HintingWriter, Step, known, obsolete_rows
 from simhbase.jobs.hfiles_unique import UniqueDocuments
 from simhbase.model import AddReport
 from simhbase.stores.base import Store
@@ -181,15 +181,15 @@ class HFileLoad:
         has_documents = holds_documents(self._store)
         report, samples = AddReport(), list[str]()
         for batch in self._spooled.batches():
-            plan = self._writer.plan(batch, version, has_documents=has_documents)
-            for step in plan.steps:
+            steps, added = self._writer.plan(batch, version, has_documents=has_documents)
+            for step in steps:
                 if step.version != version:
                     self._writer.put(step)
                     continue
                 for table, (rows, values) in rows_of(step, self._writer.scheme).items():
                     tables[table].put(rows, values)
                 samples += random.sample(step.batch.ids, min(len(step.batch.ids), SAMPLED))
-            report += plan.report
+            report += added
             self._alive()
         return report, samples
 
@@ -202,7 +202,7 @@ def holds_documents(store: Store) -> bool:
 def rows_of(step: Step, scheme: Scheme) -> Mapping[str, tuple[Strings, Strings]]:
     """Rows of a step and their values, by table."""
     batch = step.batch
-    obsolete = Strings.of([key for key, _ in step.obsolete_rows()])
+    obsolete = Strings.of([key for key, _ in obsolete_rows(step.version, step.left)])
     index_keys = Strings.rows_of(batch.index_keys(scheme).reshape(-1, KEY_BYTES))
     return {
         "obsolete": (obsolete, Strings.empty(len(obsolete))),

@@ -18,7 +18,7 @@ from simhbase.admin import Administrator
 from simhbase.errors import BadInput, ProfileMismatch, StoreFailed, UsageError
 from simhbase.index import open_index
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import DocumentBatch, HintingWriter
+from simhbase.index.writer import DocumentBatch, HintingWriter, obsolete_rows
 from simhbase.jobs import spark as jobs
 from simhbase.jobs.hfile_input import MANIFEST
 from simhbase.profile import Profile
@@ -105,11 +105,11 @@ def test_rows_of_spark_are_those_that_a_load_makes_in_files_of_one_region(made):
     with open_index(url) as index:
         fingerprints = index.fingerprinter.fingerprint_many(list(after.values())).fingerprints
         writer = HintingWriter(index.store, index.profile.index_scheme)
-        plan = writer.plan(DocumentBatch(list(after), fingerprints), manifest.version)
-        (step,) = plan.steps  # Spark has written already what a clock ahead has written before
-        assert counts(manifest) == {**counts(plan.report), "updated": 14, "unchanged": 287}
+        steps, report = writer.plan(DocumentBatch(list(after), fingerprints), manifest.version)
+        (step,) = steps  # Spark has written already what a clock ahead has written before
+        assert counts(manifest) == {**counts(report), "updated": 14, "unchanged": 287}
         expected = {
-            "obsolete": step.obsolete_rows(),
+            "obsolete": obsolete_rows(step.version, step.left),
             "fingerprints": step.batch.listings(writer.scheme),
             "index": [(key.tobytes(), b"") for key in step.batch.index_keys(writer.scheme).reshape(-1, 13)],
             "documents": step.batch.commits(writer.scheme),

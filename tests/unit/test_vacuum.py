@@ -31,8 +31,8 @@ def lose_a_race(store: SimulatedStore) -> None:
         writer.plan(DocumentBatch(["a"], fingerprints_of([value])))
         for writer, value in ((one, A), (other, FAR))
     ]
-    for writer, plan in zip((one, other), plans, strict=True):
-        for step in plan.steps:
+    for writer, (steps, _) in zip((one, other), plans, strict=True):
+        for step in steps:
             writer.put(step)
 
 

@@ -285,8 +285,8 @@ class _RowPlanner:
                 yield from self._planned(batch, writer)
 
     def _planned(self, batch: DocumentBatch, writer: HintingWriter) -> Iterator[pa.RecordBatch]:
-        plan = writer.plan(batch, self.version, has_documents=self.has_documents)
-        for step in plan.steps:
+        steps, report = writer.plan(batch, self.version, has_documents=self.has_documents)
+        for step in steps:
             if step.version != self.version:
                 writer.put(step)
                 continue
@@ -294,8 +294,7 @@ class _RowPlanner:
                 some = list(zip(keys.to_list(), values.to_list(), strict=True))
                 yield self._batch(self.parts.of(table, (key for key, _ in some)), some)
         counts = [
-            (name.encode(), getattr(plan.report, name).to_bytes(8))
-            for name in ("added", "updated", "unchanged")
+            (name.encode(), getattr(report, name).to_bytes(8)) for name in ("added", "updated", "unchanged")
         ]
         yield self._batch([self.parts.count - 1] * len(counts), counts)
 
