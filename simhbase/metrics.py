@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal
 
-Kind = Literal["count", "observe"]
-
 
 class Metrics:
     """Base class that does nothing; override the methods you need.
@@ -45,7 +43,7 @@ class Metrics:
 class Measure:
     """A measure, recorded by `count` or `observe`, with its help and label names."""
 
-    kind: Kind
+    kind: Literal["count", "observe"]
     help: str
     labels: tuple[str, ...] = ()
 

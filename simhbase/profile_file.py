@@ -108,13 +108,10 @@ def write_profile_file(path: Path, profile: Profile) -> None:
         elif name == "stop_words":
             value = sorted(profile.stop_words)
         if value is not None and value != []:
-            lines.append(f"{name} = {_toml(value)}\n")
+            # JSON and TOML agree on strings, numbers, lists and booleans, except for DEL in strings.
+            toml = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+            lines.append(f"{name} = {toml}\n")
     _write(path, "".join(lines).encode(), replaces=True)
-
-
-def _toml(value: object) -> str:
-    # JSON and TOML agree on strings, numbers, lists and booleans, except for DEL in strings.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _write(path: Path, content: bytes, *, replaces: bool) -> None:

@@ -356,7 +356,7 @@ class Checker:
             for (fingerprint, document), version in listed.items()
             if version < before
             and ((found := documents[document]) is None or found.version < before)
-            and not (found and found.stored and found.entry.fingerprint == fingerprint)
+            and not (found and found.is_listed_under(fingerprint))
         ]
         written = last_written(self.store, {document: documents[document] for _, document in stray})
         return [each for each in stray if written.get(each[1], 0) < before]

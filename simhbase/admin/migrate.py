@@ -15,9 +15,9 @@ from simhbase.admin.tables import open_like
 from simhbase.errors import ProfileMismatch, UsageError
 from simhbase.index import rows
 from simhbase.index.index import Index, open_index
-from simhbase.index.reader import listed_sketches
+from simhbase.index.reader import sketches_of
 from simhbase.index.stored_profile import StoredProfile, read_profile
-from simhbase.index.writer import SETTLED, DocumentBatch, Known, alive_since, batch_of, known_in
+from simhbase.index.writer import SETTLED, DocumentBatch, alive_since, batch_of, known_in
 from simhbase.interrupt import defer_interrupts
 from simhbase.profile import Profile, given_parameters
 from simhbase.progress import Progress, counting, no_progress
@@ -163,7 +163,8 @@ class Migration:
         stored = {document: each for document, each in alive.items() if each.version >= there}
         report.documents += len(alive)
         report.expired += len(alive) - len(stored)
-        sketches = self._sketches(stored)
+        entries = {document: each.entry for document, each in stored.items()}
+        sketches = sketches_of(self.source.store, self.source.profile.index_scheme, entries)
         size = self.source.profile.sketching.bytes if self.source.profile.sketching else 0
         whole = [document for document in stored if len(sketches.get(document, b"")) == size]
         report.lost_sketches += len(stored) - len(whole)
@@ -179,12 +180,6 @@ class Migration:
         report.unchanged += copied.unchanged
         report.later += copied.later
         self._delete({document: each.version for document, each in found.items() if not each.stored}, report)
-
-    def _sketches(self, stored: Mapping[str, Known]) -> dict[str, bytes]:
-        if self.source.profile.index_scheme.listed_sketching:
-            fingerprints = {document: each.entry.fingerprint for document, each in stored.items()}
-            return listed_sketches(self.source.store, fingerprints)
-        return {document: each.entry.sketch for document, each in stored.items()}
 
     def _delete(self, deleted: Mapping[str, int], report: MigrationReport) -> None:
         """Deletes what the source deleted, with the same versions: with later ones, a document that the

@@ -133,8 +133,14 @@ def create(
     given = given_parameters(profile)
     wanted = _wanted(url, regions=regions, documents=documents, compression=compression, ttl=ttl)
     created, warnings = _create_in_hbase(url, wanted, given) if is_in_hbase(url) else ([], [])
-    with _open_or_create(url, given, ttl) as index:
+    try:
+        index = open_index(url)
+    except TablesMissing:
+        index = _created(url, make_profile(given), ttl)
+    with index:
         stored = index.profile
+        stored.require(given)
+        _require_ttl(index.store, ttl)
     return CreatedTables(url, stored, tuple(created), (*warnings, *_drawer_warnings(documents, stored)))
 
 
@@ -349,22 +355,6 @@ def _stored_or_given(url: str, given: Mapping[str, object]) -> Profile:
             return index.profile
     except TablesMissing:
         return make_profile(given)
-
-
-def _open_or_create(url: str, given: Mapping[str, object], ttl: int | None) -> Index:
-    """Opens a store for writing, creating it if it is missing. ttl: for an embedded store. Raises the errors
-    of `simhbase.open` except TablesMissing, and SchemaDiffers."""
-    try:
-        index = open_index(url)
-    except TablesMissing:
-        return _created(url, make_profile(given), ttl)
-    try:
-        index.profile.require(given)
-        _require_ttl(index.store, ttl)
-    except BaseException:
-        index.close()
-        raise
-    return index
 
 
 def _compare_attributes(url: str, wanted: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:

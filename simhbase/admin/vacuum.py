@@ -210,7 +210,10 @@ class Vacuum:
         written = last_written(self.store, documents)
         young = {each for each in listings if each[1] in written and written[each[1]] >= before}
         stale = [
-            each for each in listings if each not in young and not _leads_to(documents[each[1]], each[0])
+            (fingerprint, document)
+            for fingerprint, document in listings
+            if (fingerprint, document) not in young
+            and not ((found := documents[document]) and found.is_listed_under(fingerprint))
         ]
         claimed = self._end_claims([document for _, document in stale], before, report)
         young |= {each for each in stale if each[1] in claimed}
@@ -292,7 +295,3 @@ def last_written(store: Store, documents: Mapping[str, Known | None]) -> dict[st
     for document, cell in zip(stored, store.records("fingerprints").get(keys), strict=True):
         times[document] = max(times[document], cell.version if cell else 0)
     return times
-
-
-def _leads_to(found: Known | None, fingerprint: int) -> bool:
-    return found is not None and found.stored and found.entry.fingerprint == fingerprint

@@ -166,7 +166,7 @@ def sharing_batches(segments: NDArray[np.uint32]) -> Iterator[tuple[NDArray[np.i
     """Positions left < right that share a segment, each pair once, some thousands at a time: uint32 (n,)."""
     if len(segments) < 2:
         return
-    shared = _shared_drawers(_each(segments), len(segments), (len(segments) - 1).bit_length())
+    shared = _shared_drawers(segments.__getitem__, len(segments), (len(segments) - 1).bit_length())
     for left, right in _near_mates([segments], shared, 0):
         for start in range(0, len(left), _SHARING):
             some = left[start : start + _SHARING], right[start : start + _SHARING]
@@ -180,7 +180,7 @@ def mates(fingerprints: NDArray[np.uint64], drawers: NDArray[np.uint32], k: int)
     """
     if len(drawers) < 2:
         return
-    words, shared = _words(fingerprints), _shared_drawers(_each(drawers), len(drawers), WORD_BITS // 2)
+    words, shared = _words(fingerprints), _shared_drawers(drawers.__getitem__, len(drawers), WORD_BITS // 2)
     for left, right in _near_mates(words, shared, k):
         pairs = np.minimum(left, right), np.maximum(left, right)
         yield Pairs(*pairs, popcount(_differences(words, *pairs)))
@@ -338,12 +338,8 @@ class _Shared:
     sizes: NDArray[np.int64]
 
 
-def _each(segments: NDArray[np.uint32]) -> Callable[[slice], NDArray[np.uint64]]:
-    return lambda part: segments[part].astype(np.uint64)
-
-
 def _shared_drawers(
-    segments_of: Callable[[slice], NDArray[np.uint64]], n: int, position_bits: int
+    segments_of: Callable[[slice], NDArray[np.unsignedinteger]], n: int, position_bits: int
 ) -> _Shared:
     """segments_of: the drawers of a part of the n members. Made in parts, as there may be millions."""
     room = np.uint64(position_bits)

@@ -29,15 +29,15 @@ STEPS = 8  # for so many places neighbours are compared all at once
 QUARTER = WORD_BITS // 4
 COMPARED = "comparisons"  # of progress: once for each table
 
-Words = NDArray[np.uint64]
+Values = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class ValuePairs:
     """Pairs of values: one, other uint64 (m,), distance uint8 (m,)."""
 
-    one: Words
-    other: Words
+    one: Values
+    other: Values
     distance: NDArray[np.uint8]
 
 
@@ -66,10 +66,6 @@ class _Order:
         return self.runs[0].start
 
     @property
-    def is_identity(self) -> bool:
-        return [run.start for run in self.runs] == sorted(run.start for run in self.runs)
-
-    @property
     def mask(self) -> np.uint64:
         """The bits that name a drawer, before they are moved."""
         return np.uint64(self.restored(np.array([~self.rest]))[0])
@@ -79,14 +75,14 @@ class _Order:
         """The bits that name no drawer, when they have been moved."""
         return np.uint64(2 ** (WORD_BITS - self.named) - 1)
 
-    def arranged(self, values: Words) -> Words:
+    def arranged(self, values: Values) -> Values:
         made = np.zeros_like(values)
         for run in self.runs:
             made <<= np.uint64(run.width)
             made |= values >> _shift(run) & _ones(run)
         return made
 
-    def restored(self, arranged: Words) -> Words:
+    def restored(self, arranged: Values) -> Values:
         values, shift = np.zeros_like(arranged), WORD_BITS
         for run in self.runs:
             shift -= run.width
@@ -123,7 +119,7 @@ def tables_within_three(n: int) -> list[list[Run]]:
 
 
 def near_values(
-    values: Words, k: int, tables: Sequence[Sequence[Run]], progress: Progress
+    values: Values, k: int, tables: Sequence[Sequence[Run]], progress: Progress
 ) -> Iterator[ValuePairs]:
     """Pairs at most k bits apart that agree on at least one table, each pair once.
 
@@ -142,7 +138,7 @@ def near_values(
 
 
 def _of_group(
-    arranged: Words, group: Sequence[tuple[int, _Order]], masks: Sequence[np.uint64], k: int
+    arranged: Values, group: Sequence[tuple[int, _Order]], masks: Sequence[np.uint64], k: int
 ) -> Iterator[ValuePairs]:
     """Near pairs of a part, which is in the first order of a group of numbered ones."""
     (number, first), *others = group
@@ -175,8 +171,8 @@ def _concatenated(held: Sequence[ValuePairs]) -> ValuePairs:
     )
 
 
-def _sorted_by(order: _Order, values: Words) -> Words:
-    if order.is_identity:
+def _sorted_by(order: _Order, values: Values) -> Values:
+    if order.runs == tuple(sorted(order.runs, key=attrgetter("start"))):
         return values
     arranged = np.empty_like(values)
     for start in range(0, len(values), PART):
@@ -185,7 +181,7 @@ def _sorted_by(order: _Order, values: Words) -> Words:
     return arranged
 
 
-def _parts(arranged: Words, lead: int) -> Iterator[slice]:
+def _parts(arranged: Values, lead: int) -> Iterator[slice]:
     """Parts of about PART sorted values, or more if so many agree on their first bits."""
     same = np.uint64(2 ** (WORD_BITS - lead) - 1)
     start = 0
@@ -196,7 +192,7 @@ def _parts(arranged: Words, lead: int) -> Iterator[slice]:
         start = stop
 
 
-def _of_table(arranged: Words, order: _Order, k: int, earlier: Sequence[np.uint64]) -> Iterator[ValuePairs]:
+def _of_table(arranged: Values, order: _Order, k: int, earlier: Sequence[np.uint64]) -> Iterator[ValuePairs]:
     """Near pairs that share a drawer, and none of the earlier tables."""
     for one, other in _near_neighbours(arranged, order.rest, k):
         one, other = order.restored(one), order.restored(other)
@@ -207,7 +203,7 @@ def _of_table(arranged: Words, order: _Order, k: int, earlier: Sequence[np.uint6
         yield ValuePairs(one[new], other[new], popcount([differing[new]]))
 
 
-def _near_neighbours(arranged: Words, rest: np.uint64, k: int) -> Iterator[tuple[Words, Words]]:
+def _near_neighbours(arranged: Values, rest: np.uint64, k: int) -> Iterator[tuple[Values, Values]]:
     """Sorted values at most k bits apart that differ in no bit but those of `rest`."""
     differing = arranged[1:] ^ arranged[:-1]
     left = np.flatnonzero(differing <= rest)

@@ -114,7 +114,7 @@ class SimHashScheme:
 
     @property
     def tables(self) -> int:
-        """Number of drawers per fingerprint."""
+        """Number of drawers of a fingerprint."""
         return len(self.layout.tables)
 
     @property
@@ -312,26 +312,23 @@ class MinHashScheme:
         return np.zeros(np.broadcast_shapes(a.shape, b.shape), dtype=np.uint8)
 
     def bits_between(self, a: int, b: int) -> int:
-        """Nothing."""
         return 0
 
     def distances(self, bits: Distances, mismatches: NDArray[np.int64]) -> Distances:
-        """The mismatching slots."""
         return mismatches
 
     def pairs(
         self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress = no_progress
     ) -> Iterator[Pairs]:
-        return gathered(self._of_bands(fingerprints, bounds, progress))
-
-    def _of_bands(
-        self, fingerprints: FingerprintBatch, bounds: Bounds, progress: Progress
-    ) -> Iterator[Pairs]:
         n, bands = len(fingerprints), self.bands.number
-        with counting(progress, COMPARED, lambda: n * bands) as note:
-            for band in range(bands):
-                yield from self._of_band(band, fingerprints, bounds)
-                note(n)
+
+        def found() -> Iterator[Pairs]:
+            with counting(progress, COMPARED, lambda: n * bands) as note:
+                for band in range(bands):
+                    yield from self._of_band(band, fingerprints, bounds)
+                    note(n)
+
+        return gathered(found())
 
     def segments(self, fingerprints: FingerprintBatch) -> NDArray[np.uint64]:
         return self._segments(fingerprints).astype(np.uint64)

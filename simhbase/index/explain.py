@@ -16,7 +16,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.moment import milliseconds
 from simhbase.index.mute import NOTHING_HIDDEN
-from simhbase.index.reader import Led, Reader, expired_before, led_to, listed_sketches
+from simhbase.index.reader import Led, Reader, expired_before, led_to, sketches_of
 from simhbase.index.rows import Entry, PendingCell, State
 from simhbase.index.tags import required_tags
 from simhbase.index.writer import Known, known
@@ -149,9 +149,8 @@ class _Candidates:
         """A document as if its current listing had been found."""
         if found is None:
             return 0, document, 0, 0, b""
-        fingerprint, sketch = found.entry.fingerprint, found.entry.sketch
-        if self._scheme.listed_sketching:
-            sketch = listed_sketches(self._store, {document: fingerprint}).get(document, b"")
+        fingerprint = found.entry.fingerprint
+        sketch = sketches_of(self._store, self._scheme, {document: found.entry}).get(document, b"")
         bits = self._scheme.bits_between(fingerprint, self._text.values.item())
         return 0, document, fingerprint, bits, sketch
 

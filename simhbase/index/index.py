@@ -46,8 +46,8 @@ from simhbase.index.reader import (
     LISTING_GROWTH,
     Reader,
     expired_before,
-    listed_sketches,
     live_entries,
+    sketches_of,
 )
 from simhbase.index.rows import Entry
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
@@ -800,10 +800,7 @@ class Index:
     def _documents_with_sketches(self, ids: Sequence[str]) -> tuple[dict[str, Entry], dict[str, bytes]]:
         """Live documents among the ids, and their sketches."""
         stored = self._documents_of(ids)
-        if self.profile.index_scheme.listed_sketching:
-            fingerprints = {document: entry.fingerprint for document, entry in stored.items()}
-            return stored, listed_sketches(self.store, fingerprints)
-        return stored, {document: entry.sketch for document, entry in stored.items()}
+        return stored, sketches_of(self.store, self.profile.index_scheme, stored)
 
 
 def _document(document_id: str, entry: Entry) -> StoredDocument:

@@ -8,7 +8,7 @@ right.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -447,6 +447,13 @@ def live_entries(found: dict[str, Known], since: int, tags: Tags = ()) -> Now:
         for document, each in found.items()
         if each.stored and each.version >= since and wanted.issubset(each.entry.tags)
     }
+
+
+def sketches_of(store: Store, scheme: Scheme, stored: Mapping[str, Entry]) -> dict[str, bytes]:
+    """Sketches of documents, given their rows; where listings hold them, those without one are left out."""
+    if scheme.listed_sketching:
+        return listed_sketches(store, {document: each.fingerprint for document, each in stored.items()})
+    return {document: each.sketch for document, each in stored.items()}
 
 
 def listed_sketches(store: Store, fingerprints: dict[str, int]) -> dict[str, bytes]:

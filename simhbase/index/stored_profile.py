@@ -34,7 +34,12 @@ _BATCHES = 4  # claims are decided in batches, which older versions do not see
 _PROFILE_KEY = b"profile"
 _NOTES = frozenset(["format", "hash", "permutations", "shingles", "probes", "software", "token"])
 _TOKEN_BYTES = 8
-_KEYS: Mapping[type, bytes] = {IdfTable: b"idf/", Boilerplate: b"boilerplate/", CharacterTable: b"fold/"}
+# Parameters that are files, which meta holds in pieces.
+_FILES: Mapping[str, tuple[type[NamedContent], str]] = {
+    "idf": (IdfTable, "IDF table"),
+    "boilerplate": (Boilerplate, "boilerplate"),
+    "fold": (CharacterTable, "table of characters"),
+}
 _PIECE = 1 << 20  # HBase refuses cells over 10 MiB
 
 
@@ -95,24 +100,24 @@ def _complete(store: Store, profile: Profile, ttl: int | None, row: bytes) -> bo
     if not keeps_hints(store):
         meta.delete([TTL_ROW])  # left by an interrupted creation
         meta.put([] if ttl is None else [(TTL_ROW, str(ttl).encode())])
-    for each in profile.parameters().values():
+    for name, each in profile.parameters().items():
         if isinstance(each, NamedContent) and getattr(each, "source", None) != JIEBA:
-            meta.put(_pieces(_KEYS[type(each)], each))
+            meta.put(_pieces(name, each))
     return meta.compare_and_set(_PROFILE_KEY, None, row)
 
 
-def _pieces(kind: bytes, file: NamedContent) -> list[tuple[bytes, bytes]]:
+def _pieces(parameter: str, file: NamedContent) -> list[tuple[bytes, bytes]]:
     """Rows of a user's file. The key contains its digest, so creators of different profiles do not overwrite
     each other."""
     packed = zlib.compress(file.content)
     return [
-        (_prefix(kind, file.digest) + b"%06d" % number, packed[start : start + _PIECE])
+        (_prefix(parameter, file.digest) + b"%06d" % number, packed[start : start + _PIECE])
         for number, start in enumerate(range(0, len(packed), _PIECE))
     ]
 
 
-def _prefix(kind: bytes, digest: str) -> bytes:
-    return kind + digest.encode() + b"/"
+def _prefix(parameter: str, digest: str) -> bytes:
+    return f"{parameter}/{digest}/".encode()
 
 
 @dataclass(frozen=True)
@@ -185,9 +190,9 @@ def read_profile(store: Store) -> StoredProfile:
     if parameters.get("verify"):
         parameters.setdefault("reach", record["k"])
     parameters["stop_words"] = frozenset(record["stop_words"])
-    for name, kind in (("idf", IdfTable), ("boilerplate", Boilerplate), ("fold", CharacterTable)):
+    for name in _FILES:
         if record.get(name) is not None:
-            parameters[name] = _read_file(store, name, kind, record[name])
+            parameters[name] = _read_file(store, name, record[name])
     return StoredProfile(
         Profile(**parameters), record["probes"], record["software"], found.value, record["format"]
     )
@@ -228,20 +233,22 @@ def _require_format(store: Store, stored: int) -> None:
         )
 
 
-def _read_file(store: Store, name: str, kind: type[NamedContent], stored: Mapping[str, str]) -> NamedContent:
-    """A table or boilerplate of a profile. Raises ProfileMismatch if it is another version of jieba's
-    table."""
+def _read_file(store: Store, parameter: str, stored: Mapping[str, str]) -> NamedContent:
+    """A table or boilerplate of a profile. Raises ProfileMismatch for another version of jieba's table, and
+    for a damaged file."""
+    kind, name = _FILES[parameter]
     if stored.get("source") == JIEBA:
-        table = jieba_table()
-        if table.digest != stored["digest"]:
-            raise ProfileMismatch(
-                f"the store was made with an IDF table of SHA-256 {stored['digest'][:16]}..., but "
-                f"{table.name} has {table.digest[:16]}...: install the store's versions"
-            )
-        return table
-    (pieces,) = store.records("meta").scan([_prefix(_KEYS[kind], stored["digest"])], limit=1_000_000)
-    content = zlib.decompress(b"".join(piece.value for _, piece in pieces))
-    return kind(stored.get("name", f"the store's {name}"), content)
+        file: NamedContent = jieba_table()
+    else:
+        (pieces,) = store.records("meta").scan([_prefix(parameter, stored["digest"])], limit=1_000_000)
+        content = zlib.decompress(b"".join(piece.value for _, piece in pieces))
+        file = kind(stored.get("name", f"the store's {name}"), content)
+    if file.digest != stored["digest"]:
+        raise ProfileMismatch(
+            f"the store was made with another {name}, of SHA-256 {stored['digest'][:16]}..., but "
+            f"{file.name} has {file.digest[:16]}...: install the store's versions"
+        )
+    return file
 
 
 def _versions(software: Mapping[str, str]) -> str:

@@ -64,7 +64,7 @@ def row_hashes(keys: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True)
-class Listed:
+class Stated:
     """Documents and their fingerprints, as n rows state them.
 
     counts: rows that state a document's fingerprint; odd: rows to look up in any case, because they are
@@ -75,49 +75,6 @@ class Listed:
     odd: NDArray[np.bool_]
     fingerprints: NDArray[np.uint64]
     hashes: NDArray[np.uint64]
-
-
-def stored_in(batch: Sequence[Row], sketch_bytes: int) -> Listed:
-    """Read rows of the documents table. sketch_bytes: size of the sketch they hold, 0 for none."""
-    keys, values = [key for key, _ in batch], [cell.value for _, cell in batch]
-    size = _PLAIN + sketch_bytes
-    plain = _sizes(values) == size
-    content = b"".join(values) if plain.all() else b"".join(each for each in values if len(each) == size)
-    fields = np.frombuffer(content, dtype=np.uint8).reshape(-1, size)
-    fingerprints = np.zeros(len(batch), dtype=np.uint64)
-    fingerprints[plain] = _words(fields)
-    states = np.zeros(len(batch), dtype=np.uint8)
-    states[plain] = fields[:, _FINGERPRINT]
-    plain &= (states == State.STORED) | (states == State.DELETED)
-    ids = [key[_HASH:] for key in keys]
-    plain &= _are_ids(ids) & (_starts(keys, _HASH).view(">u4").ravel() == _id_hashes(ids))
-    counts, odd = plain & (states == State.STORED), np.zeros(len(batch), dtype=np.bool_)
-    for number in np.flatnonzero(~plain).tolist():
-        parsed = rows.parse_document(keys[number], values[number])
-        if parsed is None:
-            odd[number] = True
-            continue
-        entry = parsed[1]
-        fingerprints[number] = entry.fingerprint
-        counts[number] = entry.stored
-        odd[number] = entry.claim is not None or (
-            len(entry.sketch) != sketch_bytes and (entry.stored or bool(entry.sketch))
-        )
-    return Listed(counts, odd, fingerprints, _listing_hashes(fingerprints, ids))
-
-
-def listed_in(batch: Sequence[Row], sketch_bytes: int) -> Listed:
-    """Read rows of the fingerprints table. sketch_bytes: size of the sketch they hold, 0 for none."""
-    keys = [key for key, _ in batch]
-    ids = [key[_FINGERPRINT:] for key in keys]
-    counts = _are_ids(ids)
-    for number in np.flatnonzero(~counts).tolist():
-        counts[number] = rows.parse_listing(keys[number]) is not None
-    odd = ~counts
-    if sketch_bytes:
-        odd |= _sizes([cell.value for _, cell in batch]) != sketch_bytes
-    fingerprints = _words(_starts(keys, _FINGERPRINT))
-    return Listed(counts, odd, fingerprints, _listing_hashes(fingerprints, ids))
 
 
 def _sizes(values: Sequence[bytes]) -> NDArray[np.int64]:
@@ -145,10 +102,6 @@ def _are_ids(ids: Sequence[bytes]) -> NDArray[np.bool_]:
     return (sizes > 0) & (sizes <= MAX_ID_BYTES)
 
 
-def _id_hashes(ids: Sequence[bytes]) -> NDArray[np.uint32]:
-    return np.fromiter((mmh3.hash(each, 0, False) for each in ids), np.uint32, len(ids))
-
-
 def _listing_hashes(fingerprints: NDArray[np.uint64], ids: Sequence[bytes]) -> NDArray[np.uint64]:
     of_ids = np.fromiter((mmh3.hash64(each)[0] for each in ids), np.int64, len(ids)).view(np.uint64)
     return _mixed(fingerprints ^ _mixed(of_ids))
@@ -169,15 +122,49 @@ class Sums:
     odd_listings: bool = False
     _last: int | None = None  # the fingerprint that the last batch of listings ended with
 
-    def stored(self, batch: Sequence[Row]) -> Listed:
+    def stored(self, batch: Sequence[Row]) -> Stated:
         """Read rows of the documents table."""
-        in_documents = self.scheme.sketching if self.scheme.listed_sketching is None else None
-        return stored_in(batch, in_documents.bytes if in_documents else 0)
+        sketching = self.scheme.sketching if self.scheme.listed_sketching is None else None
+        sketch_bytes = sketching.bytes if sketching else 0
+        keys, values = [key for key, _ in batch], [cell.value for _, cell in batch]
+        size = _PLAIN + sketch_bytes
+        plain = _sizes(values) == size
+        content = b"".join(values) if plain.all() else b"".join(each for each in values if len(each) == size)
+        fields = np.frombuffer(content, dtype=np.uint8).reshape(-1, size)
+        fingerprints = np.zeros(len(batch), dtype=np.uint64)
+        fingerprints[plain] = _words(fields)
+        states = np.zeros(len(batch), dtype=np.uint8)
+        states[plain] = fields[:, _FINGERPRINT]
+        plain &= (states == State.STORED) | (states == State.DELETED)
+        ids = [key[_HASH:] for key in keys]
+        hashes = np.fromiter((mmh3.hash(each, 0, False) for each in ids), np.uint32, len(ids))
+        plain &= _are_ids(ids) & (_starts(keys, _HASH).view(">u4").ravel() == hashes)
+        counts, odd = plain & (states == State.STORED), np.zeros(len(batch), dtype=np.bool_)
+        for number in np.flatnonzero(~plain).tolist():
+            parsed = rows.parse_document(keys[number], values[number])
+            if parsed is None:
+                odd[number] = True
+                continue
+            entry = parsed[1]
+            fingerprints[number] = entry.fingerprint
+            counts[number] = entry.stored
+            odd[number] = entry.claim is not None or (
+                len(entry.sketch) != sketch_bytes and (entry.stored or bool(entry.sketch))
+            )
+        return Stated(counts, odd, fingerprints, _listing_hashes(fingerprints, ids))
 
-    def listed(self, batch: Sequence[Row]) -> Listed:
+    def listed(self, batch: Sequence[Row]) -> Stated:
         """Read rows of the fingerprints table."""
-        sketching = self.scheme.listed_sketching
-        return listed_in(batch, sketching.bytes if sketching else 0)
+        keys = [key for key, _ in batch]
+        ids = [key[_FINGERPRINT:] for key in keys]
+        counts = _are_ids(ids)
+        for number in np.flatnonzero(~counts).tolist():
+            counts[number] = rows.parse_listing(keys[number]) is not None
+        odd = ~counts
+        if sketching := self.scheme.listed_sketching:
+            odd |= _sizes([cell.value for _, cell in batch]) != sketching.bytes
+        fingerprints = _words(_starts(keys, _FINGERPRINT))
+        return Stated(counts, odd, fingerprints, _listing_hashes(fingerprints, ids))
 
     def put_documents(self, batch: Sequence[Row]) -> None:
         said = self.stored(batch)
@@ -199,14 +186,14 @@ class Sums:
         """Add index rows, uint8 (n, 13)."""
         self.rows.take_off(row_hashes(keys))
 
-    def drawers_in_doubt(self, batch: Sequence[Row], said: Listed) -> NDArray[np.uint64]:
+    def drawers_in_doubt(self, batch: Sequence[Row], said: Stated) -> NDArray[np.uint64]:
         """Fingerprints among these listings with a suspect drawer or a lost sketch."""
         distinct = self._drawn(batch, said, None)
         in_doubt = self.rows.in_doubt(row_hashes(self.scheme.keys(distinct)))
         doubted = in_doubt.reshape(len(distinct), -1).any(axis=1)
         return np.union1d(distinct.values[doubted], said.fingerprints[said.odd])
 
-    def _drawn(self, batch: Sequence[Row], said: Listed, last: int | None) -> FingerprintBatch:
+    def _drawn(self, batch: Sequence[Row], said: Stated, last: int | None) -> FingerprintBatch:
         """The distinct fingerprints of usable rows, except `last`."""
         usable = np.flatnonzero(said.counts & ~said.odd)
         values, first = np.unique(said.fingerprints[usable], return_index=True)

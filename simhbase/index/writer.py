@@ -54,6 +54,10 @@ class Known:
     def stored(self) -> bool:
         return self.entry.stored
 
+    def is_listed_under(self, fingerprint: int) -> bool:
+        """True if a listing under this fingerprint leads to the document as it is now."""
+        return self.stored and self.entry.fingerprint == fingerprint
+
 
 class Writer(Protocol):
     """Writes documents of one scheme to one store."""

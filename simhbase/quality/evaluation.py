@@ -77,7 +77,13 @@ def evaluate(
     if (inputs is None) == (store is None):
         raise UsageError("give either inputs (documents to compare) or a store")
     if store is not None:
-        return _of_store(store, Path(pairs), given_parameters(profile), min_similarity, right)
+        given = dict(given_parameters(profile))
+        query = Query(given.pop("k", None), min_similarity)  # type: ignore[arg-type]  # lookups check it
+        labels = read_labels(Path(pairs))
+        if given:
+            raise UsageError(f"the store has its own profile: leave out {', '.join(given)}, or give files")
+        with open_index(store, access="read") as index:
+            return evaluate_store(index, labels, query, right)
     assert inputs is not None
     inputs = Inputs.of(inputs)
     inputs.require_outputs()
@@ -90,21 +96,7 @@ def evaluate(
     return replace(found, copies=sample.copies, counts=rejects.counts)
 
 
-def _of_store(
-    url: str, pairs: Path, given: Mapping[str, object], min_similarity: float | None, right: float
-) -> Evaluation:
-    labels = read_labels(pairs)
-    others = dict(given)
-    k = others.pop("k", None)
-    if others:
-        raise UsageError(f"the store has its own profile: leave out {', '.join(others)}, or give files")
-    with open_index(url, access="read") as index:
-        return evaluate_store(index, labels, k, min_similarity, right)  # type: ignore[arg-type]  # it checks
-
-
-def evaluate_store(
-    index: Index, labels: Labels, k: int | None, min_similarity: float | None, right: float
-) -> Evaluation:
+def evaluate_store(index: Index, labels: Labels, query: Query, right: float) -> Evaluation:
     """Look up all labelled documents in a store. Raises BadInput for ids that are not stored.
 
     Precision ignores found pairs that are not labelled, because it is not known if they are right.
@@ -112,7 +104,7 @@ def evaluate_store(
     sample = Sample.of_all(labels.ids)
     similarity = np.ones(len(labels.left)) if labels.jaccard is None else labels.jaccard
     pairs = TextPairs.of(len(sample.texts), [(*labels.places(sample), similarity)])
-    found, truncated = pairs_in_store(index, sample, k, min_similarity)
+    found, truncated = pairs_in_store(index, sample, query)
     verified = found.where(pairs.has(found.left, found.right))
     truth = Truth(pairs, pairs if labels.jaccard is None else pairs.between(right), sample)
     bins = BINS if labels.jaccard is not None else ()
@@ -138,9 +130,7 @@ def evaluate_corpus(
     return Evaluation(**vars(truth.quality(found, bins=BINS)), truth=TRUTHS[sample.shingles])
 
 
-def pairs_in_store(
-    index: Index, sample: Sample, k: int | None, min_similarity: float | None
-) -> tuple[TextPairs, int]:
+def pairs_in_store(index: Index, sample: Sample, query: Query) -> tuple[TextPairs, int]:
     """Pairs of these documents that a store finds, and the number of truncated lookups."""
     ids = list(sample.places)
     stored = index.fingerprints(ids)
@@ -154,7 +144,7 @@ def pairs_in_store(
     pairs: dict[tuple[int, int], float] = {}
     truncated = 0
     for start in range(0, len(ids), _AT_ONCE):
-        lookups = index.find_ids(ids[start : start + _AT_ONCE], Query(k, min_similarity))
+        lookups = index.find_ids(ids[start : start + _AT_ONCE], query)
         for place, lookup in enumerate(lookups, start):
             truncated += lookup.truncated
             others = ((sample.places.get(match.id), match.distance) for match in lookup.matches)

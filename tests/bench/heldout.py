@@ -15,6 +15,7 @@ import simhbase
 from simhbase import Document
 from simhbase.drawers.components import merge_components
 from simhbase.errors import BadInput
+from simhbase.model import Query
 from simhbase.profile import make_profile
 from simhbase.quality.calibration import (
     Calibration,
@@ -209,7 +210,7 @@ def stored(figures: Figures, sample: Sample, truth: Truth, goal: Goal) -> Reache
         index.add([Document(str(place), text) for place, text in enumerate(sample.texts)])
         everyone = [str(place) for place in range(len(sample.texts))]
         ids = [name for name, found in zip(everyone, index.fingerprints(everyone), strict=True) if found]
-        pairs, truncated = pairs_in_store(index, Sample.of_all(ids), None, None)
+        pairs, truncated = pairs_in_store(index, Sample.of_all(ids), Query())
     places = np.array(ids, dtype=np.int64)
     found = TextPairs(len(sample.texts), places[pairs.left], places[pairs.right], pairs.score)
     return Reached(truth.recall(found, goal.jaccard, 1.0), truth.precision(found), truncated)

@@ -46,7 +46,8 @@ def filled(scheme: Scheme, chance: random.Random) -> Store:
 
 def damage(store: Store, kind: str, chance: random.Random) -> None:
     documents, listings = store.records("documents"), store.records("fingerprints")
-    key, cell = chance.choice([row for batch in documents.iterate() for row in batch])
+    # What was cut to nothing before cannot be damaged further.
+    key, cell = chance.choice([row for batch in documents.iterate() for row in batch if row[1].value])
     listing, listed = chance.choice([row for batch in listings.iterate() for row in batch])
     (rows,) = list(store.drawers.iterate())
     place = chance.randrange(len(rows.keys))
