@@ -22,7 +22,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import claim, claim_batch, rows
 from simhbase.index.claim import TIMEOUT, Claimed, QueuedClaims, claim_all
 from simhbase.index.claim_batch import ClaimBatch, ClaimContext, ClaimKind, Recent, Waiting
-from simhbase.index.writer import HintingWriter
+from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.model import Claim
 from tests.simulated import (
     EMPTY,
@@ -441,7 +441,7 @@ def _initial(stored: Sequence[tuple[str, int]]) -> State:
     server = Server(EMPTY)
     for document, value in stored:
         writer = HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: 1, chance=lambda most: 0)
-        writer.add([document], fingerprints_of([value]))
+        writer.add(DocumentBatch([document], fingerprints_of([value])))
     return server.state
 
 
@@ -452,7 +452,7 @@ def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool, gi
         writer = HintingWriter(store, SCHEME, lambda: work.clock, lambda most: 0)
         ids, values = _columns(work.claims)
         if work.what == "add":
-            writer.add(ids, values)
+            writer.add(DocumentBatch(ids, values))
         else:
             writer.delete(ids)
         return
@@ -479,7 +479,8 @@ def _work(work: Work, worker: int, ask: Callable[[Call], Answer], fine: bool, gi
     def requests(*several: Documents) -> list[QueuedClaims]:
         kind, time = KIND._replace(replacing=work.replacing), context.waiting.time()
         found = [
-            replace(QueuedClaims.of(*_columns(claims), kind, work.timeout), asked=time) for claims in several
+            replace(QueuedClaims.of(DocumentBatch(*_columns(claims)), kind, work.timeout), asked=time)
+            for claims in several
         ]
         for request in found:
             request.future.add_done_callback(lambda done: given.extend(done.result().claims))
@@ -499,7 +500,9 @@ def claims_of(
     timeout: float = TIMEOUT,
 ) -> Claimed:
     """Claims documents in this thread, in batches of their own."""
-    request = replace(QueuedClaims.of(ids, fingerprints, kind, timeout), asked=context.waiting.time())
+    request = replace(
+        QueuedClaims.of(DocumentBatch(ids, fingerprints), kind, timeout), asked=context.waiting.time()
+    )
     claim_all(context, _Arriving(context.waiting, [request]))
     return request.result()
 

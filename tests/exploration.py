@@ -328,7 +328,7 @@ class Exploration:
         for document, text, version in self.case.stored:
             clock = partial(int, version)
             HintingWriter(store, self.case.scheme, clock, chance=lambda most: 0).add(
-                [document], _prints([text])
+                DocumentBatch([document], _prints([text]))
             )
         return server.state
 
@@ -549,7 +549,7 @@ def _work(
     elif operation.text is None:
         at_work.delete([operation.id])
     else:
-        at_work.add([operation.id], _prints([operation.text]))
+        at_work.add(DocumentBatch([operation.id], _prints([operation.text])))
 
 
 def _look(

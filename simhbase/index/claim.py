@@ -23,7 +23,6 @@ from typing import Protocol, cast
 
 from simhbase.drawers.scheme import Scheme
 from simhbase.errors import Undecided, UsageError
-from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claim_batch import (
     NO_ROW,
     ClaimBatch,
@@ -36,7 +35,6 @@ from simhbase.index.claim_batch import (
 from simhbase.index.mute import Hidden
 from simhbase.index.reader import Reader
 from simhbase.index.selection import OthersOfBatch, duplicates_of
-from simhbase.index.tags import Tags
 from simhbase.index.writer import AtomicWriter, DocumentBatch, admitted, alive_since, known
 from simhbase.interrupt import interrupt_pending
 from simhbase.joining import OF_ALL, Queue, QueuedRequest
@@ -88,27 +86,21 @@ class QueuedClaims(QueuedRequest[ClaimKind, Claimed]):
     @classmethod
     def of(
         cls,
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
+        documents: DocumentBatch,
         kind: ClaimKind,
         timeout: float = TIMEOUT,
-        tags: Sequence[Tags] | None = None,
         reasons: Sequence[str | None] | None = None,
     ) -> QueuedClaims:
-        """The request for n documents. tags: of each; None: none has any. reasons: why a document has no
-        fingerprint, None for those that have one. Raises UsageError for a timeout that is none."""
+        """The request for n documents. reasons: why a document has no fingerprint, None for those that have
+        one. Raises UsageError for a timeout that is none."""
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
             raise UsageError(f"must be a number of seconds, not {timeout!r}", parameter="timeout")
-        reasons = reasons or [None] * len(ids)
+        reasons = reasons or [None] * len(documents.ids)
         fits = [number for number, reason in enumerate(reasons) if reason is None]
-        batch, rejected = admitted(
-            [ids[number] for number in fits],
-            fingerprints[fits],
-            None if tags is None else [tags[number] for number in fits],
-        )
+        batch, rejected = admitted(documents[fits])
         left, refused = set(batch.ids), iter(rejected)
         claims = list[Claim | None]()
-        for document, value, reason in zip(ids, fingerprints.values.tolist(), reasons, strict=True):
+        for document, value, reason in zip(documents.ids, documents.values, reasons, strict=True):
             if reason is not None:
                 claims.append(Claim(document, "rejected", reason=reason))
             elif document in left:
@@ -217,7 +209,7 @@ class AtomicClaimer(Claimer):
             found = duplicates_of(reader, new.ids, new.fingerprints, kind.bounds)
             kept = new[[number for number, near in enumerate(found) if near is None]]
             writer = AtomicWriter(self._store, self._scheme, self._clock)
-            report = writer.add(kept.ids, kept.fingerprints, kept.tags)
+            report = writer.add(kept)
         for number, near in zip(open_, found, strict=True):
             answers[number] = claim_of(batch, number, "duplicate" if near else "accepted", near)
         answered = (answers[number] for number in range(len(batch.ids)))

@@ -52,7 +52,7 @@ from simhbase.index.reader import (
 from simhbase.index.rows import Entry
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.tags import Tags, required_tags, tags_of
-from simhbase.index.writer import Writer, batch_of, known, known_in, writer_for
+from simhbase.index.writer import DocumentBatch, Writer, batch_of, known, known_in, writer_for
 from simhbase.metrics import Metrics, count_by_outcome, timed
 from simhbase.model import (
     AddReport,
@@ -276,7 +276,7 @@ class Index:
         (name, value) pairs; None: no document has tags. removing: ids of other documents to remove in the
         same write."""
         with self._operation("add", len(ids)):
-            report = self.writer.add(ids, fingerprints, tags, removing)
+            report = self.writer.add(DocumentBatch(ids, fingerprints, tags), removing)
         count_by_outcome(
             self.metrics,
             "documents",
@@ -392,7 +392,8 @@ class Index:
         found = self._fingerprinted(rows)
         kind = ClaimKind(self.profile.index_scheme.bounds(None, None))
         ids = [row.id or "" for row in rows]
-        return QueuedClaims.of(ids, found.fingerprints, kind, timeout, tags, found.reasons)
+        documents = DocumentBatch(ids, found.fingerprints, tags)
+        return QueuedClaims.of(documents, kind, timeout, found.reasons)
 
     def claim_batch(
         self,
@@ -409,7 +410,7 @@ class Index:
         is stored with another text and tags is replaced if nothing is near the new text. tags: as in
         `add_batch`. run: the load that claims."""
         kind = ClaimKind(self.profile.index_scheme.bounds(None, min_similarity), replacing, run)
-        return self._claimed(QueuedClaims.of(ids, fingerprints, kind, timeout, tags))
+        return self._claimed(QueuedClaims.of(DocumentBatch(ids, fingerprints, tags), kind, timeout))
 
     def _claimed(self, request: QueuedClaims) -> Claimed:
         with self._operation("claim", len(request.records)):

@@ -62,17 +62,11 @@ class Known:
 class Writer(Protocol):
     """Writes documents of one scheme to one store."""
 
-    def add(
-        self,
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
-        tags: Sequence[Tags] | None = None,
-        removing: Sequence[str] = (),
-    ) -> AddReport:
-        """Store or replace n documents; invalid ids and tags are rejected. Durable on return. An unchanged
-        document (same fingerprint, sketch and tags) costs a read. tags: per document; None: no document has
-        tags. removing: other documents to remove, in the same step as the first of these where the store
-        allows it, otherwise afterwards."""
+    def add(self, documents: DocumentBatch, removing: Sequence[str] = ()) -> AddReport:
+        """Store or replace documents; invalid and repeated ids, and invalid tags, are rejected. Durable on
+        return. An unchanged document (same fingerprint, sketch and tags) costs a read. removing: other
+        documents to remove, in the same step as the first of these where the store allows it, otherwise
+        afterwards."""
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents; returns how many were stored."""
@@ -110,14 +104,8 @@ class AtomicWriter:
     scheme: Scheme
     clock: Callable[[], int] = field(default=now)
 
-    def add(
-        self,
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
-        tags: Sequence[Tags] | None = None,
-        removing: Sequence[str] = (),
-    ) -> AddReport:
-        batch, rejected = admitted(ids, fingerprints, tags)
+    def add(self, documents: DocumentBatch, removing: Sequence[str] = ()) -> AddReport:
+        batch, rejected = admitted(documents)
         report = AddReport(rejected=tuple(rejected))
         removing = _storable(removing)
         at_once = self.store.largest_commit
@@ -222,14 +210,8 @@ class HintingWriter:
     clock: Callable[[], int] = field(default=now)
     chance: Callable[[int], int] = field(default=randbelow)
 
-    def add(
-        self,
-        ids: Sequence[str],
-        fingerprints: FingerprintBatch,
-        tags: Sequence[Tags] | None = None,
-        removing: Sequence[str] = (),
-    ) -> AddReport:
-        batch, rejected = admitted(ids, fingerprints, tags)
+    def add(self, documents: DocumentBatch, removing: Sequence[str] = ()) -> AddReport:
+        batch, rejected = admitted(documents)
         steps, report = self.plan(batch)
         for step in steps:
             self.put(step)
@@ -340,9 +322,10 @@ class Step:
 
 @dataclass(frozen=True)
 class DocumentBatch:
-    """n documents to write, with valid and distinct ids. tags: None if no document has tags."""
+    """n documents to write, once `admitted` with valid and distinct ids. tags: None if no document has
+    tags."""
 
-    ids: list[str]
+    ids: Sequence[str]
     fingerprints: FingerprintBatch
     tags: Sequence[Tags] | None = None
 
@@ -410,35 +393,23 @@ class DocumentBatch:
 NOTHING = DocumentBatch([], FingerprintBatch.bare(np.empty(0, dtype=np.uint64)))
 
 
-def admitted(
-    ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
-) -> tuple[DocumentBatch, list[Rejected]]:
+def admitted(documents: DocumentBatch) -> tuple[DocumentBatch, list[Rejected]]:
     """Split documents into valid and rejected ones."""
-    if tags is None and len(set(ids)) == len(ids) and not any(map(rows.id_problem, ids)):
-        return DocumentBatch(list(ids), fingerprints), []
-    first: dict[str, int] = {}
-    rejected = []
-    named = set[str]()
+    ids = documents.ids
+    if documents.tags is None and len(set(ids)) == len(ids) and not any(map(rows.id_problem, ids)):
+        return documents, []
+    kept, rejected, named = list[int](), list[Rejected](), set[str]()
     for number, document in enumerate(ids):
         problem = rows.id_problem(document)
         if problem is None and document in named:
             problem = "the same id came earlier in the same call"
-        if problem is None and tags is not None:
-            problem = tags_problem(tags[number])
+        problem = problem or tags_problem(documents.tags_at(number))
         if problem is None:
-            first[document] = number
+            kept.append(number)
         else:
             rejected.append(Rejected(document, problem))
         named.add(document)
-    if not rejected:
-        return DocumentBatch(list(first), fingerprints, tags), rejected
-    kept = list(first.values())
-    return (
-        DocumentBatch(
-            list(first), fingerprints[kept], None if tags is None else [tags[number] for number in kept]
-        ),
-        rejected,
-    )
+    return documents[kept] if rejected else documents, rejected
 
 
 def known(store: Store, ids: Sequence[str]) -> list[Known | None]:

@@ -25,7 +25,7 @@ from simhbase.index.claim import BatchClaimer, Claimed, Claimer, QueuedClaims
 from simhbase.index.claim_batch import ClaimContext, ClaimKind
 from simhbase.index.reader import Reader
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import writer_for
+from simhbase.index.writer import DocumentBatch, writer_for
 from simhbase.jobs.load import load
 from simhbase.model import Claim
 from simhbase.online.client import Client
@@ -118,7 +118,7 @@ def against_adds(running: Cluster, store: Store, documents: Iterator[tuple[str, 
         for ids, batch in batches:
             start = perf_counter()
             reader.find(batch)
-            writer.add(ids, batch)
+            writer.add(DocumentBatch(ids, batch))
             yield perf_counter() - start
 
     def claim(batches: Sequence[Batch]) -> Iterator[float]:
@@ -236,7 +236,7 @@ def by_many(running: Cluster, store: Store, documents: Iterator[tuple[str, int]]
 
 
 def claimed(claimer: Claimer, ids: Sequence[str], batch: FingerprintBatch) -> Claimed:
-    request = QueuedClaims.of(ids, batch, KIND)
+    request = QueuedClaims.of(DocumentBatch(ids, batch), KIND)
     claimer.begin(request)
     return request.result()
 
@@ -264,7 +264,7 @@ async def by_tasks(
 
     async def work() -> None:
         while (start := perf_counter()) < end:
-            request = QueuedClaims.of(*take(), KIND)
+            request = QueuedClaims.of(DocumentBatch(*take()), KIND)
             claimer.begin(request)
             assert (await asyncio.wrap_future(request.future)).claims[0].accepted
             latencies.append(perf_counter() - start)

@@ -102,9 +102,8 @@ class Bare:
             for row in to_bytes(keys):
                 batch.put(row, {COLUMN: b""})
 
-    def put_documents(self, ids: Sequence[str], fingerprints: FingerprintBatch) -> None:
+    def put_documents(self, documents: DocumentBatch) -> None:
         """The rows that simhbase writes for new documents."""
-        documents = DocumentBatch(list(ids), fingerprints)
         rows = {
             "fingerprints": documents.listings(SCHEME),
             "index": [(row, b"") for row in to_bytes(documents.index_keys(SCHEME))],
@@ -178,9 +177,10 @@ def loading(running: Cluster, store: Store, n: int) -> Table:
             batch = FingerprintBatch.bare(fingerprints(n, seed=50_000 + run))
             for name, write, names in zip(seconds, (bare.put_documents, writer.add), "ab", strict=True):
                 ids = [f"{names}{run}/{number}" for number in range(n)]
+                documents = DocumentBatch(ids, batch)
                 start = perf_counter()
                 for first in range(0, n, STEP):
-                    write(ids[first : first + STEP], batch[first : first + STEP])
+                    write(documents[range(first, min(first + STEP, n))])
                 seconds[name].append(perf_counter() - start)
     rates = {name: n / median(spent) for name, spent in seconds.items()}
     return Table(

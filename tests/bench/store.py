@@ -20,7 +20,7 @@ from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.hamming import distance
 from simhbase.index.reader import DRAWER_LIMIT, Reader
-from simhbase.index.writer import AtomicWriter
+from simhbase.index.writer import AtomicWriter, DocumentBatch
 from simhbase.model import Lookup
 from simhbase.stores import create_store
 from simhbase.stores.arrays import to_bytes
@@ -126,7 +126,7 @@ class Ours:
     def add(self, fingerprints: Words) -> None:
         """Documents whose ids are their fingerprints."""
         ids = [f"{value:016x}" for value in fingerprints.tolist()]
-        AtomicWriter(self.store, SCHEME).add(ids, FingerprintBatch.bare(fingerprints))
+        AtomicWriter(self.store, SCHEME).add(DocumentBatch(ids, FingerprintBatch.bare(fingerprints)))
 
     def find(self, fingerprints: Words) -> list[Lookup]:
         return Reader(self.store, SCHEME).find(FingerprintBatch.bare(fingerprints))

@@ -13,7 +13,7 @@ from simhbase.admin.vacuum import Vacuum, VacuumReport
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, reader
 from simhbase.index.stored_profile import read_profile, write_profile
-from simhbase.index.writer import REFRESHED, AtomicWriter, known
+from simhbase.index.writer import REFRESHED, AtomicWriter, DocumentBatch, known
 from simhbase.model import Document
 from simhbase.profile import Profile
 from simhbase.stores import create_store
@@ -223,9 +223,9 @@ def test_a_clock_that_was_ahead_dates_no_other_document(atomic: Backend) -> None
     scheme = Profile(verify=False).index_scheme
     one, other = (FingerprintBatch.bare(np.array([value], dtype=np.uint64)) for value in (5, 6))
     day = 86_400_000
-    AtomicWriter(store, scheme, clock=lambda: now() + day).add(["ahead"], one)
+    AtomicWriter(store, scheme, clock=lambda: now() + day).add(DocumentBatch(["ahead"], one))
     both = FingerprintBatch.joined([other, other])
-    assert AtomicWriter(store, scheme).add(["ahead", "new"], both).updated == 1
+    assert AtomicWriter(store, scheme).add(DocumentBatch(["ahead", "new"], both)).updated == 1
     ahead, new = known(store, ["ahead", "new"])
     assert ahead is not None
     assert new is not None

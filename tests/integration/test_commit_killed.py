@@ -17,7 +17,7 @@ from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index.reader import Reader
-from simhbase.index.writer import AtomicWriter, known
+from simhbase.index.writer import AtomicWriter, DocumentBatch, known
 from simhbase.model import Query
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import Store
@@ -38,7 +38,7 @@ def fingerprints(values: list[int]) -> FingerprintBatch:
 
 
 def add(store: Store, documents: Stored) -> None:
-    AtomicWriter(store, SCHEME).add(list(documents), fingerprints(list(documents.values())))
+    AtomicWriter(store, SCHEME).add(DocumentBatch(list(documents), fingerprints(list(documents.values()))))
 
 
 def change(store: Store, number: int) -> Stored:

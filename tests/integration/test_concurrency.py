@@ -17,7 +17,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry
-from simhbase.index.writer import AtomicWriter
+from simhbase.index.writer import AtomicWriter, DocumentBatch
 from simhbase.model import Lookup, Query
 from simhbase.stores import create_store, open_store
 from simhbase.stores.base import AtomicStore, Changes, Store
@@ -44,6 +44,10 @@ def as_array(*fingerprints: int) -> np.ndarray:
 
 def fingerprints(*fingerprints: int) -> FingerprintBatch:
     return FingerprintBatch.bare(as_array(*fingerprints))
+
+
+def batch(ids: list[str], *values: int) -> DocumentBatch:
+    return DocumentBatch(ids, fingerprints(*values))
 
 
 class Wrapped:
@@ -89,7 +93,7 @@ WITH_FELLOWS = pytest.mark.parametrize(
 @WITH_FELLOWS
 def test_a_document_that_moves_while_it_is_looked_up_is_found(store, fellow):
     add_with(store, fellow)
-    mover = threading.Thread(target=lambda: AtomicWriter(store, SCHEME).add(["x"], fingerprints(NEAR_F)))
+    mover = threading.Thread(target=lambda: AtomicWriter(store, SCHEME).add(batch(["x"], NEAR_F)))
 
     def move() -> None:
         mover.start()
@@ -121,16 +125,16 @@ def test_a_lookup_that_begins_while_rows_are_being_removed_misses_nothing(tmp_pa
 
         with monkeypatch.context() as patch:
             patch.setattr(database.RocksBatch, "write", write_later)
-            AtomicWriter(store, SCHEME).add(["x"], fingerprints(NEAR_F))
+            AtomicWriter(store, SCHEME).add(batch(["x"], NEAR_F))
         looking.join()
         assert dict(found_in(lookups[0]))["x"] in (F, NEAR_F)
 
 
 def add_with(store: AtomicStore, fellow: int | None) -> None:
     """x under F, and maybe y under another fingerprint."""
-    AtomicWriter(store, SCHEME).add(["x"], fingerprints(F))
+    AtomicWriter(store, SCHEME).add(batch(["x"], F))
     if fellow is not None:
-        AtomicWriter(store, SCHEME).add(["y"], fingerprints(fellow))
+        AtomicWriter(store, SCHEME).add(batch(["y"], fellow))
 
 
 def found_in(lookup: Lookup) -> list[tuple[str, int]]:
@@ -146,7 +150,7 @@ def moving(store: AtomicStore) -> Iterator[None]:
     def move() -> None:
         while not stop.is_set():
             for fingerprint in (NEAR_F, F):
-                writer.add(["x"], fingerprints(fingerprint))
+                writer.add(batch(["x"], fingerprint))
 
     mover = threading.Thread(target=move)
     mover.start()
@@ -159,7 +163,7 @@ def moving(store: AtomicStore) -> Iterator[None]:
 
 @pytest.mark.parametrize("others", [(), ("y",)], ids=["alone", "beside a document of one of them"])
 def test_a_document_that_keeps_moving_is_never_missed(store, others):
-    AtomicWriter(store, SCHEME).add(["x", *others], fingerprints(*[F] * (1 + len(others))))
+    AtomicWriter(store, SCHEME).add(DocumentBatch(["x", *others], fingerprints(*[F] * (1 + len(others)))))
     reader = Reader(store, SCHEME)
     missed, seen = 0, set()
     with moving(store):
@@ -176,7 +180,7 @@ MOVING = """
 import sys
 import numpy as np
 from simhbase.drawers.scheme import SimHashScheme
-from simhbase.index.writer import AtomicWriter
+from simhbase.index.writer import AtomicWriter, DocumentBatch
 from simhbase.drawers.layout import layout
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.stores import open_store
@@ -184,7 +188,7 @@ writer = AtomicWriter(open_store(sys.argv[1], "write"), SimHashScheme(layout("5x
 print("ready", flush=True)
 while True:
     for fingerprint in (int(sys.argv[2]) ^ 1, int(sys.argv[2])):
-        writer.add(["x"], FingerprintBatch.bare(np.array([fingerprint], dtype=np.uint64)))
+        writer.add(DocumentBatch(["x"], FingerprintBatch.bare(np.array([fingerprint], dtype=np.uint64))))
 """
 
 
@@ -192,7 +196,7 @@ while True:
 def test_a_document_that_another_process_keeps_moving_is_never_missed(tmp_path, readers):
     url = f"rocksdb:{tmp_path}/store"
     with closing(create_store(url)) as store:
-        AtomicWriter(store, SCHEME).add(["x", "y"], fingerprints(F, F))
+        AtomicWriter(store, SCHEME).add(batch(["x", "y"], F, F))
     outcomes: list[tuple[int, set[int | None]]] = []
 
     def look_up(store: Store) -> None:
@@ -251,12 +255,12 @@ def while_committing(store: AtomicStore, event: Callable[[], object]) -> tuple[A
 
 @pytest.mark.parametrize(
     "leave",
-    [lambda writer: writer.delete(["x"]), lambda writer: writer.add(["x"], fingerprints(FAR))],
+    [lambda writer: writer.delete(["x"]), lambda writer: writer.add(batch(["x"], FAR))],
     ids=["delete", "move"],
 )
 def test_what_is_added_where_the_last_document_leaves_at_this_moment_stays(store, leave):
-    AtomicWriter(store, SCHEME).add(["x"], fingerprints(F))
-    racing, adder = while_committing(store, lambda: AtomicWriter(store, SCHEME).add(["y"], fingerprints(F)))
+    AtomicWriter(store, SCHEME).add(batch(["x"], F))
+    racing, adder = while_committing(store, lambda: AtomicWriter(store, SCHEME).add(batch(["y"], F)))
     leave(AtomicWriter(racing, SCHEME))
     adder.join()
     assert found_in(Reader(store, SCHEME).find(fingerprints(F), Query(k=0))[0]) == [("y", F)]
@@ -264,9 +268,9 @@ def test_what_is_added_where_the_last_document_leaves_at_this_moment_stays(store
 
 
 def test_two_moves_of_one_document_at_once_leave_it_in_one_place(store):
-    AtomicWriter(store, SCHEME).add(["x"], fingerprints(F))
-    racing, mover = while_committing(store, lambda: AtomicWriter(store, SCHEME).add(["x"], fingerprints(FAR)))
-    AtomicWriter(racing, SCHEME).add(["x"], fingerprints(NEAR_F))
+    AtomicWriter(store, SCHEME).add(batch(["x"], F))
+    racing, mover = while_committing(store, lambda: AtomicWriter(store, SCHEME).add(batch(["x"], FAR)))
+    AtomicWriter(racing, SCHEME).add(batch(["x"], NEAR_F))
     mover.join()
     lookups = Reader(store, SCHEME).find(fingerprints(F, FAR), Query(k=3))
     assert [found_in(lookup) for lookup in lookups] == [[], [("x", FAR)]]
@@ -277,7 +281,7 @@ def test_the_version_of_a_document_rises_though_the_clock_goes_back(store):
     key = rows.document_key("x")
     versions = []
     for number, time in enumerate([1000, 500, 500, 3000, 0]):
-        AtomicWriter(store, SCHEME, clock=lambda time=time: time).add(["x"], fingerprints(number << 32))
+        AtomicWriter(store, SCHEME, clock=lambda time=time: time).add(batch(["x"], number << 32))
         (cell,) = store.records("documents").get([key])
         versions.append(cell.version)
     assert versions == [1000, 1001, 1002, 3000, 3001]
@@ -289,7 +293,7 @@ def test_the_version_of_a_document_rises_though_the_clock_goes_back(store):
 def test_what_is_added_while_a_repair_clears_drawers_stays(store):
     """F is about to be seen without documents; one is added under F; its drawers are cleared."""
     store.drawers.add(encode(as_array(F), LAYOUT))
-    adder = threading.Thread(target=lambda: AtomicWriter(store, SCHEME).add(["y"], fingerprints(F)))
+    adder = threading.Thread(target=lambda: AtomicWriter(store, SCHEME).add(batch(["y"], F)))
     seen = threading.Event()
 
     def remove(keys: np.ndarray, times: np.ndarray) -> None:
@@ -340,7 +344,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_each_damage_is_told_and_mended_and_nothing_else_is_touched(store, damage):
-    AtomicWriter(store, SCHEME).add(["good", "near"], fingerprints(F, NEAR_F))
+    AtomicWriter(store, SCHEME).add(batch(["good", "near"], F, NEAR_F))
     before = Reader(store, SCHEME).find(fingerprints(F), Query(k=3))
     do_damage, problems = DAMAGES[damage]
     do_damage(store)
@@ -353,7 +357,7 @@ def test_each_damage_is_told_and_mended_and_nothing_else_is_touched(store, damag
 
 def test_hot_drawers_are_compared_in_lots(store, monkeypatch):
     stored = fingerprints(*range(64))  # all in the same drawers of six tables
-    AtomicWriter(store, SCHEME).add([str(number) for number in range(64)], stored)
+    AtomicWriter(store, SCHEME).add(DocumentBatch([str(number) for number in range(64)], stored))
     reader = Reader(store, SCHEME)
     whole = reader.find(stored, Query(k=3))
     monkeypatch.setattr("simhbase.index.reader.CHUNK_ROWS", 100)

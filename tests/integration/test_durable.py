@@ -14,7 +14,7 @@ from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.rows import listing_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import AtomicWriter
+from simhbase.index.writer import AtomicWriter, DocumentBatch
 from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import AtomicStore
@@ -46,7 +46,7 @@ def noted(store, monkeypatch) -> list[str]:
 
 def add(store: AtomicStore, **documents: int) -> object:
     values = np.array(list(documents.values()), dtype=np.uint64)
-    return AtomicWriter(store, SCHEME).add(list(documents), FingerprintBatch.bare(values))
+    return AtomicWriter(store, SCHEME).add(DocumentBatch(list(documents), FingerprintBatch.bare(values)))
 
 
 @pytest.mark.parametrize(

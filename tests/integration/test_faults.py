@@ -15,7 +15,7 @@ from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index import rows
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry
-from simhbase.index.writer import AtomicWriter, Writer
+from simhbase.index.writer import AtomicWriter, DocumentBatch, Writer
 from simhbase.stores import create_store
 from simhbase.stores.base import Store
 from tests.content import content
@@ -50,7 +50,9 @@ def fingerprints(scheme: Scheme, *fingerprints: int) -> FingerprintBatch:
 
 
 def add(**documents: int) -> Callable[[Writer], object]:
-    return lambda writer: writer.add(list(documents), fingerprints(writer.scheme, *documents.values()))
+    return lambda writer: writer.add(
+        DocumentBatch(list(documents), fingerprints(writer.scheme, *documents.values()))
+    )
 
 
 def delete(*ids: str) -> Callable[[Writer], object]:
@@ -162,7 +164,7 @@ def test_any_other_operation_on_the_same_documents_goes_on_from_a_stopped_one(ne
     ids = ["a", "b", "c", "d", "e"]
     for store in stopped(new_store, scheme, operation):
         writer = AtomicWriter(store, scheme)
-        writer.add(ids, fingerprints(scheme, F4, F3, F4, F2, F2))
+        writer.add(DocumentBatch(ids, fingerprints(scheme, F4, F3, F4, F2, F2)))
         expected = {"a": F4, "b": F3, "c": F4, "d": F2, "e": F2, "z": F4}
         assert content(store) == undisturbed(new_store, scheme, expected)
     for store in stopped(new_store, scheme, operation):

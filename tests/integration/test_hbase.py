@@ -16,7 +16,7 @@ from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import ReadOnly, StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import Reader
-from simhbase.index.writer import HintingWriter
+from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.model import Query
 from simhbase.stores import open_store
 from simhbase.stores.base import Cell, now
@@ -76,7 +76,9 @@ def test_rows_have_the_bytes_of_the_format(hbase, store):
         return HintingWriter(store, SCHEME, clock=lambda: version, chance=lambda _: 0)
 
     for version, fingerprint in ((moved - 5, F1 ^ 1), (moved, F1)):
-        writer(version).add(["a1"], FingerprintBatch.bare(np.array([fingerprint], dtype=np.uint64)))
+        writer(version).add(
+            DocumentBatch(["a1"], FingerprintBatch.bare(np.array([fingerprint], dtype=np.uint64)))
+        )
     writer(deleted).delete(["a1"])
     tables = ("index", "fingerprints", "documents", "obsolete")
     said = hbase.shell("".join(f"scan 'alone_{name}'\n" for name in tables) + "exit\n")
@@ -201,10 +203,10 @@ def test_deleted_documents_can_be_added_again(store):
     fingerprints = FingerprintBatch.bare(np.arange(20, dtype=np.uint64) * np.uint64(0x0101010101010101))
     ids = [f"d{number}" for number in range(20)]
     for _ in range(5):
-        writer.add(ids, fingerprints)
+        writer.add(DocumentBatch(ids, fingerprints))
         assert writer.delete(ids) == 20
         assert all(not lookup.matches for lookup in reader.find(fingerprints, Query(k=3)))
-        writer.add(ids, fingerprints)
+        writer.add(DocumentBatch(ids, fingerprints))
         found = reader.find(fingerprints, Query(k=0))
         assert [[match.id for match in lookup.matches] for lookup in found] == [[name] for name in ids]
 

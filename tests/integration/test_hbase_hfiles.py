@@ -134,7 +134,7 @@ def rows_later(url: str) -> dict[str, object]:
 
 def add(index: Index, values: dict[str, int], clock: Callable[[], int] = now) -> None:
     batch = FingerprintBatch.bare(np.array(list(values.values()), np.uint64))
-    HintingWriter(index.store, SCHEME, clock).add(list(values), batch)
+    HintingWriter(index.store, SCHEME, clock).add(DocumentBatch(list(values), batch))
 
 
 @pytest.mark.usefixtures("tool")

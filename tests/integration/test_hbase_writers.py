@@ -21,7 +21,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.index.rows import document_key
 from simhbase.index.stored_profile import write_profile
-from simhbase.index.writer import CHANCE, HintingWriter
+from simhbase.index.writer import CHANCE, DocumentBatch, HintingWriter
 from simhbase.profile import Profile, make_profile
 from simhbase.stores import drop_store, open_store
 from simhbase.stores.base import now
@@ -407,7 +407,11 @@ def test_a_writer_that_crashes_leaves_no_document_without_rows(index, torn):
                 if deletes:
                     stopping.delete(list(after))
                 else:
-                    stopping.add(list(after), FingerprintBatch.bare(np.fromiter(after.values(), np.uint64)))
+                    stopping.add(
+                        DocumentBatch(
+                            list(after), FingerprintBatch.bare(np.fromiter(after.values(), np.uint64))
+                        )
+                    )
             except Crash:
                 crashes += 1
             values = zip(names, index.fingerprints(names), strict=True)

@@ -18,7 +18,7 @@ from simhbase.errors import StoreFailed
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import writer as writing
 from simhbase.index.reader import Reader
-from simhbase.index.writer import AtomicWriter
+from simhbase.index.writer import AtomicWriter, DocumentBatch
 from simhbase.model import Query
 from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import Store
@@ -52,7 +52,7 @@ def values(ids: list[str], seed: int) -> FingerprintBatch:
 
 
 def add(store: Store, ids: list[str], seed: int = 1) -> None:
-    AtomicWriter(store, SCHEME).add(ids, values(ids, seed))
+    AtomicWriter(store, SCHEME).add(DocumentBatch(ids, values(ids, seed)))
 
 
 def found(store: Store, ids: list[str], seed: int = 1) -> list[str]:
@@ -222,8 +222,8 @@ def test_what_failed_to_be_handed_over_is_there_when_it_is_written_again(
 
             patch.setattr(ingestion.Ingestion, "_hand_over", full)
             with pytest.raises(StoreFailed, match="Free some disk space"):
-                writer.add(["a", "b"], same)
-        assert writer.add(["a", "b"], same).unchanged == 2
+                writer.add(DocumentBatch(["a", "b"], same))
+        assert writer.add(DocumentBatch(["a", "b"], same)).unchanged == 2
         assert writer.delete(["a"]) == 1
         (lookup,) = Reader(store, SCHEME).find(same[:1])
         assert [match.id for match in lookup.matches] == ["b"]

@@ -21,6 +21,7 @@ from simhbase.index import Index
 from simhbase.index.reader import Reader
 from simhbase.index.rows import Entry, document_key, listing_key
 from simhbase.index.stored_profile import read_profile, write_profile
+from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.groups import Matcher, groups
 from simhbase.model import AddReport, Query
 from simhbase.parallel import map_in_order
@@ -464,7 +465,7 @@ def test_a_document_that_moves_while_it_is_looked_up_is_found(tmp_path):
     with simhbase.open(f"rocksdb:{tmp_path}/store", create=MINHASH) as index:
         index.add([Document("x", text)])
         old, new = (index.fingerprinter.fingerprint_many([each]).fingerprints for each in (text, near))
-        moves = [lambda: index.writer.add(["x"], new)]
+        moves = [lambda: index.writer.add(DocumentBatch(["x"], new))]
 
         class Moving:
             """The store, in which the document moves after the drawers have been read."""

@@ -78,10 +78,10 @@ def add_beside(url: str) -> None:
     with open_index(url) as index:
         batch = index.fingerprinter.fingerprint_many(texts(64)[62:]).fingerprints
         writer = HintingWriter(index.store, index.profile.index_scheme)
-        writer.add(["deleted"], batch[[0]])
+        writer.add(DocumentBatch(["deleted"], batch[[0]]))
         writer.delete(["deleted"])
         HintingWriter(index.store, index.profile.index_scheme, lambda: now() + 60_000).add(
-            ["ahead"], batch[[1]]
+            DocumentBatch(["ahead"], batch[[1]])
         )
 
 

@@ -15,7 +15,7 @@ from simhbase.drawers.scheme import MinHashScheme, Scheme, SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.index.part import Part
-from simhbase.index.writer import AtomicWriter, writer_for
+from simhbase.index.writer import AtomicWriter, DocumentBatch, writer_for
 from simhbase.stores import create_store
 from simhbase.stores.base import Store
 
@@ -40,7 +40,7 @@ def filled(scheme: Scheme, chance: random.Random) -> Store:
         size = scheme.sketching.bytes if scheme.sketching else 0
         sketches = [np.random.default_rng(value).integers(0, 256, size, np.uint8) for value in chosen]
         batch = FingerprintBatch(np.array(chosen, np.uint64), np.array(sketches).reshape(20, size))
-        writer.add([f"{'b' if tags else 'a'}{number}" for number in range(20)], batch, tags)
+        writer.add(DocumentBatch([f"{'b' if tags else 'a'}{number}" for number in range(20)], batch, tags))
     return store
 
 

@@ -21,7 +21,6 @@ import pytest
 from simhbase.admin import vacuum
 from simhbase.admin.check import Checker
 from simhbase.admin.vacuum import Vacuum
-from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.reader import Reader
 from simhbase.index.rows import listing_key
 from simhbase.index.writer import DocumentBatch, HintingWriter, Step, known
@@ -221,10 +220,10 @@ class TimesRowsItself(HintingWriter):
 
 
 class TakesHintsFromThePast(HintingWriter):
-    def copy(self, ids: Sequence[str], fingerprints: FingerprintBatch, versions: Sequence[int]) -> None:
-        found = zip(ids, known(self.store, ids), strict=True)
+    def copy(self, batch: DocumentBatch, versions: Sequence[int]) -> None:
+        found = zip(batch.ids, known(self.store, batch.ids), strict=True)
         left = [(document, each.entry) for document, each in found if each and each.stored]
-        self.put(Step(versions[0], DocumentBatch(list(ids), fingerprints), left))
+        self.put(Step(versions[0], batch, left))
 
 
 class TrustsListings(Reader):

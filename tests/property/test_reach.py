@@ -18,7 +18,7 @@ from simhbase.index import open_index
 from simhbase.index.claim_batch import ClaimContext, ClaimKind
 from simhbase.index.reader import Reader
 from simhbase.index.selection import duplicates_of
-from simhbase.index.writer import HintingWriter
+from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.jobs.groups import Matcher, stars
 from simhbase.model import Query
 from simhbase.profile import Profile
@@ -183,7 +183,7 @@ def test_a_document_is_found_by_what_it_is_now_where_old_hints_stay(profile, wri
     store, clock = SimulatedStore(Server().ask), count(1)
     writer = HintingWriter(store, scheme, lambda: next(clock))
     for document, content in writes:
-        writer.add([document], batch([content]))
+        writer.add(DocumentBatch([document], batch([content])))
     now = dict(writes)
     lookups = Reader(store, scheme).find(batch(queries))
     assert [{match.id for match in lookup.matches} for lookup in lookups] == [

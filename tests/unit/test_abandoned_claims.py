@@ -9,7 +9,7 @@ from simhbase.admin.check import ABANDONED, STRAY_LISTING, Checker
 from simhbase.admin.vacuum import DAY, Vacuum
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claim_batch import ClaimContext, ClaimKind
-from simhbase.index.writer import HintingWriter
+from simhbase.index.writer import DocumentBatch, HintingWriter
 from simhbase.interrupt import defer_interrupts
 from tests.claiming import FAR, SCHEME, A, Quiet, accepted_in, claims_of, stored_in
 from tests.simulated import Call, Server, SimulatedStore
@@ -36,7 +36,9 @@ def left_by_a_dead_worker(lease: float, is_new: bool = True) -> Server:
     server = Server()
     server.least_time = NOW
     if not is_new:
-        HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW - 5).add(["a"], batch(FAR))
+        HintingWriter(SimulatedStore(server.ask), SCHEME, lambda: NOW - 5).add(
+            DocumentBatch(["a"], batch(FAR))
+        )
 
     def ask(call: Call) -> object:
         if call.method == "compare_and_set":

@@ -14,6 +14,7 @@ from simhbase.index import claim
 from simhbase.index.claim import BatchClaimer, Claimed, QueuedClaims
 from simhbase.index.claim_batch import ClaimContext, ClaimKind
 from simhbase.index.rows import BATCH_ROWS
+from simhbase.index.writer import DocumentBatch
 from simhbase.model import Claim
 from tests.claiming import FAR, SCHEME, A, claims_of, fingerprints_of, stored_in
 from tests.simulated import NAMED, Answer, Call, Server, SimulatedStore, table_of, visible
@@ -59,7 +60,7 @@ class Claims:
         self.claimer = BatchClaimer(context)
 
     def begin(self, document: str, value: int, timeout: float = LONG) -> Future[Claimed]:
-        request = QueuedClaims.of([document], fingerprints_of([value]), KIND, timeout)
+        request = QueuedClaims.of(DocumentBatch([document], fingerprints_of([value])), KIND, timeout)
         self.claimer.begin(request)
         return request.future
 
@@ -116,7 +117,7 @@ def test_few_claims_wait_for_no_call_of_many(monkeypatch):
     gate.hold = lambda call: call.method == "increment" and not gate.tickets
     with claims(gate) as claiming:
         ids, values = [f"many {number}" for number in range(5)], fingerprints_of(list(map(far, range(5))))
-        many = QueuedClaims.of(ids, values, KIND, LONG)
+        many = QueuedClaims.of(DocumentBatch(ids, values), KIND, LONG)
         claiming.claimer.begin(many)
         gate.wait_for(1)
         gate.hold = lambda call: False
@@ -244,7 +245,7 @@ def test_ctrl_c_gives_up_a_claim_that_waits_for_others_so_that_nobody_waits_to_c
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             return False
 
-        request = QueuedClaims.of(["near"], fingerprints_of([NEAR]), KIND, 10 * LONG)
+        request = QueuedClaims.of(DocumentBatch(["near"], fingerprints_of([NEAR])), KIND, 10 * LONG)
         claiming.claimer.begin(request)
         with pytest.raises(KeyboardInterrupt):
             request.result()
