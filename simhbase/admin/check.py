@@ -245,6 +245,9 @@ class Checker:
     def _documents(self, batch: Sequence[Row], report: CheckReport) -> None:
         stored: dict[str, Known] = {}
         unreadable, abandoned = [], []
+        # Rows of one document do not expire at the same moment.
+        ttl = self.store.ttl() if keeps_hints(self.store) else None
+        least = 0 if ttl is None else self.clock() + EXPIRING - ttl * 1000
         sketched = self.scheme.sketching is not None and self.scheme.listed_sketching is None
         for key, cell in batch:
             parsed = rows.parse_document(key, cell.value)
@@ -252,12 +255,12 @@ class Checker:
                 abandoned.append((key, parsed[1]))
             if parsed is None or (parsed[1].sketch and not sketched):
                 unreadable.append((key, cell.version))
-            elif parsed[1].stored and not self._expires(cell.version):
+            elif parsed[1].stored and cell.version >= least:
                 stored[parsed[0]] = Known(parsed[1], cell.version)
         self._remove_unreadable("documents", unreadable, report)
         self._note(report, ABANDONED, [rows.document_id(key) for key, _ in abandoned])
         if self.repair and abandoned:
-            take_back(self.store, HintingWriter(self.store, self.scheme, self.clock), abandoned)
+            take_back(HintingWriter(self.store, self.scheme, self.clock), abandoned)
         wrong = self._damaged(stored)
         # Read again: hints of documents updated since are left to vacuum.
         names = [document for document in stored if any(document in damaged for damaged in wrong.values())]
@@ -271,11 +274,6 @@ class Checker:
         if self.repair:
             mended = [document for document in names if document in same]
             self._mend({document: stored[document] for document in mended}, wrong[UNSKETCHED])
-
-    def _expires(self, version: int) -> bool:
-        """True if some of a document's rows may have expired, as they do not expire at the same moment."""
-        ttl = self.store.ttl() if keeps_hints(self.store) else None
-        return ttl is not None and version + ttl * 1000 < self.clock() + EXPIRING
 
     def _remove_unreadable(
         self, table: RecordTable, found: Sequence[tuple[bytes, int]], report: CheckReport

@@ -66,9 +66,10 @@ def hottest(store: Store, most: int, part: Part, progress: Progress) -> Hot:
         for found in store.drawers.iterate(*part.keys(PREFIX_BYTES)):
             drawers.add(_padded(found.keys[:, :PREFIX_BYTES]))
             note(len(found.keys))
+    prefixes = [(word.to_bytes(_WORD_BYTES)[:PREFIX_BYTES], rows) for word, rows in drawers.result()]
     return Hot(
         tuple(HotFingerprint(*each) for each in fingerprints.result()),
-        tuple(_drawer(word, rows) for word, rows in drawers.result()),
+        tuple(HotDrawer(prefix, prefix[-1], rows) for prefix, rows in prefixes),
     )
 
 
@@ -121,8 +122,3 @@ def _padded(prefixes: NDArray[np.uint8]) -> NDArray[np.uint64]:
     words = np.zeros((len(prefixes), _WORD_BYTES), dtype=np.uint8)
     words[:, :PREFIX_BYTES] = prefixes
     return words.view(">u8")[:, 0].astype(np.uint64)
-
-
-def _drawer(word: int, rows: int) -> HotDrawer:
-    prefix = word.to_bytes(_WORD_BYTES)[:PREFIX_BYTES]
-    return HotDrawer(prefix, prefix[-1], rows)

@@ -138,7 +138,10 @@ class Migration:
     def run(self) -> MigrationReport:
         """Copy all documents of the source."""
         report, begun = MigrationReport(), self.target.clock()
-        for batch in self._batches():
+        batches = self.source.store.records("documents").iterate()
+        if not keeps_hints(self.target.store):
+            batches = _joined(batches, self.copied_at_once)
+        for batch in batches:
             with defer_interrupts():
                 self._carry_over(batch, report)
             self.progress(len(batch))
@@ -148,11 +151,6 @@ class Migration:
         for index in (self.source, self.target):
             index.require_own_tables()
         return report
-
-    def _batches(self) -> Iterator[list[Row]]:
-        """All rows of the source, in batches that suit the target."""
-        batches = self.source.store.records("documents").iterate()
-        return batches if keeps_hints(self.target.store) else _joined(batches, self.copied_at_once)
 
     def _carry_over(self, read: Sequence[Row], report: MigrationReport) -> None:
         found = known_in(read)

@@ -234,23 +234,16 @@ class _Kind:
     others_memory: float = 0.0
     key: float = 0.0
 
-    def document_bytes(self, documents: float, profile: Profile, id_bytes: float) -> tuple[float, float]:
-        """Bytes of a document: in the index, and in the other tables."""
+    def gigabytes(self, documents: float, profile: Profile, id_bytes: float) -> tuple[float, float]:
+        """Of documents, on disk and to be held in memory."""
         scheme = profile.index_scheme
         row = self.index_row.get(scheme.layout.name if scheme.layout else _ANY_BANDS, self.index_row[""])
         sketch = scheme.sketching.bytes if scheme.sketching else 0
         drawers = sum(_filled(2.0**bits, documents) for bits, _ in _tables(scheme))
         sets = 2 * _filled(_SETS, documents)
-        return (
-            row * scheme.tables + self.key * drawers / documents,
-            self.record + self.id * id_bytes + self.sketch * sketch + self.key * sets / documents,
-        )
-
-    def gigabytes(self, documents: float, profile: Profile, id_bytes: float) -> tuple[float, float]:
-        """Of documents, on disk and to be held in memory."""
-        index, others = self.document_bytes(documents, profile, id_bytes)
-        held = index * self.memory + others * self.others_memory
-        return documents * (index + others) / _GB, documents * held / _GB
+        index = row * scheme.tables * documents + self.key * drawers
+        others = (self.record + self.id * id_bytes + self.sketch * sketch) * documents + self.key * sets
+        return (index + others) / _GB, (index * self.memory + others * self.others_memory) / _GB
 
 
 def _filled(places: float, documents: float) -> float:

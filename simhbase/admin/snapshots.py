@@ -77,7 +77,6 @@ def _folder(name: str) -> str:
 
 
 def _copy(url: str, folder: str) -> None:
-    """Copies an embedded store to a folder."""
     open_index(url, access="read").close()  # raises for an incomplete store
     try:
         copy_store(url, folder)

@@ -12,7 +12,7 @@ for the hbase shell that creates the tables. `simhbase.check` compares the rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -290,17 +290,12 @@ def _wanted(url: str, **values: int | str | None) -> dict[str, Any]:
     if isinstance(compression := given.get("compression"), str):
         given["compression"] = compression.upper()
     if not is_in_hbase(url):
-        _refuse(
-            (name for name in given if name != "ttl"),
-            f"only for tables in HBase, and {url} is not an HBase store",
-        )
+        for name in given:
+            if name != "ttl":
+                reason = f"only for tables in HBase, and {url} is not an HBase store"
+                raise UsageError(reason, parameter=name)
         Options(ttl=given.get("ttl"))  # type: ignore[arg-type]  # it checks
     return given
-
-
-def _refuse(names: Iterable[str], reason: str) -> None:
-    for name in names:
-        raise UsageError(reason, parameter=name)
 
 
 def _options(wanted: Mapping[str, Any], profile: Callable[[], Profile] = Profile) -> Options:
@@ -330,11 +325,13 @@ def _create_in_hbase(
 ) -> tuple[list[str], list[str]]:
     """Names of the created tables, and warnings."""
     if not hbase.has_administration(url):
-        _refuse(
-            wanted,
-            f"creating HBase tables needs a Thrift 2 gateway, and {url} names none. Add thrift2=PORT to "
-            "the URL, or run the output of 'simhbase tables ddl' with the same options in the hbase shell",
-        )
+        for name in wanted:
+            raise UsageError(
+                f"creating HBase tables needs a Thrift 2 gateway, and {url} names none. Add thrift2=PORT to "
+                "the URL, or run the output of 'simhbase tables ddl' with the same options in the hbase "
+                "shell",
+                parameter=name,
+            )
         return [], []
     options = _options(wanted, lambda: _stored_or_given(url, given))
     created: list[str] = []

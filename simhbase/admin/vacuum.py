@@ -228,7 +228,7 @@ class Vacuum:
             [rows.listing_key(*each) for each in going], list(going.values())
         )
         report.listings += len(going)
-        self._bury([each[1] for each in stale if each not in young], documents, report)
+        self._remove_tombstones([each[1] for each in stale if each not in young], documents, report)
         return young
 
     def _end_claims(self, ids: Sequence[str], before: int, report: VacuumReport) -> set[str]:
@@ -275,8 +275,9 @@ class Vacuum:
         waiting = set(fingerprints.values[emptied & young].tolist())
         return {each for each in listings if each[0] in waiting}
 
-    def _bury(self, ids: Sequence[str], documents: dict[str, Known | None], report: VacuumReport) -> None:
-        """Removes tombstones."""
+    def _remove_tombstones(
+        self, ids: Sequence[str], documents: dict[str, Known | None], report: VacuumReport
+    ) -> None:
         deleted = {
             document: each.version
             for document in ids

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from simhbase.drawers.layout import MAX_TABLES, SEGMENT_BITS, Layout, Run, layout, require_within_guarantee
 from simhbase.drawers.near_values import near_values, tables_within_three
 from simhbase.errors import UsageError
-from simhbase.fingerprint.hamming import popcount
 from simhbase.progress import Progress, no_progress
 from simhbase.slices import Numbers, bounded_slices, numbers_below, ranges
 
@@ -183,7 +182,7 @@ def mates(fingerprints: NDArray[np.uint64], drawers: NDArray[np.uint32], k: int)
     words, shared = _words(fingerprints), _shared_drawers(drawers.__getitem__, len(drawers), WORD_BITS // 2)
     for left, right in _near_mates(words, shared, k):
         pairs = np.minimum(left, right), np.maximum(left, right)
-        yield Pairs(*pairs, popcount(_differences(words, *pairs)))
+        yield Pairs(*pairs, _popcount(_differences(words, *pairs)))
 
 
 def segments(
@@ -242,7 +241,7 @@ def distinct(fingerprints: NDArray[np.uint64]) -> Distinct:
 
 def distances(fingerprints: NDArray[np.uint64], left: Numbers, right: Numbers) -> NDArray[np.uint8]:
     """Differing bits between the fingerprints at positions left (m,) and right (m,)."""
-    return popcount(_differences(_words(fingerprints), left, right))
+    return _popcount(_differences(_words(fingerprints), left, right))
 
 
 def _words(fingerprints: NDArray[np.uint64]) -> Words:
@@ -254,6 +253,14 @@ def _words(fingerprints: NDArray[np.uint64]) -> Words:
         "fingerprints must be a uint64 array of shape (n,) or (n, 2), "
         f"not {fingerprints.dtype} of shape {fingerprints.shape}"
     )
+
+
+def _popcount(words: Sequence[NDArray[np.unsignedinteger]]) -> NDArray[np.uint8]:
+    """Number of set bits in values of one or more words: uint8 (n,)."""
+    total: NDArray[np.uint8] = np.bitwise_count(words[0])
+    for word in words[1:]:
+        total = total + np.bitwise_count(word)
+    return total
 
 
 def _differences(words: Words, left: Numbers, right: Numbers) -> Words:
@@ -313,7 +320,7 @@ def _found_pairs(words: Words, k: int, layout: Layout, name_bits: int) -> Iterat
                 apart = np.flatnonzero(_segments(differences, earlier))
                 differences = [word[apart] for word in differences]
                 left, right = left[apart], right[apart]
-            yield Pairs(np.minimum(left, right), np.maximum(left, right), popcount(differences))
+            yield Pairs(np.minimum(left, right), np.maximum(left, right), _popcount(differences))
 
 
 def _segments(words: Words, table: list[_Piece]) -> NDArray[np.uint64]:
@@ -375,7 +382,7 @@ def _near_mates(
     for step in range(1, shared.sizes.max(initial=0)):
         start = np.searchsorted(shared.sizes, step, side="right")
         differences = [word[start + step :] ^ word[start:-step] for word in words]
-        near = start + np.flatnonzero(popcount(differences) <= k)
+        near = start + np.flatnonzero(_popcount(differences) <= k)
         near = near[shared.segments[near] == shared.segments[near + step]]
         if len(near):
             yield shared.positions[near], shared.positions[near + step]

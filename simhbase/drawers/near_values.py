@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.layout import Run
-from simhbase.fingerprint.hamming import popcount
 from simhbase.progress import Progress, counting
 from simhbase.slices import bounded_slices, ranges
 
@@ -200,7 +199,7 @@ def _of_table(arranged: Values, order: _Order, k: int, earlier: Sequence[np.uint
         new = np.ones(len(one), dtype=np.bool_)
         for mask in earlier:
             new &= (differing & mask) != 0
-        yield ValuePairs(one[new], other[new], popcount([differing[new]]))
+        yield ValuePairs(one[new], other[new], np.bitwise_count(differing[new]))
 
 
 def _near_neighbours(arranged: Values, rest: np.uint64, k: int) -> Iterator[tuple[Values, Values]]:
@@ -209,7 +208,7 @@ def _near_neighbours(arranged: Values, rest: np.uint64, k: int) -> Iterator[tupl
     left = np.flatnonzero(differing <= rest)
     differing = differing[left]
     for step in range(1, STEPS + 1):
-        near = left[popcount([differing]) <= k]
+        near = left[np.bitwise_count(differing) <= k]
         if len(near):
             yield arranged[near], arranged[near + step]
         left = left[: np.searchsorted(left, len(arranged) - step - 1)]
@@ -222,6 +221,6 @@ def _near_neighbours(arranged: Values, rest: np.uint64, k: int) -> Iterator[tupl
     for part in bounded_slices(counts, PAIRS_AT_ONCE):
         one = np.repeat(left[part], counts[part])
         other = ranges(left[part] + 1 + STEPS, counts[part])
-        near = np.flatnonzero(popcount([arranged[one] ^ arranged[other]]) <= k)
+        near = np.flatnonzero(np.bitwise_count(arranged[one] ^ arranged[other]) <= k)
         if len(near):
             yield arranged[one[near]], arranged[other[near]]

@@ -157,13 +157,9 @@ def _flips(name: str, bits: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]
     return tables, np.array(flipped, dtype=np.uint64)
 
 
-def segment_masks(layout: Layout) -> tuple[int, ...]:
-    """Per table, the fingerprint bits that name a drawer, as an integer."""
-    return _segment_masks(layout.name, layout.bits)
-
-
 @lru_cache
-def _segment_masks(name: str, bits: int) -> tuple[int, ...]:
+def segment_masks(name: str, bits: int) -> tuple[int, ...]:
+    """Per table of a layout, the fingerprint bits that name a drawer, as an integer."""
     named = layout_called(name, bits).named_bits()
     return tuple(sum(1 << (bits - 1 - bit) for bit in table) for table in named)
 

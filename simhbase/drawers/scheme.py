@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import log2
 from numbers import Real
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from simhbase.drawers.join import WORD_BITS, Pairs, gathered, mates, pair_batche
 from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run, layout, require_within_guarantee
 from simhbase.drawers.near_values import COMPARED
 from simhbase.errors import UsageError
-from simhbase.fingerprint import hamming, minhash
+from simhbase.fingerprint import minhash
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.minhash import COUNTED, SketchParameters
 from simhbase.fingerprint.pipeline import to_int
@@ -111,16 +112,14 @@ class SimHashScheme:
     sketching: SketchParameters | None = None
     threshold: float | None = None
     reach: int = 0
+    # Parameters of sketches kept in the listings of a fingerprint, where all its documents have the same, as
+    # it is a hash of its sketch. None here: sketches are kept in the documents' rows.
+    listed_sketching: ClassVar[None] = None
 
     @property
     def tables(self) -> int:
         """Number of drawers of a fingerprint."""
         return len(self.layout.tables)
-
-    @property
-    def listed_sketching(self) -> None:
-        """Parameters of sketches kept in the listings of a fingerprint, where all its documents have the
-        same: it is a hash of its sketch. None here: sketches are kept in the documents' rows."""
 
     def bounds(self, k: int | None, min_similarity: float | None) -> Bounds:
         """Bounds of a lookup, the profile's for None; a given k limits the reach, too. Raises UsageError for
@@ -194,7 +193,8 @@ class SimHashScheme:
 
     def bits_apart(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> Distances:
         """Differing fingerprint bits, elementwise."""
-        return hamming.distance(a, b)
+        bits: NDArray[np.uint8] = np.bitwise_count(a ^ b)
+        return bits
 
     def bits_between(self, a: int, b: int) -> int:
         """Like bits_apart for two integers; faster than NumPy for a few."""
@@ -250,10 +250,7 @@ class MinHashScheme:
     bands: Bands
     sketching: SketchParameters
     threshold: float | RisingThreshold
-
-    @property
-    def layout(self) -> None:
-        """None: drawers depend on the sketches."""
+    layout: ClassVar[None] = None  # drawers depend on the sketches
 
     @property
     def tables(self) -> int:
@@ -385,6 +382,5 @@ def _similarity(value: float) -> float:
 def _agreeing(name: str, bits: int, differing: int) -> tuple[int, ...]:
     """Flags of the tables in which two fingerprints that differ in these bits meet."""
     # By the layout's name: to hash its runs takes longer than all else here.
-    tables = layout(name, bits)
-    masks = enumerate(rowkeys.segment_masks(tables), 1)
-    return tuple(flag for flag, mask in masks if (differing & mask).bit_count() <= tables.flips)
+    flips, masks = layout(name, bits).flips, enumerate(rowkeys.segment_masks(name, bits), 1)
+    return tuple(flag for flag, mask in masks if (differing & mask).bit_count() <= flips)

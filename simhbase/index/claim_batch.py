@@ -46,7 +46,7 @@ from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LISTING_GROWTH, Led, 
 from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell
 from simhbase.index.writer import SMALL_CHANCE, DocumentBatch, HintingWriter, Known, refreshed_before
 from simhbase.model import AddReport, Match, Outcome
-from simhbase.stores.base import Cell, CompareAndSet, HintingStore, Store, now
+from simhbase.stores.base import Cell, CompareAndSet, HintingStore, now
 
 LEASE = 10.0  # seconds that a batch is waited for while its row does not change
 BEATS = 3  # changes of a row in a lease, to show that its owner is alive
@@ -255,7 +255,7 @@ class ClaimContext:
         known = [(key, row.committed) for key, row in zip(keys, found.values(), strict=True)]
         held = [(key, each.entry) for key, each in known if each and each.entry.claim]
         if held:
-            take_back(self.store, self.writer, held)
+            take_back(self.writer, held)
             return self._read_documents(ids, token)
         return found
 
@@ -765,7 +765,7 @@ class ClaimBatch:
             self._compare_and_set(self._row_with(self._decisions, frozen=True))
 
 
-def take_back(store: Store, writer: HintingWriter, held: Sequence[tuple[bytes, Entry]]) -> int:
+def take_back(writer: HintingWriter, held: Sequence[tuple[bytes, Entry]]) -> int:
     """Ends claims that are in documents rows, as formats before 4 had them, given keys and entries; returns
     how many. A store of such a format was upgraded before anybody claims in it, so these claims are
     nobody's."""
@@ -773,4 +773,4 @@ def take_back(store: Store, writer: HintingWriter, held: Sequence[tuple[bytes, E
     left = [(document, Entry(claim.fingerprint)) for document, claim in claims]
     writer.note_obsolete(writer.version(), left)
     changes = [CompareAndSet(key, entry.encode(), entry.without_claim().encode()) for key, entry in held]
-    return sum(store.records("documents").compare_and_set_many(changes))
+    return sum(writer.store.records("documents").compare_and_set_many(changes))

@@ -632,9 +632,7 @@ class Index:
         """Find the documents near each of n stored documents; an unknown id gets a Lookup with a reason. A
         document matches itself, if it has the `tags` and is not older than `since`."""
         ids = _several(ids, "ids")
-        self.store.refresh()
-        with self.same_tables():
-            stored, sketches = self.store.read_consistent(lambda: self._documents_with_sketches(ids))
+        stored, sketches = self._documents_with_sketches(ids)
         asked = [(stored[each].fingerprint, sketches.get(each, b"")) for each in ids if each in stored]
         found = iter(self._find_sketched(asked, query, LOST_SKETCH))
         return [next(found) if document in stored else Lookup(None, reason=UNKNOWN_ID) for document in ids]
@@ -687,9 +685,7 @@ class Index:
     def explain_ids(self, ids: Sequence[str], query: Query = Query()) -> list[Explanation]:
         """Explain `find_ids`; an unknown id gets an Explanation with a reason."""
         ids = _several(ids, "ids")
-        self.store.refresh()
-        with self.same_tables():
-            stored, sketches = self.store.read_consistent(lambda: self._documents_with_sketches(ids))
+        stored, sketches = self._documents_with_sketches(ids)
         explanations = []
         for document in ids:
             if document not in stored:
@@ -800,8 +796,14 @@ class Index:
 
     def _documents_with_sketches(self, ids: Sequence[str]) -> tuple[dict[str, Entry], dict[str, bytes]]:
         """Live documents among the ids, and their sketches."""
-        stored = self._documents_of(ids)
-        return stored, sketches_of(self.store, self.profile.index_scheme, stored)
+
+        def read() -> tuple[dict[str, Entry], dict[str, bytes]]:
+            stored = self._documents_of(ids)
+            return stored, sketches_of(self.store, self.profile.index_scheme, stored)
+
+        self.store.refresh()
+        with self.same_tables():
+            return self.store.read_consistent(read)
 
 
 def _document(document_id: str, entry: Entry) -> StoredDocument:

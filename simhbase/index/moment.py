@@ -3,7 +3,6 @@ mute ends)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from simhbase.errors import UsageError
@@ -16,7 +15,7 @@ LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // MILLISECOND  # later ones
 
 def milliseconds(moment: Moment, now: int) -> int:
     """A past time in milliseconds since 1970. Raises UsageError if it is invalid or in the future."""
-    found = _at(moment, lambda span: now - span, "a time ago")
+    found = _at(moment, now, -1, "a time ago")
     if found > now:
         raise UsageError(f"{moment} is in the future: give a time in the past")
     return found
@@ -24,7 +23,7 @@ def milliseconds(moment: Moment, now: int) -> int:
 
 def milliseconds_to_come(moment: Moment, now: int) -> int:
     """A future time in milliseconds since 1970. Raises UsageError if it is invalid or past."""
-    found = _at(moment, lambda span: now + span, "a time from now")
+    found = _at(moment, now, 1, "a time from now")
     if found <= now:
         raise UsageError(f"{moment} is in the past: give a time in the future")
     if found > LATEST:
@@ -42,12 +41,12 @@ def since_epoch(moment: datetime) -> int:
     return (moment - EPOCH) // MILLISECOND
 
 
-def _at(moment: Moment, after: Callable[[int], int], means: str) -> int:
+def _at(moment: Moment, now: int, sign: int, means: str) -> int:
     if not isinstance(moment, Moment):
         raise UsageError(f"{moment!r} is not a time: give a datetime, or a timedelta for {means}")
     try:
         if isinstance(moment, datetime):
             return since_epoch(moment.astimezone(UTC))
-        return after(moment // MILLISECOND)
+        return now + sign * (moment // MILLISECOND)
     except (OverflowError, ValueError, OSError) as error:
         raise UsageError(f"{moment!r} is out of range") from error

@@ -217,7 +217,8 @@ class Reader:
                 near = (self._similar(fingerprints, each, told, bounds) for each in near)
             found += near
         query, fingerprint, bits = (np.concatenate(column) for column in zip(*found, strict=True))
-        return _once(query, fingerprint, bits, truncated, int(sizes.sum()), sizes[drawer].max(axis=1))
+        once = _once((query, fingerprint, bits))
+        return _candidates(once, truncated, sizes, sizes[drawer].max(axis=1))
 
     def _near_one(
         self, fingerprints: FingerprintBatch, wanted: NDArray[np.uint8], bounds: Bounds
@@ -237,12 +238,8 @@ class Reader:
                 np.array(list(found), dtype=np.uint64),
                 np.array(list(found.values()), dtype=np.int64),
             )
-            return _candidates(
-                *self._similar(fingerprints, near, self._told(near[1]), bounds),
-                np.array([truncated]),
-                int(sizes.sum()),
-                sizes.max(keepdims=True),
-            )
+            near = self._similar(fingerprints, near, self._told(near[1]), bounds)
+            return _candidates(near, np.array([truncated]), sizes, sizes.max(keepdims=True))
         hits = [(0, value, bits) for value, bits in found.items()]
         return NearFingerprints(hits, [truncated], int(sizes.sum()), [int(sizes.max())])
 
@@ -521,34 +518,22 @@ def _each_once(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np
     return flat[first], which.reshape(queries, tables)
 
 
-def _once(
-    query: NDArray[np.int64],
-    fingerprint: NDArray[np.uint64],
-    bits: Distances,
-    truncated: NDArray[np.bool_],
-    rows_read: int,
-    largest: NDArray[np.int64],
-) -> NearFingerprints:
-    """Removes duplicates: several drawers return the same fingerprint."""
-    if len(query) > 1:
-        order = np.lexsort((fingerprint, query))
-        query, fingerprint, bits = query[order], fingerprint[order], bits[order]
-        first = np.ones(len(order), dtype=np.bool_)
-        first[1:] = (query[1:] != query[:-1]) | (fingerprint[1:] != fingerprint[:-1])
-        query, fingerprint, bits = query[first], fingerprint[first], bits[first]
-    return _candidates(query, fingerprint, bits, truncated, rows_read, largest)
+def _once(near: _Near) -> _Near:
+    """Each pair once: several drawers return the same fingerprint."""
+    query, fingerprint, bits = near
+    order = np.lexsort((fingerprint, query))
+    query, fingerprint, bits = query[order], fingerprint[order], bits[order]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = (query[1:] != query[:-1]) | (fingerprint[1:] != fingerprint[:-1])
+    return query[first], fingerprint[first], bits[first]
 
 
 def _candidates(
-    query: NDArray[np.int64],
-    fingerprint: NDArray[np.uint64],
-    bits: Distances,
-    truncated: NDArray[np.bool_],
-    rows_read: int,
-    largest: NDArray[np.int64],
+    near: _Near, truncated: NDArray[np.bool_], sizes: NDArray[np.int64], largest: NDArray[np.int64]
 ) -> NearFingerprints:
-    hits = list(zip(query.tolist(), fingerprint.tolist(), bits.tolist(), strict=True))
-    return NearFingerprints(hits, truncated.tolist(), rows_read, largest.tolist())
+    """sizes: rows read of each drawer; largest: of each query's."""
+    hits = list(zip(*(column.tolist() for column in near), strict=True))
+    return NearFingerprints(hits, truncated.tolist(), int(sizes.sum()), largest.tolist())
 
 
 def _tell(metrics: Metrics, candidates: NearFingerprints) -> None:

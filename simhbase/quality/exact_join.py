@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import UsageError
-from simhbase.fingerprint.hamming import distance
 from simhbase.quality.pairs import Numbers, TextPairs
 from simhbase.slices import bounded_slices, ranges
 from simhbase.text.jaccard import ShingleSets, jaccard
@@ -135,6 +134,6 @@ def _possible(
     allowed = total - 2 * _least_common(threshold, total) - alone[smaller] - alone[larger]
     differing = np.zeros(len(smaller), dtype=np.int64)
     for word in bitmaps.T:
-        differing += distance(word[smaller], word[larger])
+        differing += np.bitwise_count(word[smaller] ^ word[larger])
     kept = differing <= allowed
     return smaller[kept], larger[kept]

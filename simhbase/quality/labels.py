@@ -100,15 +100,11 @@ def _pairs(
     assert other is not None
     for number, row in rows:
         try:
-            yield row[one], row[other], 0.0 if similarity is None else _share(row[similarity])
+            share = 0.0 if similarity is None else float(row[similarity])
+            if not 0 <= share <= 1:
+                raise ValueError(share)
+            yield row[one], row[other], share
         except (IndexError, ValueError) as error:
             raise BadInput(
                 f"{path}, line {number:,}: {chr(9).join(row)[:80]!r} does not have the columns of line 1"
             ) from error
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise ValueError(text)
-    return value

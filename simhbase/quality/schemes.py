@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from math import comb
 
 import numpy as np
@@ -103,24 +103,19 @@ class CorpusFingerprints:
     texts: NDArray[np.int64]
     fingerprints: FingerprintBatch
 
-    def found(self, pairs: Iterable[Pairs], score: Callable[[Distances], NDArray[np.float64]]) -> TextPairs:
-        """Convert pairs of fingerprints to pairs of texts. score: converts distances."""
+    def found(self, pairs: Iterable[Pairs], sketching: SketchParameters | None = None) -> TextPairs:
+        """Convert pairs of fingerprints to pairs of texts, with their distances as scores. sketching: these
+        are mismatches of sketches, to be converted to similarities."""
+
+        def score(distance: Distances) -> NDArray[np.float64]:
+            if sketching is None:
+                return distance.astype(np.float64)
+            return sketching.similarity(distance.astype(np.int64))
+
         return TextPairs.of(
             self.n,
             ((self.texts[chunk.left], self.texts[chunk.right], score(chunk.distance)) for chunk in pairs),
         )
-
-    def similarity(self, found: TextPairs, sketching: SketchParameters) -> NDArray[np.float64]:
-        """Similarity of found pairs, estimated from sketches: float64 (m,)."""
-        left, right = self._position[found.left], self._position[found.right]
-        return sketching.similarity(
-            sketching.pair_mismatches(self.fingerprints.sketches, left, self.fingerprints.sketches, right)
-        )
-
-    def differing(self, found: TextPairs) -> NDArray[np.uint64]:
-        """Differing bits of the fingerprints of found pairs: uint64 (m,)."""
-        values = self.fingerprints.values
-        return values[self._position[found.left]] ^ values[self._position[found.right]]
 
     def positions(self, near: TextPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Convert pairs of texts to pairs of fingerprints; drops texts without one."""
@@ -177,7 +172,7 @@ def simhash_settings(
     verified. near: the true near-duplicates, for DrawerSizes."""
     profile = make_profile(parameters)
     bits = bits or range(VERIFIED_FROM if profile.sketching else 0, MOST_BITS + 1)
-    found = fingerprinted.found(pair_batches(fingerprinted.fingerprints.values, max(bits)), _bits)
+    found = fingerprinted.found(pair_batches(fingerprinted.fingerprints.values, max(bits)))
     cost = cache(lambda name: _cost(fingerprinted, SimHashScheme(layout(name), 0), name, near))
     features = feature_name(profile.feature_options)
     for k in bits:
@@ -187,10 +182,13 @@ def simhash_settings(
             names = [each.name for each in layouts]
             yield Setting(features, fixed, found.where(found.score <= k), names, cost)
             continue
-        similar = replace(found, score=fingerprinted.similarity(found, profile.sketching))
-        differing = fingerprinted.differing(found)
+        left, right = fingerprinted.positions(found)
+        values, sketches = fingerprinted.fingerprints.values, fingerprinted.fingerprints.sketches
+        mismatches = profile.sketching.pair_mismatches(sketches, left, sketches, right)
+        similar = replace(found, score=profile.sketching.similarity(mismatches))
+        differing = values[left] ^ values[right]
         for each in layouts:  # with a reach, the layout decides which pairs share a drawer
-            masks = np.array(segment_masks(each), dtype=np.uint64)
+            masks = np.array(segment_masks(each.name, each.bits), dtype=np.uint64)
             meeting = similar.where(np.any([differing & mask == 0 for mask in masks], axis=0))
             for threshold in VERIFIED_THRESHOLDS:
                 yield Setting(features, {**fixed, "reach": MOST_BITS}, meeting, [each.name], cost, threshold)
@@ -216,8 +214,7 @@ def minhash_settings(
     for name in names:
         scheme = make_profile({**given, "bands": name}).index_scheme
         found = fingerprinted.found(
-            scheme.pairs(fingerprinted.fingerprints, scheme.bounds(None, least)),
-            partial(_similarity, sketching),
+            scheme.pairs(fingerprinted.fingerprints, scheme.bounds(None, least)), sketching
         )
         cost = {name: _cost(fingerprinted, scheme, name, near)}.__getitem__
         for threshold in thresholds:
@@ -235,17 +232,8 @@ def pairs_found_by(
     """All pairs that a store with this profile would find. Raises UsageError for a similarity if the profile
     has no sketches."""
     scheme = profile.index_scheme
-    return fingerprinted.found(
-        scheme.pairs(fingerprinted.fingerprints, scheme.bounds(None, min_similarity)), _bits
-    )
-
-
-def _bits(distances: Distances) -> NDArray[np.float64]:
-    return distances.astype(np.float64)
-
-
-def _similarity(sketching: SketchParameters, mismatches: Distances) -> NDArray[np.float64]:
-    return sketching.similarity(mismatches.astype(np.int64))
+    bounds = scheme.bounds(None, min_similarity)
+    return fingerprinted.found(scheme.pairs(fingerprinted.fingerprints, bounds))
 
 
 def _cost(fingerprinted: CorpusFingerprints, scheme: Scheme, name: str, near: TextPairs) -> Cost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, InputOptions, Raw
 from simhbase.drawers.rowkeys import segments_of
-from simhbase.drawers.scheme import Distances
+from simhbase.fingerprint.minhash import SketchParameters
 from simhbase.jobs.learn_boilerplate import coverage_of, learn, total_coverage
 from simhbase.profile import Profile
 from simhbase.quality.pairs import TextPairs
@@ -27,8 +27,6 @@ OTHER_DAYS = ((0.65, 0.8), (0.8, 1.0))
 PARSER = Parser(InputOptions(id_from="line"))
 AT_ONCE = 500
 MOST_FREQUENT = 5
-
-Score = Callable[[Distances], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -136,20 +134,22 @@ def rows(
     simhash = Profile(verify=False, boilerplate=left_out)
     minhash = Profile(scheme="minhash", threshold=min(THRESHOLDS), boilerplate=left_out)
     by_bits, by_sketch = fingerprint_texts(news.near.sample.texts, [simhash, minhash], processes)
-    found = near_by(simhash, by_bits, lambda bits: bits.astype(np.float64))
+    found = near_by(simhash, by_bits)
     yield row([name, "SimHash, k = 3"], found, read(simhash, by_bits, news), news, target)
     sketching = minhash.sketching
     assert sketching is not None
-    found = near_by(minhash, by_sketch, lambda mismatches: sketching.similarity(mismatches.astype(np.int64)))
+    found = near_by(minhash, by_sketch, sketching)
     filled = read(minhash, by_sketch, news)
     for threshold in THRESHOLDS:
         near = f"MinHash 20x6, similarity >= {threshold}"
         yield row([name, near], found.where(found.score >= threshold), filled, news, target)
 
 
-def near_by(profile: Profile, printed: CorpusFingerprints, score: Score) -> TextPairs:
+def near_by(
+    profile: Profile, printed: CorpusFingerprints, sketching: SketchParameters | None = None
+) -> TextPairs:
     scheme = profile.index_scheme
-    return printed.found(scheme.pairs(printed.fingerprints, scheme.bounds(None, None)), score)
+    return printed.found(scheme.pairs(printed.fingerprints, scheme.bounds(None, None)), sketching)
 
 
 def read(profile: Profile, printed: CorpusFingerprints, news: News) -> DrawerSizes:

@@ -18,7 +18,6 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, encode, prefixes
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.fingerprint.hamming import distance
 from simhbase.index.reader import DRAWER_LIMIT, Reader
 from simhbase.index.writer import AtomicWriter, DocumentBatch
 from simhbase.model import Lookup
@@ -83,7 +82,7 @@ class Bare:
         """Distances and ids of the documents near one query."""
         rows = {row[PREFIX_BYTES:] for row in self.look_up(starts)}
         values = np.frombuffer(b"".join(rows), dtype=">u8").astype(np.uint64)
-        bits = distance(values, query)
+        bits = np.bitwise_count(values ^ query)
         iterator = self.store.database.families["fingerprints"].iter(IN_ORDER)
         found = []
         for value, apart in zip(values.tolist(), bits.tolist(), strict=True):
@@ -117,7 +116,7 @@ class Ours:
             queries = fingerprints
             if len(fingerprints) > 1:
                 queries = np.repeat(fingerprints[part.drawers // TABLES], np.diff(part.offsets))
-            found.append((queries, distance(part.fingerprints, queries)))
+            found.append((queries, np.bitwise_count(part.fingerprints ^ queries)))
         if len(found) == 1:
             return found[0]
         queries, distances = (np.concatenate(column) for column in zip(*found, strict=True))
