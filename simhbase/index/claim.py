@@ -388,7 +388,7 @@ class _Group:
         # While nearly all claims are new, their batch is the first to read anything.
         unread = set[int]()
         if self.context.recent.are_new:
-            # Unless a batch has met something under its id, or an earlier claim near it is accepted.
+            # Unless a batch has met something under the id, or an accepted claim is near.
             unread = {
                 number
                 for number in numbers
@@ -427,7 +427,7 @@ class _Group:
             accepted = self._others.kept_near(number)
             matches = [each for each in accepted if not hidden.hides(each.id, each.fingerprint)]
             matches += near[place]
-            # An earlier claim of a stored document that has no answer yet may replace it.
+            # Without documents that an earlier claim may replace, as it has no answer yet.
             final = [
                 match
                 for match in matches
