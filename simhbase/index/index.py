@@ -39,7 +39,7 @@ from simhbase.index.claim import TIMEOUT, Claimed, Claimer, QueuedClaims, claime
 from simhbase.index.claim_batch import NO_LOAD, ClaimKind, LoadRun
 from simhbase.index.explain import explain
 from simhbase.index.moment import at, milliseconds, milliseconds_to_come
-from simhbase.index.mute import Hidden, Name, StoredMuteList, require_valid
+from simhbase.index.mute import Hidden, MuteList, Name, require_valid
 from simhbase.index.reader import (
     DRAWER_LIMIT,
     IDS_LIMIT,
@@ -147,7 +147,7 @@ class Index:
         self.clock = clock = clock or store.now
         self._stored = stored
         self._looked = monotonic()
-        self._mute_list = StoredMuteList(store, clock)
+        self._mute_list = MuteList(store, clock)
         self._reader = Reader(
             store, stored.profile.index_scheme, drawer_limit, ids_limit, clock, metrics=metrics
         )

@@ -53,7 +53,7 @@ class _CachedList:
     until: int
 
 
-class StoredMuteList:
+class MuteList:
     """The mute list of a store. clock: milliseconds since 1970, for the end of entries; timer: seconds, for
     the age of the cache."""
 

@@ -12,7 +12,7 @@ from simhbase import Document, Index, Profile, SharedLookups
 from simhbase.errors import ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.moment import at
-from simhbase.index.mute import READ_AGAIN, StoredMuteList
+from simhbase.index.mute import READ_AGAIN, MuteList
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.model import Muted
 from simhbase.stores.base import now
@@ -167,7 +167,7 @@ def test_an_explanation_says_that_it_is_muted(index):
 
 def test_another_list_on_the_same_store_sees_a_change_when_it_reads_again(index):
     time = 0.0
-    other = StoredMuteList(index.store, index.clock, timer=lambda: time)
+    other = MuteList(index.store, index.clock, timer=lambda: time)
     assert not other.hidden()
     index.mute(["a"])
     time = READ_AGAIN - 1
@@ -177,7 +177,7 @@ def test_another_list_on_the_same_store_sees_a_change_when_it_reads_again(index)
 
 
 def test_changes_at_once_are_all_made(index):
-    lists = [StoredMuteList(index.store, index.clock) for _ in range(4)]
+    lists = [MuteList(index.store, index.clock) for _ in range(4)]
     ids = [f"m{number}" for number in range(40)]
 
     def change(number: int) -> int:

@@ -17,7 +17,7 @@ from simhbase.fingerprint.minhash import SketchParameters, fingerprints
 from simhbase.index import rows
 from simhbase.index.load_log import LoadLog
 from simhbase.index.moment import at
-from simhbase.index.mute import StoredMuteList
+from simhbase.index.mute import MuteList
 from simhbase.index.rows import BatchRow, Entry, Obsolete, PendingCell, PendingClaim, State
 from simhbase.index.stored_profile import write_profile
 from simhbase.jobs.checkpoints import BatchDecision
@@ -204,7 +204,7 @@ def test_the_mute_list():
         Muted(None, Fingerprint(A1), at(since), at(since + 86_400_000)),
     ]
     with closing(create_store("memory:")) as store:
-        muted = StoredMuteList(store, clock=lambda: since)
+        muted = MuteList(store, clock=lambda: since)
         muted.mute(entries)
         (cell,) = store.records("meta").get([b"muted"])
         assert muted.entries() == entries
