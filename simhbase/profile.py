@@ -121,8 +121,7 @@ class Profile:
             raise UsageError(f"must be at least 1, not {self.min_features}", parameter="min_features")
         if isinstance(self.fold, str):
             self._set(fold=character_table(self.fold))
-        words = (normalise(word, self.normal_form) for word in _word_list(self.stop_words))
-        self._set(stop_words=frozenset(words))
+        self._set(stop_words=self._normal_words(self.stop_words))
         self._complete()
         if self.tokenizer is None and self.features.startswith("words"):
             self._set(tokenizer=f"{TOKENIZER} {version(TOKENIZER)}")
@@ -139,6 +138,12 @@ class Profile:
                     "float" if each is Real else each.__name__ for each in types if each is not type(None)
                 )
                 raise UsageError(f"must be {wanted}, not {value!r}", parameter=name)
+
+    def _normal_words(self, given: Iterable[str]) -> frozenset[str]:
+        words = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+        if isinstance(given, str) or not all(isinstance(word, str) for word in words):
+            raise UsageError(f"must be a set of words, not {given!r}", parameter="stop_words")
+        return frozenset(normalise(word, self.normal_form) for word in words)
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -283,7 +288,8 @@ class Profile:
 
     def _canonical(self, given: Mapping[str, object]) -> dict[str, object]:
         """Parameters with values spelled as in `parameters`."""
-        return dict(given)
+        words = cast("Iterable[str] | None", given.get("stop_words"))
+        return {**given, **({} if words is None else {"stop_words": self._normal_words(words)})}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -452,7 +458,7 @@ class MinHashProfile(Profile):
         named = {"threshold": _canonical_threshold(given.get("threshold")), "bands": given.get("bands")}
         if named["bands"] == AUTO:
             named["bands"] = self._bands_by_threshold
-        return {name: named.get(name, value) for name, value in given.items()}
+        return {name: named.get(name, value) for name, value in super()._canonical(given).items()}
 
 
 def _class_of(parameters: Mapping[str, object]) -> type[Profile]:
@@ -475,13 +481,6 @@ def _types(of: type[Profile]) -> Mapping[str, tuple[type, ...]]:
 # Parameters of all profiles, without the tokenizer, which is only a note.
 _FIELDS = (*fields(VerifiedProfile), *fields(MinHashProfile))
 NAMES = tuple(dict.fromkeys(each.name for each in _FIELDS if each.compare))
-
-
-def _word_list(value: Iterable[str]) -> list[str]:
-    words = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-    if isinstance(value, str) or not all(isinstance(word, str) for word in words):
-        raise UsageError(f"must be a set of words, not {value!r}", parameter="stop_words")
-    return words
 
 
 def make_profile(given: Mapping[str, object], preset: str = "default") -> Profile:

@@ -136,11 +136,13 @@ def create(
     try:
         index = open_index(url)
     except TablesMissing:
-        index = _created(url, make_profile(given), ttl)
-    with index:
-        stored = index.profile
-        stored.require(given)
-        _require_ttl(index.store, ttl)
+        with _created(url, make_profile(given), ttl) as index:
+            stored = index.profile
+    else:
+        with index:
+            stored = index.profile
+            stored.require(given)
+            _require_ttl(index.store, ttl)
     return CreatedTables(url, stored, tuple(created), (*warnings, *_drawer_warnings(documents, stored)))
 
 

@@ -198,6 +198,15 @@ def test_writing_the_same_profile_again_changes_nothing(store):
     assert store.records("meta").get([b"profile"]) == before
 
 
+@pytest.mark.parametrize(
+    "profile", [Profile(stop_words={"Alpha"}), Profile(scheme="minhash", stop_words={"Alpha"})]
+)
+def test_stop_words_are_compared_in_the_normal_form_of_the_profile(profile):
+    profile.require({"stop_words": ["Alpha"]})
+    with pytest.raises(ProfileMismatch, match=r"stop_words is 1 word \(alpha\), not 1 word \(beta\)"):
+        profile.require({"stop_words": frozenset(["Beta"])})
+
+
 def test_of_two_creators_the_first_wins(store):
     write_profile(store, Profile(verify=False, k=2))
     with pytest.raises(ProfileMismatch, match="k is 2, not 3"):
