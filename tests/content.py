@@ -11,7 +11,7 @@ def content(store: Store) -> dict[str, object]:
     return {
         "documents": {key: Entry.decode(cell.value) for key, cell in documents},
         "fingerprints": [(key, cell.value) for key, cell in listings],
-        "index": [key.tobytes() for rows in store.drawers.iterate() for key in rows.keys],
+        "index": sorted(key.tobytes() for rows in store.drawers.iterate() for key in rows.keys),
         "meta": [
             (key, cell.value)
             for batch in store.records("meta").iterate()

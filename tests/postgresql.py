@@ -1,5 +1,9 @@
 """A running PostgreSQL for tests."""
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import psycopg
 
 from tests.services import Server
@@ -10,6 +14,20 @@ class PostgreSQL(Server):
     space = "schema"
     # What tests kill are clients and the server's processes, not the machine.
     settings = ("fsync=off", "full_page_writes=off")
+
+    @contextmanager
+    def largest_file(self, most: int) -> Iterator[None]:
+        """Restarted for the block, the server cannot make files larger than this many bytes."""
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        self.stop()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))  # which it inherits
+        try:
+            self.start()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        yield
+        self.stop()
+        self.start()
 
     def sql(self, statement: str, *parameters: object) -> list[tuple[object, ...]]:
         """The rows of a statement, as the owner of the database."""

@@ -20,6 +20,7 @@ class _Link:
     client: socket.socket
     server: socket.socket
     loses_answer: threading.Event = field(default_factory=threading.Event)
+    is_answered: bool = True  # what was asked last
 
     def cut(self) -> None:
         for end in (self.client, self.server):
@@ -43,6 +44,7 @@ class Relay:
         self._before: list[tuple[bytes, Callable[[], object]]] = []
         self._kept: dict[bytes, bytes] = {}
         self.connections = 0
+        self.turns = 0  # requests after an answer: how often a client has waited, at most
         self._listen()
 
     def __enter__(self) -> Self:
@@ -67,6 +69,10 @@ class Relay:
         self._listener.close()
         self._thread.join()
         self.cut()
+
+    def lead_to(self, server: tuple[str, int]) -> None:
+        """Passes new connections on to another server."""
+        self._server = server
 
     def come_back(self) -> None:
         """After `refuse`: listens on the same port again."""
@@ -140,6 +146,8 @@ class Relay:
             while data := link.client.recv(1 << 16):
                 self._flowing.wait()
                 self._look_at(data)
+                self.turns += link.is_answered
+                link.is_answered = False
                 for method, what in self._lost:
                     if method in data:
                         self._lost.remove((method, what))
@@ -170,6 +178,7 @@ class Relay:
                 self._flowing.wait()
                 if link.loses_answer.is_set():
                     return
+                link.is_answered = True
                 link.client.sendall(data)
         except OSError:
             pass  # cut from outside

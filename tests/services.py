@@ -9,9 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar, TypeVar
+from urllib.parse import urlsplit
 
 from simhbase.errors import TablesMissing
 from simhbase.stores import drop_store
+from tests.relay import Relay
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "services"
 
@@ -53,6 +55,16 @@ class Server:
         """A store's URL."""
         words = (f"{key}={value}" for key, value in ((self.space, name), *options.items()))
         return f"{self.url}?{'&'.join(words)}"
+
+    def through(self, relay: Relay, name: str, **options: object) -> str:
+        """The URL of a store, by way of a relay."""
+        return self.store(name, **options).replace(f":{self.port}", f":{relay.port}")
+
+    @property
+    def port(self) -> int:
+        port = urlsplit(self.url).port
+        assert port
+        return port
 
     def empty_store(self, name: str) -> str:
         """The URL of a store that does not exist."""

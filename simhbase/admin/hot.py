@@ -1,6 +1,6 @@
 """Hot fingerprints (most documents) and hot drawers (most rows).
 
-Tables are in key order, so one pass over each finds the longest runs of equal prefixes.
+Rows with equal prefixes follow each other, so one pass over each table finds the longest runs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def hottest(store: Store, most: int, part: Part, progress: Progress) -> Hot:
 
 
 class Hottest:
-    """The most frequent numbers of an ascending sequence, given in batches."""
+    """The most frequent numbers of a sequence in which equal ones follow each other, given in batches."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -104,7 +104,7 @@ class Hottest:
     def _keep(self, runs: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
         if len(self._counts) == self._most:
             # At equal counts, the smaller number comes first.
-            more = counts > self._counts[-1]
+            more = counts >= self._counts[-1]
             runs, counts = runs[more], counts[more]
         numbers, counts = np.r_[self._numbers, runs], np.r_[self._counts, counts]
         order = np.lexsort((numbers, -counts))[: self._most]

@@ -1,4 +1,4 @@
-"""Helpers shared by backends: converting arrays of row keys to bytes and back, and some rows of meta."""
+"""Helpers shared by backends: converting arrays of row keys to bytes and back, and other values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.rowkeys import KEY_BYTES, fingerprints_of
-from simhbase.stores.base import PART_ROWS, TTL_ROW, DrawerRows, IndexRows, Records, Version
+from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, fingerprints_of
+from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows, Version
 
+BATCH_ROWS = 10_000
 NONE = np.empty(0, dtype=np.int64)
 _COUNTER = struct.Struct(">q")
 
@@ -37,6 +38,33 @@ def to_index_rows(rows: Sequence[bytes]) -> IndexRows:
     """Index rows of a store that keeps no times."""
     keys = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, KEY_BYTES)
     return IndexRows(keys, np.zeros(len(keys), dtype=np.int64))
+
+
+def prefixes_of(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Prefixes of drawers, given as numbers of 40 bits: int64 (n,) -> uint8 (n, 5)."""
+    return numbers.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - PREFIX_BYTES :]
+
+
+def prefix_number(key: bytes) -> int:
+    """The prefix of a key, or of the first key that starts like this, as a number."""
+    return int.from_bytes(key[:PREFIX_BYTES].ljust(PREFIX_BYTES, b"\0"))
+
+
+def keys_of(prefixes: NDArray[np.int64], fingerprints: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Row keys (n, 13) of prefixes as numbers (n,) and fingerprints (n,)."""
+    columns = prefixes_of(prefixes), fingerprints.astype(">u8").view(np.uint8).reshape(-1, 8)
+    return np.concatenate(columns, axis=1)
+
+
+def rows_between(keys: NDArray[np.uint8], start: bytes, stop: bytes) -> Iterator[IndexRows]:
+    """Those of the rows with keys from `start` until before `stop` (empty: the end), in batches, of a store
+    that keeps no times."""
+    if start or stop:
+        rows = to_bytes(keys)
+        keys = keys[[row >= start and (not stop or row < stop) for row in rows]]
+    for first in range(0, len(keys), BATCH_ROWS):
+        some = keys[first : first + BATCH_ROWS]
+        yield IndexRows(some, np.zeros(len(some), dtype=np.int64))
 
 
 def parts_of(drawers: Sequence[Sequence[bytes]], limit: int | None) -> Iterator[DrawerRows]:
@@ -73,12 +101,6 @@ def _numbers(first: int, end: int) -> NDArray[np.int64]:
     return numbers
 
 
-def ttl_in(meta: Records) -> int | None:
-    """Seconds after which documents of an atomic store expire, or None."""
-    (cell,) = meta.get([TTL_ROW])
-    return None if cell is None else int(cell.value)
-
-
 def counted_up(value: bytes | None, by: int) -> tuple[int, bytes]:
     """Increment a stored counter (None: absent); returns the number and the new value to store."""
     count = by if value is None else _COUNTER.unpack(value)[0] + by
@@ -89,9 +111,3 @@ def behind(prefix: bytes) -> bytes:
     """The first key behind those with a prefix; b"" if there is none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else b""
-
-
-def ahead_of(before: int, server: int, after: int) -> int:
-    """By how many milliseconds this machine's clock is ahead of a server's that was asked in between. The
-    call itself accounts for part of the difference."""
-    return max(before - server, 0) + min(after - server, 0)

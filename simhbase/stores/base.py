@@ -116,7 +116,9 @@ class Drawers(Protocol):
         (None: all), the same ones each time. The answer comes in parts of bounded size."""
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
-        """Rows in key order from `start` until before `stop` (empty: the end), in batches of bounded size."""
+        """Rows with keys from `start` until before `stop` (empty: the end), in batches of bounded size. Those
+        of a drawer follow each other; drawers and their rows come in any order. Others may write meanwhile:
+        their rows may be missing, or come twice."""
 
     def approximate_size(self) -> Size: ...
 

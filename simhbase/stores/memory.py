@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import takewhile
 from typing import NoReturn, TypeVar
@@ -12,26 +12,12 @@ from typing import NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.layout import Layout
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.model import Size
-from simhbase.progress import Progress, no_progress
-from simhbase.stores.arrays import counted_up, parts_of, to_bytes, to_index_rows, ttl_in, versions_of
-from simhbase.stores.base import (
-    ATOMIC_TABLES,
-    LARGEST_COMMIT,
-    Access,
-    Cell,
-    Changes,
-    CompareAndSet,
-    DrawerRows,
-    IndexRows,
-    RecordTable,
-    Row,
-    Version,
-    now,
-)
+from simhbase.stores.arrays import parts_of, to_bytes, to_index_rows, versions_of
+from simhbase.stores.atomic import BaseStore, LockedRecords
+from simhbase.stores.base import Access, Cell, Changes, DrawerRows, IndexRows, Row, Version
 from simhbase.stores.strings import pairs
 
 T = TypeVar("T")
@@ -63,28 +49,13 @@ def _check(url: str) -> None:
         raise UsageError(f"no store {url!r}: a store in memory has no name, its URL is memory:")
 
 
-class MemoryStore:
-    multi_writer = False
-    largest_commit = LARGEST_COMMIT
-
+class MemoryStore(BaseStore["MemoryRecords"]):
     def __init__(self, url: str) -> None:
-        self.url = url
-        self.tables = ATOMIC_TABLES
+        super().__init__(url)
         self._lock = threading.RLock()
         self._closed = False
         self.drawers = MemoryDrawers(self)
         self._records = {table: MemoryRecords(self) for table in self.tables}
-
-    def records(self, table: RecordTable) -> MemoryRecords:
-        return self._records[table]
-
-    def ttl(self) -> int | None:
-        return ttl_in(self.records("meta"))
-
-    def now(self) -> int:
-        return now()
-
-    def arrange(self, layout: Layout | None) -> None: ...
 
     def exclusive(self) -> AbstractContextManager[object]:
         """A re-entrant lock that every operation takes. Raises StoreFailed after `close`."""
@@ -104,23 +75,6 @@ class MemoryStore:
                 self._records[table].delete(keys)
             for table, columns in changes.put.items():
                 self._records[table].put(pairs(*columns), changes.version)
-
-    def refresh(self) -> None: ...
-
-    def sync(self) -> None: ...
-
-    def warnings(self) -> Sequence[str]:
-        return ()
-
-    def require_writable(self) -> None: ...
-
-    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None: ...
-
-    def counters(self) -> Mapping[str, int]:
-        return {}
-
-    def gauges(self) -> Mapping[str, int]:
-        return {}
 
     def close(self) -> None:
         self._closed = True
@@ -170,7 +124,7 @@ class MemoryDrawers:
         return Size(rows, rows * KEY_BYTES)
 
 
-class MemoryRecords:
+class MemoryRecords(LockedRecords):
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._cells: dict[bytes, Cell] = {}
@@ -243,24 +197,6 @@ class MemoryRecords:
             keys = self._first_keys(start, BATCH_ROWS)
             end = bisect_left(keys, stop) if stop else len(keys)
             return [(key, self._cells[key]) for key in keys[:end]]
-
-    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        with self._store.exclusive():
-            found = self._cells.get(key)
-            if (found and found.value) != expected:
-                return found is not None and found.value == value
-            self.put([(key, value)], found.version + 1 if found else 0)
-            return True
-
-    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        return [self.compare_and_set(*change[:3]) for change in changes]
-
-    def increment(self, key: bytes, by: int = 1) -> int:
-        with self._store.exclusive():
-            found = self._cells.get(key)
-            count, value = counted_up(found and found.value, by)
-            self.put([(key, value)])
-            return count
 
     def approximate_size(self) -> Size:
         with self._store.exclusive():

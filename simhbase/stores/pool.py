@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
-from simhbase.errors import StoreBusy, StoreFailed, StoreUnreachable
+from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, StoreUnreachable
 from simhbase.stores.attempts import Attempts
 
 T = TypeVar("T")
@@ -30,19 +31,27 @@ class Connection(Protocol):
 C = TypeVar("C", bound=Connection)
 
 
-class Pool(Generic[C]):
-    """connect: opens a connection, told what it is for; raises errors of simhbase. most: connections at a
-    time; timeout: seconds for an operation with all retries, and for a connection to become free."""
+class Pool(ABC, Generic[C]):
+    """most: connections at a time; timeout: seconds for an operation with all retries, and for a connection
+    to become free. errors: what connections raise."""
 
-    def __init__(self, url: str, most: int, timeout: float, connect: Callable[[str], C]) -> None:
+    errors: ClassVar[tuple[type[Exception], ...]]
+
+    def __init__(self, url: str, most: int, timeout: float) -> None:
         self._url = url
         self.most = most
         self._timeout = timeout
-        self._connect = connect
         self._own = threading.local()
         self._answered = False
         self.retries = 0
         self._renew()
+
+    @abstractmethod
+    def _connect(self) -> C: ...
+
+    @abstractmethod
+    def _translate(self, error: Exception, doing: str) -> SimhbaseError:
+        """The error of simhbase for one of `errors`. doing: what was done, and where."""
 
     def _renew(self) -> None:
         """Starts with an empty pool. In a forked child, the parent's connections are left alone: to close
@@ -62,29 +71,58 @@ class Pool(Generic[C]):
         own: C | None = getattr(self._own, "connection", None)
         return own
 
-    @contextmanager
-    def holding(self, connection: C) -> Iterator[None]:
-        """Makes all calls of this thread use a connection."""
-        self._own.connection = connection
-        try:
-            yield
-        finally:
-            self._own.connection = None
+    def call(self, doing: str, work: Callable[[C], T]) -> T:
+        """Has something done with a connection that may be repeated. Raises StoreBusy, StoreFailed after
+        `close`, and translated errors."""
+        if held := self.held:
+            with self.translated(doing):
+                return work(held)
+
+        def once() -> T:
+            connection = self._take(doing)
+            sound = False
+            try:
+                with self.translated(doing):
+                    result = work(connection)
+                sound = True
+            finally:
+                self._give_back(connection, sound)
+            return result
+
+        return self.retried(once)
 
     @contextmanager
-    def connection(self, doing: str) -> Iterator[C]:
-        """A connection for a call; closed if the call fails."""
-        connection = self.take(doing)
+    def holding(self, doing: str, begin: Callable[[C], object]) -> Iterator[C]:
+        """Makes all calls of this thread use one connection, after `begin`, which may be repeated. Raises
+        what `call` does."""
+
+        def begun() -> C:
+            connection = self._take(doing)
+            try:
+                with self.translated(doing):
+                    begin(connection)
+            except BaseException:
+                self._give_back(connection, sound=False)
+                raise
+            return connection
+
+        connection = self._own.connection = self.retried(begun)
         sound = False
         try:
             yield connection
             sound = True
         finally:
-            self.give_back(connection, sound)
+            self._own.connection = None
+            self._give_back(connection, sound)
 
-    def take(self, doing: str) -> C:
-        """A connection that is given back by `give_back`. Raises StoreBusy, StoreFailed after `close`, and
-        what `connect` does."""
+    @contextmanager
+    def translated(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except self.errors as error:
+            raise self._translate(error, f"{doing} {self._url}") from error
+
+    def _take(self, doing: str) -> C:
         if not self._free.acquire(timeout=self._timeout):
             raise StoreBusy(
                 f"{doing} {self._url}: all {self.most} connections of this process were busy for "
@@ -97,12 +135,13 @@ class Pool(Generic[C]):
                 raise StoreFailed(f"{self._url} was closed: open it again")
             with suppress(IndexError):  # another thread may take the last one
                 return idle.pop()
-            return self._connect(doing)
+            with self.translated(doing):
+                return self._connect()
         except BaseException:
             self._release()
             raise
 
-    def give_back(self, connection: C, sound: bool) -> None:
+    def _give_back(self, connection: C, sound: bool) -> None:
         """A connection on which anything went wrong is closed."""
         idle = self._idle
         if sound and idle is not None and not connection.closed:

@@ -85,7 +85,7 @@ def contains(store: Store, keys: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 def all_rows(store: Store) -> list[bytes]:
     """The row keys of the index."""
-    return [row.tobytes() for rows in store.drawers.iterate() for row in rows.keys]
+    return sorted(row.tobytes() for rows in store.drawers.iterate() for row in rows.keys)
 
 
 def milliseconds() -> int:

@@ -1,5 +1,6 @@
 """What simhbase.stores.base.Drawers promises, for every store."""
 
+from itertools import groupby
 from time import sleep
 
 import numpy as np
@@ -216,11 +217,15 @@ def test_big_batches_arrive_whole(store: Store, many: int) -> None:
     assert sum(len(rows.keys) for rows in store.drawers.iterate()) == 10 * many
 
 
-def test_iterate_gives_all_rows_in_order_in_bounded_batches(store: Store, many: int) -> None:
+def test_iterate_gives_all_rows_drawer_by_drawer_in_bounded_batches(store: Store, many: int) -> None:
     keys = encode(np.concatenate([random_fingerprints(many), np.array(AWKWARD, np.uint64)]), LAYOUT)
     store.drawers.add(keys)
     batches = [rows.keys for rows in store.drawers.iterate()]
-    assert [row.tobytes() for batch in batches for row in batch] == sorted_rows(keys)
+    rows = [row.tobytes() for batch in batches for row in batch]
+    assert sorted(rows) == sorted_rows(keys)
+    assert len([drawer for drawer, _ in groupby(row[:PREFIX_BYTES] for row in rows)]) == len(
+        {row[:PREFIX_BYTES] for row in rows}
+    )
     assert all(batch.dtype == np.uint8 and batch.shape[1:] == (KEY_BYTES,) for batch in batches)
     assert max(map(len, batches)) < len(keys) * 10
 
@@ -249,7 +254,7 @@ def test_iterate_keeps_to_a_range_of_keys(store: Store) -> None:
     store.drawers.add(keys)
     every = sorted_rows(keys)
     for start, stop in ((b"", every[100]), (every[7], b""), (every[5], every[25_000]), (b"\x80", b"\x80")):
-        found = [row.tobytes() for rows in store.drawers.iterate(start, stop) for row in rows.keys]
+        found = sorted(row.tobytes() for rows in store.drawers.iterate(start, stop) for row in rows.keys)
         assert found == [row for row in every if row >= start and (not stop or row < stop)]
 
 

@@ -2,9 +2,11 @@
 
 import multiprocessing
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import psycopg
@@ -12,12 +14,16 @@ import pytest
 
 import simhbase
 from simhbase.errors import StoreBusy, StoreFailed, StoreUnreachable, TablesMissing, UsageError
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
+from simhbase.model import Claim
 from simhbase.profile import Profile
 from simhbase.stores import open_store
 from tests.claimed import clusters
 from tests.command_line import documents, run, texts
 from tests.postgresql import PostgreSQL
+from tests.relay import LOCALHOST, Relay
+from tests.services import started
 
 pytestmark = pytest.mark.postgresql
 K = 3
@@ -34,9 +40,6 @@ def url(postgresql: PostgreSQL) -> str:
 def add(index: Index, given: Sequence[tuple[str, int]]) -> None:
     values = np.array([value for _, value in given], dtype=np.uint64)
     index.add_fingerprints([name for name, _ in given], values)
-
-
-# Commands
 
 
 # SQL
@@ -84,7 +87,55 @@ def test_fingerprints_are_seen_beside_a_users_own_columns(postgresql: PostgreSQL
     assert joined == [("B", -2, True)]
 
 
-# Many processes
+# Answers that are waited for
+
+
+def test_lookups_and_claims_wait_for_few_answers(postgresql: PostgreSQL, url: str) -> None:
+    with (
+        Relay((LOCALHOST, postgresql.port)) as relay,
+        open_index(postgresql.through(relay, "integration", connections=1)) as index,
+    ):
+
+        def waited_for(work: Callable[[], object]) -> int:
+            before = relay.turns
+            work()
+            index.documents(["a"])  # once, when all before has passed the relay
+            return relay.turns - before - 1
+
+        def claim(document: str, value: int) -> Claim:
+            values = FingerprintBatch.bare(np.array([value], dtype=np.uint64))
+            (answer,) = index.claim_batch([document], values).claims
+            return answer
+
+        add(index, [("a", 1), ("b", 1 << 40)])
+        index.find_fingerprints([1])  # the layout is read once
+        claim("c", 1 << 50)
+        # What begins a snapshot goes with the drawers, then come the ids; then what ends it, not waited for.
+        assert waited_for(lambda: index.find_fingerprints([1])) == 3
+        assert waited_for(lambda: index.find_fingerprints([0xFFFF << 20])) == 2
+        assert waited_for(lambda: index.documents(["a"])) == 1
+        # The lock; the document; drawers; the document again; all changes with their end.
+        assert waited_for(lambda: claim("d", 0x0F0F_0F0F << 30)) == 5
+        assert waited_for(lambda: claim("e", 3)) == 5  # no change, but the ids of what is near
+
+
+def test_no_lookup_waits_for_the_end_of_its_snapshot(postgresql: PostgreSQL, url: str) -> None:
+    with (
+        Relay((LOCALHOST, postgresql.port)) as relay,
+        open_index(postgresql.through(relay, "integration", connections=1)) as index,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        add(index, [("a", 1)])
+        relay.before("COMMIT", relay.hang)
+        looking = pool.submit(index.find_fingerprints, [1])
+        try:
+            (found,) = looking.result(timeout=60)
+        finally:
+            relay.go_on()
+        assert [match.id for match in found.matches] == ["a"]
+        add(index, [("b", 2)])  # by the same connection
+        (found,) = index.find_fingerprints([1])
+        assert [match.id for match in found.matches] == ["a", "b"]
 
 
 # Failures
@@ -151,6 +202,49 @@ def test_what_fails_within_exclusive_leaves_nothing(url: str) -> None:
             store.records("documents").put([(b"a", b"1")], 1)
             _ = 1 / 0
         assert store.records("documents").get([b"a"]) == [None]
+
+
+def test_a_server_that_becomes_read_only_answers_lookups(postgresql: PostgreSQL, url: str) -> None:
+    with open_index(url) as index:
+        add(index, [("a", 1)])
+        try:
+            postgresql.sql("ALTER SYSTEM SET default_transaction_read_only = on")
+            postgresql.sql("SELECT pg_reload_conf()")
+            while postgresql.sql("SHOW default_transaction_read_only") != [("on",)]:
+                sleep(0.02)
+            with pytest.raises(StoreFailed, match="read-only, such as a standby"):
+                add(index, [("b", 1)])
+            with pytest.raises(StoreFailed, match="read-only"):
+                index.store.require_writable()
+            assert index.fingerprints(["a", "b"]) == [1, None]
+        finally:
+            postgresql.sql("ALTER SYSTEM RESET default_transaction_read_only")
+            postgresql.sql("SELECT pg_reload_conf()")
+        while postgresql.sql("SHOW default_transaction_read_only") != [("off",)]:
+            sleep(0.02)
+        add(index, [("b", 1)])
+        assert index.fingerprints(["a", "b"]) == [1, 1]
+
+
+def test_a_full_disk_refuses_a_batch_and_leaves_the_others() -> None:
+    """The server's files cannot grow, which is what a full disk is to it."""
+    with started(PostgreSQL) as own:
+        url = own.store("full")
+        with simhbase.open(url, create=Profile(verify=False, layout="4x1")) as index:
+            values = np.random.default_rng(1).integers(0, 1 << 64, 40_000, dtype=np.uint64)
+            ids = [f"{number}/{'x' * 900}" for number in range(len(values))]
+            index.add_fingerprints(ids[:20_000], values[:20_000])
+            ((limit,),) = own.sql("SELECT pg_relation_size('full.documents')")
+            assert isinstance(limit, int)
+            assert limit > 16 << 20  # the size of the server's log files
+            with own.largest_file(limit):
+                with open_index(url) as other, pytest.raises(StoreFailed, match="could not extend"):
+                    other.add_fingerprints(ids[20_000:], values[20_000:])
+                assert index.fingerprints(ids[:20_000:1_000]) == values[:20_000:1_000].tolist()
+                assert index.fingerprints(ids[20_000::1_000]) == [None] * 20
+            with open_index(url) as other:
+                assert other.add_fingerprints(ids, values).added == 20_000
+        assert simhbase.check(url).clean
 
 
 def test_what_has_no_place_is_refused(url: str) -> None:

@@ -17,6 +17,7 @@ import redis as redis_py
 
 import simhbase
 from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, StoreUnreachable, UsageError
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.profile import Profile
 from simhbase.stores import drop_store, open_store
@@ -126,14 +127,6 @@ def test_scripts_that_the_server_has_forgotten_are_sent_again(redis: Redis, url:
 
 
 # The lock
-
-
-def test_a_lock_is_waited_for_and_then_said(url: str) -> None:
-    with closing(open_store(url, "write")) as holder, open_index(f"{url}&timeout=1") as index:
-        with holder.exclusive(), pytest.raises(StoreBusy, match="held the lock for 1 s"):
-            add(index, [("a", 1)])
-        assert index.documents(["a"]) == [None]
-        add(index, [("a", 1)])
 
 
 def test_the_lock_of_a_process_that_is_gone_is_taken(url: str) -> None:
@@ -249,6 +242,69 @@ def test_a_replica_answers_and_takes_its_primarys_place(own: Redis) -> None:
         own.start()
 
 
+def test_after_a_failover_the_address_leads_to_the_new_primary(own: Redis) -> None:
+    with (
+        started(Redis, None, f"replicaof={LOCALHOST} {own.port}") as replica,
+        Relay((LOCALHOST, own.port)) as relay,  # a name or address that moves to the primary
+    ):
+        url = own.through(relay, "moved", timeout=20)
+        with simhbase.open(f"{url}&replicas=1", create=Profile(verify=False)) as index:
+            add(index, [("a", 1)])
+        with open_index(url) as index:
+            assert index.fingerprints(["a"]) == [1]
+            replica.command("REPLICAOF", "NO", "ONE")
+            own.command("REPLICAOF", LOCALHOST, replica.port)
+            with open_index(own.through(relay, "moved"), access="read") as reader:  # a replica answers
+                assert reader.fingerprints(["a", "b"]) == [1, None]
+            with pytest.raises(StoreFailed, match="read-only replica"):
+                index.store.require_writable()
+            relay.lead_to((LOCALHOST, replica.port))
+            add(index, [("b", 1 << 40)])
+            assert index.store.counters()["retries"] > 0
+            assert index.fingerprints(["a", "b"]) == [1, 1 << 40]
+        assert simhbase.check(replica.store("moved")).clean
+
+
+def test_a_drawer_is_sent_up_to_the_limit(redis: Redis, url: str) -> None:
+    """Also one from which most rows were removed, whose table is nearly empty then."""
+    with open_index(url) as index, raw(redis) as client:
+        values = np.arange(20_000, dtype=np.uint64)
+        index.store.drawers.add(index.profile.index_scheme.keys(FingerprintBatch.bare(values))[:, :1])
+
+        def read(limit: int | None) -> tuple[list[int], bool, int]:
+            before = client.info("stats")["total_net_output_bytes"]
+            (rows,) = index.store.drawers.read(np.array([[0, 0, 0, 0, 1]], dtype=np.uint8), limit)
+            sent = client.info("stats")["total_net_output_bytes"] - before
+            return rows.fingerprints.tolist(), len(rows.truncated) > 0, sent
+
+        found, is_truncated, sent = read(100)
+        assert (len(found), is_truncated) == (100, True)
+        assert found == sorted(set(found)) == read(100)[0]
+        assert sent < 50_000  # with what INFO tells
+        assert read(20_000)[:2] == (list(range(20_000)), False)
+        assert read(19_999)[1]
+        client.srem("integration:01:00000000", *range(19_900))
+        assert read(101)[:2] == read(100)[:2] == read(None)[:2] == (list(range(19_900, 20_000)), False)
+        assert read(99)[1]
+
+
+def test_rows_are_read_without_the_names_of_all_drawers(redis: Redis, url: str) -> None:
+    other = redis.empty_store("integration2")
+    simhbase.open(other, create=Profile(verify=False, layout="4x1")).close()
+    random = np.random.default_rng(1)
+    for each in (url, other):
+        with open_index(each) as index:
+            values = random.integers(0, 1 << 64, 20_000, dtype=np.uint64)
+            index.store.drawers.add(index.profile.index_scheme.keys(FingerprintBatch.bare(values)))
+    with open_index(url, access="read") as index, raw(redis) as client:
+        before = client.info("stats")["total_net_output_bytes"]
+        assert len(next(iter(index.store.drawers.iterate())).keys) > 0
+        sent = client.info("stats")["total_net_output_bytes"] - before
+        assert sent < 1_000_000  # all names of the store's drawers are 2 MB, and their rows as many
+        found = [key for rows in index.store.drawers.iterate() for key in map(bytes, rows.keys)]
+        assert len(found) == len(set(found)) == 80_000
+
+
 def test_replicas_that_do_not_acknowledge_are_said(url: str) -> None:
     with (
         open_index(f"{url}&replicas=1&timeout=1") as index,
@@ -291,7 +347,7 @@ def test_durability_is_told_by_tables_check(own: Redis, tmp_path: Path) -> None:
         ("NOREPLICAS Not enough good replicas to write", StoreUnreachable),
         ("ERR max number of clients reached", StoreUnreachable),
         ("BUSY Redis is busy running a script", StoreUnreachable),
-        ("READONLY You can't write against a read only replica", StoreFailed),
+        ("READONLY You can't write against a read only replica", StoreUnreachable),
         ("MISCONF Redis is configured to save RDB snapshots", StoreFailed),
         ("MOVED 3999 127.0.0.1:6381", StoreFailed),
         ("NOAUTH Authentication required", StoreFailed),
@@ -318,9 +374,7 @@ def test_tls_is_used_and_checked(redis: Redis, url: str, tmp_path: Path) -> None
     subprocess.run([*made.split(), "-addext", names], cwd=tmp_path, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
-    port = urlsplit(redis.url).port
-    assert port
-    with Relay((LOCALHOST, port), tls=context) as relay:
+    with Relay((LOCALHOST, redis.port), tls=context) as relay:
         encrypted = f"rediss://{LOCALHOST}:{relay.port}?prefix=integration"
         with open_index(f"{encrypted}&ca={tmp_path / 'cert'}") as index:
             add(index, [("a", 1)])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import simhbase
-from simhbase.errors import StoreBusy
+from simhbase.errors import StoreBusy, StoreUnreachable
 from simhbase.index import Index, open_index
 from simhbase.profile import Profile
 from simhbase.stores import open_store
@@ -22,6 +22,7 @@ from tests.claimed import Fleet, assert_no_near_pair, assert_right, claim, clust
 from tests.command_line import COMMAND, documents, environment, fingerprints, result, run, texts
 from tests.postgresql import PostgreSQL
 from tests.redis import Redis
+from tests.relay import LOCALHOST, Relay
 from tests.services import Server
 from tests.services import started as started_server
 
@@ -202,6 +203,41 @@ def test_all_connections_are_busy_for_a_while(url: str) -> None:
             with pytest.raises(StoreBusy, match="connections"):
                 waiting.result()
         assert store.records("meta").get([b"a"]) == [None]
+
+
+def test_a_lock_is_waited_for_and_then_said(url: str, tmp_path: Path) -> None:
+    with closing(open_store(url, "write")) as holder, open_index(f"{url}&timeout=1") as index:
+        with holder.exclusive():
+            with pytest.raises(StoreBusy, match=r"held (the|a) lock for 1 s"):
+                add(index, [("a", 1)])
+            assert index.documents(["a"]) == [None]  # reads go on
+            assert run("delete", "a", "--store", f"{url}&timeout=1", cwd=tmp_path).returncode == 13
+        add(index, [("a", 1)])
+
+
+@pytest.mark.parametrize("what", ["request", "answer"])
+def test_a_change_whose_connection_is_cut_is_told_and_repeating_it_mends(server: Server, what: str) -> None:
+    name = server.empty_store("cut").rpartition("=")[2]
+    simhbase.open(server.store(name), create=Profile(verify=False)).close()
+    with (
+        Relay((LOCALHOST, server.port)) as relay,
+        open_index(server.through(relay, name, timeout=20)) as index,
+    ):
+        add(index, [("a", 1), ("b", 2)])
+        lose = relay.lose_request_for if what == "request" else relay.lose_answer_to
+        lose("COMMIT" if server.service == "postgresql" else "change\r\n")
+        with pytest.raises(StoreUnreachable):
+            add(index, [("b", 1 << 40), ("c", 1)])
+        assert relay.has_lost_all
+        # All or nothing.
+        stored = index.fingerprints(["a", "b", "c"])
+        assert stored in ([1, 2, None], [1, 1 << 40, 1])
+        assert (stored[2] == 1) == (what == "answer")
+        add(index, [("b", 1 << 40), ("c", 1)])
+        assert index.fingerprints(["a", "b", "c"]) == [1, 1 << 40, 1]
+    report = simhbase.check(server.store(name))
+    assert report.clean
+    assert not report.garbage
 
 
 def test_a_server_that_restarts_is_waited_for(fallible: Server) -> None:

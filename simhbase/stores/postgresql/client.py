@@ -6,11 +6,14 @@ Inside a transaction all calls of the thread share a connection, and nothing is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.abc import Buffer
+from psycopg.generators import fetch_many
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from simhbase.errors import (
     SimhbaseError,
@@ -55,96 +58,103 @@ _LOST = (
 )
 
 
-class Client:
+class Client(Pool[Connection]):
     """Runs statements in one database, with one schema's tables."""
 
+    errors = (psycopg.Error,)
+
     def __init__(self, address: Address, access: Access) -> None:
+        super().__init__(address.url, address.connections, address.timeout)
         self.address = address
         self._access = access
-        self.pool = Pool(address.url, address.connections, address.timeout, self._connected)
 
     def rows(self, doing: str, statement: str, parameters: Parameters | None = None) -> list[Row]:
         """The rows of a statement that may be repeated."""
-        return self.call(doing, lambda cursor: cursor.execute(statement, parameters).fetchall())
+        return self.call(
+            doing, lambda connection: self._executed(connection, statement, parameters).fetchall()
+        )
 
-    def run(self, doing: str, statement: str, parameters: Parameters | None = None) -> int:
-        """Executes a statement that may be repeated; returns the number of rows that it changed."""
-        return self.call(doing, lambda cursor: cursor.execute(statement, parameters).rowcount)
+    def run(self, doing: str, statement: str, parameters: Parameters | None = None) -> None:
+        """Executes a statement that may be repeated."""
+        self.call(doing, lambda connection: self._executed(connection, statement, parameters))
 
-    def call(self, doing: str, work: Callable[[Cursor], T]) -> T:
-        """Has something done with a cursor that may be repeated. Raises StoreUnreachable, StoreBusy,
-        TablesMissing, StoreFailed."""
-        if held := self.pool.held:
-            with self._translated(doing), held.cursor(binary=True) as cursor:
-                return work(cursor)
+    def _executed(self, connection: Connection, statement: str, parameters: Parameters | None) -> Cursor:
+        unsent = getattr(self._own, "unsent", "")
+        if not unsent:
+            return connection.execute(statement, parameters, binary=True)
+        self._own.unsent = ""
+        with connection.pipeline():
+            connection.execute(unsent, prepare=False)
+            return connection.execute(statement, parameters, binary=True)
 
-        def once() -> T:
-            with (
-                self.pool.connection(doing) as connection,
-                self._translated(doing),
-                connection.cursor(binary=True) as cursor,
-            ):
-                return work(cursor)
+    def copy(self, doing: str, statement: str, *content: Buffer) -> None:
+        """Executes a COPY in a transaction."""
 
-        return self.pool.retried(once)
+        def copied(connection: Connection) -> None:
+            self._own.together.close()
+            with connection.cursor().copy(statement) as copy:
+                for part in content:
+                    copy.write(part)
+
+        self.call(doing, copied)
 
     @contextmanager
-    def transaction(self, doing: str, begin: str) -> Iterator[None]:
+    def transaction(self, begin: str) -> Iterator[None]:
         """Makes all calls of this thread one transaction. begin: the statements that start it. Raises what
         `call` does."""
-        if self.pool.held:
+        if self.held:
             yield
             return
-
-        def begun() -> Connection:
-            connection = self.pool.take(doing)
-            try:
-                with self._translated(doing):
-                    connection.execute(begin, prepare=False)
-            except BaseException:
-                self.pool.give_back(connection, sound=False)
-                raise
-            return connection
-
-        connection = self.pool.retried(begun)
-        sound = False
-        try:
-            with self.pool.holding(connection):
-                yield
-                with self._translated(doing):
-                    connection.execute("COMMIT", prepare=False)
-            sound = True
-        finally:
-            self.pool.give_back(connection, sound)
-
-    @contextmanager
-    def together(self, doing: str) -> Iterator[None]:
-        """Sends the statements of a block, in a transaction and without COPY, at once, in place of one after
-        the answer to the other. Their answers are empty."""
-        held = self.pool.held
-        assert held is not None
-        with self._translated(doing), held.pipeline():
+        doing = "writing"
+        with (
+            self.holding(doing, lambda connection: connection.execute(begin, prepare=False)) as connection,
+            self.translated(doing),
+            ExitStack() as self._own.together,
+        ):
             yield
+            connection.execute("COMMIT", prepare=False)
+
+    def send_together(self) -> None:
+        """Sends the statements of a transaction from now on together, with what ends it, or up to one whose
+        rows are read. An error may come that late."""
+        if self.held and self.held.pgconn.pipeline_status == PipelineStatus.OFF:
+            self._own.together.enter_context(self.held.pipeline())
 
     def consistent(self, read: Callable[[], T]) -> T:
-        """Calls `read` with one snapshot for all its calls."""
-        if self.pool.held:
+        """Calls `read` with one snapshot for all its calls. Nothing is waited for but their answers: what
+        begins the snapshot is sent with the first one, and the answer to what ends it is read by the next
+        one who takes the connection."""
+        if self.held:
             return read()
 
         def once() -> T:
-            with self.transaction("reading", SNAPSHOT):
-                return read()
+            with self.holding("reading", lambda _: None) as connection, self.translated("reading"):
+                self._own.unsent = SNAPSHOT
+                try:
+                    result = read()
+                    if not self._own.unsent:
+                        connection.pgconn.send_query(b"COMMIT")
+                        connection.pgconn.flush()
+                    return result
+                finally:
+                    self._own.unsent = ""
 
-        return self.pool.retried(once)
+        return self.retried(once)
 
-    def _connected(self, doing: str) -> Connection:
-        with self._translated(doing):
-            connection = psycopg.connect(**self.address.server, autocommit=True, prepare_threshold=0)
-            try:
-                self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
+    def _take(self, doing: str) -> Connection:
+        connection = super()._take(doing)
+        if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+            with suppress(psycopg.Error):  # the next statement fails, too
+                connection.wait(fetch_many(connection.pgconn))
+        return connection
+
+    def _connect(self) -> Connection:
+        connection = psycopg.connect(**self.address.server, autocommit=True, prepare_threshold=0)
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _prepare(self, connection: Connection) -> None:
@@ -182,12 +192,9 @@ class Client:
             prepare=False,
         )
 
-    @contextmanager
-    def _translated(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            raise translated(error, f"{doing} {self.address.url}", self.address) from error
+    def _translate(self, error: Exception, doing: str) -> SimhbaseError:
+        assert isinstance(error, psycopg.Error)
+        return translated(error, doing, self.address)
 
 
 def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseError:
@@ -204,6 +211,8 @@ def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseEr
         )
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreFailed(f"{doing}: the server is read-only, such as a standby ({said}). Name the primary")
+    if isinstance(error, errors.DiskFull):
+        return StoreFailed(f"{doing}: {said}. Make room on the server's disk, and repeat it")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreFailed(f"{doing}: {said}. Grant it to the role, or use another")
     if isinstance(error, _LOST) or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None):

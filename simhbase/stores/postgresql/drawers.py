@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.model import Size
-from simhbase.stores.arrays import to_bytes
+from simhbase.stores.arrays import BATCH_ROWS, keys_of, prefix_number, rows_between
 from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
 from simhbase.stores.postgresql.arrays import integers
 from simhbase.stores.postgresql.client import Client
 from simhbase.stores.postgresql.records import approximate_size
 
 INDEX = "index"
-BATCH_ROWS = 10_000
 ANSWER_ROWS = 1 << 23  # of one statement, at most
 _FLAG_BITS = 8
 _DRAWER = "drawer"
@@ -233,77 +232,30 @@ class PostgresDrawers:
         return 0 if self._layout is None else (prefix & ((1 << _FLAG_BITS) - 1)) - 1
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
-        """Rows in key order: those of all branches, merged drawer by drawer. Nothing is held in the server
-        between batches."""
-        for prefixes, fingerprints in _merged(
-            [self._pages(place, start, stop) for place in range(len(self._branches))]
-        ):
-            keys = _keys(prefixes, fingerprints)
-            if start or stop:
-                rows = to_bytes(keys)
-                keys = keys[[row >= start and (not stop or row < stop) for row in rows]]
-            for first in range(0, len(keys), BATCH_ROWS):
-                some = keys[first : first + BATCH_ROWS]
-                yield IndexRows(some, np.zeros(len(some), dtype=np.int64))
+        """Rows of one branch after the other. Nothing is held in the server between batches."""
+        for place in range(len(self._branches)):
+            for keys in self._pages(place, start, stop):
+                yield from rows_between(keys, start, stop)
 
-    def _pages(self, place: int, start: bytes, stop: bytes) -> Iterator[tuple[_Column, _Column]]:
-        """The rows of a branch from the drawer of `start` to that of `stop`: prefixes (n,) and fingerprints
-        (n,), each page ascending by prefix."""
+    def _pages(self, place: int, start: bytes, stop: bytes) -> Iterator[NDArray[np.uint8]]:
+        """The keys (n, 13) of a branch, from the drawer of `start` to that of `stop`."""
         branch, expression = self._branches[place], self._expressions[place]
-        value, last = (_prefix(start) >> branch.shift) - 1, (1 << 63) - 1
-        highest = _prefix(stop) >> branch.shift if stop else last
-        at_once = BATCH_ROWS // len(self._branches) + 1
-        while True:
-            found = self._client.rows(
-                "reading index of",
-                f"SELECT {expression}, fingerprint FROM index WHERE ({expression}, fingerprint) > "
-                f"(%b::int8, %b::int8) AND {expression} <= %b::int8 "
-                f"ORDER BY {expression}, fingerprint LIMIT {at_once}",
-                [value, last, highest],
-            )
-            if found:
-                columns = np.array(found, dtype=np.int64)
-                yield columns[:, 0] << branch.shift | branch.flag, columns[:, 1].view(np.uint64)
-                value, last = found[-1]
-            if len(found) < at_once:
-                return
+        value, last = (prefix_number(start) >> branch.shift) - 1, (1 << 63) - 1
+        highest = prefix_number(stop) >> branch.shift if stop else last
+        statement = (
+            f"SELECT {expression}, fingerprint FROM index WHERE ({expression}, fingerprint) > "
+            f"(%b::int8, %b::int8) AND {expression} <= %b::int8 "
+            f"ORDER BY {expression}, fingerprint LIMIT {BATCH_ROWS}"
+        )
+        while found := self._client.rows("reading index of", statement, [value, last, highest]):
+            columns = np.array(found, dtype=np.int64)
+            yield keys_of(columns[:, 0] << branch.shift | branch.flag, columns[:, 1].view(np.uint64))
+            value, last = found[-1]
 
     def approximate_size(self) -> Size:
         """As many rows as there are drawers with a fingerprint, also where they are derived."""
         size = approximate_size(self._client, "index")
         return Size(size.rows * len(self._branches), size.bytes)
-
-
-_Column = NDArray[np.int64] | NDArray[np.uint64]
-
-
-def _merged(branches: list[Iterator[tuple[_Column, _Column]]]) -> Iterator[tuple[_Column, _Column]]:
-    """The rows of all branches, whole drawers at a time, ascending by prefix and fingerprint."""
-    nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
-    held = [nothing for _ in branches]
-    going_on = set(range(len(branches)))
-    while going_on:
-        for number in list(going_on):
-            # A drawer may go on in the next page, so a branch is read until it has two.
-            while len(held[number][0]) == 0 or held[number][0][0] == held[number][0][-1]:
-                page = next(branches[number], None)
-                if page is None:
-                    going_on.remove(number)
-                    break
-                held[number] = (
-                    np.concatenate([held[number][0], page[0]]),
-                    np.concatenate([held[number][1], page[1]]),
-                )
-        bound = min((int(held[number][0][-1]) for number in going_on), default=None)
-        ready = list[tuple[_Column, _Column]]()
-        for number, (prefixes, fingerprints) in enumerate(held):
-            end = len(prefixes) if bound is None else int(np.searchsorted(prefixes, bound))
-            ready.append((prefixes[:end], fingerprints[:end]))
-            held[number] = prefixes[end:], fingerprints[end:]
-        prefixes, fingerprints = (np.concatenate(column) for column in zip(*ready, strict=True))
-        order = np.lexsort((fingerprints, prefixes))
-        if len(order):
-            yield prefixes[order], fingerprints[order]
 
 
 def _drawer_rows(numbers: NDArray[np.int64], contents: list[bytes], cut: list[int]) -> DrawerRows:
@@ -326,17 +278,3 @@ def _prefix_numbers(prefixes: NDArray[np.uint8]) -> NDArray[np.int64]:
     wide = np.zeros((len(prefixes), 8), dtype=np.uint8)
     wide[:, 8 - PREFIX_BYTES :] = prefixes
     return wide.view(">i8").ravel().astype(np.int64)
-
-
-def _prefix(key: bytes) -> int:
-    """The prefix of a key, or of the first key that starts like this, as a number."""
-    return int.from_bytes(key[:PREFIX_BYTES].ljust(PREFIX_BYTES, b"\0"))
-
-
-def _keys(prefixes: _Column, fingerprints: _Column) -> NDArray[np.uint8]:
-    """Row keys (n, 13) of prefixes (n,) and fingerprints (n,)."""
-    keys = np.empty((len(prefixes), KEY_BYTES), dtype=np.uint8)
-    wide = prefixes.astype(">i8").view(np.uint8).reshape(-1, 8)
-    keys[:, :PREFIX_BYTES] = wide[:, 8 - PREFIX_BYTES :]
-    keys[:, PREFIX_BYTES:] = fingerprints.astype(">u8").view(np.uint8).reshape(-1, 8)
-    return keys

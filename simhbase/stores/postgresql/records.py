@@ -17,7 +17,7 @@ from simhbase.stores.postgresql.arrays import (
     copied,
     integers,
 )
-from simhbase.stores.postgresql.client import Client, Cursor
+from simhbase.stores.postgresql.client import Client
 from simhbase.stores.strings import Strings, pairs
 
 BATCH_ROWS = 10_000
@@ -74,14 +74,8 @@ class PostgresRecords:
             return
         self.delete(keys.to_list())
         rows = copied(keys, values, big_endian(np.asarray(version, dtype=np.int64), len(keys)))
-
-        def copy(cursor: Cursor) -> None:
-            with cursor.copy(f"COPY {self._table} FROM STDIN (FORMAT binary)") as into:
-                into.write(COPY_HEAD)
-                into.write(rows.data)
-                into.write(COPY_END)
-
-        self._client.call(self._write, copy)
+        statement = f"COPY {self._table} FROM STDIN (FORMAT binary)"
+        self._client.copy(self._write, statement, COPY_HEAD, rows.data, COPY_END)
 
     def delete(self, keys: Sequence[bytes], versions: Sequence[int] | None = None) -> None:
         if not keys:
@@ -113,13 +107,16 @@ class PostgresRecords:
 
     def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
         if expected is None:
-            statement = f"INSERT INTO {self._table} VALUES (%b, %b, 0) ON CONFLICT (key) DO NOTHING"
-            done = self._client.run(self._write, statement, [key, value])
+            statement = (
+                f"INSERT INTO {self._table} VALUES (%b, %b, 0) ON CONFLICT (key) DO NOTHING RETURNING key"
+            )
+            done = self._client.rows(self._write, statement, [key, value])
         else:
             statement = (
-                f"UPDATE {self._table} SET value = %b, version = version + 1 WHERE key = %b AND value = %b"
+                f"UPDATE {self._table} SET value = %b, version = version + 1 WHERE key = %b AND value = %b "
+                "RETURNING key"
             )
-            done = self._client.run(self._write, statement, [value, key, expected])
+            done = self._client.rows(self._write, statement, [value, key, expected])
         if done:
             return True
         (cell,) = self.get([key])

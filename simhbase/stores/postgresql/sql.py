@@ -11,7 +11,7 @@ _FINGERPRINT = "('x' || encode(substr(value, 1, 8), 'hex'))::bit(64)::int8"
 
 
 def documents(schema: str) -> list[str]:
-    """Statements that create the view `stored` and the function `fingerprint`."""
+    """Statements that create the view `stored` and the function `fingerprint`. schema: in quotes."""
     return [
         "CREATE INDEX ON documents (substr(key, 5))",
         "CREATE VIEW stored AS SELECT convert_from(substr(key, 5), 'UTF8') AS id, "
@@ -41,7 +41,7 @@ def drop(schema: str, tables: Sequence[str]) -> list[str]:
                 AND NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = '{schema}'::regnamespace)
                 AND NOT EXISTS (SELECT FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace)
                 AND NOT EXISTS (SELECT FROM pg_type WHERE typnamespace = '{schema}'::regnamespace)
-            THEN DROP SCHEMA {schema}; END IF;
+            THEN DROP SCHEMA "{schema}"; END IF;
         END $$""",
     ]
 
@@ -55,7 +55,7 @@ def _asked(branch: Branch, layout: Layout) -> list[str]:
 
 def near(schema: str, layout: Layout | None) -> list[str]:
     """Statements that create the function `near`, which a layout makes possible. Its answers are complete
-    within the layout's guarantee."""
+    within the layout's guarantee. schema: in quotes."""
     if layout is None:
         return ["DROP FUNCTION IF EXISTS near"]
     drawers = " UNION ".join(

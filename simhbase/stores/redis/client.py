@@ -40,12 +40,15 @@ HOLDER_ASKED = 1.0  # seconds after which one who waits asks whether the holder 
 HINT_MS = 1000  # how long a released lock calls those who wait
 OPTIMISTIC_READS = 8
 _RECEIVED = 1 << 20
-# First words of errors that pass: the server starts, runs a long script, or fails over.
-_PASSING = ("LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED")
+# First words of errors that pass: the server starts, runs a long script, or fails over. One that became a
+# replica was the primary when the store was opened: its address may lead to the new one.
+_PASSING = {
+    *("LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED", "READONLY"),
+}
 _ADVICE = {
-    "READONLY": "the server is a read-only replica. Name the primary",
-    "OOM": "the server's memory is full. Raise maxmemory, or delete documents",
-    "MISCONF": "the server refuses writes, as it cannot save them to disk. See its log",
+    "READONLY": "The server is a read-only replica. Name the primary",
+    "OOM": "The server's memory is full. Raise maxmemory, or delete documents",
+    "MISCONF": "The server refuses writes, as it cannot save them to disk. See its log",
     "NOPERM": "Grant it to the user, or use another",
     "NOAUTH": f"Give the password by {PASSWORD}",
     "WRONGPASS": f"Correct {PASSWORD}, or the user in the URL",
@@ -142,12 +145,14 @@ def _encrypted(plain: socket.socket, address: Address) -> ssl.SSLSocket:
     return context.wrap_socket(plain, server_hostname=address.host)
 
 
-class Client:
+class Client(Pool[Connection]):
     """Runs commands and scripts for the keys with one prefix."""
 
+    errors = (OSError, hiredis.HiredisError)
+
     def __init__(self, address: Address) -> None:
+        super().__init__(address.url, address.connections, address.timeout)
         self.address = address
-        self.pool = Pool(address.url, address.connections, address.timeout, self._connected)
 
     def key(self, name: str) -> bytes:
         return f"{self.address.prefix}:{name}".encode()
@@ -169,7 +174,7 @@ class Client:
                     raise answer
             return found
 
-        return self._call(doing, asked)
+        return self.call(doing, asked)
 
     def read(self, doing: str, *command: Argument) -> Any:
         """The answer to one command."""
@@ -178,7 +183,7 @@ class Client:
 
     def change(self, doing: str, operation: str, *arguments: Argument) -> Any:
         """Runs an operation of change.lua; acknowledged by as many replicas as the URL says."""
-        return self._call(
+        return self.call(
             doing, lambda connection: self._acknowledged(doing, connection, operation, arguments)
         )
 
@@ -188,7 +193,7 @@ class Client:
         def run(connection: Connection) -> Any:
             return _run(connection, CHANGE, "_RO", [self.key("counts")], ("iterate", *arguments))
 
-        return self._call(doing, run)
+        return self.call(doing, run)
 
     def _acknowledged(
         self, doing: str, connection: Connection, operation: str, arguments: Sequence[Argument]
@@ -204,50 +209,24 @@ class Client:
                 )
         return answer
 
-    def _call(self, doing: str, work: Callable[[Connection], T]) -> T:
-        if held := self.pool.held:
-            with self._translated(doing):
-                return work(held)
-
-        def once() -> T:
-            with self.pool.connection(doing) as connection, self._translated(doing):
-                return work(connection)
-
-        return self.pool.retried(once)
-
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Holds the lock; re-entrant. Its holder is known by its connection: once that is closed, others take
         the lock. A change whose lock was lost is refused by the server."""
-        if self.pool.held:
+        if self.held:
             yield
             return
-        doing = "locking"
-
-        def begun() -> Connection:
-            connection = self.pool.take(doing)
+        with self.holding("locking", self._lock) as connection:
             try:
-                with self._translated(doing):
-                    self._lock(connection)
-            except BaseException:
-                self.pool.give_back(connection, sound=False)
-                raise
-            return connection
-
-        connection = self.pool.retried(begun)
-        sound = False
-        try:
-            with self.pool.holding(connection):
                 yield
-            sound = True
-        finally:
-            # What was changed is acknowledged: without an answer, others notice that the connection is gone.
-            try:
-                self._unlock(connection, connection.token)
-            except (OSError, hiredis.HiredisError):
-                sound = False
-            connection.token = ""
-            self.pool.give_back(connection, sound)
+            finally:
+                # What was changed is acknowledged: without an answer, others notice that the connection is
+                # gone.
+                try:
+                    self._unlock(connection, connection.token)
+                except self.errors:
+                    connection.close()
+                connection.token = ""
 
     def _lock(self, connection: Connection) -> None:
         token = f"{connection.number or 0}:{token_hex(8)}"
@@ -281,7 +260,7 @@ class Client:
 
     def consistent(self, read: Callable[[], T], *, may_lock: bool) -> T:
         """Calls `read`, again if rows were removed meanwhile; the last time under the lock, if it may."""
-        if self.pool.held:
+        if self.held:
             return read()
         end = time.monotonic() + self.address.timeout
         attempts, before = 0, self._removals()
@@ -305,16 +284,11 @@ class Client:
         found: bytes | None = self.read("reading", "HGET", self.key("counts"), "removals")
         return found
 
-    def _connected(self, doing: str) -> Connection:
-        with self._translated(doing):
-            return Connection(self.address)
+    def _connect(self) -> Connection:
+        return Connection(self.address)
 
-    @contextmanager
-    def _translated(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, hiredis.HiredisError) as error:
-            raise translated(error, f"{doing} {self.address.url}") from error
+    def _translate(self, error: Exception, doing: str) -> SimhbaseError:
+        return translated(error, doing)
 
 
 def _answer(connection: Connection, *command: Argument) -> Any:
@@ -357,12 +331,12 @@ def translated(error: Exception, doing: str) -> SimhbaseError:
             f"{doing}: the lock was lost, as this process held it for more than {LEASE:g} s without a "
             "change, or the server failed over. Nothing is changed: try again"
         )
-    if word in _PASSING or "max number of clients" in said:
-        return StoreUnreachable(f"{doing}: {said}")
     if word == "MOVED":
         return cluster_refused(doing)
-    advice = _ADVICE.get(word)
-    return StoreFailed(f"{doing}: {said}" + (f". {advice[0].upper()}{advice[1:]}" if advice else ""))
+    if advice := _ADVICE.get(word):
+        said = f"{said.rstrip('.')}. {advice}"
+    is_passing = word in _PASSING or "max number of clients" in said
+    return (StoreUnreachable if is_passing else StoreFailed)(f"{doing}: {said}")
 
 
 def cluster_refused(doing: str) -> PermanentError:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import FLAG, KEY_BYTES, PREFIX_BYTES
 from simhbase.model import Size
-from simhbase.stores.arrays import to_bytes
+from simhbase.stores.arrays import keys_of, prefix_number, prefixes_of, rows_between, to_bytes
 from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
 from simhbase.stores.redis.client import Client, packed
 from simhbase.stores.redis.records import memory_of, packed_each, row_count
@@ -23,6 +23,8 @@ _DECIMAL = np.dtype("S21")  # with a zero at its end
 ROWS_AT_ONCE = 50_000  # changed by one call, which the server answers nobody else during
 FIRST_DRAWERS, MOST_DRAWERS = 1024, 8192  # of one call
 SCANNED = 10_000
+ALL = 1 << 40  # members of a set
+_END = b"0"  # where a cursor begins and ends
 MEASURED_DRAWERS, MEASURING_SCANS = 64, 100
 _HEX = np.frombuffer(bytes(range(256)).hex().encode(), np.uint8).reshape(-1, 2)
 _READ, _WRITE = "reading index of", "writing index of"
@@ -65,8 +67,9 @@ class RedisDrawers:
             at_once = min(max(most, 1), MOST_DRAWERS)
 
     def _part(self, names: NDArray[np.uint8], first: int, limit: int | None) -> DrawerRows:
-        """All rows of the drawers are read and the first ones are kept: a set has no order."""
-        found = self._client.ask(_READ, self._commands(names), len(names))
+        """Of a drawer with more rows than the limit, the first ones of what the server sends, which is little
+        more."""
+        found = self._members(names, ALL if limit is None else limit + 1)
         lengths = np.fromiter(map(len, found), np.int64, len(found))
         values = np.array([], dtype=np.int64)
         if lengths.any():
@@ -81,39 +84,41 @@ class RedisDrawers:
         numbers = np.arange(first, first + len(names), dtype=np.int64)
         return DrawerRows(numbers, offsets, fingerprints, first + cut)
 
-    def _commands(self, names: NDArray[np.uint8]) -> bytes:
-        """A command for each drawer; as they have equal lengths, they are rows of one array."""
-        command = np.frombuffer(packed(b"SMEMBERS", self._head + b"-" * NAME_BYTES), np.uint8)
-        commands = np.tile(command, (len(names), 1))
-        commands[:, -NAME_BYTES - 2 : -2] = names
-        return commands.tobytes()
+    def _members(self, names: NDArray[np.uint8], most: int) -> list[list[bytes]]:
+        """The members of each drawer, or at least `most` of them."""
+        # The commands have equal lengths: they are rows of one array.
+        command = packed("SSCAN", self._head + b"-" * NAME_BYTES, 0, "COUNT", most)
+        commands = np.tile(np.frombuffer(command, np.uint8), (len(names), 1))
+        place = command.rindex(b"-" * NAME_BYTES)
+        commands[:, place : place + NAME_BYTES] = names
+        answers = self._client.ask(_READ, commands.tobytes(), len(names))
+        found: list[list[bytes]] = [members for _, members in answers]
+        for number in [number for number, (cursor, _) in enumerate(answers) if cursor != _END]:
+            cursor, key = answers[number][0], self._head + names[number].tobytes()
+            while cursor != _END and len(found[number]) < most:  # many were removed from the set
+                cursor, more = self._client.read(_READ, "SSCAN", key, cursor, "COUNT", most)
+                found[number] = list({*found[number], *more})
+        return found
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
-        """Rows in key order. The names of all drawers between the keys are held in memory, 8 bytes each."""
-        low, high = start[:PREFIX_BYTES], stop[:PREFIX_BYTES] or b"\xff" * PREFIX_BYTES
-        numbers = [
-            some[(some >= _number(low)) & (some <= _number(high))] for some in map(_numbers, self._scanned())
-        ]
-        drawers = np.unique(np.concatenate([np.empty(0, np.uint64), *numbers]))
-        prefixes = drawers.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - PREFIX_BYTES :]
-        for part in self.read(prefixes, None):
-            keys = np.empty((len(part.fingerprints), KEY_BYTES), dtype=np.uint8)
-            keys[:, :PREFIX_BYTES] = np.repeat(prefixes[part.drawers], np.diff(part.offsets), axis=0)
-            keys[:, PREFIX_BYTES:] = part.fingerprints.astype(">u8").view(np.uint8).reshape(-1, 8)
-            if start or stop:
-                rows = to_bytes(keys)
-                keys = keys[[row >= start and (not stop or row < stop) for row in rows]]
-            for first in range(0, len(keys), SCANNED):
-                some = keys[first : first + SCANNED]
-                yield IndexRows(some, np.zeros(len(some), dtype=np.int64))
+        """Rows of one drawer after the other, as the server has them. Where it makes its table of keys
+        smaller meanwhile, it may name a drawer a second time, soon after the first."""
+        low, high = prefix_number(start), prefix_number(stop or b"\xff" * PREFIX_BYTES)
+        numbers = np.empty(0, dtype=np.int64)
+        for names in self._scanned():
+            numbers = np.setdiff1d(_numbers(names), numbers)
+            wanted = numbers[(numbers >= low) & (numbers <= high)]
+            for part in self.read(prefixes_of(wanted), None):
+                drawers = np.repeat(wanted[part.drawers], np.diff(part.offsets))
+                yield from rows_between(keys_of(drawers, part.fingerprints), start, stop)
 
     def _scanned(self) -> Iterator[list[bytes]]:
         """Keys of drawers, in no order; some may come twice."""
-        cursor, pattern = b"0", self._head + b"??:????????"
+        cursor, pattern = _END, self._head + b"??:????????"
         while True:
             cursor, keys = self._client.read(_READ, "SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
             yield keys
-            if cursor == b"0":
+            if cursor == _END:
                 return
 
     def approximate_size(self) -> Size:
@@ -151,15 +156,10 @@ def _names(prefixes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return names
 
 
-def _numbers(keys: list[bytes]) -> NDArray[np.uint64]:
+def _numbers(keys: list[bytes]) -> NDArray[np.int64]:
     """Prefixes of drawers as numbers of 40 bits, given their keys."""
     names = (key[-NAME_BYTES:] for key in keys)
-    return np.array([int(name[3:] + name[:2], 16) for name in names], dtype=np.uint64)
-
-
-def _number(prefix: bytes) -> int:
-    """The number of a prefix, or of the first one that starts like this."""
-    return int.from_bytes(prefix.ljust(PREFIX_BYTES, b"\0"))
+    return np.array([int(name[3:] + name[:2], 16) for name in names], dtype=np.int64)
 
 
 def _order(values: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.intp]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from functools import cached_property
 from typing import Any, TypeVar
 
-from simhbase.drawers.layout import Layout
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, StoreUnreachable, TablesMissing
-from simhbase.progress import Progress, no_progress
-from simhbase.stores.arrays import ahead_of, ttl_in
-from simhbase.stores.base import ATOMIC_TABLES, Access, Changes, RecordTable, now
+from simhbase.stores.atomic import ServerStore
+from simhbase.stores.base import Access, Changes, now
 from simhbase.stores.redis.client import Client, cluster_refused, packed
 from simhbase.stores.redis.drawers import RedisDrawers, packed_rows
 from simhbase.stores.redis.records import RedisRecords, suffixed_rows, table_changes
-from simhbase.stores.redis.url import Address
+from simhbase.stores.redis.url import parse
 from simhbase.stores.strings import pairs
 
 T = TypeVar("T")
@@ -25,29 +22,24 @@ REMOVED_AT_ONCE = 10_000
 _FORMAT = "format"
 
 
-class RedisStore:
-    tables = ATOMIC_TABLES
-    multi_writer = True
+class RedisStore(ServerStore[RedisRecords]):
     largest_commit = 2_000  # the server answers nobody else during a commit
+    _client: Client
 
-    def __init__(self, address: Address, access: Access) -> None:
-        self.url = address.url
-        self._access = access
-        self._client = Client(address)
-        self._ahead = 0  # milliseconds of this machine's clock
+    def __init__(self, url: str, access: Access) -> None:
+        super().__init__(url, access)
+        self._client = Client(parse(url))
         self._records = {table: RedisRecords(self._client, table) for table in self.tables}
         self.drawers = RedisDrawers(self._client)
 
     def open(self) -> None:
-        """Reads the server's clock. Raises TablesMissing, and StoreFailed for a server that cannot be used or
-        written to."""
         before = now()
         there, (seconds, microseconds) = self._client.ask(
             "opening",
             packed("EXISTS", self._client.key(_FORMAT)) + packed("TIME"),
             2,
         )
-        self._ahead = ahead_of(before, int(seconds) * 1000 + int(microseconds) // 1000, now())
+        self._take_clock(before, int(seconds) * 1000 + int(microseconds) // 1000)
         self._require_usable()
         if not there:
             raise TablesMissing(
@@ -80,12 +72,11 @@ class RedisStore:
         return {name: value for name, _, value in lines}
 
     def create(self) -> None:
-        """Creates what is missing."""
         self._require_usable()
         self._client.read("creating", "SET", self._client.key(_FORMAT), 1)
 
-    def existing_keys(self) -> list[str]:
-        """What `drop` would delete, if there is anything."""
+    def existing(self) -> list[str]:
+        """The pattern of the keys."""
         for _ in self._keys():
             return [f"{self._client.address.prefix}:*"]
         return []
@@ -108,23 +99,6 @@ class RedisStore:
             if cursor == b"0":
                 return
 
-    def arrange(self, layout: Layout | None) -> None: ...
-
-    def records(self, table: RecordTable) -> RedisRecords:
-        return self._records[table]
-
-    def ttl(self) -> int | None:
-        """Seconds after which documents expire; cached."""
-        return self._ttl
-
-    @cached_property
-    def _ttl(self) -> int | None:
-        return ttl_in(self.records("meta"))
-
-    def now(self) -> int:
-        """The server's clock."""
-        return now() - self._ahead
-
     def exclusive(self) -> AbstractContextManager[object]:
         return self._client.exclusive()
 
@@ -141,8 +115,6 @@ class RedisStore:
         is_put = bool(rows[1]) or any(len(keys) for keys, _ in changes.put.values())
         with self.exclusive():
             self._client.change("writing", "change", int(is_put), *rows, *tables)
-
-    def refresh(self) -> None: ...
 
     def sync(self) -> None:
         """Has the append-only file written to disk, where the server does that each second and can be asked
@@ -166,8 +138,6 @@ class RedisStore:
         self.open()
         if self._access != "read":
             self._client.change("writing", "change", 1, b"", b"")
-
-    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None: ...
 
     def warnings(self) -> Sequence[str]:
         told = self._told("persistence", "memory", "replication")
@@ -203,15 +173,3 @@ class RedisStore:
             found: list[bytes] = self._client.read("asking", "CONFIG", "GET", name)
             return found[1].decode() if found else None
         return None
-
-    def counters(self) -> Mapping[str, int]:
-        return {"retries": self._client.pool.retries}
-
-    def gauges(self) -> Mapping[str, int]:
-        return {
-            "connections_allowed": self._client.pool.most,
-            "connections_in_use": self._client.pool.in_use,
-        }
-
-    def close(self) -> None:
-        self._client.pool.close()

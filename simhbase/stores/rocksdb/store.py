@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import cached_property
 from itertools import repeat
 from operator import itemgetter
 from typing import TypeVar
@@ -17,25 +16,21 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.layout import Layout
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
 from simhbase.model import Size
 from simhbase.progress import Progress, no_progress
-from simhbase.stores.arrays import counted_up, drawer_rows, to_bytes, to_index_rows, ttl_in, versions_of
+from simhbase.stores.arrays import drawer_rows, to_bytes, to_index_rows, versions_of
+from simhbase.stores.atomic import BaseStore, LockedRecords
 from simhbase.stores.base import (
-    ATOMIC_TABLES,
-    LARGEST_COMMIT,
     PART_ROWS,
     Cell,
     Changes,
-    CompareAndSet,
     DrawerRows,
     IndexRows,
     RecordTable,
     Row,
     Version,
-    now,
 )
 from simhbase.stores.rocksdb.compaction import compact
 from simhbase.stores.rocksdb.database import Database, RocksBatch, reopened
@@ -53,13 +48,9 @@ FEW_DRAWERS = 64  # of a lookup or a few: threads do not pay
 _VERSION = struct.Struct(">q")
 
 
-class RocksStore:
-    multi_writer = False
-    largest_commit = LARGEST_COMMIT
-
+class RocksStore(BaseStore["RocksRecords"]):
     def __init__(self, url: str, database: Database, follower: Follower | None = None) -> None:
-        self.url = url
-        self.tables = ATOMIC_TABLES
+        super().__init__(url)
         self._lock = threading.RLock()
         self._database: Database | None = database
         self._follower = follower
@@ -67,17 +58,6 @@ class RocksStore:
         self._views = 0  # incremented before and after rows are removed: odd while this is going on
         self.drawers = RocksDrawers(self)
         self._records = {table: RocksRecords(self, table) for table in self.tables}
-
-    def records(self, table: RecordTable) -> RocksRecords:
-        return self._records[table]
-
-    def ttl(self) -> int | None:
-        """Seconds after which documents expire; cached."""
-        return self._ttl
-
-    @cached_property
-    def _ttl(self) -> int | None:
-        return ttl_in(self.records("meta"))
 
     @property
     def database(self) -> Database:
@@ -102,12 +82,6 @@ class RocksStore:
         with self._lock:
             yield
 
-    def now(self) -> int:
-        """This machine's time: only this process writes."""
-        return now()
-
-    def arrange(self, layout: Layout | None) -> None: ...
-
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """A re-entrant lock that every write takes. Earlier writes are complete before reads inside it; after
@@ -118,9 +92,6 @@ class RocksStore:
                     self._database = reopened(self.database)
                 self.database.end_ingestion()
             yield
-
-    def warnings(self) -> Sequence[str]:
-        return ()
 
     def require_writable(self) -> None:
         with self._locked():
@@ -297,8 +268,10 @@ class RocksDrawers:
         return self._store.read(lambda database: database.approximate_size(INDEX))
 
 
-class RocksRecords:
+class RocksRecords(LockedRecords):
     """A record table. Values in meta have no version."""
+
+    _store: RocksStore
 
     def __init__(self, store: RocksStore, table: RecordTable) -> None:
         self._store = store
@@ -366,24 +339,6 @@ class RocksRecords:
             lambda database: database.rows(self._table, SCANNING, [(start, b"")], BATCH_ROWS)
         )
         return self._cells(rows)
-
-    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        with self._store.exclusive():
-            (found,) = self.get([key])
-            if (found and found.value) != expected:
-                return found is not None and found.value == value
-            self.put([(key, value)], found.version + 1 if found else 0)
-            return True
-
-    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        return [self.compare_and_set(*change[:3]) for change in changes]
-
-    def increment(self, key: bytes, by: int = 1) -> int:
-        with self._store.exclusive():
-            (found,) = self.get([key])
-            count, value = counted_up(found and found.value, by)
-            self.put([(key, value)])
-            return count
 
     def approximate_size(self) -> Size:
         return self._store.read(lambda database: database.approximate_size(self._table))

@@ -1,0 +1,189 @@
+"""What stores have in common that change all their tables in one step."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from functools import cached_property
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from simhbase.drawers.layout import Layout
+from simhbase.errors import TablesMissing
+from simhbase.progress import Progress, no_progress
+from simhbase.stores.arrays import counted_up
+from simhbase.stores.base import (
+    ATOMIC_TABLES,
+    LARGEST_COMMIT,
+    TTL_ROW,
+    Access,
+    Cell,
+    CompareAndSet,
+    Records,
+    RecordTable,
+    Version,
+    now,
+)
+from simhbase.stores.pool import Pool
+
+R = TypeVar("R", bound=Records)
+
+
+class BaseStore(Generic[R]):
+    """A store that one process writes. What needs nothing done in most stores does nothing here."""
+
+    tables = ATOMIC_TABLES
+    multi_writer = False
+    largest_commit = LARGEST_COMMIT
+    _records: Mapping[RecordTable, R]
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def records(self, table: RecordTable) -> R:
+        return self._records[table]
+
+    def ttl(self) -> int | None:
+        """Seconds after which documents expire; cached."""
+        return self._ttl
+
+    @cached_property
+    def _ttl(self) -> int | None:
+        (cell,) = self.records("meta").get([TTL_ROW])
+        return None if cell is None else int(cell.value)
+
+    def now(self) -> int:
+        return now()
+
+    def arrange(self, layout: Layout | None) -> None: ...
+
+    def refresh(self) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def warnings(self) -> Sequence[str]:
+        return ()
+
+    def require_writable(self) -> None: ...
+
+    def compact(self, progress: Progress = no_progress, *, whole: bool = False) -> None: ...
+
+    def counters(self) -> Mapping[str, int]:
+        return {}
+
+    def gauges(self) -> Mapping[str, int]:
+        return {}
+
+
+class ServerStore(BaseStore[R], ABC):
+    """A store on a server that any number of processes write. Its class methods are what a backend's module
+    offers."""
+
+    multi_writer = True
+    _client: Pool[Any]
+
+    def __init__(self, url: str, access: Access) -> None:
+        super().__init__(url)
+        self._access = access
+        self._ahead = 0  # milliseconds of this machine's clock
+
+    @abstractmethod
+    def open(self) -> None:
+        """Read the server's clock. Raises TablesMissing, and StoreFailed for a server that cannot be used or
+        written to."""
+
+    @abstractmethod
+    def create(self) -> None:
+        """Create what is missing."""
+
+    @abstractmethod
+    def existing(self) -> list[str]:
+        """Names of what `drop` would delete."""
+
+    @abstractmethod
+    def drop(self) -> None: ...
+
+    @classmethod
+    def opened(cls, url: str, access: Access) -> Self:
+        """Open an existing store. Raises TablesMissing, StoreUnreachable, StoreFailed, UsageError."""
+        store = cls(url, access)
+        try:
+            store.open()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @classmethod
+    def created(cls, url: str, access: Access) -> Self:
+        """Open a store for writing, creating what is missing. Raises the errors of `opened`."""
+        with closing(cls(url, "write")) as store:
+            store.create()
+        return cls.opened(url, access)
+
+    @classmethod
+    def dropped(cls, url: str) -> None:
+        """Delete a store with all its data. Raises the errors of `opened`."""
+        cls.droppable(url)
+        with closing(cls(url, "write")) as store:
+            store.drop()
+
+    @classmethod
+    def droppable(cls, url: str) -> list[str]:
+        """Names of what `dropped` would delete. Raises its errors."""
+        with closing(cls(url, "read")) as store:
+            if there := store.existing():
+                return there
+        raise TablesMissing(f"{url}: there are no tables to drop")
+
+    def now(self) -> int:
+        """The server's clock."""
+        return now() - self._ahead
+
+    def _take_clock(self, before: int, server: int) -> None:
+        """Notes how far this machine's clock is ahead of a server's that was asked since `before`. The call
+        itself accounts for part of the difference."""
+        self._ahead = max(before - server, 0) + min(now() - server, 0)
+
+    def counters(self) -> Mapping[str, int]:
+        return {"retries": self._client.retries}
+
+    def gauges(self) -> Mapping[str, int]:
+        return {"connections_allowed": self._client.most, "connections_in_use": self._client.in_use}
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class _Lockable(Protocol):
+    def exclusive(self) -> AbstractContextManager[object]: ...
+
+
+class LockedRecords(ABC):
+    """Reads a row before it writes it, under the lock of a store that one process writes."""
+
+    _store: _Lockable
+
+    @abstractmethod
+    def get(self, keys: Sequence[bytes]) -> list[Cell | None]: ...
+
+    @abstractmethod
+    def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None: ...
+
+    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+        with self._store.exclusive():
+            (found,) = self.get([key])
+            if (found and found.value) != expected:
+                return found is not None and found.value == value
+            self.put([(key, value)], found.version + 1 if found else 0)
+            return True
+
+    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
+        return [self.compare_and_set(*change[:3]) for change in changes]
+
+    def increment(self, key: bytes, by: int = 1) -> int:
+        with self._store.exclusive():
+            (found,) = self.get([key])
+            count, value = counted_up(found and found.value, by)
+            self.put([(key, value)])
+            return count
