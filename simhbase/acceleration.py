@@ -53,17 +53,15 @@ def _loops(name: str, characters: int) -> ModuleType | None:
 
 
 def _loaded(name: str) -> ModuleType | None:
-    if name not in _modules:
-        _modules[name] = _load(name)
-    return _modules[name]
-
-
-def _load(name: str) -> ModuleType | None:
+    if name in _modules:
+        return _modules[name]
+    _modules[name] = None
     try:
         loops = import_module(name)
         loops.prepare()
+        _modules[name] = loops
     except ImportError:
-        return None  # without the extra
+        pass  # without the extra
     except Exception as error:  # Numba's own, of a cache that is damaged or has no folder it may write to
         _log.warning(
             "cannot load the compiled loops of %s, fingerprints will take longer (%s: %s): "
@@ -72,5 +70,4 @@ def _load(name: str) -> ModuleType | None:
             type(error).__name__,
             error,
         )
-        return None
-    return loops
+    return _modules[name]

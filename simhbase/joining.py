@@ -90,7 +90,10 @@ class Queue(Generic[Asked]):
             if most is not None and self.records and self.records + len(request.records) > most:
                 return False
             if not self._threads:
-                self._start()
+                for number in range(self._number):
+                    name = f"simhbase {self._name} {number}"
+                    self._threads.append(threading.Thread(target=self._serve, name=name, daemon=True))
+                    self._threads[-1].start()
             self.records += len(request.records)
             self._waiting.setdefault(request.kind, deque()).append(request)
             return True
@@ -135,13 +138,6 @@ class Queue(Generic[Asked]):
     @property
     def closed(self) -> bool:
         return self._closed
-
-    def _start(self) -> None:
-        for number in range(self._number):
-            name = f"simhbase {self._name} {number}"
-            thread = threading.Thread(target=self._serve, name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
 
     def close(self) -> None:
         """Takes nothing more, and returns when all that was taken has been served."""

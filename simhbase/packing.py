@@ -198,10 +198,8 @@ def unpacked(file: Rereadable) -> Iterator[bytes]:
     decompress.
     """
     name = packer_of(peek(file, SIGNATURE_BYTES))
-    return _plain(file) if name is None else _unpacked(name, file)
-
-
-def _plain(file: Rereadable) -> Iterator[bytes]:
+    if name is not None:
+        return _unpacked(name, file)
     file.unmark()
     return iter(partial(file.read, PLAIN_STEP), b"")
 

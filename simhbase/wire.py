@@ -51,14 +51,13 @@ def encode(value: Any, **before: Any) -> bytes:
     return _ENCODER.encode(before)[:-1] + b"," + content[1:] if before else content
 
 
-def encode_any_text(value: Any, **before: Any) -> bytes:
+def encode_any_text(value: Any) -> bytes:
     """Encode a value as JSON, with lone surrogates escaped. (Command line arguments have them in place of
     bytes that are not UTF-8.)"""
     try:
-        return encode(value, **before)
+        return encode(value)
     except UnicodeEncodeError:
-        plain = msgspec.to_builtins(value, enc_hook=_plain)
-        return json.dumps(before | plain if before else plain, separators=(",", ":")).encode()
+        return json.dumps(msgspec.to_builtins(value, enc_hook=_plain), separators=(",", ":")).encode()
 
 
 def decode(content: bytes, kind: type[T], place: str = "") -> T:

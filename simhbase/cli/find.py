@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -116,7 +117,9 @@ def find(
                 asked.append(AnsweredQueries.of("--text", names_of(texts), index.find_many(texts, query)))
             if ids:
                 stored = AnsweredQueries.of("--id", ids, index.find_ids(ids, query))
-                asked.append(stored.without_selves() if exclude_self else stored)
+                if exclude_self:
+                    stored = replace(stored, answers=[each.without_self() for each in stored.answers])
+                asked.append(stored)
             if fingerprints:  # answers show them: they need no names
                 found = index.find_fingerprints(fingerprints, query)
                 asked.append(AnsweredQueries.of("--fingerprint", [None] * len(found), found))

@@ -55,13 +55,9 @@ class Command(click.Command):
         except BadInput as error:
             if error.parameter is None:
                 raise
-            fail(error.calling_it(self._option(error.parameter)), error.exit_code)
-
-    def _option(self, parameter: str) -> str:
-        options = {each.name: each.opts[-1] for each in self.params if isinstance(each, click.Option)}
-        if parameter in options:
-            return options[parameter]
-        return f"{options['settings']} {parameter}" if "settings" in options else parameter
+            options = {each.name: each.opts[-1] for each in self.params if isinstance(each, click.Option)}
+            named = f"{options['settings']} {error.parameter}" if "settings" in options else error.parameter
+            fail(error.calling_it(options.get(error.parameter, named)), error.exit_code)
 
 
 class Group(click.Group):

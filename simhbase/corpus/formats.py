@@ -235,11 +235,8 @@ class _RowLines:
     def __init__(self, lines: _Lines, options: InputOptions) -> None:
         self._lines = lines
         self._options = options
+        self.limit = options.max_record_bytes
         self._size = 0
-
-    @property
-    def limit(self) -> int:
-        return self._options.max_record_bytes
 
     def begin_row(self) -> int:
         """The number of the next line."""

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path, PurePath
@@ -94,16 +94,12 @@ def expand(given: str, file_format: Format | None) -> Iterator[Listed]:
     are left out. A single file is always yielded, even if it does not exist. Yields SourceRejects for inputs
     without files, and a LeftOut for skipped files.
     """
-    if has_magic(given) and not os.path.lexists(given):
-        yield from _matching(given, file_format)
-    else:
+    if not has_magic(given) or os.path.lexists(given):
         yield from _file_or_folder(Path(given), file_format)
-
-
-def _matching(pattern: str, file_format: Format | None) -> Iterator[Listed]:
-    paths = sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207  # Path.glob refuses /a/*
+        return
+    paths = sorted(map(Path, glob(given, recursive=True)))  # noqa: PTH207  # Path.glob refuses /a/*
     if not paths:
-        yield SourceReject(printable(pattern), None, None, "no file has a name like this")
+        yield SourceReject(printable(given), None, None, "no file has a name like this")
     folders = set(filter(_is_folder, paths))
     for path in paths:
         if folders.isdisjoint(path.parents):  # "**" also matches the content of matched folders
@@ -112,39 +108,46 @@ def _matching(pattern: str, file_format: Format | None) -> Iterator[Listed]:
 
 def _file_or_folder(path: Path, file_format: Format | None) -> Iterator[Listed]:
     if _is_folder(path):
-        yield from _folder(path, file_format)
+        yield from taken_from_folder(printable(str(path)), _folder(path), file_format)
     else:
         yield _found(path, path.as_posix())
 
 
-def _folder(folder: Path, file_format: Format | None) -> Iterator[Listed]:
+def _folder(folder: Path) -> Iterator[FoundSource | SourceReject]:
+    """All files below a folder, except those in hidden folders and of stores; then folders that cannot be
+    listed."""
     failures: list[OSError] = []
-    left_out: Counter[str] = Counter()
-    empty = True
     for place, subfolders, names in os.walk(folder, onerror=failures.append):
         subfolders[:] = sorted(
             name for name in subfolders if not name.startswith(".") and not is_store(Path(place, name))
         )
-        for name in sorted(names):
-            if is_taken(Path(name), file_format):
-                path = Path(place, name)
-                yield _found(path, path.relative_to(folder).as_posix())
-                empty = False
-            elif not name.startswith(UNMENTIONED):
-                left_out[ending(name)] += 1
-    if left_out:
-        yield LeftOut(printable(str(folder)), left_out)
+        for path in (Path(place, name) for name in sorted(names)):
+            yield _found(path, path.relative_to(folder).as_posix())
     for failure in failures:
         reason = f"it cannot be opened: {failure.strerror}"
         yield SourceReject(printable(failure.filename), None, None, reason)
-    if empty and not failures:
-        yield nothing_in(printable(str(folder)), file_format)
 
 
-def nothing_in(folder: str, file_format: Format | None) -> SourceReject:
-    """The reject for a folder without files to read."""
-    wanted = "visible files" if file_format else f"files ending in {', '.join(EXTENSIONS)}"
-    return SourceReject(folder, None, None, f"the folder has no {wanted}")
+def taken_from_folder(
+    folder: str, files: Iterable[FoundSource | SourceReject], file_format: Format | None
+) -> Iterator[Listed]:
+    """Those files below a folder that are read (the id of each is its path in the folder), a LeftOut for the
+    others, and a SourceReject if there is nothing."""
+    left_out: Counter[str] = Counter()
+    empty = True
+    for found in files:
+        if isinstance(found, SourceReject) or is_taken(PurePath(found.source.id), file_format):
+            yield found
+            empty = False
+        elif not (name := PurePath(found.source.id).name).startswith(UNMENTIONED):
+            path = PurePath(name.lower())
+            packed = path.suffix if path.suffix in SUFFIXES else ""
+            left_out[printable(PurePath(path.name.removesuffix(packed)).suffix + packed)] += 1
+    if left_out:
+        yield LeftOut(folder, left_out)
+    if empty:
+        wanted = "visible files" if file_format else f"files ending in {', '.join(EXTENSIONS)}"
+        yield SourceReject(folder, None, None, f"the folder has no {wanted}")
 
 
 def is_taken(below: PurePath, file_format: Format | None) -> bool:
@@ -152,13 +155,6 @@ def is_taken(below: PurePath, file_format: Format | None) -> bool:
     return not any(part.startswith(".") for part in below.parts) and bool(
         file_format or format_of(below.name)
     )
-
-
-def ending(name: str) -> str:
-    """The ending of a file's name, for messages."""
-    path = PurePath(name.lower())
-    packed = path.suffix if path.suffix in SUFFIXES else ""
-    return printable(PurePath(path.name.removesuffix(packed)).suffix + packed)
 
 
 def _found(path: Path, name: str) -> FoundSource:

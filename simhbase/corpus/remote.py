@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,15 +14,11 @@ from typing import Any, BinaryIO, Literal, cast
 
 from simhbase.corpus.parquet import MAGIC
 from simhbase.corpus.paths import (
-    UNMENTIONED,
     FoundSource,
-    LeftOut,
     Listed,
-    ending,
-    is_taken,
     local_path,
-    nothing_in,
     printable,
+    taken_from_folder,
 )
 from simhbase.corpus.record import Format, Source, SourceReject
 
@@ -201,7 +196,8 @@ class _Place:
             if _WEB_GLOB.search(re.split("[?#]", self.path, maxsplit=1)[0]):
                 yield from self._matching(file_format)
             elif self.path.endswith("/"):
-                yield from self._folder(self.path, file_format)
+                name = self._name(self.path)
+                yield from taken_from_folder(name, self._below(self.path, name), file_format)
             else:
                 yield self._file(self.path, None)
             return
@@ -218,40 +214,22 @@ class _Place:
 
     def _file_or_folder(self, info: _Info, file_format: Format | None, path: str) -> Iterator[Listed]:
         if _is_folder(info):
-            yield from self._folder(path, file_format)
+            name = self._name(path)
+            yield from taken_from_folder(name, self._below(path, name), file_format)
         else:
             yield self._file(path, info)
 
-    def _folder(self, folder: str, file_format: Format | None) -> Iterator[Listed]:
-        name = self._name(folder)
-        left_out: Counter[str] = Counter()
-        empty = True
-        for info in self._below(folder):
-            if isinstance(info, SourceReject):
-                yield info
-                empty = False
-                continue
-            file = self._name(info["name"])
-            below = PurePosixPath(file.removeprefix(name).lstrip("/"))
-            if is_taken(below, file_format):
-                yield FoundSource(Source(file, str(below)), RemoteFile(self.system, info["name"], info))
-                empty = False
-            elif not below.name.startswith(UNMENTIONED):
-                left_out[ending(below.name)] += 1
-        if left_out:
-            yield LeftOut(name, left_out)
-        if empty:
-            yield nothing_in(name, file_format)
-
-    def _below(self, folder: str) -> Iterator[_Info | SourceReject]:
-        """The files of a folder, then those of its visible subfolders."""
+    def _below(self, folder: str, root: str) -> Iterator[FoundSource | SourceReject]:
+        """The files of a folder, then those of its visible subfolders. root: the name of the given folder."""
         entries = yield from self._entries(folder)
         for info in entries.values():
             if not _is_folder(info):
-                yield info
+                file = self._name(info["name"])
+                source = Source(file, file.removeprefix(root).lstrip("/"))
+                yield FoundSource(source, RemoteFile(self.system, info["name"], info))
         for name, info in entries.items():
             if _is_folder(info) and not name.startswith("."):
-                yield from self._below(info["name"])
+                yield from self._below(info["name"], root)
 
     def _entries(self, folder: str) -> Generator[SourceReject, None, dict[str, _Info]]:
         """The entries of a folder by name, in order; a reject if it cannot be listed."""

@@ -117,19 +117,16 @@ class RowsSeen:
         ids: of positions among them; texts: theirs, None if they are not compared."""
         usable = np.flatnonzero(self._usable)
         rest = usable[free]
-        removed = [*self._rejected, *self._stored(usable[~free], stored_rule)]
-        removed += _duplicates(rest, grouped, ids, texts, rule)
+        removed = [*self._rejected, *_duplicates(rest, grouped, ids, texts, rule)]
+        for row, (name, match) in zip(usable[~free].tolist(), self._matched, strict=True):
+            said = stored_rule.of(match.distance, match.similarity, same_text=False)
+            removed.append(Removed(row, name, said, match.id, match.id, match.distance, match.similarity))
         kept = np.zeros(len(self._usable), dtype=np.bool_)
         kept[rest[grouped.unique]] = True
         kept[self._kept_anyway] = True
         counted = {each.name: getattr(report, each.name) for each in fields(DedupReport)}
         removed.sort(key=lambda each: each.row)
         return DedupedRows(**counted, given=given, kept=kept, removed=RemovedList(removed))
-
-    def _stored(self, rows: NDArray[np.int64], rule: Rule) -> Iterator[Removed]:
-        for row, (name, match) in zip(rows.tolist(), self._matched, strict=True):
-            said = rule.of(match.distance, match.similarity, same_text=False)
-            yield Removed(row, name, said, match.id, match.id, match.distance, match.similarity)
 
 
 def _duplicates(

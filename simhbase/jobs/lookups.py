@@ -94,9 +94,6 @@ class AnsweredQueries:
     def of(cls, source: str, names: Sequence[str | None], lookups: Sequence[Lookup]) -> Self:
         return cls(source, list(map(Answer, names, lookups)))
 
-    def without_selves(self) -> Self:
-        return replace(self, answers=[each.without_self() for each in self.answers])
-
     @property
     def rejects(self) -> list[Reject]:
         return [

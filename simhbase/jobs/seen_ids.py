@@ -39,11 +39,17 @@ class SeenIds:
         found: list[FirstSeen | None] = []
         for key, place in zip(keys, places, strict=True):
             first = self._newest.get(key) or older.get(key)
-            found.append(None if first is None else self._place(first))
             if first is None:
                 self._newest[key] = _PLACE.pack(self._number(place.source), place.line)
+                found.append(None)
+            else:
+                number, line = _PLACE.unpack(first)
+                found.append(FirstSeen(self._sources[number], line))
         if len(self._newest) > self._in_memory:
-            self._to_disk()
+            from simhbase.stores.rocksdb.scratch import Scratch  # takes time to load, and few runs need it
+
+            self._older = self._older or Scratch()
+            self._older.put(self._newest)
             self._newest.clear()
         return found
 
@@ -56,12 +62,6 @@ class SeenIds:
         )
         places = iter(seen)
         return [_first(item, next(places)) if isinstance(item, Record) else item for item in items]
-
-    def _to_disk(self) -> None:
-        from simhbase.stores.rocksdb.scratch import Scratch  # takes time to load, and few runs need it
-
-        self._older = self._older or Scratch()
-        self._older.put(self._newest)
 
     def _among_older(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         if self._older is None:
@@ -76,21 +76,14 @@ class SeenIds:
             self._sources.append(source)
         return number
 
-    def _place(self, packed: bytes) -> FirstSeen:
-        number, line = _PLACE.unpack(packed)
-        return FirstSeen(self._sources[number], line)
-
 
 def _first(record: Record, before: FirstSeen | None) -> Record | Reject:
     """The record, or a reject if its id was seen before."""
     if before is None:
         return record
-    hint = ": ids from path tell files of one name apart" if _is_named_alike(record, before.source) else ""
+    name = PurePath(record.source).name
+    # The id is made of the file's name, and the other source is another file of that name.
+    is_alike = record.source != before.source and PurePath(before.source).name == name and name in record.id
+    hint = ": ids from path tell files of one name apart" if is_alike else ""
     reason = f"the same id came before, in line {before.line} of {before.source}{hint}"
     return Reject(record.source, record.line, record.id, reason)
-
-
-def _is_named_alike(record: Record, other: str) -> bool:
-    """Whether a record's id is made of the name of its file, and another source is a file of that name."""
-    name = PurePath(record.source).name
-    return record.source != other and PurePath(other).name == name and name in record.id

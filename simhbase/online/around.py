@@ -102,16 +102,13 @@ class Around:
         if self._hosts is None:
             return
         name = host.rpartition("]")[0].removeprefix("[") or host.partition(":")[0]
-        if name.lower() not in self._hosts and not _is_address(name):
-            raise HTTPException(421, "unknown host name: allow it with simhbase serve --allow-host NAME")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
+        if name.lower() in self._hosts:
+            return
+        try:
+            ip_address(name)
+        except ValueError as error:
+            problem = "unknown host name: allow it with simhbase serve --allow-host NAME"
+            raise HTTPException(421, problem) from error
 
 
 _FIELDS = ("method", "path", "route", "status", "seconds", "client")

@@ -312,7 +312,10 @@ class Client:
         self, method: str, path: str, kind: type[T], given: object = None, timeout: float | None = None
     ) -> T:
         """Sends a request, with retries; returns the decoded answer."""
-        body = None if given is None else _encoded(given)
+        try:
+            body = None if given is None else wire.encode(given)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"this cannot be sent: {error}") from error
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         pause = FIRST_PAUSE
         while True:
@@ -403,13 +406,6 @@ def _quoted(document: str) -> str:
         return quote(document, safe="")
     except UnicodeEncodeError as error:
         raise UsageError(f"the id {document!r} is not valid Unicode") from error
-
-
-def _encoded(given: object) -> bytes:
-    try:
-        return wire.encode(given)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"this cannot be sent: {error}") from error
 
 
 def _address(query: Query) -> list[tuple[str, str]]:

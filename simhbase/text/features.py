@@ -418,14 +418,11 @@ def _up_to_triples(bare: _Bare, words: int) -> FeatureBatch:
     owners = np.repeat(np.arange(len(lengths)), singles.counts)
     taken = _draws(singles.digests.view(np.uint64)[:, 0]) < _SHARES_OF_SINGLES[lengths][owners]
     counts = np.bincount(owners[taken], minlength=len(lengths)).astype(np.int64)
-    return _side_by_side([FeatureBatch(singles.digests[taken], counts), pairs, triples])
-
-
-def _side_by_side(batches: Sequence[FeatureBatch]) -> FeatureBatch:
-    """Merge batches of the same texts: each text gets its features of all batches."""
+    # Each text gets its features of all three.
+    batches = [FeatureBatch(singles.digests[taken], counts), pairs, triples]
     owners = np.concatenate([np.repeat(np.arange(len(batch.counts)), batch.counts) for batch in batches])
     digests = np.concatenate([batch.digests for batch in batches])
-    counts: NDArray[np.int64] = np.sum([batch.counts for batch in batches], axis=0)
+    counts = np.sum([batch.counts for batch in batches], axis=0)
     return FeatureBatch(digests[np.argsort(owners, kind="stable")], counts)
 
 

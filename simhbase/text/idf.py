@@ -34,7 +34,10 @@ class IdfTable(NamedContent):
             if not line.strip():
                 continue
             token, _, value = line.strip().rpartition(" ")
-            idf = _number(value)
+            try:
+                idf = float(value)
+            except ValueError:
+                idf = nan
             if not token or not 0 <= idf <= LARGEST:
                 raise BadInput(
                     f"{self.name}, line {number}: expected a token and its IDF (0 to {LARGEST:,}), "
@@ -54,13 +57,6 @@ class IdfTable(NamedContent):
     def source(self) -> str:
         """JIEBA, or "user"."""
         return JIEBA if self.digest == jieba_table().digest else "user"
-
-
-def _number(digits: str) -> float:
-    try:
-        return float(digits)
-    except ValueError:
-        return nan
 
 
 @lru_cache(maxsize=1)

@@ -39,17 +39,13 @@ _ARABIC_MARKS = (  # tatweel, vowel signs and recitation signs: first and last
 
 
 def replaced(text: str, table: NDArray[np.uint32]) -> str:
-    """Replace the characters of a text by a table (see `replaced_points`)."""
+    """Replace the characters of a text by a table, which may end before 0x10FFFF; drops those that become
+    GONE."""
     points = np.frombuffer(text.encode(_UTF32, "surrogatepass"), dtype="<u4")
-    return replaced_points(points, table).tobytes().decode(_UTF32, "surrogatepass")
-
-
-def replaced_points(points: NDArray[np.uint32], table: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Replace code points by a table, which may end before 0x10FFFF; drops those that become GONE."""
     there = np.minimum(points, len(table) - 1)
     found = np.where(points == there, table[there], points)
-    kept: NDArray[np.uint32] = found[found != GONE]
-    return kept
+    kept: bytes = found[found != GONE].tobytes()
+    return kept.decode(_UTF32, "surrogatepass")
 
 
 @dataclass(frozen=True)

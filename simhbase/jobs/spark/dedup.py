@@ -152,7 +152,9 @@ def dedup(
     accepted = documents.where(F.col(REASON).isNull())
     accepted = accepted.withColumn(KEY, F.col(DIGEST) if least else F.concat(*columns.names))
     order = [*most_preferred_first(accepted, preferred), F.col(PLACE)]
-    firsts = with_components(_firsts(accepted, order), criteria, columns).persist()
+    number = F.row_number().over(Window.partitionBy(KEY).orderBy(*order))
+    most_preferred = accepted.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER)
+    firsts = with_components(most_preferred, criteria, columns).persist()
     grouped = _grouped(firsts, rows, criteria, least, order, chains=chains)
     answers = _answers(accepted, grouped, led_by_first=preferred is None).persist()
     rejects = documents.where(F.col(REASON).isNotNull()).select(ID, REASON)
@@ -191,12 +193,6 @@ class _InputRows:
         places = answers.where(F.col(ID) == F.col(REPRESENTATIVE)).select(F.col(PLACE).alias(_OWN_PLACE))
         rows = self.df.withColumn(_OWN_PLACE, self.place)
         return rows.join(places, _OWN_PLACE, "left_semi").dropDuplicates([_OWN_PLACE]).drop(_OWN_PLACE)
-
-
-def _firsts(accepted: DataFrame, order: list[Column]) -> DataFrame:
-    """The most preferred of equal documents."""
-    number = F.row_number().over(Window.partitionBy(KEY).orderBy(*order))
-    return accepted.withColumn(_NUMBER, number).where(F.col(_NUMBER) == 1).drop(_NUMBER)
 
 
 def _grouped(
