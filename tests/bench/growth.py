@@ -36,6 +36,7 @@ KEPT = 50_000  # documents that copies are made of
 COPIES = 0.1  # of documents: near copies of another
 _MEASURED = """
 import atexit, resource, sys
+from pathlib import Path
 from time import process_time
 
 merging = 0.0
@@ -43,7 +44,9 @@ merging = 0.0
 def tell():
     own, workers = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     used = own.ru_utime + own.ru_stime + workers.ru_utime + workers.ru_stime
-    print(used, own.ru_maxrss >> 10, merging, file=sys.stderr)
+    # Not ru_maxrss, which counts the memory of the process that started this one.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    print(used, int(status["VmHWM"].split()[0]) >> 10, merging, file=sys.stderr)
 
 atexit.register(tell)
 if sys.argv[1] == "load":
