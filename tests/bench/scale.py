@@ -39,6 +39,7 @@ from tests.bench.skewed import skewed
 SIZES = (100_000, 300_000, 1_000_000)
 LAYOUTS = ("5x2", "2x1p1")
 STEP = 1 << 17  # documents of one write
+STEP_OF_HFILES = 1 << 21  # a multiple of it: HBase's tool takes seconds to start
 SAMPLE = 100_000  # fingerprints that tell how drawers fill
 ASKED = 1_000
 BATCH = 200
@@ -95,10 +96,11 @@ def _profile(layout: str) -> Profile:
     return Profile(layout=layout, verify=False)
 
 
-def _documents(start: int, stop: int) -> Iterator[tuple[list[str], Words]]:
+def _documents(start: int, stop: int, step: int = STEP) -> Iterator[tuple[list[str], Words]]:
     """Documents from number `start` on, by steps that do not depend on it."""
-    for first in range(start // STEP * STEP, stop, STEP):
-        values = skewed(STEP, seed=first)[max(start - first, 0) : stop - first]
+    for first in range(start // step * step, stop, step):
+        parts = [skewed(STEP, seed=seed) for seed in range(first, min(first + step, stop), STEP)]
+        values = np.concatenate(parts)[max(start - first, 0) : stop - first]
         number = max(start, first)
         yield [f"{each:0{ID_BYTES}}" for each in range(number, number + len(values))], values
 
@@ -106,7 +108,7 @@ def _documents(start: int, stop: int) -> Iterator[tuple[list[str], Words]]:
 def _loaded(index: Index, before: int, size: int, folder: Path | None = None) -> Figures:
     """Seconds and processor time of loading documents, without generating them. folder: by HFiles."""
     seconds, used = 0.0, 0.0
-    for ids, values in _documents(before, size):
+    for ids, values in _documents(before, size, STEP if folder is None else STEP_OF_HFILES):
         begin, began = perf_counter(), process_time()
         batch = FingerprintBatch.bare(values)
         if folder is None:

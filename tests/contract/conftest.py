@@ -1,9 +1,10 @@
 """The stores that the contract is checked against."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,7 @@ LASTING = [name for name, kind in EMBEDDED.items() if kind.persists]
 HBASE = pytest.param("hbase", marks=pytest.mark.hbase)
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
 REDIS = pytest.param("redis", marks=pytest.mark.redis)
+SERVERS = ("postgresql", "redis", "hbase")
 TURNS = cycle("ab")
 
 
@@ -108,3 +110,15 @@ def hinting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]
 @pytest.fixture
 def store(backend: Backend) -> Store:
     return backend.fresh()
+
+
+def with_profiles(*profiles: str, stores: Sequence[str] = (*EMBEDDED, *SERVERS)) -> list[Any]:
+    """Pairs of a store and a profile, for what no store implements itself: every profile in memory, the first
+    one in the other stores."""
+    pairs = [("memory", profile) for profile in profiles[1:]] + [(name, profiles[0]) for name in stores]
+    return [pytest.param(pair, id="-".join(pair), marks=_marks(pair[0])) for pair in pairs]
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    """The mark of what needs a server."""
+    return [getattr(pytest.mark, name)] if name in SERVERS else []

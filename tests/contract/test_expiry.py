@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,17 +20,17 @@ from simhbase.profile import Profile
 from simhbase.stores import create_store
 from simhbase.stores.base import now
 from tests.command_line import texts
-from tests.contract.conftest import Backend
+from tests.contract.conftest import EMBEDDED, Backend, kind_called, with_profiles
 from tests.contract.plain import all_rows
 from tests.selection import load_unique
 
 TTL = 1000  # seconds
-PROFILES = [
-    Profile(verify=False),
-    Profile(verify=False, layout="6x3"),
-    Profile(verify=True),
-    Profile(scheme="minhash"),
-]
+PROFILES = {
+    "verified": Profile(verify=True),
+    "5x2": Profile(verify=False),
+    "6x3": Profile(verify=False, layout="6x3"),
+    "minhash": Profile(scheme="minhash"),
+}
 TEXT, OTHER = texts(2)
 
 
@@ -48,10 +49,11 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=PROFILES, ids=["5x2", "6x3", "verified", "minhash"])
-def index(atomic: Backend, clock: Clock, request: pytest.FixtureRequest) -> Iterator[Index]:
-    store = atomic.fresh()
-    write_profile(store, request.param, ttl=TTL)
+@pytest.fixture(params=with_profiles(*PROFILES, stores=(*EMBEDDED, "postgresql", "redis")))
+def index(tmp_path: Path, clock: Clock, request: pytest.FixtureRequest) -> Iterator[Index]:
+    kind, profile = request.param
+    store = create_store(kind_called(kind, request).url(tmp_path, 0))
+    write_profile(store, PROFILES[profile], ttl=TTL)
     with Index(store, read_profile(store), clock=clock) as index:
         yield index
 

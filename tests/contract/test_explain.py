@@ -1,6 +1,7 @@
 """What a lookup says of itself, on every store and with every scheme."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -11,23 +12,25 @@ from simhbase.index.rows import Entry, PendingCell, PendingClaim, State, documen
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.model import Candidate, Document, Explanation, Query
 from simhbase.profile import Profile
+from simhbase.stores import create_store
 from simhbase.stores.base import HintingStore, keeps_hints
 from tests.command_line import texts
-from tests.contract.conftest import Backend
+from tests.contract.conftest import kind_called, with_profiles
 
 TEXT, OTHER, THIRD = texts(3)
 NEAR = TEXT + "。了"
-PROFILES = [
-    Profile(verify=False),
-    Profile(layout="2x1p1", verify=True, threshold=0.8, reach=7),
-    Profile(scheme="minhash"),
-]
+PROFILES = {
+    "verified": Profile(layout="2x1p1", verify=True, threshold=0.8, reach=7),
+    "5x2": Profile(verify=False),
+    "minhash": Profile(scheme="minhash"),
+}
 
 
-@pytest.fixture(params=PROFILES, ids=["5x2", "verified", "minhash"])
-def index(backend: Backend, request: pytest.FixtureRequest) -> Iterator[Index]:
-    store = backend.fresh()
-    write_profile(store, request.param)
+@pytest.fixture(params=with_profiles(*PROFILES))
+def index(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Index]:
+    kind, profile = request.param
+    store = create_store(kind_called(kind, request).url(tmp_path, 0))
+    write_profile(store, PROFILES[profile])
     with Index(store, read_profile(store)) as index:
         index.add([Document("a", TEXT), Document("near", NEAR), Document("b", OTHER)])
         yield index
@@ -123,13 +126,13 @@ def test_what_fingerprints_share_is_what_both_are_filed_in(index):
     assert told["near"] == (None if index.profile.scheme == "minhash" else shared)
 
 
-@pytest.mark.parametrize("index", PROFILES[2:], ids=["minhash"], indirect=True)
+@pytest.mark.parametrize("index", with_profiles("minhash"), indirect=True)
 def test_a_document_that_no_drawer_led_to_was_not_met(index):
     found = candidate(index.explain(TEXT, id="b", min_similarity=0.0), "b")  # all are near enough
     assert (found.verdict, found.drawers) == ("not met", ())
 
 
-@pytest.mark.parametrize("index", PROFILES[1:], ids=["verified", "minhash"], indirect=True)
+@pytest.mark.parametrize("index", with_profiles("verified", "minhash"), indirect=True)
 def test_a_lost_sketch_is_told(index):
     (value,) = index.fingerprints(["b"])
     if index.profile.scheme == "minhash":

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,15 +16,16 @@ from simhbase.index.moment import at
 from simhbase.index.mute import READ_AGAIN, MuteList
 from simhbase.index.stored_profile import read_profile, write_profile
 from simhbase.model import Muted
+from simhbase.stores import create_store
 from simhbase.stores.base import now
 from tests.command_line import texts
-from tests.contract.conftest import Backend
+from tests.contract.conftest import Backend, kind_called, with_profiles
 from tests.selection import load_unique
 
 TEXT, OTHER = texts(2)
 PROFILES = {
-    "5x2": Profile(verify=False),
     "verified": Profile(verify=True),
+    "5x2": Profile(verify=False),
     "minhash": Profile(scheme="minhash"),
 }
 HOUR = timedelta(hours=1)
@@ -44,10 +46,11 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=PROFILES)
-def index(backend: Backend, clock: Clock, request: pytest.FixtureRequest) -> Iterator[Index]:
-    store = backend.fresh()
-    write_profile(store, PROFILES[request.param])
+@pytest.fixture(params=with_profiles(*PROFILES))
+def index(tmp_path: Path, clock: Clock, request: pytest.FixtureRequest) -> Iterator[Index]:
+    kind, profile = request.param
+    store = create_store(kind_called(kind, request).url(tmp_path, 0))
+    write_profile(store, PROFILES[profile])
     with Index(store, read_profile(store), clock=clock) as index:
         index.add([Document("a", TEXT), Document("b", TEXT), Document("far", OTHER)])
         yield index

@@ -17,13 +17,13 @@ from simhbase.model import Query
 from simhbase.stores import create_store
 from simhbase.stores.base import Store, keeps_hints, now
 from tests.command_line import texts
-from tests.contract.conftest import EMBEDDED, kind_called
+from tests.contract.conftest import kind_called, with_profiles
 from tests.kept import vacuumed
 from tests.selection import load_unique
 
 PROFILES = {
-    "5x2": Profile(verify=False),
     "verified": Profile(verify=True),
+    "5x2": Profile(verify=False),
     "minhash": Profile(scheme="minhash"),
 }
 A, B = {"tenant": "a"}, {"tenant": "b"}
@@ -32,15 +32,7 @@ BOTH = {"tenant": "a", "source": "wire"}
 
 @pytest.fixture(
     scope="module",
-    params=[
-        *((kind, profile) for kind in EMBEDDED for profile in PROFILES),
-        pytest.param(("hbase", "5x2"), marks=pytest.mark.hbase),
-        *(
-            pytest.param(("hbase", profile), marks=[pytest.mark.hbase, pytest.mark.full])
-            for profile in ("verified", "minhash")
-        ),
-    ],
-    ids="-".join,
+    params=with_profiles(*PROFILES),
 )
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """One for all tests, which have texts of their own: tables of HBase take seconds to make."""
