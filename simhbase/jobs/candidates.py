@@ -14,8 +14,6 @@ from simhbase.slices import Numbers, bounded_slices, numbers_below, ranges
 
 Positions = tuple[Numbers, Numbers]  # left and right documents of pairs
 _AT_ONCE = 1 << 16
-_POSITION_BITS = np.uint64(32)
-_POSITION = np.uint64(2**32 - 1)
 
 
 @dataclass(frozen=True)
@@ -52,52 +50,50 @@ class CandidateGraph:
         """Build the graph. fingerprint: (m,), numbers 0 to u - 1 in order of first documents; pairs: of these
         numbers."""
         kind = numbers_below(len(fingerprint) + 1)
-        parts = [_keys(each.left, each.right) for each in pairs]
         count = int(fingerprint.max(initial=-1)) + 1
         members = Adjacency(fingerprint, np.arange(len(fingerprint) + 1, dtype=kind))
-        shared = np.empty(0, dtype=np.int64)
+        shared: Numbers = np.empty(0, dtype=kind)
         are_shared = count < len(fingerprint)
         if are_shared:
             order: Numbers = np.argsort(fingerprint, kind="stable").astype(kind)
             sizes: Numbers = np.bincount(fingerprint).astype(kind)
             members = Adjacency(order, np.zeros(count + 1, dtype=kind))
             np.cumsum(sizes, dtype=kind, out=members.starts[1:])
-            shared = np.flatnonzero(sizes > 1)
-        keys = np.empty(sum(map(len, parts)) * (1 + are_shared) + len(shared), dtype=np.uint64)
-        end = len(shared)
-        keys[:end] = _keys(shared, shared)
-        while parts:  # each part is freed when it is copied
-            part = parts.pop()
+            shared = np.flatnonzero(sizes > 1).astype(kind)
+            del sizes
+        lengths = np.zeros(count + 1, dtype=kind)
+        lengths[shared + kind(1)] = 1
+        parts: list[Positions] = []
+        for each in pairs:
+            parts.append((each.left.astype(kind), each.right.astype(kind)))
             # A document of the later fingerprint may come before one of the earlier.
-            both = part, part << _POSITION_BITS | part >> _POSITION_BITS
-            for some in both[: 1 + are_shared]:
-                keys[end : end + len(some)] = some
-                end += len(some)
-        keys.sort()
-        starts = np.empty(count + 1, dtype=numbers_below(len(keys) + 1))
-        for start in range(0, count + 1, _AT_ONCE):
-            wanted = np.arange(start, min(start + _AT_ONCE, count + 1), dtype=np.uint64) << _POSITION_BITS
-            starts[start : start + len(wanted)] = np.searchsorted(keys, wanted)
-        keys &= _POSITION
-        near: Numbers = keys.astype(kind)
-        return cls(fingerprint, Adjacency(near, starts), members)
+            for numbers in parts[-1][: 1 + are_shared]:
+                np.add.at(lengths, numbers + kind(1), kind(1))
+        starts: Numbers = np.cumsum(lengths, dtype=numbers_below(int(lengths.sum(dtype=np.int64)) + 1))
+        del lengths
+        near = Adjacency(np.empty(int(starts[-1]), dtype=kind), starts)
+        ends = starts[:-1].copy()
+        _append(near.values, ends, shared, shared)
+        while parts:  # each part is freed when it is copied
+            left, right = parts.pop()
+            _append(near.values, ends, left, right)
+            if are_shared:
+                _append(near.values, ends, right, left)
+        return cls(fingerprint, near, members)
 
     def batches(self, most: int) -> Iterator[NDArray[np.int64]]:
         """The m positions in order, in batches with about `most` documents and candidates, at least one."""
-        amounts = self._amounts(most)
         for first in range(0, len(self.fingerprint), _AT_ONCE):
-            of_documents = amounts[self.fingerprint[first : first + _AT_ONCE]]
-            for part in bounded_slices(of_documents, most):
+            distinct, which = np.unique(self.fingerprint[first : first + _AT_ONCE], return_inverse=True)
+            for part in bounded_slices(self._amounts(distinct, most)[which], most):
                 yield np.arange(first + part.start, first + part.stop)
 
-    def _amounts(self, most: int) -> NDArray[np.int32]:
-        """One and the candidates of a document with each fingerprint, up to `most`: (u,)."""
-        amounts = np.empty(len(self.near.starts) - 1, dtype=np.int32)
-        sizes = np.diff(self.members.starts)
-        for first in range(0, len(amounts), _AT_ONCE):
-            starts = self.near.starts[first : first + _AT_ONCE + 1]
-            before = np.append(0, np.cumsum(sizes[self.near.values[starts[0] : starts[-1]]]))
-            amounts[first : first + _AT_ONCE] = np.minimum(1 + np.diff(before[starts - starts[0]]), most)
+    def _amounts(self, fingerprints: Numbers, most: int) -> NDArray[np.int64]:
+        """One and the candidates of a document with each fingerprint, up to `most`: (f,)."""
+        candidates = self.members.lengths(self.near.joined(fingerprints))
+        before = np.append(0, np.cumsum(candidates, dtype=np.int64))
+        ends = np.append(0, np.cumsum(self.near.lengths(fingerprints), dtype=np.int64))
+        amounts: NDArray[np.int64] = np.minimum(1 + np.diff(before[ends]), most)
         return amounts
 
     def later_pairs(self, documents: Numbers) -> Positions:
@@ -111,6 +107,9 @@ class CandidateGraph:
         return left[after], right[after]
 
 
-def _keys(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Pairs packed into integers, which sort by left, then right."""
-    return left.astype(np.uint64) << _POSITION_BITS | right.astype(np.uint64)
+def _append(values: Numbers, ends: Numbers, lists: Numbers, appended: Numbers) -> None:
+    """Append a value to each of m lists, which may repeat. ends: (u,), the ends of all lists so far."""
+    order = np.argsort(lists, kind="stable")
+    chosen, counts = np.unique(lists[order], return_counts=True)
+    values[ranges(ends[chosen], counts)] = appended[order]
+    ends[chosen] += counts.astype(ends.dtype)

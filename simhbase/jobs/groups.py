@@ -205,7 +205,7 @@ def stars(matcher: Matcher, order: NDArray[np.int64] | None = None) -> Groups:
 
     In input order, appending documents does not change the groups of earlier ones. In another order, a new
     representative takes its matches out of their groups. Takes 4 bytes for each near pair of distinct
-    fingerprints (8 if texts are compared), and four times as much while collecting them.
+    fingerprints (8 if texts are compared), and at most twice as much while collecting them.
     """
     values = matcher.distinct(np.arange(len(matcher.fingerprints)) if order is None else order)
     documents = values.first if order is None else order[values.first]
@@ -223,7 +223,7 @@ def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.
     candidates = matcher.candidates(documents)
     batches = candidates.batches(PAIRS_AT_ONCE if matcher.exact is None else COMPARED_AT_ONCE)
     leader: Numbers = np.arange(len(documents), dtype=numbers_below(len(documents)))
-    similarity = np.ones(len(documents))
+    members, similarities = [leader[:0]], [np.empty(0)]  # of those with another leader: few
     for batch in batches:
         left, right = candidates.later_pairs(batch[leader[batch] == batch])
         free = leader[right] == right
@@ -233,7 +233,11 @@ def _leaders(matcher: Matcher, documents: Numbers) -> tuple[Numbers, NDArray[np.
         left, right, found = left[near], right[near], found[near]
         _assign(leader, left, right)
         taken = leader[right] == left
-        similarity[right[taken]] = found[taken]
+        members.append(right[taken])
+        similarities.append(found[taken])
+    del candidates, batches
+    similarity = np.ones(len(documents))
+    similarity[np.concatenate(members)] = np.concatenate(similarities)
     return leader, similarity
 
 
