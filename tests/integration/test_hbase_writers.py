@@ -571,6 +571,7 @@ def test_a_load_whose_table_is_disabled_says_when_documents_are_there_again(
 RESHAPING = Path(__file__).parent / "reshape.rb"
 
 
+@pytest.mark.full
 def test_regions_that_split_and_merge_under_load_lose_no_row(hbase_cluster, tmp_path, record_property):
     url = create(hbase_cluster.url("reshaped"), regions=6)
     with Load(url, tmp_path, changing) as load:
