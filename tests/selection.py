@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.tags import Tags
+from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.unique import Loaded, find_duplicates, store_kept
 
 
@@ -17,5 +18,5 @@ def load_unique(
 ) -> Loaded:
     """Stores those of n documents, one after the other, that have no stored document near."""
     with index.store.exclusive():
-        duplicates = find_duplicates(index, ids, fingerprints, min_similarity)
-        return store_kept(index, ids, fingerprints, duplicates, tags)
+        documents = DocumentBatch(ids, fingerprints, tags)
+        return store_kept(index, documents, find_duplicates(index, documents, min_similarity))

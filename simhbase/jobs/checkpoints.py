@@ -22,6 +22,7 @@ from simhbase.corpus.sources import Sources
 from simhbase.errors import BadInput
 from simhbase.index.claim_batch import LoadRun
 from simhbase.index.load_log import LoadLog
+from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.pipeline import Batch
 from simhbase.jobs.seen_ids import SeenIds
 from simhbase.jobs.source_report import SourceCounts, SourceTally
@@ -45,6 +46,12 @@ class BatchDecision:
     skipped: frozenset[int] = frozenset()
     new: frozenset[int] = frozenset()
     duplicates: list[Match | None] | None = None
+
+    def left_of(self, batch: Batch) -> DocumentBatch:
+        """The documents that are not skipped."""
+        if not self.skipped:
+            return batch.documents
+        return batch.documents[[number for number in range(len(batch.ids)) if number not in self.skipped]]
 
     def encode(self) -> dict[str, Any]:
         near = None if self.duplicates is None else [each and asdict(each) for each in self.duplicates]

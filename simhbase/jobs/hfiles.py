@@ -107,13 +107,11 @@ class HFileLoad:
         self._spooled.close()
         self._folder.close(keeping_log=isinstance(error, StoreFailed))
 
-    def append(
-        self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None = None
-    ) -> None:
+    def append(self, documents: DocumentBatch) -> None:
         """Spool n documents with valid and distinct ids and valid tags. Raises UsageError if HBase's tools do
         not work with this store, as soon as this is known."""
         self._hfiles.require_tools(wait=False)
-        self._spooled.append(ids, fingerprints, tags)
+        self._spooled.append(documents)
 
     @property
     def is_full(self) -> bool:
@@ -265,15 +263,16 @@ class _SpooledDocuments:
         with writing(folder):
             self._file = (folder / "documents").open("w+b")
 
-    def append(self, ids: Sequence[str], fingerprints: FingerprintBatch, tags: Sequence[Tags] | None) -> None:
-        encoded = [document.encode() for document in ids]
+    def append(self, documents: DocumentBatch) -> None:
+        encoded = [document.encode() for document in documents.ids]
         sizes = np.fromiter(map(len, encoded), np.uint16, len(encoded))
         joined = np.frombuffer(b"".join(encoded), np.uint8)
-        tagged = np.frombuffer(orjson.dumps(tags), np.uint8)
+        tagged = np.frombuffer(orjson.dumps(documents.tags), np.uint8)
+        fingerprints = documents.fingerprints
         with writing(self._folder):
             for array in (sizes, joined, fingerprints.values, fingerprints.sketches, tagged):
                 np.save(self._file, array, allow_pickle=False)
-        self.count += len(ids)
+        self.count += len(encoded)
         self._sampled.append(fingerprints[::SAMPLED_STEP])
 
     @property

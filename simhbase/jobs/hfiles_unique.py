@@ -64,14 +64,13 @@ class UniqueDocuments:
         before = self._stored_before(read)
         if self._unsettled is not None:
             again = [number for number, each in enumerate(before) if each]
-            batch = DocumentBatch(read.ids, read.fingerprints, read.tags)[again]
-            self.settle(batch, self._unsettled)
+            self.settle(read.documents[again], self._unsettled)
         near = nearest_others(self._stored, read, Query(min_similarity=self._min_similarity))
         left = [number for number, each in enumerate(near) if each is None]
-        ids, prints = [read.ids[number] for number in left], read.fingerprints[left]
+        documents = read.documents[left]
         reader = replace(self._kept.reader, hidden=self._index.hidden())
-        found = duplicates_of(reader, ids, prints, self._bounds)
-        store_kept(self._kept, ids, prints, found)
+        found = duplicates_of(reader, documents.ids, documents.fingerprints, self._bounds)
+        store_kept(self._kept, documents, found)
         for number, each in zip(left, found, strict=True):
             near[number] = each
         return near
@@ -104,9 +103,7 @@ class UniqueDocuments:
         index = self._index
         writer = HintingWriter(self._store, index.profile.index_scheme, index.clock)
         writer.delete_seen({document: seen[document] for document in contested.ids})
-        claimed = claim_documents(
-            index, contested.ids, contested.fingerprints, self._run, self._min_similarity, contested.tags
-        )
+        claimed = claim_documents(index, contested, self._run, self._min_similarity)
         return sum(each is not None for each in claimed.duplicate_of)
 
     def _have_rivals(self, batch: DocumentBatch) -> NDArray[np.bool_]:

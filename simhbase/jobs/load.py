@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import starmap
@@ -17,8 +17,6 @@ from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Literal, TypeVar
-
-import numpy as np
 
 from simhbase import wire
 from simhbase.corpus.inputs import Inputs, opened
@@ -298,12 +296,11 @@ class _LoadRun:
     def _spool(self, batch: Batch, hfiles: HFileLoad, unique: UniqueDocuments | None) -> list[Match | None]:
         """Spool a batch, or its unique documents, for HFiles. Returns as `_store`."""
         if unique is None:
-            hfiles.append(batch.ids, batch.fingerprints, batch.tags)
+            hfiles.append(batch.documents)
             return [None] * len(batch.ids)
         found = unique.duplicates_of(batch)
         kept = [each is None for each in found]
-        chosen = batch.only(np.array(kept, dtype=bool))
-        hfiles.append(chosen.ids, chosen.fingerprints, chosen.tags)
+        hfiles.append(batch.documents[[number for number, is_kept in enumerate(kept) if is_kept]])
         self._tally.add(Loaded(found, AddReport()))
         self._write_files(batch, kept, found)
         return found
@@ -346,17 +343,14 @@ class _LoadRun:
         is_shared = keeps_hints(index.store)
         with index.store.exclusive() if job.unique_only and not is_shared else nullcontext():
             decision = self._decide(batch, chunks)
-            if decision.skipped:
-                left = [number not in decision.skipped for number in range(len(batch.ids))]
-                batch = batch.only(np.array(left, dtype=bool))
-            documents, has_duplicates = (batch.ids, batch.fingerprints), self._checkpoints.kept_out.may_hold
+            documents, has_duplicates = decision.left_of(batch), self._checkpoints.kept_out.may_hold
             if not job.unique_only:
-                report = index.add_batch(*documents, batch.tags)
-                return decision, Loaded([None] * len(batch.ids), report)
+                report = index.add_batch(documents.ids, documents.fingerprints, documents.tags)
+                return decision, Loaded([None] * len(documents.ids), report)
             if decision.duplicates is None:
                 run, least = self._checkpoints.run, job.min_similarity
-                return decision, claim_documents(index, *documents, run, least, batch.tags, has_duplicates)
-            return decision, store_kept(index, *documents, decision.duplicates, batch.tags, has_duplicates)
+                return decision, claim_documents(index, documents, run, least, has_duplicates)
+            return decision, store_kept(index, documents, decision.duplicates, has_duplicates)
 
     def _decide(self, batch: Batch, chunks: int) -> BatchDecision:
         """Decide what can be decided before writing, and note it: the store may answer differently after a
@@ -378,11 +372,10 @@ class _LoadRun:
             new = frozenset(n for n, before in enumerate(stored) if before != values[n])
             if job.skip_existing:
                 skipped = frozenset(n for n, before in enumerate(stored) if before is not None)
-        near = None
+        decision = BatchDecision(skipped, new)
         if decides:
-            left = batch.only(np.array([n not in skipped for n in range(len(batch.ids))], dtype=bool))
-            near = find_duplicates(index, left.ids, left.fingerprints, job.min_similarity)
-        decision = BatchDecision(skipped, new, near)
+            near = find_duplicates(index, decision.left_of(batch), job.min_similarity)
+            decision = replace(decision, duplicates=near)
         self._checkpoints.note_decided(chunks, decision)
         return decision
 

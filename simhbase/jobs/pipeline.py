@@ -15,7 +15,7 @@ from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, InputOptions, Record, Reject, WithoutFingerprint
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
-from simhbase.index.tags import Tags
+from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.kinds import NOTHING, Kinds
 from simhbase.jobs.seen_ids import SeenIds
 from simhbase.profile import Profile
@@ -54,10 +54,10 @@ class Batch:
         return [record.id for record in self.records]
 
     @cached_property
-    def tags(self) -> list[Tags] | None:
-        """Tags of the records, None if none has any."""
+    def documents(self) -> DocumentBatch:
+        """The records, to be written to an index."""
         tags = [record.tags for record in self.records]
-        return tags if any(tags) else None
+        return DocumentBatch(self.ids, self.fingerprints, tags if any(tags) else None)
 
     def without_repeats(self, seen: SeenIds) -> Batch:
         """Replace records whose id came before by rejects."""

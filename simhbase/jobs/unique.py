@@ -9,12 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simhbase.errors import Undecided
-from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index
 from simhbase.index.claim_batch import LoadRun
 from simhbase.index.selection import duplicates_of
-from simhbase.index.tags import Tags
-from simhbase.index.writer import known
+from simhbase.index.writer import DocumentBatch, known
 from simhbase.model import AddReport, Match
 
 HasDuplicates = Callable[[str], bool]  # True for ids of documents with duplicates in this load
@@ -37,34 +35,30 @@ class Loaded:
 
 
 def find_duplicates(
-    index: Index, ids: Sequence[str], fingerprints: FingerprintBatch, min_similarity: float | None = None
+    index: Index, documents: DocumentBatch, min_similarity: float | None = None
 ) -> list[Match | None]:
     """The match of each duplicate among n documents, None for the others, which `store_kept` stores. (See
     `selection.duplicates_of`.)"""
     bounds = index.profile.index_scheme.bounds(None, min_similarity)
-    return duplicates_of(index.reader, ids, fingerprints, bounds)
+    return duplicates_of(index.reader, documents.ids, documents.fingerprints, bounds)
 
 
 def store_kept(
     index: Index,
-    ids: Sequence[str],
-    fingerprints: FingerprintBatch,
+    documents: DocumentBatch,
     duplicates: Sequence[Match | None],
-    tags: Sequence[Tags] | None = None,
     has_duplicates: HasDuplicates = lambda document: False,
 ) -> Loaded:
     """Store those of n documents that are not duplicates, and remove `outdated` ones."""
-    kept = [number for number, near in enumerate(duplicates) if near is None]
-    kept_tags = None if tags is None else [tags[number] for number in kept]
-    gone = outdated(index, ids, fingerprints, duplicates, has_duplicates)
-    report = index.add_batch([ids[number] for number in kept], fingerprints[kept], kept_tags, gone)
+    kept = documents[[number for number, near in enumerate(duplicates) if near is None]]
+    gone = outdated(index, documents, duplicates, has_duplicates)
+    report = index.add_batch(kept.ids, kept.fingerprints, kept.tags, gone)
     return Loaded(duplicates, report, len(gone))
 
 
 def outdated(
     index: Index,
-    ids: Sequence[str],
-    fingerprints: FingerprintBatch,
+    documents: DocumentBatch,
     duplicates: Sequence[Match | None],
     has_duplicates: HasDuplicates,
 ) -> list[str]:
@@ -73,7 +67,7 @@ def outdated(
     Excludes documents that have duplicates themselves, in this batch or before: without them those texts
     would be lost.
     """
-    matched = {near.id for near in duplicates if near is not None}
+    ids, matched = documents.ids, {near.id for near in duplicates if near is not None}
     numbers = [
         number
         for number, near in enumerate(duplicates)
@@ -83,17 +77,15 @@ def outdated(
     return [
         ids[number]
         for number, each in zip(numbers, found, strict=True)
-        if each and each.stored and each.entry.fingerprint != int(fingerprints.values[number])
+        if each and each.stored and each.entry.fingerprint != documents.values[number]
     ]
 
 
 def claim_documents(
     index: Index,
-    ids: Sequence[str],
-    fingerprints: FingerprintBatch,
+    documents: DocumentBatch,
     run: LoadRun,
     min_similarity: float | None = None,
-    tags: Sequence[Tags] | None = None,
     has_duplicates: HasDuplicates = lambda document: False,
 ) -> Loaded:
     """Store those of n documents that have no near-duplicate, while other processes may do the same: one of
@@ -105,7 +97,13 @@ def claim_documents(
     undecided for PATIENCE seconds.
     """
     claimed = index.claim_batch(
-        ids, fingerprints, PATIENCE, min_similarity, replacing=True, tags=tags, run=run
+        documents.ids,
+        documents.fingerprints,
+        PATIENCE,
+        min_similarity,
+        replacing=True,
+        tags=documents.tags,
+        run=run,
     )
     undecided = [claim for claim in claimed.claims if claim.outcome == "undecided"]
     if undecided:
@@ -113,5 +111,5 @@ def claim_documents(
             f"{len(undecided)} documents, {undecided[0].id!r} the first, are {undecided[0].reason}"
         )
     duplicates = [claim.match for claim in claimed.claims]
-    gone = outdated(index, ids, fingerprints, duplicates, has_duplicates)
+    gone = outdated(index, documents, duplicates, has_duplicates)
     return Loaded(duplicates, claimed.report, index.delete(gone) if gone else 0)

@@ -24,6 +24,7 @@ from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import KEY_BYTES, encode
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
+from simhbase.index.writer import DocumentBatch
 from simhbase.jobs.hfiles import HFileLoad
 from simhbase.jobs.load import load
 from simhbase.profile import Profile
@@ -203,7 +204,7 @@ def hand_over_index(values: Words, index: Index, folder: str, files: int = 1) ->
 def hand_over_all(ids: Sequence[str], batch: FingerprintBatch, index: Index, folder: str) -> None:
     with HFileLoad(index, folder, "bench", lambda: None, print) as taking:
         for first in range(0, len(ids), STEP):
-            taking.append(ids[first : first + STEP], batch[first : first + STEP])
+            taking.append(DocumentBatch(ids[first : first + STEP], batch[first : first + STEP]))
         taking.hand_over()
 
 

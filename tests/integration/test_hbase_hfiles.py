@@ -635,7 +635,9 @@ def test_a_command_of_another_hbase_is_refused_when_it_has_started(url, answerin
     def put_aside_for_ever() -> None:
         with job.HFileLoad(index, tmp_path, "old", lambda: None, lambda text: None) as taking:
             for number in count():
-                taking.append([f"{number}"], FingerprintBatch.bare(np.array([number], np.uint64)))
+                taking.append(
+                    DocumentBatch([f"{number}"], FingerprintBatch.bare(np.array([number], np.uint64)))
+                )
 
     with open_index(url) as index, pytest.raises(UsageError, match=r"is of HBase 1\.4\.13"):
         put_aside_for_ever()
@@ -665,7 +667,7 @@ def test_what_was_made_long_ago_is_not_handed_over(url, answering, tmp_path):
             index, tmp_path, "old", lambda: None, lambda text: None, clock=lambda: next(times)
         )
         with taking:
-            taking.append(["a"], FingerprintBatch.bare(np.array([1], np.uint64)))
+            taking.append(DocumentBatch(["a"], FingerprintBatch.bare(np.array([1], np.uint64))))
             with pytest.raises(StoreFailed, match=r"written 2\.0 hours ago"):
                 taking.hand_over()
 

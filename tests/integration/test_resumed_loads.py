@@ -235,7 +235,9 @@ def test_what_was_loaded_is_not_loaded_again(folders, small_writes):
     written: list[str] = []
     store_kept = load_job.store_kept
     with patch.object(
-        load_job, "store_kept", lambda index, ids, *rest: written.extend(ids) or store_kept(index, ids, *rest)
+        load_job,
+        "store_kept",
+        lambda index, some, *rest: written.extend(some.ids) or store_kept(index, some, *rest),
     ):
         report = load_into(folder)
     assert state.progress == "running"

@@ -5,6 +5,7 @@ import pytest
 
 from simhbase.errors import BadInput
 from simhbase.fingerprint.batch import FingerprintBatch
+from simhbase.index.writer import DocumentBatch
 from simhbase.jobs import hfiles
 from simhbase.jobs.hfile_input import FORMAT, HFileInput, TableFiles
 from simhbase.stores.hbase.hfiles import HFile
@@ -18,9 +19,9 @@ def test_spooled_documents_come_back_with_their_tags(tmp_path, monkeypatch):
     monkeypatch.setattr(hfiles, "PLANNED_AT_ONCE", 3)
     tagged = [(("tenant", "甲"),), (), (("source", "wire"), ("tenant", "b"))]
     spooled = hfiles._SpooledDocuments(tmp_path)
-    spooled.append(["a", "b"], prints(1, 2), None)
-    spooled.append(["新闻/1", "d", "e"], prints(3, 4, 5), tagged)
-    spooled.append(["f"], prints(6), None)
+    spooled.append(DocumentBatch(["a", "b"], prints(1, 2)))
+    spooled.append(DocumentBatch(["新闻/1", "d", "e"], prints(3, 4, 5), tagged))
+    spooled.append(DocumentBatch(["f"], prints(6)))
     batches = list(spooled.batches())
     assert [batch.ids for batch in batches] == [["a", "b", "新闻/1", "d", "e"], ["f"]]
     assert [batch.values for batch in batches] == [[1, 2, 3, 4, 5], [6]]
