@@ -8,6 +8,9 @@ taken and made stores of, and workers are killed and replaced. Each operation is
 when it is acknowledged. Afterwards (tests/history.py) every document must be as one of its last operations
 left it, in snapshots as while they were taken, and every lookup must have shown what was there meanwhile.
 
+On PostgreSQL and Redis the same workers, but for HFiles, meet a server that is killed and started, or does
+not answer for some seconds, and answers to commits that are lost.
+
 Half of the fingerprints are given to documents by claims and unique loads alone: of these no two
 stored documents may be near each other, whatever was added, moved and deleted beside them.
 """
@@ -43,10 +46,12 @@ from simhbase.errors import RetryableError, StoreUnreachable
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.model import Claim
-from simhbase.stores import drop_store
-from simhbase.stores.base import Access
+from simhbase.stores import atomic, drop_store
+from simhbase.stores.base import Access, keeps_hints, now
 from simhbase.stores.hbase import clocks
 from simhbase.stores.hbase.tools import VARIABLE
+from simhbase.stores.postgresql import store as postgresql
+from simhbase.stores.redis import store as redis
 from tests.cluster import Cluster
 from tests.command_line import fingerprints, read_lines, run_alone
 from tests.history import (
@@ -62,6 +67,7 @@ from tests.history import (
     sharing,
 )
 from tests.relay import LOCALHOST, Relay
+from tests.services import Server
 
 DOCUMENTS = 120
 GROUPS = 60  # of three fingerprints that are near each other
@@ -104,8 +110,8 @@ class Task:
 
     @contextmanager
     def index(self) -> Iterator[Index]:
-        right = clocks.now
-        clocks.now = lambda: right() + self.ahead  # type: ignore[assignment]
+        for module in (clocks, atomic, postgresql, redis):
+            module.now = lambda: now() + self.ahead  # type: ignore[attr-defined]
         with opened(self.what.url) as index:
             yield index
 
@@ -199,7 +205,7 @@ def load_file(task: Task, number: int, texts: Mapping[str, int], *options: str) 
         duplicates = [each["id"] for each in read_lines(told)] if outputs else []
         task.journal.note("end", time.monotonic(), duplicates, [], [])
     else:
-        assert done.returncode in (1, 11), done.stderr.decode()
+        assert done.returncode in (1, 11, 13), done.stderr.decode()
 
 
 def move_crowd(task: Task) -> None:
@@ -261,6 +267,9 @@ def look_up(task: Task) -> None:
             for query, lookup in zip(queries, lookups, strict=True):
                 found = [(match.id, match.fingerprint) for match in lookup.matches]
                 task.journal.note(query, found, begin, end)
+
+
+WORK = (change, change, change, load, clean, look_up, copy, move_crowd)
 
 
 @dataclass
@@ -332,9 +341,8 @@ class Snapshot:
 
 @dataclass
 class Faults:
-    """What may happen. Each is undone before it returns, or by `cluster.run("up")`."""
+    """What may happen. Each is undone before it returns, or by `undo`."""
 
-    cluster: Cluster
     relays: Sequence[Relay]
     crew: Crew
     chance: random.Random
@@ -343,7 +351,6 @@ class Faults:
     over: Event = field(default_factory=Event)
     _under_way: list[Callable[[], None]] = field(default_factory=list)
     _choosing: Lock = field(default_factory=Lock)
-    _shell: Lock = field(default_factory=Lock)
 
     def happen(self, calm: float) -> None:
         """One after the other, until it is over, about so many seconds apart; several threads may do that."""
@@ -356,8 +363,73 @@ class Faults:
             self.happened[kind.__name__.replace("_", " ")] += 1
 
     def _kinds(self) -> list[Callable[[], None]]:
-        """What may happen now. One server at most is away, and no more than one does the same."""
-        kinds = [self.kill_a_worker, self.cut_connections, self.repeat_a_call_late]
+        """What may happen now. No more than one thread does the same."""
+        kinds = [self.kill_a_worker, self.cut_connections, *self._others()]
+        return [kind for kind in kinds if kind not in self._under_way]
+
+    def _others(self) -> list[Callable[[], None]]:
+        raise NotImplementedError
+
+    def undo(self) -> None:
+        raise NotImplementedError
+
+    def kill_a_worker(self) -> None:
+        self.crew.replace_one()
+
+    def cut_connections(self) -> None:
+        for relay in self.relays:
+            relay.cut()
+
+
+@dataclass
+class ServerFaults(Faults):
+    """Of a PostgreSQL or Redis."""
+
+    server: Server = field(kw_only=True)
+
+    def _others(self) -> list[Callable[[], None]]:
+        with_server = [self.kill_the_server, self.hang]
+        if any(kind in self._under_way for kind in with_server):
+            with_server = []
+        return [self.lose_an_answer, *with_server]
+
+    def kill_the_server(self) -> None:
+        self.server.stop("immediate")
+        time.sleep(self.chance.uniform(0, 2))
+        self.server.start()
+
+    def hang(self) -> None:
+        for relay in self.relays:
+            relay.hang()
+        time.sleep(self.chance.uniform(0, 2))
+        for relay in self.relays:
+            relay.go_on()
+
+    def lose_an_answer(self) -> None:
+        """Of a commit: what was done is not known."""
+        for relay in self.relays:
+            relay.lose_answer_to("COMMIT" if self.server.service == "postgresql" else "change\r\n")
+        time.sleep(self.chance.uniform(0, 1))
+
+    def undo(self) -> None:
+        for relay in self.relays:
+            relay.go_on()
+        self.server.start()
+
+
+@dataclass
+class ClusterFaults(Faults):
+    """Of an HBase."""
+
+    cluster: Cluster = field(kw_only=True)
+    _shell: Lock = field(default_factory=Lock)
+
+    def undo(self) -> None:
+        self.cluster.run("up")
+
+    def _others(self) -> list[Callable[[], None]]:
+        """One server at most is away."""
+        kinds = [self.repeat_a_call_late]
         with_servers = [self.hang]
         if len(self._processes("regionserver")) > 1:
             kinds += [self.move_regions, self.split_a_region]
@@ -366,14 +438,7 @@ class Faults:
             kinds.append(self.take_a_snapshot)
         if not any(kind in self._under_way for kind in with_servers):
             kinds += with_servers
-        return [kind for kind in kinds if kind not in self._under_way]
-
-    def kill_a_worker(self) -> None:
-        self.crew.replace_one()
-
-    def cut_connections(self) -> None:
-        for relay in self.relays:
-            relay.cut()
+        return kinds
 
     def repeat_a_call_late(self) -> None:
         relay = self.chance.choice(self.relays)
@@ -499,11 +564,34 @@ def oppose(
     addresses = ",".join(f"{LOCALHOST}:{relay.port}" for relay in relays)
     what = sharing(f"hbase://{addresses}/{direct.rpartition('/')[2]}", DOCUMENTS, GROUPS)
     crew = Crew(what, folder, chance, shlex.join(cluster.command("run")), crowd)
+    faults = ClusterFaults(relays, crew, chance, cluster=cluster)
+    work_while(faults, [*WORK, load_hfiles], seconds, calm)
+    time.sleep(3)  # until gateways have done what they were asked before
+    for relay in relays:
+        relay.refuse()
+    return judged(replace(what, url=direct), crew, faults)
+
+
+def oppose_server(
+    server: Server, name: str, folder: Path, seconds: float, seed: int, *, crowd: int, calm: float = 1
+) -> Outcome:
+    """As `oppose`, on a PostgreSQL or Redis."""
+    chance = random.Random(seed)
+    with Relay((LOCALHOST, server.port)) as relay:
+        what = sharing(server.through(relay, name, timeout=20), DOCUMENTS, GROUPS)
+        crew = Crew(what, folder, chance, "", crowd)
+        faults = ServerFaults([relay], crew, chance, server=server)
+        work_while(faults, WORK, seconds, calm)
+    return judged(replace(what, url=server.store(name)), crew, faults)
+
+
+def work_while(faults: Faults, work: Sequence[Callable[[Task], None]], seconds: float, calm: float) -> None:
+    """Lets workers work for so long, while faults happen."""
+    crew = faults.crew
     try:
-        for work in (change, change, change, load, load_hfiles, clean, look_up, copy, move_crowd):
-            crew.start(work)
+        for each in work:
+            crew.start(each)
         crew.wait_until_all_work()
-        faults = Faults(cluster, relays, crew, chance)
         end = time.monotonic() + seconds
         with ThreadPoolExecutor(FAULTS_AT_ONCE) as pool:
             drivers = [pool.submit(faults.happen, calm) for _ in range(FAULTS_AT_ONCE)]
@@ -517,11 +605,7 @@ def oppose(
             each.result()
     finally:
         crew.end()
-        cluster.run("up")
-    time.sleep(3)  # until gateways have done what they were asked before
-    for relay in relays:
-        relay.refuse()
-    return judged(replace(what, url=direct), crew, faults)
+        faults.undo()
 
 
 def judged(what: Sharing, crew: Crew, faults: Faults) -> Outcome:
@@ -545,7 +629,8 @@ def judged(what: Sharing, crew: Crew, faults: Faults) -> Outcome:
             outcomes += assert_duplicates(what, history, journal)
         crowd = assert_crowd(History.of(crowding), index)
         assert Checker(index.store, index.profile.index_scheme).check().clean
-        migrate(what.url, copied)
+        # Atomic stores keep nothing of what was deleted.
+        migrate(what.url, copied, delete_missing=not keeps_hints(index.store))
         with open_index(copied, access="read") as other:
             ids = list(what.all)
             assert other.fingerprints(ids) == index.fingerprints(ids)

@@ -94,3 +94,10 @@ def test_batches_may_end_anywhere(documents, size):
             hottest.add(ascending[start : start + size])
         hottest.add(ascending[:0])
         assert hottest.result() == sorted_by_count(Counter(documents))[:most]
+
+
+def test_of_equal_counts_the_smaller_number_comes_first_in_any_order():
+    hottest = Hottest(1)
+    for number in (5, 3, 4):
+        hottest.add(np.array([number], dtype=np.uint64))
+    assert hottest.result() == [(3, 1)]

@@ -5,6 +5,7 @@ Inside a transaction all calls of the thread share a connection, and nothing is 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
@@ -26,6 +27,9 @@ from simhbase.stores.base import Access
 from simhbase.stores.pool import Pool
 from simhbase.stores.postgresql.arrays import register
 from simhbase.stores.postgresql.url import Address
+
+# It logs what the errors say that are raised, and without a handler Python would print that.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
