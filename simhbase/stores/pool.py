@@ -33,9 +33,9 @@ C = TypeVar("C", bound=Connection)
 
 class Pool(ABC, Generic[C]):
     """most: connections at a time; timeout: seconds for an operation with all retries, and for a connection
-    to become free. errors: what connections raise."""
+    to become free. raised: errors of connections."""
 
-    errors: ClassVar[tuple[type[Exception], ...]]
+    raised: ClassVar[tuple[type[Exception], ...]]
 
     def __init__(self, url: str, most: int, timeout: float) -> None:
         self._url = url
@@ -51,7 +51,11 @@ class Pool(ABC, Generic[C]):
 
     @abstractmethod
     def _translate(self, error: Exception, doing: str) -> SimhbaseError:
-        """The error of simhbase for one of `errors`. doing: what was done, and where."""
+        """The error of simhbase for one of `raised`. doing: what was done, and where."""
+
+    def _resumed(self, connection: C) -> C:
+        """A connection that was idle, ready for use."""
+        return connection
 
     def _renew(self) -> None:
         """Starts with an empty pool. In a forked child, the parent's connections are left alone: to close
@@ -119,7 +123,7 @@ class Pool(ABC, Generic[C]):
     def translated(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except self.errors as error:
+        except self.raised as error:
             raise self._translate(error, f"{doing} {self._url}") from error
 
     def _take(self, doing: str) -> C:
@@ -134,7 +138,7 @@ class Pool(ABC, Generic[C]):
             if idle is None:
                 raise StoreFailed(f"{self._url} was closed: open it again")
             with suppress(IndexError):  # another thread may take the last one
-                return idle.pop()
+                return self._resumed(idle.pop())
             with self.translated(doing):
                 return self._connect()
         except BaseException:

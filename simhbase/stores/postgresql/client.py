@@ -65,7 +65,7 @@ _LOST = (
 class Client(Pool[Connection]):
     """Runs statements in one database, with one schema's tables."""
 
-    errors = (psycopg.Error,)
+    raised = (psycopg.Error,)
 
     def __init__(self, address: Address, access: Access) -> None:
         super().__init__(address.url, address.connections, address.timeout)
@@ -126,8 +126,8 @@ class Client(Pool[Connection]):
 
     def consistent(self, read: Callable[[], T]) -> T:
         """Calls `read` with one snapshot for all its calls. Nothing is waited for but their answers: what
-        begins the snapshot is sent with the first one, and the answer to what ends it is read by the next
-        one who takes the connection."""
+        begins the snapshot is sent with the first one, and the answer to what ends it is read when
+        the connection is used again."""
         if self.held:
             return read()
 
@@ -145,8 +145,7 @@ class Client(Pool[Connection]):
 
         return self.retried(once)
 
-    def _take(self, doing: str) -> Connection:
-        connection = super()._take(doing)
+    def _resumed(self, connection: Connection) -> Connection:
         if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
             with suppress(psycopg.Error):  # the next statement fails, too
                 connection.wait(fetch_many(connection.pgconn))

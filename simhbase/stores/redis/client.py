@@ -148,7 +148,7 @@ def _encrypted(plain: socket.socket, address: Address) -> ssl.SSLSocket:
 class Client(Pool[Connection]):
     """Runs commands and scripts for the keys with one prefix."""
 
-    errors = (OSError, hiredis.HiredisError)
+    raised = (OSError, hiredis.HiredisError)
 
     def __init__(self, address: Address) -> None:
         super().__init__(address.url, address.connections, address.timeout)
@@ -224,7 +224,7 @@ class Client(Pool[Connection]):
                 # gone.
                 try:
                     self._unlock(connection, connection.token)
-                except self.errors:
+                except self.raised:
                     connection.close()
                 connection.token = ""
 
