@@ -62,7 +62,7 @@ class _Absent:
     field: str
 
 
-class Row(NamedTuple):
+class GivenRow(NamedTuple):
     """A document or text as it was given. id: None if it has none; problem: why it cannot be used; value: of
     the field that was asked for, None if missing."""
 
@@ -73,7 +73,9 @@ class Row(NamedTuple):
     value: Any = None
 
 
-def document_rows(given: Documents, fields: Fields = Fields(), *, need_ids: bool = True) -> Iterator[Row]:
+def document_rows(
+    given: Documents, fields: Fields = Fields(), *, need_ids: bool = True
+) -> Iterator[GivenRow]:
     """Documents in order; those without a usable id or text have a problem. Raises UsageError for what is no
     document, and for a frame without the columns."""
     if isinstance(given, str | Document):
@@ -82,7 +84,7 @@ def document_rows(given: Documents, fields: Fields = Fields(), *, need_ids: bool
     return (_checked(number, *row, need_id=need_ids) for number, row in enumerate(rows))
 
 
-def text_rows(given: Texts, fields: Fields = Fields()) -> Iterator[Row]:
+def text_rows(given: Texts, fields: Fields = Fields()) -> Iterator[GivenRow]:
     """Texts in order, with ids where they have some. Raises UsageError as `document_rows`."""
     if isinstance(given, str):
         raise UsageError(f"one string was given for texts: put it into a list, [{given[:40]!r}]")
@@ -90,10 +92,10 @@ def text_rows(given: Texts, fields: Fields = Fields()) -> Iterator[Row]:
     return (_checked(number, *row, need_id=False) for number, row in enumerate(rows))
 
 
-def chunks(rows: Iterable[Row], most: int = CHUNK_ROWS) -> Iterator[list[Row]]:
+def chunks(rows: Iterable[GivenRow], most: int = CHUNK_ROWS) -> Iterator[list[GivenRow]]:
     """Rows in chunks of at most `most` rows and about CHUNK_CHARACTERS characters. Without rows there is one
     empty chunk, so that arguments are checked."""
-    chunk: list[Row] = []
+    chunk: list[GivenRow] = []
     characters, is_first = 0, True
     for row in rows:
         chunk.append(row)
@@ -206,7 +208,7 @@ def _item_rows(items: Iterable[Any], fields: Fields, what: str, *, need_ids: boo
             raise UsageError(f"{shown(item)} is among the {what}: each must be {forms}")
 
 
-def _checked(number: int, given_id: Any, text: Any, tags: Any, value: Any, *, need_id: bool) -> Row:
+def _checked(number: int, given_id: Any, text: Any, tags: Any, value: Any, *, need_id: bool) -> GivenRow:
     """A row with its values converted. number: of the row, from 0."""
     row_id, problem = _id(given_id)
     if row_id is None and need_id:
@@ -219,7 +221,7 @@ def _checked(number: int, given_id: Any, text: Any, tags: Any, value: Any, *, ne
     named, wrong_tags = ({}, None) if _is_missing(tags) else _tags(tags)
     problem = problem or wrong_tags
     text = "" if problem else str(text)  # NumPy has its own
-    return Row(row_id, text, named, problem, None if _is_missing(value) else value)
+    return GivenRow(row_id, text, named, problem, None if _is_missing(value) else value)
 
 
 def _id(value: Any) -> tuple[str | None, str | None]:

@@ -29,7 +29,7 @@ from simhbase.index.index import open_index
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.rows import Entry, PendingCell
 from simhbase.index.sums import Sums, row_hashes
-from simhbase.index.writer import HintingWriter, Known, batch_of, known
+from simhbase.index.writer import HintingWriter, Known, batch_of, first_listed, known
 from simhbase.progress import Progress, counting, no_progress
 from simhbase.stores.base import (
     HintingStore,
@@ -363,10 +363,8 @@ class Checker:
         keys, times = found.keys, found.times
         _, flags, values = decode(keys)
         distinct, place = np.unique(values, return_inverse=True)
-        listed = self.store.records("fingerprints").scan(
-            list(map(rows.listing_prefix, distinct.tolist())), limit=1
-        )
-        sketches = [each[0][1].value if each else b"" for each in listed]
+        listed = first_listed(self.store, distinct.tolist())
+        sketches = [each or b"" for each in listed]
         size = self.scheme.listed_sketching.bytes if self.scheme.listed_sketching else 0
         sketched = np.array([len(sketch) == size for sketch in sketches], dtype=np.bool_)
         fingerprints = batch_of(
@@ -377,7 +375,7 @@ class Checker:
         told = np.flatnonzero(sketched[place])
         wrong = np.zeros(len(keys), dtype=np.bool_)
         wrong[told] = ~self._expected(flags[told], fingerprints[position[place[told]]], keys[told])
-        empty = np.array([not each for each in listed], dtype=np.bool_)
+        empty = np.array([each is None for each in listed], dtype=np.bool_)
         stray = ~wrong & empty[place] & (times < self._before)
         stray[stray] = self._still_empty(values[stray])
         self._note(report, WRONG_ROW, [key.tobytes().hex() for key in keys[wrong]])
@@ -389,9 +387,8 @@ class Checker:
     def _still_empty(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which fingerprints list no documents, read after their index rows."""
         distinct, place = np.unique(fingerprints, return_inverse=True)
-        prefixes = list(map(rows.listing_prefix, distinct.tolist()))
-        listed = self.store.records("fingerprints").scan(prefixes, limit=1) if prefixes else []
-        return np.array([not each for each in listed], dtype=np.bool_)[place]
+        listed = first_listed(self.store, distinct.tolist())
+        return np.array([each is None for each in listed], dtype=np.bool_)[place]
 
     def _expected(
         self, flags: NDArray[np.uint8], fingerprints: FingerprintBatch, keys: NDArray[np.uint8]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.admin.stats import sizes
-from simhbase.drawers.rowkeys import PREFIX_BYTES
+from simhbase.drawers.rowkeys import PREFIX_BYTES, numbers_of
 from simhbase.index.part import Part
 from simhbase.progress import Progress, counting
 from simhbase.stores.base import Store
@@ -64,7 +64,7 @@ def hottest(store: Store, most: int, part: Part, progress: Progress) -> Hot:
             fingerprints.add(_words(key[:_WORD_BYTES] for key, _ in batch))
             note(len(batch))
         for found in store.drawers.iterate(*part.keys(PREFIX_BYTES)):
-            drawers.add(_padded(found.keys[:, :PREFIX_BYTES]))
+            drawers.add(numbers_of(found.keys[:, :PREFIX_BYTES]))
             note(len(found.keys))
     prefixes = [(word.to_bytes(_WORD_BYTES)[:PREFIX_BYTES], rows) for word, rows in drawers.result()]
     return Hot(
@@ -115,10 +115,3 @@ def _words(starts: Iterable[bytes]) -> NDArray[np.uint64]:
     """First 8 bytes of keys as numbers; shorter keys are skipped."""
     content = b"".join(start for start in starts if len(start) == _WORD_BYTES)
     return np.frombuffer(content, dtype=">u8").astype(np.uint64)
-
-
-def _padded(prefixes: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Prefixes (n, 5) as numbers, in the same order."""
-    words = np.zeros((len(prefixes), _WORD_BYTES), dtype=np.uint8)
-    words[:, :PREFIX_BYTES] = prefixes
-    return words.view(">u8")[:, 0].astype(np.uint64)

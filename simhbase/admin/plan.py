@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.layout import SEGMENT_BITS
-from simhbase.drawers.rowkeys import PREFIX_BYTES, segments_of
+from simhbase.drawers.rowkeys import numbers_of
 from simhbase.drawers.scheme import Scheme
 from simhbase.errors import UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
@@ -141,14 +141,14 @@ def _sample(index: Index, documents: int) -> tuple[FingerprintBatch, float]:
 def spread_of(sample: FingerprintBatch, scheme: Scheme, share: float, measured_on: str) -> Spread:
     """How fingerprints spread over a scheme's drawers. sample: at least two, in no order; share: of all
     documents that these are."""
-    drawers = _drawers(scheme.prefixes(sample))
+    drawers = numbers_of(scheme.prefixes(sample))
     order = np.argsort(drawers.ravel(), kind="stable")
     names = drawers.ravel()[order]
     lookups = sample[: min(len(sample), LOOKUPS)]
     unrelated, related = 0, 0
     for start in range(0, len(lookups), _AT_ONCE):
         part = lookups[start : start + _AT_ONCE]
-        asked = _drawers(scheme.probes(part))
+        asked = numbers_of(scheme.probes(part))
         first, end = np.searchsorted(names, asked), np.searchsorted(names, asked, "right")
         sizes = (end - first).ravel()
         asking = np.repeat(np.repeat(np.arange(start, start + len(part)), asked.shape[1]), sizes)
@@ -165,12 +165,6 @@ def spread_of(sample: FingerprintBatch, scheme: Scheme, share: float, measured_o
         related / len(lookups) / share,
         largest / len(sample) if largest >= _HOT else None,
     )
-
-
-def _drawers(prefixes: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Names of drawers: uint8 (n, drawers, 5) -> uint64 (n, drawers)."""
-    flags = prefixes[..., PREFIX_BYTES - 1].astype(np.uint64)
-    return flags << np.uint64(SEGMENT_BITS) | segments_of(prefixes)
 
 
 def _are_related(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from simhbase.corpus.paths import LeftOut
 from simhbase.corpus.record import Chunk, InputOptions, Raw, Reject, too_long
 from simhbase.corpus.sources import chunked
-from simhbase.frames import Documents, Fields, Row, document_rows
+from simhbase.frames import Documents, Fields, GivenRow, document_rows
 from simhbase.progress import length
 
 SOURCE = "rows"
@@ -33,7 +33,7 @@ class GivenRows:
     def chunks(self) -> Iterator[Chunk]:
         return chunked(map(self._raw, self._rows))
 
-    def _raw(self, row: Row) -> Raw | Reject:
+    def _raw(self, row: GivenRow) -> Raw | Reject:
         number = self.consumed
         self.consumed += 1
         row_id = str(number) if row.id is None else row.id

@@ -181,6 +181,13 @@ def encode_segments(segments: NDArray[np.uint32], fingerprints: NDArray[np.uint6
     return rows.view(np.uint8).reshape(*rows.shape, KEY_BYTES)
 
 
+def numbers_of(prefixes: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Prefixes as numbers in the same order: uint8 (..., 5) -> uint64 (...)."""
+    words = np.zeros((*prefixes.shape[:-1], _WORD.itemsize), dtype=np.uint8)
+    words[..., :PREFIX_BYTES] = prefixes
+    return words.view(_WORD)[..., 0].astype(np.uint64)
+
+
 def segments_of(prefixes: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """Segments of drawer prefixes: uint8 (n, tables, 5) -> uint32 (n, tables)."""
     segments = np.ascontiguousarray(prefixes[..., :4]).view(_KEY["segment"])

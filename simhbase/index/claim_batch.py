@@ -42,7 +42,7 @@ from simhbase.drawers.scheme import Bounds, Scheme
 from simhbase.errors import SimhbaseError
 from simhbase.index import rows
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
-from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LISTING_GROWTH, Led, Listed, Now, Reader
+from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LISTING_GROWTH, Led, Listings, Now, Reader
 from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell
 from simhbase.index.writer import SMALL_CHANCE, DocumentBatch, HintingWriter, Known, refreshed_before
 from simhbase.model import AddReport, Match, Outcome
@@ -502,7 +502,7 @@ class ClaimBatch:
         """Looks up claims; returns whether each was cut by a limit. The claims' own rows, which are all that
         most of them lead to, are read beside the drawers."""
 
-        def read_own() -> Listed:
+        def read_own() -> Listings:
             self._read([document for document in self.ids if document not in self._rows])
             put = places if self._versions else ()
             return reader.listed(self._batch.values[place] for place in put)

@@ -26,8 +26,8 @@ from simhbase.frames import (
     ClaimList,
     Documents,
     Fields,
+    GivenRow,
     LookupList,
-    Row,
     Texts,
     chunks,
     document_rows,
@@ -233,7 +233,7 @@ class Index:
                 count(len(chunk))
         return replace(report, rejected=tuple(rejected))
 
-    def _add(self, rows: Sequence[Row]) -> AddReport:
+    def _add(self, rows: Sequence[GivenRow]) -> AddReport:
         found, ids, fingerprints, tags = self._accepted(rows)
         rejected = tuple(
             Rejected(row.id or "", reason)
@@ -347,7 +347,7 @@ class Index:
                 count(len(chunk))
         return claims
 
-    def _annotated(self, rows: Sequence[Row]) -> Iterator[Claim]:
+    def _annotated(self, rows: Sequence[GivenRow]) -> Iterator[Claim]:
         """Stores rows, and answers which documents are near each: stored ones, and earlier rows."""
         found, ids, fingerprints, tags = self._accepted(rows)
         refused = {each.id: each.reason for each in self.add_batch(ids, fingerprints, tags).rejected}
@@ -387,7 +387,7 @@ class Index:
             self.claimer.begin(request)
         return request.future
 
-    def _claim_request(self, rows: Sequence[Row], timeout: float) -> QueuedClaims:
+    def _claim_request(self, rows: Sequence[GivenRow], timeout: float) -> QueuedClaims:
         tags = _tags(row.tags for row in rows)
         found = self._fingerprinted(rows)
         kind = ClaimKind(self.profile.index_scheme.bounds(None, None))
@@ -511,7 +511,7 @@ class Index:
         if self.access != "read":
             self.store.require_writable()
 
-    def _fingerprinted(self, rows: Sequence[Row]) -> Fingerprinted:
+    def _fingerprinted(self, rows: Sequence[GivenRow]) -> Fingerprinted:
         """Fingerprints of rows, with the problems that they came with among the reasons."""
         fingerprinter = self.fingerprinter
         with timed(self.metrics, "fingerprint", len(rows)):
@@ -520,7 +520,7 @@ class Index:
         return Fingerprinted(found.fingerprints, reasons)
 
     def _accepted(
-        self, rows: Sequence[Row]
+        self, rows: Sequence[GivenRow]
     ) -> tuple[Fingerprinted, list[str], FingerprintBatch, list[Tags] | None]:
         """Fingerprints of rows; then ids, fingerprints and tags of those that have one."""
         tags = _tags(row.tags for row in rows)

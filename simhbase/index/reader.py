@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.rowkeys import PREFIX_BYTES
+from simhbase.drawers.rowkeys import PREFIX_BYTES, numbers_of
 from simhbase.drawers.scheme import Bounds, Distances, Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
@@ -22,11 +22,11 @@ from simhbase.index.moment import milliseconds
 from simhbase.index.mute import NOTHING_HIDDEN, Hidden
 from simhbase.index.rows import Entry
 from simhbase.index.tags import Tags, required_tags
-from simhbase.index.writer import Known, alive_since, batch_of, known
+from simhbase.index.writer import Known, alive_since, batch_of, first_listed, known
 from simhbase.metrics import Metrics
 from simhbase.model import Fingerprint, Lookup, Match, Query
 from simhbase.slices import bounded_slices, ranges
-from simhbase.stores.base import DrawerRows, Row, Store, keeps_hints, now
+from simhbase.stores.base import DrawerRows, Store, keeps_hints, now
 
 DRAWER_LIMIT = 10_000
 IDS_LIMIT = 1_000
@@ -79,7 +79,7 @@ class Leads:
 
 
 Now = dict[str, Entry]  # documents by id
-Listed = dict[int, list[tuple[str, bytes]]]  # ids and values of listings, by fingerprint
+Listings = dict[int, list[tuple[str, bytes]]]  # ids and values of listings, by fingerprint
 _Pair = tuple[int, str, int, bytes]  # query, document id, fingerprint, sketch
 
 
@@ -160,7 +160,7 @@ class Reader:
         self,
         fingerprints: FingerprintBatch,
         bounds: Bounds,
-        listed_before: Callable[[], Listed] = dict,
+        listed_before: Callable[[], Listings] = dict,
     ) -> Leads:
         """Where hints near each of n texts lead. listed_before: returns fingerprints whose listings are known
         already; called after the drawers are read."""
@@ -301,7 +301,7 @@ class Reader:
         listed, known_ = list[bool](), list[bool]()
         for start in range(0, len(distinct), TOLD_AT_ONCE):
             some: list[int] = distinct[start : start + TOLD_AT_ONCE].tolist()
-            firsts = [found[0][1].value if found else None for found in self._scan(some, 1)]
+            firsts = first_listed(self.store, some)
             listed += [first is not None for first in firsts]
             known_ += [first is not None and len(first) == self.scheme.sketching.bytes for first in firsts]
             told = [(value, first or b"") for value, first in zip(some, firsts, strict=True)]
@@ -323,19 +323,16 @@ class Reader:
         _, chosen[known_] = bounds.verified(sketching, *compared)
         return query[chosen], fingerprint[chosen], bits[chosen]
 
-    def listed(self, fingerprints: Iterable[int]) -> Listed:
+    def listed(self, fingerprints: Iterable[int]) -> Listings:
         """Documents listed under each fingerprint, up to one more than the limit."""
         distinct = list(dict.fromkeys(fingerprints))
-        found = self._scan(distinct, self.ids_limit + 1)
+        prefixes = list(map(rows.listing_prefix, distinct))
+        table = self.store.records("fingerprints")
+        found = table.scan(prefixes, self.ids_limit + 1) if prefixes else []
         return {
             fingerprint: [(rows.listing_id(key), cell.value) for key, cell in some]
             for fingerprint, some in zip(distinct, found, strict=True)
         }
-
-    def _scan(self, fingerprints: Sequence[int], limit: int) -> list[list[Row]]:
-        if not fingerprints:
-            return []
-        return self.store.records("fingerprints").scan(list(map(rows.listing_prefix, fingerprints)), limit)
 
     @property
     def _asks_documents(self) -> bool:
@@ -424,7 +421,7 @@ class Reader:
                 yield query, document, entry.fingerprint, sketch
 
 
-def led_to(hits: Sequence[tuple[int, int, int]], listed: Listed) -> Iterator[Led]:
+def led_to(hits: Sequence[tuple[int, int, int]], listed: Listings) -> Iterator[Led]:
     """Documents that are listed under near fingerprints, given as `NearFingerprints.hits`."""
     last, seen = -1, set[str]()
     for query, fingerprint, bits in hits:
@@ -512,9 +509,7 @@ def _each_once(wanted: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np
     """The distinct prefixes (m, 5) among (n, tables, 5), and the position of each: int64 (n, tables)."""
     queries, tables, _ = wanted.shape
     flat = wanted.reshape(-1, PREFIX_BYTES)
-    words = np.zeros((len(flat), 8), dtype=np.uint8)
-    words[:, :PREFIX_BYTES] = flat
-    _, first, which = np.unique(words.view(np.uint64)[:, 0], return_index=True, return_inverse=True)
+    _, first, which = np.unique(numbers_of(flat), return_index=True, return_inverse=True)
     return flat[first], which.reshape(queries, tables)
 
 

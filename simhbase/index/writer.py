@@ -458,6 +458,14 @@ def emptied_by(store: Store, leaving: Mapping[int, set[str]]) -> list[tuple[int,
     ]
 
 
+def first_listed(store: Store, fingerprints: Sequence[int]) -> list[bytes | None]:
+    """The value of a listing of each fingerprint (its sketch, if it identifies one), None if it lists no
+    document."""
+    prefixes = list(map(rows.listing_prefix, fingerprints))
+    found = store.records("fingerprints").scan(prefixes, limit=1) if prefixes else []
+    return [listed[0][1].value if listed else None for listed in found]
+
+
 def batch_of(
     fingerprints: Sequence[tuple[int, bytes]], sketching: SketchParameters | None
 ) -> FingerprintBatch:

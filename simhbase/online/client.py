@@ -34,8 +34,8 @@ from simhbase.frames import (
     ClaimList,
     Documents,
     Fields,
+    GivenRow,
     LookupList,
-    Row,
     Texts,
     chunks,
     document_rows,
@@ -385,7 +385,7 @@ class _NotFound(PermanentError):
     pass
 
 
-def _usable(rows: Iterable[Row]) -> list[Document]:
+def _usable(rows: Iterable[GivenRow]) -> list[Document]:
     return [Document(row.id or "", row.text, row.tags) for row in rows if row.problem is None]
 
 

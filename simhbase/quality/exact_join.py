@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.errors import UsageError
-from simhbase.quality.pairs import Numbers, TextPairs
+from simhbase.quality.pairs import Positions, TextPairs
 from simhbase.slices import bounded_slices, ranges
 from simhbase.text.jaccard import ShingleSets, jaccard
 
@@ -40,17 +40,17 @@ def similar_pairs(sets: ShingleSets, threshold: float) -> TextPairs:
 
 
 def _reaching(
-    sets: ShingleSets, threshold: float, smaller: Numbers, larger: Numbers
-) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
+    sets: ShingleSets, threshold: float, smaller: Positions, larger: Positions
+) -> tuple[Positions, Positions, NDArray[np.float64]]:
     similarity = jaccard(sets, smaller, larger)
     reached = similarity >= threshold - _SLACK
     smaller, larger = smaller[reached], larger[reached]
     return np.minimum(smaller, larger), np.maximum(smaller, larger), similarity[reached]
 
 
-def _least_common(threshold: float, sizes: Numbers) -> Numbers:
+def _least_common(threshold: float, sizes: Positions) -> Positions:
     """Least intersection of two sets that reach the threshold, given the sum of their sizes."""
-    least: Numbers = np.ceil(threshold / (1 + threshold) * sizes - _SLACK).astype(np.int64)
+    least: Positions = np.ceil(threshold / (1 + threshold) * sizes - _SLACK).astype(np.int64)
     return least
 
 
@@ -58,12 +58,12 @@ class _Prefixes(NamedTuple):
     """Shingles in prefixes of sets. token: the shingle; order: rank of the set by size; position: of the
     shingle in the set; each int64 (m,)."""
 
-    token: Numbers
-    order: Numbers
-    position: Numbers
+    token: Positions
+    order: Positions
+    position: Positions
 
 
-def _meetings(sets: ShingleSets, threshold: float) -> Iterator[tuple[Numbers, Numbers]]:
+def _meetings(sets: ShingleSets, threshold: float) -> Iterator[tuple[Positions, Positions]]:
     """Pairs of a smaller and a larger set whose prefixes share a shingle, each pair once. Sets probe for
     smaller ones, of which shorter prefixes suffice."""
     by_size = np.argsort(sets.sizes, kind="stable")
@@ -87,7 +87,7 @@ def _meetings(sets: ShingleSets, threshold: float) -> Iterator[tuple[Numbers, Nu
         yield by_size[pairs % n], by_size[pairs // n]
 
 
-def _chunks_of_whole_sets(order: Numbers, counts: Numbers) -> Iterator[slice]:
+def _chunks_of_whole_sets(order: Positions, counts: Positions) -> Iterator[slice]:
     """Slices of probes. All probes of a set are in one slice, so that each of its pairs is found once."""
     borders = np.flatnonzero(np.diff(order, prepend=-1))
     if not len(borders):
@@ -97,7 +97,7 @@ def _chunks_of_whole_sets(order: Numbers, counts: Numbers) -> Iterator[slice]:
         yield slice(int(ends[chunk.start]), int(ends[chunk.stop]))
 
 
-def _prefixes(sets: ShingleSets, by_size: Numbers, lengths: Numbers) -> _Prefixes:
+def _prefixes(sets: ShingleSets, by_size: Positions, lengths: Positions) -> _Prefixes:
     """The first `lengths` shingles of each set, rarest first, without those that no other set has. (None if
     the set shares too few shingles to reach the threshold with any other.)"""
     alone = (sets.sizes - sets.shared)[by_size]
@@ -125,8 +125,8 @@ def _bitmaps(sets: ShingleSets) -> NDArray[np.uint64]:
 
 
 def _possible(
-    sets: ShingleSets, bitmaps: NDArray[np.uint64], threshold: float, smaller: Numbers, larger: Numbers
-) -> tuple[Numbers, Numbers]:
+    sets: ShingleSets, bitmaps: NDArray[np.uint64], threshold: float, smaller: Positions, larger: Positions
+) -> tuple[Positions, Positions]:
     """Pairs that may reach the threshold by their bitmaps. (Each differing bit is a shingle that only one of
     the two sets has.)"""
     alone = sets.sizes - sets.shared

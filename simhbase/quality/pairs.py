@@ -12,7 +12,7 @@ from simhbase.errors import BadInput
 
 MOST_PAIRS = 20_000_000
 
-Numbers = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class TextPairs:
     similarity, or distance in bits."""
 
     n: int
-    left: Numbers
-    right: Numbers
+    left: Positions
+    right: Positions
     score: NDArray[np.float64]
 
     @classmethod
-    def of(cls, n: int, parts: Iterable[tuple[Numbers, Numbers, NDArray[np.float64]]]) -> TextPairs:
+    def of(cls, n: int, parts: Iterable[tuple[Positions, Positions, NDArray[np.float64]]]) -> TextPairs:
         """Collect chunks of pairs in any order, without repeats: the first of equal pairs stays. Raises
         BadInput for more than MOST_PAIRS."""
         held = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
@@ -53,7 +53,7 @@ class TextPairs:
     def union(self, others: TextPairs) -> TextPairs:
         return TextPairs.of(self.n, ((each.left, each.right, each.score) for each in (self, others)))
 
-    def has(self, left: Numbers, right: Numbers) -> NDArray[np.bool_]:
+    def has(self, left: Positions, right: Positions) -> NDArray[np.bool_]:
         """Which of the given pairs are among these."""
         keys, wanted = self.left * self.n + self.right, left * self.n + right
         if not len(keys):

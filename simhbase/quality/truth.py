@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.components import merge_components
 from simhbase.quality.intervals import Estimate, estimate
-from simhbase.quality.pairs import Numbers, TextPairs
+from simhbase.quality.pairs import Positions, TextPairs
 from simhbase.quality.sample import Sample
 
 BINS = ((0.7, 0.75), (0.75, 0.8), (0.8, 0.9), (0.9, 1.0))
@@ -27,7 +27,7 @@ class DrawerSizes:
     largest: int
 
 
-def drawers(keys: Iterable[NDArray[np.uint64]], left: Numbers, right: Numbers) -> DrawerSizes:
+def drawers(keys: Iterable[NDArray[np.uint64]], left: Positions, right: Positions) -> DrawerSizes:
     """Measure the drawers of n texts. keys: for each table, names of drawers, uint64 (n,); left, right: int64
     (m,), pairs of near-duplicates."""
     n = met = related = largest = 0
