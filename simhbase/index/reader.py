@@ -190,11 +190,11 @@ class Reader:
         """The matches of each of n texts among the documents that hints lead to. now: stored documents by id;
         None if hints are always right."""
         matches: list[list[Match]] = [[] for _ in range(len(fingerprints))]
-        by = self._match_by_bits if self.scheme.sketching is None else self._match_by_sketches
-        by(fingerprints, led, now, bounds, matches)
-        if self.hidden:
-            hides = self.hidden.hides
-            matches = [[each for each in some if not hides(each.id, each.fingerprint)] for some in matches]
+        hides = self.hidden.hides if self.hidden else None
+        by = self._by_bits if self.scheme.sketching is None else self._by_sketches
+        for query, match in by(fingerprints, led, now, bounds):
+            if hides is None or not hides(match.id, match.fingerprint):
+                matches[query].append(match)
         return matches
 
     def candidates(self, fingerprints: FingerprintBatch, bounds: Bounds) -> NearFingerprints:
@@ -341,15 +341,10 @@ class Reader:
             self.scheme.sketching is not None and not self.scheme.listed_sketching
         )
 
-    def _match_by_bits(
-        self,
-        fingerprints: FingerprintBatch,
-        led: Sequence[Led],
-        now: Now | None,
-        bounds: Bounds,
-        matches: list[list[Match]],
-    ) -> None:
-        """Adds matches decided by bits only."""
+    def _by_bits(
+        self, fingerprints: FingerprintBatch, led: Sequence[Led], now: Now | None, bounds: Bounds
+    ) -> Iterator[tuple[int, Match]]:
+        """Matches decided by bits only, each with its query."""
         for query, document, hinted, bits, _ in led:
             current = hinted
             if now is not None:
@@ -361,16 +356,11 @@ class Reader:
                 bits = self.scheme.bits_between(current, value)
             shared = self.scheme.shared_drawers(value, current)
             if bits <= bounds.bits and shared != ():
-                matches[query].append(Match(bits, document, Fingerprint(current), None, shared))
+                yield query, Match(bits, document, Fingerprint(current), None, shared)
 
-    def _match_by_sketches(
-        self,
-        fingerprints: FingerprintBatch,
-        led: Sequence[Led],
-        now: Now | None,
-        bounds: Bounds,
-        matches: list[list[Match]],
-    ) -> None:
+    def _by_sketches(
+        self, fingerprints: FingerprintBatch, led: Sequence[Led], now: Now | None, bounds: Bounds
+    ) -> Iterator[tuple[int, Match]]:
         sketching = self.scheme.sketching
         assert sketching is not None
         pairs = list(self._pairs(led, now))
@@ -396,8 +386,7 @@ class Reader:
             shared = self.scheme.shared_drawers(fingerprints.values[asked].item(), fingerprint)
             if shared == ():  # its fingerprint has changed since
                 continue
-            match = Match(distances[number], document, Fingerprint(fingerprint), similarity, shared)
-            matches[asked].append(match)
+            yield asked, Match(distances[number], document, Fingerprint(fingerprint), similarity, shared)
 
     def _pairs(self, led: Sequence[Led], now: Now | None) -> Iterator[_Pair]:
         """Pairs of queries and documents, each once."""
