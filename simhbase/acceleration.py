@@ -16,7 +16,7 @@ _WORTH_LOADING = 1 << 20  # characters of text, which take about as long without
 _TEXT, _FINGERPRINT = "simhbase.text.compiled", "simhbase.fingerprint.loops"
 
 _spent = 0
-_modules: dict[str, ModuleType | None] = {}  # those that were loaded, None where that failed
+_modules: dict[str, ModuleType | None] = {}  # loaded modules; None if loading failed
 _loading = Lock()
 _log = logger(__name__)
 
@@ -43,7 +43,7 @@ def _loops(name: str, characters: int) -> ModuleType | None:
     if name in _modules:
         return _modules[name]
     _spent += characters  # a race between threads only makes it less exact
-    # Its last texts are not what made it worth it, and while another thread loads, this one goes without.
+    # The current texts do not count yet. While another thread loads, this one works without the loops.
     if _spent - characters < _WORTH_LOADING or not _loading.acquire(blocking=False):
         return None
     try:

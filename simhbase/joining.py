@@ -1,8 +1,8 @@
-"""Work that many callers ask for at once, done together: threads and tasks of asyncio put requests into a
-queue, and a few threads serve it.
+"""Batches the requests of concurrent callers: threads and tasks of asyncio put requests into a queue, and a
+few threads serve it.
 
-While one batch is under way those who ask meanwhile gather, and the next batch takes all of them: the more
-there are, the more a batch serves, and nobody waits for company.
+A batch starts as soon as the one before has ended, with all requests that arrived until then. So batches grow
+with the number of callers, and no request waits for others to arrive.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 Asked = TypeVar("Asked", bound="QueuedRequest[Any, Any]")
 
-# What every request would meet; another error may be due to one of those that were served together.
+# Errors that concern all requests of a batch. Another error may be due to a single one.
 OF_ALL = (RetryableError, TablesMissing, ProfileMismatch, TableDisabled)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QueuedRequest(Generic[K, T]):
-    """What one caller asks for, and where the answer goes. kind: the same for all that one batch serves."""
+    """A request of one caller. kind: equal for the requests of a batch; future: receives the answer; asked:
+    when it was made, by the monotonic clock."""
 
     kind: K
     records: Sequence[object]
@@ -45,24 +46,24 @@ class QueuedRequest(Generic[K, T]):
     asked: float = field(default_factory=monotonic)
 
     def fail(self, error: Exception) -> None:
-        """Raises an error for the caller, unless there is an answer already. Each caller gets a copy, as
-        raising writes into it."""
+        """Raise an error in the caller, unless it has an answer already. Each caller gets a copy, because
+        raising an exception changes it."""
         if self.future.done():
             return
         own = error
-        with suppress(Exception):  # of what cannot be copied
+        with suppress(Exception):  # some exceptions cannot be copied
             own = copy(error).with_traceback(error.__traceback__)
             own.__cause__ = error.__cause__
         self.future.set_exception(own)
 
 
 class Queue(Generic[Asked]):
-    """What waits to be served in one process. Requests of one kind leave in the order in which they came, and
-    kinds take turns. A child of a fork has an empty queue, and threads of its own.
+    """The waiting requests of one process. Requests of one kind leave in order of arrival, and kinds take
+    turns. A forked child has an empty queue, and its own threads.
 
-    threads: how many serve the queue, from the first request on, each by a call of `serve`, which takes
-    requests until there are none. With 0 threads callers serve it, one at a time, who holds `turn`. name: of
-    the threads, and in errors of what was closed.
+    threads: number of threads that serve the queue, started with the first request. Each calls `serve` once,
+    which takes requests until `take` returns none. With 0 threads callers serve it, one at a time, holding
+    `turn`. name: of the threads, and in errors after `close`.
     """
 
     def __init__(self, threads: int, name: str, serve: Callable[[], None] = lambda: None) -> None:
@@ -77,13 +78,13 @@ class Queue(Generic[Asked]):
         self.turn = threading.Lock()
         self._changed = threading.Condition()
         self._waiting: dict[Hashable, deque[Asked]] = {}
-        self._is_due = False  # whether what waits may be taken
+        self._is_due = False  # True if waiting requests may be taken
         self._threads: list[threading.Thread] = []
         self.records = 0
 
     def put(self, request: Asked, most: int | None = None) -> bool:
-        """Adds a request, which waits for `wake`; false where more than `most` records would wait. One that
-        is alone may be longer. Raises StoreFailed after `close`."""
+        """Add a request, which waits for `wake`. Returns False if more than `most` records would wait then,
+        unless the queue is empty. Raises StoreFailed after `close`."""
         with self._changed:
             if self._closed:
                 raise StoreFailed(f"these {self._name} were closed: make new ones")
@@ -104,9 +105,9 @@ class Queue(Generic[Asked]):
             self._changed.notify()
 
     def take(self, most: int, seconds: float | None = None) -> list[Asked]:
-        """Requests of one kind with at most so many records together, or a single longer one, as soon as
-        they may be taken; none when the queue is closed and empty, or after so many seconds, or at once when
-        it is closed meanwhile. What was cancelled is left out."""
+        """Take requests of one kind with at most `most` records in total, or a single longer one. Waits until
+        some may be taken. Returns none if the queue is closed and empty, after `seconds`, or when it is
+        closed while waiting. Leaves out cancelled requests."""
         with self._changed:
             while True:
                 while not self._is_due and not (self._closed and self._waiting):
@@ -140,7 +141,7 @@ class Queue(Generic[Asked]):
         return self._closed
 
     def close(self) -> None:
-        """Takes nothing more, and returns when all that was taken has been served."""
+        """Accept no further requests, and return when the accepted ones are served."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -152,7 +153,7 @@ _QUEUES: weakref.WeakSet[Queue[Any]] = weakref.WeakSet()
 
 
 def _begin_in_child() -> None:
-    """Those who wait, and the threads that would answer them, are the parent's."""
+    # Waiting requests, and the threads that answer them, belong to the parent.
     for queue in _QUEUES:
         queue._begin()
 

@@ -17,7 +17,7 @@ from simhbase.errors import SimhbaseError
 from simhbase.slices import Numbers
 
 IN_MEMORY = 16 << 20  # bytes of rows
-_DENSE = 4  # rows of which one in so many is wanted are read with those between them
+_DENSE = 4  # if at least one in 4 rows of a range is wanted, the whole range is read
 
 
 class Spool:
@@ -61,10 +61,11 @@ class Spool:
 
 
 class SpooledRows:
-    """Rows of numbers, of which any can be read again as those of an array: in memory while they are few,
-    then in a file without a name.
+    """Rows of numbers, which are indexed like an array. The first IN_MEMORY bytes stay in memory; if there
+    are more, all are in an unlinked file.
 
-    nothing: no rows of their kind. Raises SimhbaseError naming the folder where it cannot be written or read.
+    nothing: an empty array of their dtype and shape. Raises SimhbaseError with the folder's name if it cannot
+    be written or read.
     """
 
     def __init__(self, folder: Path, nothing: NDArray[Any]) -> None:
@@ -92,7 +93,7 @@ class SpooledRows:
             self._held = [self._nothing]
 
     def __getitem__(self, numbers: Numbers) -> NDArray[Any]:
-        """The rows of these numbers, (m, ...)."""
+        """The rows at m positions: (m, ...)."""
         if not self._file:
             if self._held[1:]:
                 self._held = [np.concatenate(self._held)]

@@ -1,4 +1,4 @@
-"""Ids that came up before in one run, in memory that does not grow with them."""
+"""Finds ids that occur repeatedly in one run, in bounded memory."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class SeenIds:
         self._number_of: dict[str, int] = {}
 
     def note(self, ids: Sequence[str], places: Sequence[FirstSeen]) -> list[FirstSeen | None]:
-        """For each id the place where it was seen before, also earlier in `ids`; None if it is new,
-        and is noted now. Raises SimhbaseError for a disk that is full."""
+        """For each id the place where it was first seen, also earlier in `ids`; None for new ids, which are
+        noted. Raises SimhbaseError if the disk is full."""
         keys = [each.encode() for each in ids]
         older = self._among_older(keys)
         found: list[FirstSeen | None] = []
@@ -54,7 +54,7 @@ class SeenIds:
         return found
 
     def reject_repeats(self, items: Iterable[Record | Reject]) -> list[Record | Reject]:
-        """The same items, with a reject in place of a record whose id was seen before."""
+        """Replace records whose id was seen before by rejects."""
         items = list(items)
         records = [item for item in items if isinstance(item, Record)]
         seen = self.note(
