@@ -126,8 +126,8 @@ class Client(Pool[Connection]):
 
     def consistent(self, read: Callable[[], T]) -> T:
         """Calls `read` with one snapshot for all its calls. Nothing is waited for but their answers: what
-        begins the snapshot is sent with the first one, and the answer to what ends it is read when
-        the connection is used again."""
+        begins the snapshot is sent with the first one, and the answer to what ends it is waited
+        for when the connection is used again."""
         if self.held:
             return read()
 
