@@ -24,7 +24,6 @@ from simhbase.drawers.rowkeys import decode
 from simhbase.drawers.scheme import Scheme
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import rows
-from simhbase.index.claim_batch import take_back
 from simhbase.index.index import open_index
 from simhbase.index.part import WHOLE, Part, part_of
 from simhbase.index.rows import Entry, PendingCell
@@ -244,23 +243,18 @@ class Checker:
 
     def _documents(self, batch: Sequence[Row], report: CheckReport) -> None:
         stored: dict[str, Known] = {}
-        unreadable, abandoned = [], []
+        unreadable = []
         # Rows of one document do not expire at the same moment.
         ttl = self.store.ttl() if keeps_hints(self.store) else None
         least = 0 if ttl is None else self.clock() + EXPIRING - ttl * 1000
         sketched = self.scheme.sketching is not None and self.scheme.listed_sketching is None
         for key, cell in batch:
             parsed = rows.parse_document(key, cell.value)
-            if parsed and parsed[1].claim and cell.version < self._before:
-                abandoned.append((key, parsed[1]))
             if parsed is None or (parsed[1].sketch and not sketched):
                 unreadable.append((key, cell.version))
             elif parsed[1].stored and cell.version >= least:
                 stored[parsed[0]] = Known(parsed[1], cell.version)
         self._remove_unreadable("documents", unreadable, report)
-        self._note(report, ABANDONED, [rows.document_id(key) for key, _ in abandoned])
-        if self.repair and abandoned:
-            take_back(HintingWriter(self.store, self.scheme, self.clock), abandoned)
         wrong = self._damaged(stored)
         # Read again: hints of documents updated since are left to vacuum.
         names = [document for document in stored if any(document in damaged for damaged in wrong.values())]

@@ -20,7 +20,6 @@ from typing import Any
 from simhbase.admin.snapshots import Snapshot, restore, snapshot
 from simhbase.drawers.scheme import SimHashScheme
 from simhbase.errors import SchemaDiffers, StoreFailed, TablesMissing, UsageError
-from simhbase.index import stored_profile
 from simhbase.index.index import Index, open_index
 from simhbase.index.reader import DRAWER_LIMIT
 from simhbase.index.stored_profile import StoredProfile, probes, read_profile, write_profile
@@ -38,7 +37,6 @@ __all__ = [
     "DroppedTables",
     "LiveTable",
     "Snapshot",
-    "UpgradedTables",
     "check",
     "create",
     "ddl",
@@ -47,7 +45,6 @@ __all__ = [
     "listed",
     "restore",
     "snapshot",
-    "upgrade",
 ]
 
 
@@ -178,25 +175,6 @@ def describe(url: str) -> DescribedTables:
     asks = is_in_hbase(url) and hbase.has_administration(url)
     live = hbase.describe_tables(url) if asks else {}
     return DescribedTables(url, stored.profile, dict(stored.software), live, ttl)
-
-
-@dataclass(frozen=True)
-class UpgradedTables:
-    """Result of `upgrade`: the row format before and now."""
-
-    store: str
-    format_before: int
-    format: int
-
-
-def upgrade(url: str) -> UpgradedTables:
-    """Set a store's row format to this version's, so that this version can claim in it.
-
-    Only the profile row is changed. In HBase, first stop all processes of older versions that claim; others
-    may continue, but older versions can no longer open the store. Raises the errors of `simhbase.open`.
-    """
-    with open_index(url) as index:
-        return UpgradedTables(url, stored_profile.upgrade(index.store), stored_profile.FORMAT)
 
 
 def drop(url: str) -> DroppedTables:

@@ -234,20 +234,6 @@ def _print_script(script: str, output: Output) -> None:
     output.records([{"script": script}], lambda each: each["script"].splitlines())
 
 
-@tables.command(short_help="Upgrade a store to this version's format.")
-@store_option
-@json_option
-def upgrade(url: str, output: Output) -> None:
-    """Upgrade a store of an older version, so that claims can be made in it.
-
-    In HBase, first stop all processes of older versions that claim or load with --unique-only. Older versions
-    cannot open the store afterwards. Only the profile is changed.
-    """
-    from simhbase.admin import tables as store_tables
-
-    output.summary(asdict(store_tables.upgrade(url)))
-
-
 @tables.command(short_help="Delete a store with all its data.")
 @store_option
 @option("--yes", "Do not ask.")

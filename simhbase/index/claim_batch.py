@@ -251,13 +251,7 @@ class ClaimContext:
     def _read_documents(self, ids: Sequence[str], token: bytes) -> dict[str, DocumentRow]:
         keys = list(map(rows.document_key, ids))
         read = self.store.document_cells.get(keys) if keys else []
-        found = {id_: DocumentRow.of(id_, cells, token) for id_, cells in zip(ids, read, strict=True)}
-        known = [(key, row.committed) for key, row in zip(keys, found.values(), strict=True)]
-        held = [(key, each.entry) for key, each in known if each and each.entry.claim]
-        if held:
-            take_back(self.writer, held)
-            return self._read_documents(ids, token)
-        return found
+        return {id_: DocumentRow.of(id_, cells, token) for id_, cells in zip(ids, read, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -763,14 +757,3 @@ class ClaimBatch:
         """Freezes its own row, so that nobody waits for it."""
         if not self.is_over:
             self._compare_and_set(self._row_with(self._decisions, frozen=True))
-
-
-def take_back(writer: HintingWriter, held: Sequence[tuple[bytes, Entry]]) -> int:
-    """Ends claims that are in documents rows, as formats before 4 had them, given keys and entries; returns
-    how many. A store of such a format was upgraded before anybody claims in it, so these claims are
-    nobody's."""
-    claims = [(rows.document_id(key), entry.claim) for key, entry in held if entry.claim]
-    left = [(document, Entry(claim.fingerprint)) for document, claim in claims]
-    writer.note_obsolete(writer.version(), left)
-    changes = [CompareAndSet(key, entry.encode(), entry.without_claim().encode()) for key, entry in held]
-    return sum(writer.store.records("documents").compare_and_set_many(changes))

@@ -17,7 +17,7 @@ from simhbase.index import rows
 from simhbase.index.moment import milliseconds
 from simhbase.index.mute import NOTHING_HIDDEN
 from simhbase.index.reader import Led, Reader, expired_before, led_to, sketches_of
-from simhbase.index.rows import Entry, PendingCell, State
+from simhbase.index.rows import PendingCell
 from simhbase.index.tags import required_tags
 from simhbase.index.writer import Known, known
 from simhbase.model import Candidate, Drawer, Explanation, Fingerprint, Match, Query, Verdict
@@ -95,10 +95,10 @@ class _Candidates:
         listed = replace(self._reader, ids_limit=MOST_CANDIDATES).listed(values)
         led = list(islice(led_to(hits, listed), MOST_CANDIDATES))
         ids = {each[1] for each in led} | ({document} if document is not None else set())
-        stored = _known(self._store, ids, self._earliest)
-        now = {id_: each.entry for id_, each in stored.items() if each.stored}
+        stored, pending = _known(self._store, ids, self._earliest)
+        now = {id_: each.entry for id_, each in stored.items()}
         if document is not None and document not in {each[1] for each in led}:
-            led.append(self._asked_for(document, stored.get(document)))
+            led.append(self._asked_for(document, stored.get(document), pending.get(document, 0)))
         everything = {each.id: each for each in self._reader.matches(self._text, led, now, _EVERYTHING)[0]}
         near = {each.id for each in self._reader.matches(self._text, led, now, self._bounds)[0]}
         matched = {match.id for match in matches}
@@ -109,6 +109,9 @@ class _Candidates:
         ]
         for _, id_, hinted, _, _ in led:
             each, flags = stored.get(id_), self._flags(hinted)
+            if id_ in pending:
+                judged.append(Candidate(id_, Fingerprint(pending[id_]), None, None, flags, "pending claim"))
+                continue
             if each is None:
                 seen = Fingerprint(hinted) if flags else None
                 judged.append(
@@ -116,9 +119,6 @@ class _Candidates:
                 )
                 continue
             fingerprint = Fingerprint(each.entry.fingerprint)
-            if not each.stored:
-                judged.append(Candidate(id_, fingerprint, None, None, flags, "pending claim"))
-                continue
             if id_ not in everything:  # it shares no drawer
                 far = self._scheme.bits_between(fingerprint, self._text.values.item())
                 judged.append(Candidate(id_, fingerprint, far, None, flags, _away(fingerprint == hinted)))
@@ -145,10 +145,10 @@ class _Candidates:
     def _flags(self, fingerprint: int) -> tuple[int, ...]:
         return tuple(flag for flag, held in enumerate(self._contents, 1) if (held == fingerprint).any())
 
-    def _asked_for(self, document: str, found: Known | None) -> Led:
-        """A document as if its current listing had been found."""
+    def _asked_for(self, document: str, found: Known | None, pending: int) -> Led:
+        """A document as if its current listing had been found. pending: the fingerprint of its claim."""
         if found is None:
-            return 0, document, 0, 0, b""
+            return 0, document, pending, 0, b""
         fingerprint = found.entry.fingerprint
         sketch = sketches_of(self._store, self._scheme, {document: found.entry}).get(document, b"")
         bits = self._scheme.bits_between(fingerprint, self._text.values.item())
@@ -159,20 +159,21 @@ def _away(is_where_it_was: bool) -> Verdict:
     return "too far" if is_where_it_was else "stale hint"
 
 
-def _known(store: Store, ids: Iterable[str], earliest: int) -> dict[str, Known]:
-    """Live documents, and pending claims."""
+def _known(store: Store, ids: Iterable[str], earliest: int) -> tuple[dict[str, Known], dict[str, int]]:
+    """Live documents, and the fingerprints of pending claims."""
     storable = [id_ for id_ in ids if rows.id_problem(id_) is None]
     found = {
         id_: each
         for id_, each in zip(storable, known(store, storable), strict=True)
-        if each and (each.stored or each.entry.state == State.PENDING) and each.version >= earliest
+        if each and each.stored and each.version >= earliest
     }
+    pending: dict[str, int] = {}
     if keeps_hints(store):
         beside = cast(HintingStore, store).document_cells.get(list(map(rows.document_key, storable)))
         for id_, cells in zip(storable, beside, strict=True):
             own = cells.get(b"")
             for token, cell in cells.items():
                 is_newer = own is None or cell.version > own.version
-                if id_ not in found and token and is_newer and (pending := PendingCell.decode(cell.value)):
-                    found[id_] = Known(Entry(pending.fingerprint, State.PENDING), cell.version)
-    return found
+                if id_ not in found and token and is_newer and (claim := PendingCell.decode(cell.value)):
+                    pending[id_] = claim.fingerprint
+    return found, pending

@@ -289,10 +289,8 @@ class Index:
 
     @cached_property
     def claimer(self) -> Claimer:
-        """The claimer of claim and claim_many. Raises ReadOnly, and ProfileMismatch for an HBase store with
-        rows of an older format."""
+        """The claimer of claim and claim_many. Raises ReadOnly."""
         _ = self.writer
-        self._stored.require_claims(self.store)
         return claimer_for(self.store, self.profile.index_scheme, self.clock, self._count, self.hidden)
 
     def _count(self, name: str, by: int = 1, **labels: str) -> None:

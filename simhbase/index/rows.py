@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
@@ -22,7 +22,6 @@ from simhbase.stores.strings import Strings
 
 MAX_ID_BYTES = 1024
 _ENTRY = struct.Struct(">QB")
-_CLAIM = struct.Struct(">16sQIIQH")
 _PENDING = struct.Struct(">HQIH")
 _BATCH_ROW = struct.Struct(">BBQIH")
 _BATCH_FORMAT, _FROZEN = 1, 1
@@ -30,7 +29,7 @@ _WORD = struct.Struct(">Q")
 _HASH = struct.Struct(">I")
 _OBSOLETE = struct.Struct(">BqQ")
 _SIZE = struct.Struct(">H")
-_TAGGED, _CLAIM_TAGGED = 0x10, 0x20  # flags in the state byte
+_TAGGED = 0x10  # flag in the state byte
 BATCH_ROWS, BEHIND_BATCH_ROWS = b"claims/", b"claims0"  # range of batch rows in meta; a token follows
 _DECISIONS = 4  # per byte
 _ALIKE = 1024  # cached encodings of tags: most documents share theirs with others
@@ -40,72 +39,34 @@ SALTS = 256
 class State(IntEnum):
     STORED = 1
     DELETED = 2
-    PENDING = 3  # claimed, and not stored
-    REPLACING = 4  # stored, and claimed with another text
-
-
-@dataclass(frozen=True, slots=True)
-class PendingClaim:
-    """A claim of a document that is undecided.
-
-    token: identifies one attempt, 16 bytes; ticket: its place among all claims, 0 before it has one; lease:
-    milliseconds without a change after which others may break it; beat: heartbeat counter; tags: tags of the
-    document.
-    """
-
-    token: bytes
-    fingerprint: int
-    sketch: bytes
-    lease: int
-    ticket: int = 0
-    beat: int = 0
-    tags: Tags = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """Value of a row in the documents table, which is authoritative. fingerprint: of a deleted document its
-    last one; of one that is only claimed, the claim's."""
+    last one."""
 
     fingerprint: int
     state: State = State.STORED
     sketch: bytes = b""
-    claim: PendingClaim | None = None
     tags: Tags = ()
 
     @property
     def stored(self) -> bool:
-        """True for a live document (not deleted, not pending)."""
-        return self.state in (State.STORED, State.REPLACING)
-
-    def without_claim(self) -> Entry:
-        """What is left when its claim ends without being accepted."""
-        if self.stored:
-            return replace(self, state=State.STORED, claim=None)
-        return Entry(self.fingerprint, State.DELETED)
+        return self.state == State.STORED
 
     def encode(self) -> bytes:
         tagged = _TAGGED if self.tags else 0
-        claim_tagged = _CLAIM_TAGGED if self.claim and self.claim.tags else 0
-        head = _ENTRY.pack(self.fingerprint, self.state | tagged | claim_tagged)
-        claim = _encoded(self.claim) if self.claim else b""
-        return head + claim + _encoded_tags(self.tags) + self.sketch
+        return _ENTRY.pack(self.fingerprint, self.state | tagged) + _encoded_tags(self.tags) + self.sketch
 
     @staticmethod
     def decode(value: bytes) -> Entry:
         """Decode a row's value. Raises StoreFailed if it is malformed."""
         try:
             fingerprint, number = _ENTRY.unpack_from(value)
-            state, rest = State(number & ~(_TAGGED | _CLAIM_TAGGED)), value[_ENTRY.size :]
-            claim: PendingClaim | None = None
-            tags: Tags = ()
-            if state in (State.PENDING, State.REPLACING):
-                claim, rest = _decoded(rest, bool(number & _CLAIM_TAGGED))
-            elif number & _CLAIM_TAGGED:
-                raise ValueError("tags of a claim without a claim")
-            if number & _TAGGED:
-                tags, rest = _decoded_tags(rest)
-            return Entry(fingerprint, state, rest, claim, tags)
+            state, rest = State(number & ~_TAGGED), value[_ENTRY.size :]
+            tags, rest = _decoded_tags(rest) if number & _TAGGED else ((), rest)
+            return Entry(fingerprint, state, rest, tags)
         except (struct.error, ValueError) as error:
             raise StoreFailed(
                 f"a row of the documents table cannot be read: its value is {value.hex() or 'empty'}. "
@@ -212,24 +173,6 @@ def entry(value: bytes) -> Entry:
         return Entry.decode(value)
     except StoreFailed:
         return Entry(0, State.DELETED)
-
-
-def _encoded(claim: PendingClaim) -> bytes:
-    head = _CLAIM.pack(
-        claim.token, claim.ticket, claim.lease, claim.beat, claim.fingerprint, len(claim.sketch)
-    )
-    return head + claim.sketch + _encoded_tags(claim.tags)
-
-
-def _decoded(value: bytes, is_tagged: bool) -> tuple[PendingClaim, bytes]:
-    """Decode a claim; returns the remaining bytes, too. Raises struct.error, ValueError."""
-    token, ticket, lease, beat, fingerprint, size = _CLAIM.unpack_from(value)
-    behind = _CLAIM.size + size
-    if len(value) < behind:
-        raise ValueError("the sketch of a claim was cut")
-    tags, rest = _decoded_tags(value[behind:]) if is_tagged else ((), value[behind:])
-    sketch = value[_CLAIM.size : behind]
-    return PendingClaim(token, fingerprint, sketch, lease, ticket, beat, tags), rest
 
 
 @lru_cache(_ALIKE)

@@ -29,8 +29,6 @@ from simhbase.text.userfile import NamedContent
 from simhbase.text.variants import CharacterTable
 
 FORMAT = 4
-_OLDEST = 2  # no saturated counts or folds; the row names its normal form
-_BATCHES = 4  # claims are decided in batches, which older versions do not see
 _PROFILE_KEY = b"profile"
 _NOTES = frozenset(["format", "hash", "permutations", "shingles", "probes", "software", "token"])
 _TOKEN_BYTES = 8
@@ -122,18 +120,16 @@ def _prefix(parameter: str, digest: str) -> bytes:
 
 @dataclass(frozen=True)
 class StoredProfile:
-    """A stored profile with the creator's answers to the fixed texts. row: as stored; format: of the store's
-    rows."""
+    """A stored profile with the creator's answers to the fixed texts. row: as stored."""
 
     profile: Profile
     probes: list[str | None]
     software: Mapping[str, str]
     row: bytes = b""
-    format: int = FORMAT
 
     @property
     def digest(self) -> str:
-        return hashlib.blake2b(_without_format(self.row), digest_size=16).hexdigest()
+        return hashlib.blake2b(self.row, digest_size=16).hexdigest()
 
     def require_in(self, store: Store) -> None:
         """Raises ProfileMismatch if the store's tables were recreated since this was read, TablesMissing if
@@ -141,19 +137,10 @@ class StoredProfile:
         (found,) = store.records("meta").get([_PROFILE_KEY])
         if found is None:
             raise TablesMissing(f"the tables of {store.url} have lost their profile while they were open")
-        if _without_format(found.value) != _without_format(self.row):
+        if found.value != self.row:
             raise ProfileMismatch(
                 f"the tables of {store.url} were dropped and recreated while they were open; their old "
                 "content is gone. Open the store again"
-            )
-
-    def require_claims(self, store: Store) -> None:
-        """Raises ProfileMismatch if a multi-writer store may contain claims of older versions."""
-        if keeps_hints(store) and self.format < _BATCHES:
-            raise ProfileMismatch(
-                f"{store.url} has rows of format {self.format}, in which this version cannot claim: stop all "
-                "processes that claim or run 'simhbase load --unique-only', run 'simhbase tables upgrade', "
-                "and start them again with this version"
             )
 
     def check_pipeline(self, fingerprinter: Fingerprinter) -> None:
@@ -193,43 +180,20 @@ def read_profile(store: Store) -> StoredProfile:
     for name in _FILES:
         if record.get(name) is not None:
             parameters[name] = _read_file(store, name, record[name])
-    return StoredProfile(
-        Profile(**parameters), record["probes"], record["software"], found.value, record["format"]
-    )
-
-
-def upgrade(store: Store) -> int:
-    """Set the store's row format to this version's; returns the old one. Rows are not rewritten: older ones
-    stay readable. Raises as `read_profile`."""
-    while True:
-        before = read_profile(store)
-        record = orjson.loads(before.row) | {"format": FORMAT}
-        row = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
-        if before.format == FORMAT or store.records("meta").compare_and_set(_PROFILE_KEY, before.row, row):
-            store.sync()
-            return before.format
-
-
-def _without_format(row: bytes) -> bytes:
-    """The row without its format: identifies the tables across upgrades."""
-    if not row:
-        return row
-    record = orjson.loads(row)
-    record.pop("format", None)
-    return orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
+    return StoredProfile(Profile(**parameters), record["probes"], record["software"], found.value)
 
 
 def _require_format(store: Store, stored: int) -> None:
     """Raises ProfileMismatch for a format that this version cannot read."""
     if stored > FORMAT:
         raise ProfileMismatch(
-            f"{store.url} has rows of format {stored}, this version of simhbase reads up to {FORMAT}: "
+            f"{store.url} has rows of format {stored}, this version of simhbase reads format {FORMAT}: "
             "install a newer simhbase"
         )
-    if stored < _OLDEST:
+    if stored < FORMAT:
         raise ProfileMismatch(
             f"{store.url} was made by an older simhbase: its rows have format {stored}, and this version "
-            f"reads formats {_OLDEST} to {FORMAT}. Load the documents into a new store, then drop this one"
+            f"reads format {FORMAT}. Load the documents into a new store, then drop this one"
         )
 
 

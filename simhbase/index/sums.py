@@ -148,9 +148,7 @@ class Sums:
             entry = parsed[1]
             fingerprints[number] = entry.fingerprint
             counts[number] = entry.stored
-            odd[number] = entry.claim is not None or (
-                len(entry.sketch) != sketch_bytes and (entry.stored or bool(entry.sketch))
-            )
+            odd[number] = len(entry.sketch) != sketch_bytes and (entry.stored or bool(entry.sketch))
         return Stated(counts, odd, fingerprints, _listing_hashes(fingerprints, ids))
 
     def listed(self, batch: Sequence[Row]) -> Stated:

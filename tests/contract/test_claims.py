@@ -11,16 +11,14 @@ import pytest
 
 import simhbase
 from simhbase import Document, Index, Profile
-from simhbase.admin.tables import UpgradedTables
 from simhbase.admin.vacuum import DAY, Vacuum
-from simhbase.errors import Conflict, ProfileMismatch, ReadOnly, UsageError
+from simhbase.errors import Conflict, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index.claim_batch import ClaimBatch, ClaimContext, ClaimKind
-from simhbase.index.rows import BATCH_ROWS, BEHIND_BATCH_ROWS, Entry, PendingClaim, State, document_key
-from simhbase.stores.base import CompareAndSet, HintingStore
+from simhbase.index.rows import BATCH_ROWS, BEHIND_BATCH_ROWS, document_key
+from simhbase.stores.base import HintingStore
 from tests.claiming import claims_of
 from tests.contract.conftest import Backend
-from tests.contract.plain import milliseconds
 
 BRIDGE = "The council has decided to build a new bridge across the river."
 SHOUTED = "THE COUNCIL has decided, to build a new bridge across the river!"
@@ -149,41 +147,6 @@ def test_tasks_of_asyncio_claim_as_threads_do(index):
     assert [claim.outcome for claim in claims[2:]] == ["rejected", "accepted"]
     with pytest.raises(Conflict, match="'c': another text"):
         asyncio.run(index.aclaim("c", BRIDGE))
-
-
-def test_a_claim_of_an_older_format_is_ended_by_who_meets_it(hinting: Backend):
-    index = simhbase.open(hinting.url(0), create=Profile(verify=False))
-    value, lease = 0x0123456789ABCDEF, 1 << 31
-    dead = Entry(value, State.PENDING, claim=PendingClaim(bytes(16), value, b"", lease))
-    key = document_key("dead")
-    assert index.store.records("documents").compare_and_set_many(
-        [CompareAndSet(key, None, dead.encode())]
-    ) == [True]
-    index.add_fingerprints(["other"], [value])
-    index.delete(["other"])
-    table = index.store.records("fingerprints")
-    table.put([(value.to_bytes(8) + b"dead", b"")], milliseconds())
-    assert index.claim_batch(["b"], batch([value ^ 1])).claims[0].accepted
-    assert index.fingerprints(["dead", "b"]) == [None, value ^ 1]
-
-
-def test_a_store_of_an_older_format_takes_claims_when_it_is_upgraded(hinting: Backend):
-    url = hinting.url(0)
-    with simhbase.open(url, create=Profile(verify=False)) as index:
-        meta = index.store.records("meta")
-        (new,) = meta.get([b"profile"])
-        assert new is not None
-        old = new.value.replace(b'"format":4', b'"format":3')
-        assert meta.compare_and_set(b"profile", new.value, old)
-    with simhbase.open(url) as index:
-        index.add([Document("a", BRIDGE)])
-        with pytest.raises(ProfileMismatch, match="simhbase tables upgrade"):
-            index.claim("b", SHOUTED)
-        assert simhbase.tables.upgrade(url) == UpgradedTables(url, 3, 4)
-        assert simhbase.tables.upgrade(url) == UpgradedTables(url, 4, 4)
-        index.require_own_tables()  # they were not made anew
-    with simhbase.open(url) as index:
-        assert index.claim("b", SHOUTED).outcome == "duplicate"
 
 
 def test_claims_take_no_other_time_than_a_number_of_seconds_and_need_a_writer(index):

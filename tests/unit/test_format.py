@@ -18,7 +18,7 @@ from simhbase.index import rows
 from simhbase.index.load_log import LoadLog
 from simhbase.index.moment import at
 from simhbase.index.mute import MuteList
-from simhbase.index.rows import BatchRow, Entry, Obsolete, PendingCell, PendingClaim, State
+from simhbase.index.rows import BatchRow, Entry, Obsolete, PendingCell, State
 from simhbase.index.stored_profile import write_profile
 from simhbase.jobs.checkpoints import BatchDecision
 from simhbase.model import Fingerprint, Muted
@@ -106,23 +106,6 @@ def test_the_rows_of_documents_with_tags():
         Entry(A1, State.STORED, SKETCH, tags=TAGS),
     ]
     assert lines_of("documents tagged") == [row(key, entry.encode()) for entry in entries]
-
-
-def test_the_rows_of_claims():
-    claim = PendingClaim(bytes(range(16)), A1, b"", 10_000)
-    other = PendingClaim(bytes(range(16)), OTHER, b"\xd4\xe5\xf6", 10_000, 7, 1)
-    entries = [
-        Entry(A1, State.PENDING, claim=claim),
-        Entry(A1, State.PENDING, claim=replace(claim, ticket=7)),
-        Entry(A1, State.REPLACING, SKETCH, other),
-        Entry(A1, State.PENDING, claim=replace(claim, tags=TAGS)),
-        Entry(A1, State.REPLACING, SKETCH, replace(other, tags=(("tenant", "b"),)), TAGS),
-    ]
-    key = rows.document_key("a1")
-    assert lines_of("documents claimed") == [row(key, entry.encode()) for entry in entries]
-    assert [state.name for state in State] == ["STORED", "DELETED", "PENDING", "REPLACING"], (
-        "as the page's table says"
-    )
 
 
 def test_the_cells_of_claims():

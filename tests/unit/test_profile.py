@@ -15,7 +15,7 @@ from simhbase.index.stored_profile import probes, read_profile, write_profile
 from simhbase.profile import Profile, make_profile
 from simhbase.stores import create_store
 from simhbase.text.idf import IdfTable
-from simhbase.text.normalise import EVERY, SEEN
+from simhbase.text.normalise import SEEN
 
 
 @pytest.fixture
@@ -250,24 +250,6 @@ def test_the_tokenizer_is_that_of_the_creator_and_is_not_compared(store):
     write_profile(store, Profile(verify=False))
 
 
-def test_a_store_of_format_2_keeps_its_weights_and_normal_form(store):
-    profile = Profile(verify=False, weights="count", normalisation=EVERY)
-    write_profile(store, profile)
-    record = stored_record(store)
-    del record["fold"]  # which it did not have
-    store.records("meta").put([(b"profile", orjson.dumps(record | {"format": 2}))])
-    found = read_profile(store)
-    assert found.profile == profile
-    assert found.profile.digest == profile.digest
-    found.check_pipeline(found.profile.fingerprinter())
-    with pytest.raises(ProfileMismatch, match="weights is count, not saturated"):
-        found.profile.require({"weights": "saturated"})
-
-
-def test_the_digest_of_a_profile_of_format_2_is_what_it_was():
-    assert Profile(verify=False, weights="count", normalisation=EVERY).digest == "706cdd2d30d12831"
-
-
 def test_a_fold_is_stored_with_its_table(store, monkeypatch):
     write_profile(store, Profile(verify=False, fold="hant"))
     monkeypatch.setattr("simhbase.text.userfile.find_spec", lambda name: None)
@@ -303,7 +285,7 @@ def test_a_newer_format_is_refused(store):
 
 def test_an_older_format_is_refused_with_what_to_do(store):
     write_profile(store, Profile(verify=False))
-    older = stored_record(store) | {"format": 1}
+    older = stored_record(store) | {"format": 3}
     del older["token"]
     store.records("meta").put([(b"profile", orjson.dumps(older))])
     with pytest.raises(ProfileMismatch) as refused:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from simhbase.errors import StoreFailed
 from simhbase.index import rows
-from simhbase.index.rows import Entry, Obsolete, PendingClaim, State
+from simhbase.index.rows import Entry, Obsolete, State
 from simhbase.stores.strings import Strings
 
 F = 0x0123456789ABCDEF
@@ -38,31 +38,6 @@ def test_an_entry_is_fingerprint_state_and_sketch(entry, expected):
     assert Entry.decode(entry.encode()) == entry
 
 
-TOKEN = bytes(range(16))
-CLAIM = "000102030405060708090a0b0c0d0e0f 0000000000000007 00002710 00000001 8000000000000001"
-
-
-@pytest.mark.parametrize(
-    ("entry", "expected"),
-    [
-        (
-            Entry(F, State.PENDING, claim=PendingClaim(TOKEN, 1 << 63 | 1, b"", 10_000, 7, 1)),
-            f"0123456789abcdef 03 {CLAIM} 0000",
-        ),
-        (
-            Entry(F, State.REPLACING, b"\xa1", PendingClaim(TOKEN, 1 << 63 | 1, b"\xb2\xc3", 10_000, 7, 1)),
-            f"0123456789abcdef 04 {CLAIM} 0002 b2c3 a1",
-        ),
-    ],
-)
-def test_a_claim_is_between_state_and_sketch(entry, expected):
-    assert entry.encode().hex() == expected.replace(" ", "")
-    assert Entry.decode(entry.encode()) == entry
-    for size in range(9, len(entry.encode()) - len(entry.sketch)):
-        with pytest.raises(StoreFailed, match="check --repair"):
-            Entry.decode(entry.encode()[:size])
-
-
 TAGS = (("source", "wire"), ("tenant", "a"))
 
 
@@ -71,20 +46,6 @@ TAGS = (("source", "wire"), ("tenant", "a"))
     [
         (Entry(F, tags=TAGS[1:]), "0123456789abcdef 11 0009 06 74656e616e74 01 61"),
         (Entry(F, State.STORED, b"\xa1", tags=(("é", "x"),)), "0123456789abcdef 11 0005 02 c3a9 01 78 a1"),
-        (
-            Entry(F, State.PENDING, claim=PendingClaim(TOKEN, 1 << 63 | 1, b"", 10_000, 7, 1, TAGS[1:])),
-            f"0123456789abcdef 23 {CLAIM} 0000 0009 06 74656e616e74 01 61",
-        ),
-        (
-            Entry(
-                F,
-                State.REPLACING,
-                b"\xa1",
-                PendingClaim(TOKEN, 1 << 63 | 1, b"\xb2\xc3", 10_000, 7, 1),
-                TAGS[1:],
-            ),
-            f"0123456789abcdef 14 {CLAIM} 0002 b2c3 0009 06 74656e616e74 01 61 a1",
-        ),
     ],
 )
 def test_tags_are_before_the_sketch_and_the_state_says_that_they_are_there(entry, expected):
@@ -170,15 +131,11 @@ UINT32 = st.integers(0, 2**32 - 1)
 SKETCHES = st.binary(max_size=300)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 TAGGED = st.dictionaries(TEXTS, TEXTS, max_size=16).map(lambda tags: tuple(sorted(tags.items())))
-CLAIMS = st.builds(
-    PendingClaim, st.binary(min_size=16, max_size=16), UINT64, SKETCHES, UINT32, UINT64, UINT32, TAGGED
-)
 
 
-@given(UINT64, st.sampled_from(State), SKETCHES, CLAIMS, TAGGED)
-def test_entries_come_back_as_they_were(fingerprint, state, sketch, claim, tags):
-    is_claimed = state in (State.PENDING, State.REPLACING)
-    entry = Entry(fingerprint, state, sketch, claim if is_claimed else None, tags)
+@given(UINT64, st.sampled_from(State), SKETCHES, TAGGED)
+def test_entries_come_back_as_they_were(fingerprint, state, sketch, tags):
+    entry = Entry(fingerprint, state, sketch, tags)
     assert Entry.decode(entry.encode()) == entry
 
 
