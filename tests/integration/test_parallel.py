@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -254,3 +255,20 @@ def test_a_worker_that_dies_within_a_large_result_keeps_nobody_waiting():
     )
     assert done.returncode == 0
     assert "one of 2 worker processes died" in done.stdout
+
+
+def wait_long(item: bytes) -> int:
+    if item:
+        time.sleep(60)
+    return len(item)
+
+
+def test_leaving_while_a_large_item_is_on_its_way_keeps_nobody_waiting():
+    """The pipe to the workers is full, and they end without having read it."""
+    items = [b"", *[bytes(1 << 20)] * 5]
+    results = map_in_order(wait_long, items, 2)
+    assert next(results) == 0
+    thread = threading.Thread(target=results.close, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
