@@ -14,7 +14,6 @@ from simhbase.slices import Numbers, bounded_slices, numbers_below, ranges
 
 Positions = tuple[Numbers, Numbers]  # left and right documents of pairs
 _AT_ONCE = 1 << 16
-_GATHERED = 1 << 23  # pairs
 
 
 @dataclass(frozen=True)
@@ -64,11 +63,11 @@ class CandidateGraph:
             del sizes
         lengths = np.zeros(count + 1, dtype=kind)
         lengths[shared + kind(1)] = 1
-        parts = []
-        for part in _gathered(pairs, kind):
-            parts.append(part)
+        parts: list[Positions] = []
+        for each in pairs:
+            parts.append((each.left.astype(kind), each.right.astype(kind)))
             # A document of the later fingerprint may come before one of the earlier.
-            for numbers in part[: 1 + are_shared]:
+            for numbers in parts[-1][: 1 + are_shared]:
                 np.add.at(lengths, numbers + kind(1), kind(1))
         starts: Numbers = np.cumsum(lengths, dtype=numbers_below(int(lengths.sum(dtype=np.int64)) + 1))
         del lengths
@@ -76,12 +75,10 @@ class CandidateGraph:
         ends = starts[:-1].copy()
         _append(near.values, ends, shared, shared)
         while parts:  # each part is freed when it is copied
-            part = parts.pop()
-            for first in range(0, part.shape[1], _AT_ONCE):
-                left, right = part[:, first : first + _AT_ONCE]
-                _append(near.values, ends, left, right)
-                if are_shared:
-                    _append(near.values, ends, right, left)
+            left, right = parts.pop()
+            _append(near.values, ends, left, right)
+            if are_shared:
+                _append(near.values, ends, right, left)
         return cls(fingerprint, near, members)
 
     def batches(self, most: int) -> Iterator[NDArray[np.int64]]:
@@ -108,20 +105,6 @@ class CandidateGraph:
         right = self.members.joined(near)
         after = right > left
         return left[after], right[after]
-
-
-def _gathered(pairs: Iterable[Pairs], kind: type[np.int32 | np.int64]) -> Iterator[Numbers]:
-    """Lefts and rights of many pairs: (2, m). The allocator returns the memory of large arrays only."""
-    held: list[Numbers] = []
-    total = 0
-    for each in pairs:
-        held.append(np.array([each.left, each.right], dtype=kind))
-        total += len(each.left)
-        if total >= _GATHERED:
-            yield np.concatenate(held, axis=1)
-            held, total = [], 0
-    if held:
-        yield np.concatenate(held, axis=1)
 
 
 def _append(values: Numbers, ends: Numbers, lists: Numbers, appended: Numbers) -> None:
