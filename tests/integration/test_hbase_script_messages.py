@@ -2,10 +2,18 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
 
 from tests.cluster import Cluster
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "hbase"
 
 
 def run(
@@ -38,3 +46,24 @@ def test_commands_on_a_folder_without_hbase_say_how_to_start_one(tmp_path: Path)
     down = run("down", folder)
     assert (down.returncode, "down already" in down.stderr) == (0, True)
     assert not folder.exists()
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    loader = SourceFileLoader("hbase_script", str(SCRIPT))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, loader.name, module)
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("looks", [1, 3])
+def test_a_process_that_has_no_arguments_yet_has_not_ended(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, looks: int
+) -> None:
+    seen = iter([*[{}] * (looks - 1), {"kdc": script.Process(1, 1)}])
+    monkeypatch.setattr(script, "running", lambda folder: next(seen))
+    script.check_alive(SimpleNamespace(folder=tmp_path), [script.KDC])
+    assert next(seen, None) is None
