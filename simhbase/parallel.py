@@ -82,8 +82,8 @@ def _map_in_workers(
         if executor._result_queue is not None:
             executor._result_queue._writer.close()  # type: ignore[attr-defined]  # unknown to typeshed
         # Before Python 3.11.5, a thread that hands a large item to dead workers would wait forever, too.
-        if executor._call_queue is not None:  # type: ignore[attr-defined]
-            executor._call_queue._reader.close()  # type: ignore[attr-defined]
+        if executor._call_queue is not None:  # type: ignore[attr-defined]  # unknown to typeshed
+            executor._call_queue._reader.close()  # type: ignore[attr-defined]  # the same
         executor.shutdown(cancel_futures=True)
         leash.close()
 

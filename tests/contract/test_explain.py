@@ -144,10 +144,9 @@ def test_a_lost_sketch_is_told(index):
     assert candidate(index.explain(OTHER, min_similarity=0.5), "b").verdict == "lost sketch"
 
 
+@pytest.mark.parametrize("index", with_profiles("verified", stores=["hbase"]), indirect=True)
 def test_a_claim_that_is_not_decided_is_no_match(index):
     (stored,) = index.documents(["b"])
-    if not keeps_hints(index.store):
-        return  # claims are decided in one step
     cell = PendingCell(0, stored.fingerprint, lease=1000).encode()
     cells, row = cast(HintingStore, index.store).document_cells, document_key("b")
     index.delete(["b"])
