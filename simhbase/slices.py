@@ -27,6 +27,8 @@ def bounded_slices(amounts: Numbers, most: int) -> Iterator[slice]:
     """Slices of adjacent items whose amounts sum to about `most`, with at least one item each."""
     ends = np.cumsum(amounts)
     total = int(ends[-1]) if len(ends) else 0
+    if total <= most:
+        return iter([slice(0, len(amounts))] if len(amounts) else [])
     cuts = np.searchsorted(ends, np.arange(most, total, most), side="right")
     bounds: Iterable[int] = np.unique([0, *cuts.tolist(), len(amounts)]).tolist()
     return (slice(start, end) for start, end in pairwise(bounds))

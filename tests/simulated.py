@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.layout import Layout
-from simhbase.drawers.rowkeys import KEY_BYTES
+from simhbase.drawers.rowkeys import KEY_BYTES, fingerprints_of
 from simhbase.progress import Progress, no_progress
-from simhbase.stores.arrays import counted_up, parts_of, to_bytes
+from simhbase.stores.arrays import counted_up, limited, to_bytes
 from simhbase.stores.base import (
     RECORD_TABLES,
     Cell,
@@ -327,7 +327,8 @@ class SimulatedDrawers:
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
         enough = None if limit is None else limit + 1
         found = self._table.many("scan", to_bytes(prefixes), number=enough)
-        return parts_of([[key for key, _ in rows] for rows in found], limit)
+        rows = fingerprints_of(b"".join(key for rows in found for key, _ in rows))
+        yield limited(0, np.array(list(map(len, found)), dtype=np.int64), rows, limit)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         found = self._table.ask(Call("index", "iterate", (start, stop)))

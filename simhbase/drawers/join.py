@@ -239,9 +239,9 @@ def distinct(fingerprints: NDArray[np.uint64]) -> Distinct:
     return Distinct(np.flatnonzero(is_first).astype(kind), rank)
 
 
-def distances(fingerprints: NDArray[np.uint64], left: Numbers, right: Numbers) -> NDArray[np.uint8]:
-    """Differing bits between the fingerprints at positions left (m,) and right (m,)."""
-    return _popcount(_differences(_words(fingerprints), left, right))
+def distances(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Differing bits between fingerprints, pair by pair: uint64 (m,) or (m, 2) twice -> uint8 (m,)."""
+    return _popcount(_words(a ^ b))
 
 
 def _words(fingerprints: NDArray[np.uint64]) -> Words:

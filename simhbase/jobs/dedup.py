@@ -123,8 +123,8 @@ def dedup(
     `show_progress`; replaces the watcher of `inputs`.
 
     Takes about 50 bytes of memory per document, and the size of its value if `keep` needs one. Ids,
-    sketches, records and, if compared, texts are spooled to disk, beside the output files or else in the
-    folder for temporary files. Raises UsageError for invalid arguments, before anything is read;
+    fingerprints, sketches, records and, if compared, texts are spooled to disk, beside the output files or
+    else in the folder for temporary files. Raises UsageError for invalid arguments, before anything is read;
     TooManyRejects; the errors of opening the store.
     """
     inputs = Inputs.of(inputs)
@@ -159,7 +159,9 @@ def dedup(
         texts = None
         if options.fingerprint_field is None and (least or evidence):
             texts = stack.enter_context(closing(SpooledTexts(criteria.profile, least, folder)))
-        parts, sketches = [criteria.nothing.values], SpooledRows(folder, criteria.nothing.sketches)
+        spooled = SpooledRows(folder, criteria.nothing.values)
+        sketches = SpooledRows(folder, criteria.nothing.sketches)
+        stack.callback(spooled.close)
         stack.callback(sketches.close)
         sources = SourcesRead(inputs.paths)
         given = {"unique": unique, "duplicates": duplicates, "evidence": evidence}
@@ -180,13 +182,12 @@ def dedup(
             if rows:
                 rows.append(batch)
             rest = stored.rest(batch, files, rows) if stored else batch
-            parts.append(rest.fingerprints.values)
+            spooled.append(rest.fingerprints.values)
             sketches.append(rest.fingerprints.sketches)
             for each in (texts, values, files):
                 if each:
                     each.append(rest)
-        fingerprints = FingerprintBatch(np.concatenate(parts), cast(NDArray[np.uint8], sketches))
-        parts.clear()
+        fingerprints = FingerprintBatch(cast(NDArray[np.uint64], spooled), cast(NDArray[np.uint8], sketches))
         exact = texts.exact() if texts and least else None
         scheme = criteria.scheme(len(fingerprints))
         matcher = Matcher(fingerprints, scheme, criteria.bounds, exact, inputs.watcher.progress)

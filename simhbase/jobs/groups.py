@@ -153,7 +153,7 @@ class Matcher:
         sketching = self.scheme.sketching
         others = np.flatnonzero(representative != np.arange(len(representative)))
         of_others = representative[others]
-        far: Distances = distances(self.fingerprints.values, others, of_others)
+        far: Distances = distances(self.fingerprints.values[others], self.fingerprints.values[of_others])
         alike = None
         if sketching is not None:
             sketches = self.fingerprints.sketches

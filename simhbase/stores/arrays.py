@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, fingerprints_of
-from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows, Version
+from simhbase.stores.base import DrawerRows, IndexRows, Version
 
 BATCH_ROWS = 10_000
 NONE = np.empty(0, dtype=np.int64)
@@ -38,6 +38,19 @@ def to_index_rows(rows: Sequence[bytes]) -> IndexRows:
     """Index rows of a store that keeps no times."""
     keys = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, KEY_BYTES)
     return IndexRows(keys, np.zeros(len(keys), dtype=np.int64))
+
+
+def columns_of(keys: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """The prefixes, as numbers of 40 bits, and the fingerprints of keys (..., 13): (n,) twice."""
+    rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
+    return prefix_numbers(rows[:, :PREFIX_BYTES]), fingerprints_of(rows.tobytes())
+
+
+def prefix_numbers(prefixes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Prefixes (n, 5) as numbers of 40 bits: int64 (n,)."""
+    wide = np.zeros((len(prefixes), 8), dtype=np.uint8)
+    wide[:, 8 - PREFIX_BYTES :] = prefixes
+    return wide.view(">i8").ravel().astype(np.int64)
 
 
 def prefixes_of(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -67,19 +80,17 @@ def rows_between(keys: NDArray[np.uint8], start: bytes, stop: bytes) -> Iterator
         yield IndexRows(some, np.zeros(len(some), dtype=np.int64))
 
 
-def parts_of(drawers: Sequence[Sequence[bytes]], limit: int | None) -> Iterator[DrawerRows]:
-    """The answer of a read, given all row keys of each drawer."""
-    first = 0
-    offsets, rows, cut = [0], list[bytes](), list[int]()
-    for number, drawer in enumerate(drawers):
-        rows += drawer[:limit]
-        offsets.append(len(rows))
-        if limit is not None and len(drawer) > limit:
-            cut.append(number)
-        if len(rows) >= PART_ROWS:
-            yield drawer_rows(first, offsets, rows, cut)
-            first, offsets, rows, cut = number + 1, [0], [], []
-    yield drawer_rows(first, offsets, rows, cut)
+def limited(
+    first: int, lengths: NDArray[np.int64], fingerprints: NDArray[np.uint64], limit: int | None
+) -> DrawerRows:
+    """A part of an answer, given the numbers of rows and the rows of m drawers, starting with the drawer
+    `first`; rows behind the limit are left out."""
+    cut = NONE
+    if limit is not None and len(cut := np.flatnonzero(lengths > limit)):
+        place = np.arange(len(fingerprints)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        fingerprints, lengths = fingerprints[place < limit], np.minimum(lengths, limit)
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+    return DrawerRows(_numbers(first, first + len(lengths)), offsets, fingerprints, first + cut)
 
 
 def drawer_rows(

@@ -1,28 +1,33 @@
-"""A store in this process's memory, for tests and small sets. Its content is lost when it is closed."""
+"""A store in this process's memory. Its content is lost when it is closed."""
 
 from __future__ import annotations
 
+import math
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import NoReturn, TypeVar
+from typing import NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
+from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.model import Size
-from simhbase.stores.arrays import parts_of, to_bytes, to_index_rows, versions_of
+from simhbase.slices import bounded_slices, ranges
+from simhbase.stores.arrays import columns_of, keys_of, limited, prefix_numbers, rows_between, versions_of
 from simhbase.stores.atomic import BaseStore, LockedRecords
-from simhbase.stores.base import Access, Cell, Changes, DrawerRows, IndexRows, Row, Version
+from simhbase.stores.base import PART_ROWS, Access, Cell, Changes, DrawerRows, IndexRows, Row, Version
 from simhbase.stores.strings import pairs
 
 T = TypeVar("T")
 BATCH_ROWS = 10_000
 RECENT_KEYS = 4_096
+LONGER = 4  # times: a run of index rows than the next one
+NO_TIMES = np.empty(0, dtype=np.int64)
 
 
 def open_store(url: str, access: Access) -> NoReturn:
@@ -69,7 +74,7 @@ class MemoryStore(BaseStore["MemoryRecords"]):
 
     def commit(self, changes: Changes) -> None:
         with self.exclusive():
-            self.drawers.remove(changes.unindex.reshape(-1, KEY_BYTES), NO_TIMES)
+            self.drawers.remove(changes.unindex, NO_TIMES)
             self.drawers.add(changes.index)
             for table, keys in changes.delete.items():
                 self._records[table].delete(keys)
@@ -80,47 +85,131 @@ class MemoryStore(BaseStore["MemoryRecords"]):
         self._closed = True
 
 
-NO_TIMES = np.empty(0, dtype=np.int64)
+@dataclass(frozen=True)
+class _Rows:
+    """Distinct index rows in order. prefixes: int64 (n,), of their drawers, as numbers; fingerprints: uint64
+    (n,)."""
+
+    prefixes: NDArray[np.int64]
+    fingerprints: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, keys: NDArray[np.uint8]) -> Self:
+        """The rows of keys (..., 13), which may repeat."""
+        prefixes, fingerprints = columns_of(keys)
+        order = np.lexsort((fingerprints, prefixes))
+        prefixes, fingerprints = prefixes[order], fingerprints[order]
+        is_new = np.ones(len(order), dtype=np.bool_)
+        is_new[1:] = (np.diff(prefixes) != 0) | (np.diff(fingerprints) != 0)
+        return cls(prefixes[is_new], fingerprints[is_new])
+
+    def __len__(self) -> int:
+        return len(self.prefixes)
+
+    def __getitem__(self, chosen: NDArray[np.bool_]) -> Self:
+        return replace(self, prefixes=self.prefixes[chosen], fingerprints=self.fingerprints[chosen])
+
+    def drawers(self, prefixes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the rows of m drawers begin and end: (m,) twice."""
+        return self.prefixes.searchsorted(prefixes), self.prefixes.searchsorted(prefixes, side="right")
+
+    def find(self, rows: _Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where each of m rows is or would be inserted, and whether it is there: (m,) twice."""
+        first, end = self.drawers(rows.prefixes)
+        ends = end.copy()
+        while len(searched := np.flatnonzero(first < end)):  # binary searches, all at once
+            middle = (first[searched] + end[searched]) // 2
+            is_before = self.fingerprints[middle] < rows.fingerprints[searched]
+            first[searched[is_before]] = middle[is_before] + 1
+            end[searched[~is_before]] = middle[~is_before]
+        is_there = first < ends
+        is_there[is_there] = self.fingerprints[first[is_there]] == rows.fingerprints[is_there]
+        return first, is_there
+
+    def merged(self, others: _Rows) -> Self:
+        places, _ = self.find(others)
+        return replace(
+            self,
+            prefixes=np.insert(self.prefixes, places, others.prefixes),
+            fingerprints=np.insert(self.fingerprints, places, others.fingerprints),
+        )
 
 
 class MemoryDrawers:
+    """Sorted runs of rows, each several times as long as the next one: few are searched, and to add a
+    document copies few rows. No row is in two runs."""
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self._rows: dict[bytes, set[bytes]] = {}  # by the drawer's prefix
+        self._runs: list[_Rows] = []
 
     def add(self, keys: NDArray[np.uint8]) -> None:
         with self._store.exclusive():
-            for row in to_bytes(keys):
-                self._rows.setdefault(row[:PREFIX_BYTES], set()).add(row)
+            rows = _Rows.of(keys)
+            for run in self._runs:
+                _, is_there = run.find(rows)
+                rows = rows[~is_there]
+            if len(rows):
+                self._append(rows, LONGER)
+
+    def _append(self, rows: _Rows, longer: float) -> None:
+        """Append a run, merged with those before it that are not `longer` times as long."""
+        while self._runs and len(self._runs[-1]) < longer * len(rows):
+            rows = self._runs.pop().merged(rows)
+        self._runs.append(rows)
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
         with self._store.exclusive():
-            for row in to_bytes(keys):
-                drawer = self._rows.get(row[:PREFIX_BYTES], set())
-                drawer.discard(row)
-                if not drawer:
-                    self._rows.pop(row[:PREFIX_BYTES], None)
+            gone, runs = _Rows.of(keys), []
+            for run in self._runs:
+                places, is_there = run.find(gone)
+                stays = np.ones(len(run), dtype=np.bool_)
+                stays[places[is_there]] = False
+                runs.append(run if stays.all() else run[stays])
+            self._runs = [run for run in runs if len(run)]
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
+        rows = _Rows(*columns_of(keys))
+        found = np.full(len(rows), -1, dtype=np.int64)
         with self._store.exclusive():
-            found = [0 if row in self._rows.get(row[:PREFIX_BYTES], ()) else -1 for row in to_bytes(keys)]
-        return np.array(found, dtype=np.int64).reshape(keys.shape[:-1])
+            for run in self._runs:
+                _, is_there = run.find(rows)
+                found[is_there] = 0
+        return found.reshape(keys.shape[:-1])
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
         with self._store.exclusive():
-            drawers = [sorted(self._rows.get(prefix, ())) for prefix in to_bytes(prefixes)]
-        return parts_of(drawers, limit)
+            runs = self._runs.copy()
+        if not runs:
+            return
+        wanted = prefix_numbers(prefixes)
+        firsts, ends = np.stack([run.drawers(wanted) for run in runs], axis=1)
+        counts = ends - firsts if limit is None else np.minimum(ends - firsts, limit + 1)
+        totals = counts.sum(axis=0)
+        for part in bounded_slices(totals, PART_ROWS):
+            fingerprints = np.concatenate(
+                [
+                    run.fingerprints[ranges(first[part], count[part])]
+                    for run, first, count in zip(runs, firsts, counts, strict=True)
+                ]
+            )
+            drawers = np.concatenate(
+                [np.repeat(np.arange(len(wanted))[part], count[part]) for count in counts]
+            )
+            order = np.lexsort((fingerprints, drawers))
+            yield limited(part.start, totals[part], fingerprints[order], limit)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         with self._store.exclusive():
-            rows = sorted(row for drawer in self._rows.values() for row in drawer)
-        end = bisect_left(rows, stop) if stop else len(rows)
-        for first in range(bisect_left(rows, start), end, BATCH_ROWS):
-            yield to_index_rows(rows[first : min(first + BATCH_ROWS, end)])
+            if self._runs:
+                self._append(self._runs.pop(), math.inf)
+            runs = self._runs.copy()
+        for run in runs:
+            yield from rows_between(keys_of(run.prefixes, run.fingerprints), start, stop)
 
     def approximate_size(self) -> Size:
         with self._store.exclusive():
-            rows = sum(map(len, self._rows.values()))
+            rows = sum(map(len, self._runs))
         return Size(rows, rows * KEY_BYTES)
 
 

@@ -15,9 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.drawers.layout import SEGMENT_BITS, Layout, Run
-from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES
 from simhbase.model import Size
-from simhbase.stores.arrays import BATCH_ROWS, keys_of, prefix_number, rows_between
+from simhbase.stores.arrays import (
+    BATCH_ROWS,
+    columns_of,
+    keys_of,
+    prefix_number,
+    prefix_numbers,
+    rows_between,
+)
 from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
 from simhbase.stores.postgresql.arrays import integers
 from simhbase.stores.postgresql.client import Client
@@ -124,7 +130,7 @@ class PostgresDrawers:
         shape = keys.shape[:-1]
         if not keys.size:
             return np.empty(shape, dtype=np.int64)
-        prefixes, fingerprints = _numbers(keys)
+        prefixes, fingerprints = columns_of(keys)
         if self._layout is None:
             found = self._client.rows(
                 "reading index of",
@@ -152,7 +158,7 @@ class PostgresDrawers:
 
     def _columns(self, keys: NDArray[np.uint8]) -> list[bytes]:
         """The distinct rows of keys (..., 13), by columns."""
-        prefixes, fingerprints = _numbers(keys)
+        prefixes, fingerprints = columns_of(keys)
         if self._layout is not None:
             return [integers(np.unique(fingerprints.view(np.int64)))]
         rows = np.unique(np.stack([prefixes, fingerprints.view(np.int64)]), axis=1)
@@ -160,7 +166,7 @@ class PostgresDrawers:
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
         most = PART_ROWS if limit is None else min(limit, PART_ROWS)
-        drawers = _prefix_numbers(prefixes)
+        drawers = prefix_numbers(prefixes)
         at_once = max(ANSWER_ROWS // (most + 1), 1)
         for start in range(0, len(drawers), at_once):
             long = list[tuple[int, int]]()
@@ -264,17 +270,3 @@ def _drawer_rows(numbers: NDArray[np.int64], contents: list[bytes], cut: list[in
     order = np.lexsort((fingerprints, np.repeat(np.arange(len(lengths)), lengths)))
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
     return DrawerRows(numbers.astype(np.int64), offsets, fingerprints[order], np.array(cut, dtype=np.int64))
-
-
-def _numbers(keys: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """The prefixes, as numbers of 40 bits, and the fingerprints of keys (..., 13)."""
-    rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
-    fingerprints = np.ascontiguousarray(rows[:, PREFIX_BYTES:]).view(">u8").ravel().astype(np.uint64)
-    return _prefix_numbers(rows[:, :PREFIX_BYTES]), fingerprints
-
-
-def _prefix_numbers(prefixes: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Prefixes (n, 5) as numbers of 40 bits."""
-    wide = np.zeros((len(prefixes), 8), dtype=np.uint8)
-    wide[:, 8 - PREFIX_BYTES :] = prefixes
-    return wide.view(">i8").ravel().astype(np.int64)

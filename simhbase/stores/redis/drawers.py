@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import FLAG, KEY_BYTES, PREFIX_BYTES
 from simhbase.model import Size
-from simhbase.stores.arrays import keys_of, prefix_number, prefixes_of, rows_between, to_bytes
+from simhbase.stores.arrays import keys_of, limited, prefix_number, prefixes_of, rows_between, to_bytes
 from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
 from simhbase.stores.redis.client import Client, packed
 from simhbase.stores.redis.records import memory_of, packed_each, row_count
@@ -76,13 +76,7 @@ class RedisDrawers:
             text = b" ".join([b" ".join(members) for members in found if members])
             values = np.fromstring(text, dtype=np.int64, sep=" ")
         fingerprints = values.view(np.uint64)[_order(values, lengths)]
-        cut = np.empty(0, dtype=np.int64)
-        if limit is not None and len(cut := np.flatnonzero(lengths > limit)):
-            place = np.arange(len(fingerprints)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            fingerprints, lengths = fingerprints[place < limit], np.minimum(lengths, limit)
-        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-        numbers = np.arange(first, first + len(names), dtype=np.int64)
-        return DrawerRows(numbers, offsets, fingerprints, first + cut)
+        return limited(first, lengths, fingerprints, limit)
 
     def _members(self, names: NDArray[np.uint8], most: int) -> list[list[bytes]]:
         """The members of each drawer, or at least `most` of them."""
