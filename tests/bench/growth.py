@@ -1,7 +1,7 @@
 """How loads, lookups, checks and dedup grow with the corpus: by texts that were never asked, with the files
 of the embedded store in the page cache and read from the disk.
 
-python -m tests.bench.growth [--picture FILE] [--folder FOLDER] DOCUMENTS ...
+python -m tests.bench.growth [--picture FILE] [--former] [--folder FOLDER] DOCUMENTS ...
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+from rocksdict import BlockBasedIndexType, BlockBasedOptions, Cache
 
 import simhbase
 from simhbase.admin import Administrator
+from simhbase.stores.rocksdb import compaction, options
 from tests.bench.report import Table, drawn, render
 from tests.reference import documents
 
@@ -63,6 +67,8 @@ if sys.argv[1] == "load":
 from simhbase.cli import main
 main()
 """
+FORMER = "from tests.bench.growth import former_settings as former; settings = former(); settings.__enter__()"
+TURNS = 2
 _SENTENCE = re.compile(r"[^。！？]{10,90}[。！？]?")
 _ASKED = (("stored texts", 0, False), ("the same from the disk", 0, True), ("other texts", 1, False))
 
@@ -70,12 +76,13 @@ Figures = dict[str, float]  # by name
 
 
 def measure(scale: float = 1.0) -> list[Table]:
-    return [_table([round(size * scale) for size in SIZES])]
+    sizes = [round(size * scale) for size in SIZES]
+    with TemporaryDirectory(prefix="simhbase-bench-") as folder:
+        return [_table(sizes, Path(folder)), _table_beside_former(sizes[:1], Path(folder, "former"))]
 
 
-def _table(sizes: Sequence[int], folder: Path | None = None) -> Table:
-    with nullcontext(folder) if folder else TemporaryDirectory(prefix="simhbase-bench-") as kept:
-        figures = [_measured(Path(kept, str(size)), size) for size in sizes]
+def _table(sizes: Sequence[int], folder: Path) -> Table:
+    figures = [_measured(Path(folder, str(size)), size) for size in sizes]
     return Table(
         "Growth of the embedded store",
         ["documents", *(f"{size:,}" for size in sizes)],
@@ -88,23 +95,92 @@ def _table(sizes: Sequence[int], folder: Path | None = None) -> Table:
     )
 
 
+def _table_beside_former(sizes: Sequence[int], folder: Path) -> Table:
+    columns = ["documents"]
+    rows = dict[str, list[Any]]()
+    for size in sizes:
+        columns += [f"{size:,}, {settings}" for settings in ("former", "present", "ratio")]
+        for name, figures in _beside_former(Path(folder, str(size)), size).items():
+            rows.setdefault(name, [name]).extend(figures)
+    return Table(
+        "Lookups with the former settings of the embedded store and the present ones",
+        columns,
+        list(rows.values()),
+        [
+            "Each has its own store of the same documents. Former: 8 KiB blocks, filters and indexes in "
+            f"parts in a cache of 128 MB, files not merged after the load. Medians of {TURNS} runs by turns."
+        ],
+    )
+
+
+def _beside_former(folder: Path, count: int) -> dict[str, list[float]]:
+    """Figures of lookups: with the former settings, the present ones, and their ratio."""
+    once = _Stages(folder)
+    corpus, present, former = folder / "corpus.jsonl", folder / "store", folder / "former"
+    texts = once("corpus", lambda: _write_corpus(corpus, count))
+    once("load", lambda: _load(corpus, present, count))
+    once("load, former", lambda: _load(corpus, former, count, FORMER))
+    found = dict[str, list[list[float]]]()
+    for turn in range(TURNS):
+        for place, settings in enumerate(SETTINGS):
+            url = f"rocksdb:{former}?cache=128m" if place == 0 else f"rocksdb:{present}"
+            for name, number, from_disk in (*_ASKED, ("other texts from the disk", 1, True)):
+                with settings():
+                    ask = partial(_asked, url, texts[number], from_disk)
+                    asked = once(f"{name}, {place}, {turn}", ask)
+                for what, figure in asked.items():
+                    found.setdefault(f"{name}, {what}", [[], []])[place].append(figure)
+    medians = {name: [float(np.median(each)) for each in both] for name, both in found.items()}
+    return {name: [*both, round(both[1] / both[0], 2)] for name, both in medians.items()}
+
+
+@contextmanager
+def former_settings() -> Iterator[None]:
+    """The settings of RocksDB before it read about one block a drawer."""
+
+    def blocks(cache: Cache, size: int, holds_filters: bool, filter_bits: int = 10) -> BlockBasedOptions:
+        former = BlockBasedOptions()
+        former.set_block_cache(cache)
+        former.set_block_size(8 << 10)
+        former.set_bloom_filter(10, block_based=False)
+        former.set_cache_index_and_filter_blocks(True)
+        former.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        former.set_index_type(BlockBasedIndexType.two_level_index_search())
+        former.set_partition_filters(True)
+        return former
+
+    unmerged = patch.object(compaction, "_is_scattered", lambda table: False)
+    with patch.object(options, "_blocks", blocks), unmerged:
+        yield
+
+
+SETTINGS: tuple[Callable[[], AbstractContextManager[None]], ...] = (former_settings, nullcontext)
+
+
+class _Stages:
+    """Runs what is not noted in a folder as done, and notes its result there."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._notes = folder / "figures.json"
+        self._done: dict[str, Any] = json.loads(self._notes.read_text()) if self._notes.exists() else {}
+
+    def __call__(self, stage: str, do: Callable[[], Any]) -> Any:
+        if stage not in self._done:
+            self._done[stage] = do()
+            self._notes.write_text(json.dumps(self._done))
+        return self._done[stage]
+
+
 def _measured(folder: Path, count: int) -> Figures:
-    """The figures of one size. Each stage is noted in the folder when it is done, and not repeated."""
-    folder.mkdir(parents=True, exist_ok=True)
-    corpus, store, notes = folder / "corpus.jsonl", folder / "store", folder / "figures.json"
+    """The figures of one size."""
+    once = _Stages(folder)
+    corpus, store = folder / "corpus.jsonl", folder / "store"
     url = f"rocksdb:{store}"
-    done: dict[str, Any] = json.loads(notes.read_text()) if notes.exists() else {}
-
-    def once(stage: str, do: Callable[[], Any]) -> Any:
-        if stage not in done:
-            done[stage] = do()
-            notes.write_text(json.dumps(done))
-        return done[stage]
-
     texts = once("corpus", lambda: _write_corpus(corpus, count))
     figures: Figures = {**once("load", lambda: _load(corpus, store, count))}
     for name, number, from_disk in _ASKED:
-        found = once(name, lambda number=number, from_disk=from_disk: _asked(url, texts[number], from_disk))
+        found = once(name, partial(_asked, url, texts[number], from_disk))
         figures |= {f"{name}, {what}": figure for what, figure in found.items()}
     checking, _, _ = once("check", lambda: _run("check", "--store", url))
     figures["check, CPU s"] = round(checking, 1)
@@ -117,9 +193,9 @@ def _measured(folder: Path, count: int) -> Figures:
     return figures | {"dedup, CPU s": round(grouping, 1), "dedup, peak MB": round(peak)}
 
 
-def _load(corpus: Path, store: Path, count: int) -> Figures:
+def _load(corpus: Path, store: Path, count: int, settings: str = "") -> Figures:
     shutil.rmtree(store, ignore_errors=True)  # of a run that was stopped
-    used, peak, merging = _run("load", str(corpus), "--store", f"rocksdb:{store}")
+    used, peak, merging = _run("load", str(corpus), "--store", f"rocksdb:{store}", settings=settings)
     with simhbase.open(f"rocksdb:{store}", access="read") as index:
         size = Administrator(index).stats().bytes
     return {
@@ -130,10 +206,11 @@ def _load(corpus: Path, store: Path, count: int) -> Figures:
     }
 
 
-def _run(*command: str) -> list[float]:
+def _run(*command: str, settings: str = "") -> list[float]:
     """Processor time of a command and its workers in seconds, its own peak memory in MB, and the seconds of
-    processor time that merging files took."""
-    done = subprocess.run([sys.executable, "-c", _MEASURED, *command], capture_output=True, check=True)
+    processor time that merging files took. settings: Python that runs first."""
+    program = [sys.executable, "-c", settings + _MEASURED]
+    done = subprocess.run([*program, *command], capture_output=True, check=True)
     return [float(figure) for figure in done.stderr.decode().splitlines()[-1].split()]
 
 
@@ -260,11 +337,15 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="keep what is done here: the same command resumes a run that was stopped"
     )
-    options = parser.parse_args()
-    table = _table(options.documents, options.folder)
+    parser.add_argument("--former", action="store_true", help="compare lookups with the former settings")
+    given = parser.parse_args()
+    kept = nullcontext(given.folder) if given.folder else TemporaryDirectory(prefix="simhbase-bench-")
+    with kept as folder:
+        make = _table_beside_former if given.former else _table
+        table = make(given.documents, Path(folder))
     print(render([table]))
-    if options.picture:
-        draw(table, options.picture)
+    if given.picture:
+        draw(table, given.picture)
 
 
 if __name__ == "__main__":
