@@ -246,7 +246,7 @@ def killed() -> Iterator[None]:
 def assert_loaded(url: str) -> None:
     assert simhbase.check(url).clean
     with simhbase.open(url, access="read") as index:
-        assert Administrator(index).stats(exact=True).documents == 30_000
+        assert Administrator(index).stats(exact=True).documents == 25_000
 
 
 def test_a_load_whose_merge_meets_a_full_disk_has_stored_all_and_says_what_to_do(tmp_path, monkeypatch):
@@ -275,7 +275,7 @@ def write_documents(folder: Path) -> str:
     documents = folder / "documents.jsonl"
     with documents.open("w") as lines:
         lines.writelines(
-            f'{{"id": "{i}", "fingerprint": "{i * SPREAD % 2**64:016x}"}}\n' for i in range(30_000)
+            f'{{"id": "{i}", "fingerprint": "{i * SPREAD % 2**64:016x}"}}\n' for i in range(25_000)
         )
     return str(documents)
 

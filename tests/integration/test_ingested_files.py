@@ -93,6 +93,19 @@ def test_the_tables_are_the_same_as_by_the_log(
         assert Checker(by_files, SCHEME).check().problems == {}
 
 
+def test_files_of_the_index_wait_to_be_merged(url: str) -> None:
+    """Merged by fours, rows of a load would be written more often."""
+    with closing(create_store(url)) as store:
+        assert isinstance(store, RocksStore)
+        index = store.database.families["index"]
+        for number in range(8):
+            add(store, [f"{number}-{each}" for each in range(20)], seed=number)
+        time.sleep(0.5)
+        assert index.property_int_value("rocksdb.num-files-at-level0") == 7, "one may lie deeper"
+        store.compact()
+        assert index.property_int_value("rocksdb.num-files-at-level0") == 0
+
+
 class Stop(BaseException):
     """The process is gone."""
 

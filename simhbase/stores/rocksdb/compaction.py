@@ -20,12 +20,11 @@ from rocksdict import BottommostLevelCompaction, CompactOptions, Rdict
 from simhbase.errors import StoreFailed
 from simhbase.progress import Progress
 from simhbase.stores.rocksdb.database import Database
-from simhbase.stores.rocksdb.options import L0_FILES
+from simhbase.stores.rocksdb.options import L0_FILES, MERGED_FILES
 
 MERGED_FROM = 0.15  # share of a table's bytes above its last level from which all of it is merged
 _KEPT_FREE = 64 << 20  # bytes of disk space
 _LOOKED_AT = 0.05  # seconds
-_MERGED_FILES = "level0_file_num_compaction_trigger"
 _LEVEL = re.compile(r"^ *\d+ +\d+ +(\d+) *$", re.MULTILINE)  # number, files, MB
 
 
@@ -111,13 +110,13 @@ def _merge_newest(database: Database) -> None:
     tables = database.families.values()
     with database.writing():
         for table in tables:
-            table.set_options({_MERGED_FILES: "1"})
+            table.set_options({MERGED_FILES: "1"})
         try:
             while any(map(_is_merging, tables)) and not database.has_background_errors:
                 time.sleep(_LOOKED_AT)
         finally:
             for table in tables:
-                table.set_options({_MERGED_FILES: str(L0_FILES)})
+                table.set_options({MERGED_FILES: str(L0_FILES)})
 
 
 def _is_merging(table: Rdict) -> bool:

@@ -28,6 +28,7 @@ from simhbase.stores.base import ATOMIC_TABLES
 from simhbase.stores.rocksdb.memory import Memory
 
 L0_FILES = 4  # level-0 files per table that trigger merging: RocksDB's default
+MERGED_FILES = "level0_file_num_compaction_trigger"
 CONFIGURATION = "rocksdict-config.json"
 INDEX = "index"
 TABLES = (INDEX, *ATOMIC_TABLES)

@@ -41,8 +41,8 @@ from simhbase.stores.strings import Strings
 T = TypeVar("T")
 BATCH_ROWS = 10_000
 WRITE_FINGERPRINTS = 10_000
-# From this many index rows on (a full memory table), files are faster than the log.
-FILE_ROWS = 500_000
+# From this many index rows on, files are faster than the log.
+FILE_ROWS = 300_000
 FETCHED = 2_048  # drawers read at once: their blocks fit into the smallest cache
 FEW_DRAWERS = 64  # of a lookup or a few: threads do not pay
 _VERSION = struct.Struct(">q")
