@@ -26,8 +26,9 @@ from simhbase.stores.strings import pairs
 T = TypeVar("T")
 BATCH_ROWS = 10_000
 RECENT_KEYS = 4_096
-LONGER = 4  # times: a run of index rows than the next one
+LONGER = 64  # times: a run of index rows than the next one
 NO_TIMES = np.empty(0, dtype=np.int64)
+NO_FINGERPRINTS = np.empty(0, dtype=np.uint64)
 
 
 def open_store(url: str, access: Access) -> NoReturn:
@@ -111,7 +112,8 @@ class _Rows:
 
     def drawers(self, prefixes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where the rows of m drawers begin and end: (m,) twice."""
-        return self.prefixes.searchsorted(prefixes), self.prefixes.searchsorted(prefixes, side="right")
+        first, end = self.prefixes.searchsorted([prefixes, prefixes + 1])
+        return first, end
 
     def find(self, rows: _Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Where each of m rows is or would be inserted, and whether it is there: (m,) twice."""
@@ -180,24 +182,23 @@ class MemoryDrawers:
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
         with self._store.exclusive():
             runs = self._runs.copy()
-        if not runs:
-            return
         wanted = prefix_numbers(prefixes)
-        firsts, ends = np.stack([run.drawers(wanted) for run in runs], axis=1)
-        counts = ends - firsts if limit is None else np.minimum(ends - firsts, limit + 1)
-        totals = counts.sum(axis=0)
+        found = []
+        totals = np.zeros(len(wanted), dtype=np.int64)
+        for run in runs:
+            first, end = run.drawers(wanted)
+            counts = end - first if limit is None else np.minimum(end - first, limit + 1)
+            if counts.any():
+                found.append((run.fingerprints, first, counts))
+                totals += counts
         for part in bounded_slices(totals, PART_ROWS):
-            fingerprints = np.concatenate(
-                [
-                    run.fingerprints[ranges(first[part], count[part])]
-                    for run, first, count in zip(runs, firsts, counts, strict=True)
-                ]
-            )
-            drawers = np.concatenate(
-                [np.repeat(np.arange(len(wanted))[part], count[part]) for count in counts]
-            )
-            order = np.lexsort((fingerprints, drawers))
-            yield limited(part.start, totals[part], fingerprints[order], limit)
+            rows = [values[ranges(first[part], counts[part])] for values, first, counts in found]
+            fingerprints = np.concatenate([NO_FINGERPRINTS, *rows])
+            if len(found) > 1:
+                numbers = np.arange(part.start, part.stop)
+                drawers = np.concatenate([np.repeat(numbers, counts[part]) for _, _, counts in found])
+                fingerprints = fingerprints[np.lexsort((fingerprints, drawers))]
+            yield limited(part.start, totals[part], fingerprints, limit)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         with self._store.exclusive():
