@@ -58,9 +58,9 @@ def measure(scale: float = 1.0) -> list[Table]:
                 replaced: dict[Path, int] = {}  # HBase removes them some minutes later
                 for files in (FILES, 1):
                     if files == 1:
-                        replaced = _files(running)
+                        replaced = files_of(running, INDEX)
                         _compact(running)
-                    size = sum(_files(running, replaced).values()) >> 20
+                    size = sum(files_of(running, INDEX, replaced).values()) >> 20
                     for cached in ("true", "false"):
                         running.shell(f"alter '{INDEX}', {{NAME => 'i', BLOCKCACHE => '{cached}'}}")
                         for way, store in ways.items():
@@ -116,9 +116,9 @@ def _compact(running: Cluster) -> None:
         time.sleep(1)
 
 
-def _files(running: Cluster, without: Collection[Path] = ()) -> dict[Path, int]:
-    """Sizes of the index's files."""
-    found = running.folder.rglob(f"data/*/{INDEX}/*/i/*")
+def files_of(running: Cluster, tables: str, without: Collection[Path] = ()) -> dict[Path, int]:
+    """Sizes of the files of tables, given as a pattern of names."""
+    found = running.folder.rglob(f"data/*/{tables}/*/?/*")
     return {
         each: each.stat().st_size for each in found if "archive" not in each.parts and each not in without
     }
