@@ -169,7 +169,7 @@ _TEXTS = (
     ),
     option(
         "--processes N",
-        "Worker processes that parse and fingerprint. [default: usable cores]",
+        "Worker processes that parse and fingerprint. [default: by cores and memory]",
         group="Input",
         type=click.IntRange(min=1),
     ),

@@ -31,6 +31,7 @@ from simhbase.corpus.sources import Sources
 from simhbase.corpus.watcher import NULL_WATCHER, Watcher
 from simhbase.errors import OutputFailed, UsageError
 from simhbase.frames import Documents
+from simhbase.machine import usable_processes
 from simhbase.parallel import map_in_order
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
@@ -39,11 +40,6 @@ Result = TypeVar("Result")
 _NOT_WORTH_WORKERS = 2  # chunks, which take less time than starting a worker process
 _URL_AS_PATH = re.compile("[a-z][a-z0-9+.-]*:/")  # Path removes one slash
 _WORTH_WORKERS = 4 << 20  # bytes of a chunk from which workers are started for a single one
-
-
-def usable_cores() -> int:
-    """Number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class Inputs:
 
     paths: Sequence[str] = ()
     options: InputOptions = field(default_factory=InputOptions)
-    processes: int = field(default_factory=usable_cores)
+    processes: int = field(default_factory=usable_processes)
     rejects: Path | None = None
     max_rejects: int | None = None
     watcher: Watcher = NULL_WATCHER

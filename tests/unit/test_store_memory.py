@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import simhbase
+from simhbase import machine
 from simhbase.admin import Administrator
 from simhbase.drawers.layout import layout
 from simhbase.drawers.rowkeys import PREFIX_BYTES, encode
@@ -52,12 +53,13 @@ def test_the_limit_of_a_container_counts(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
     (tmp_path / "of this process").write_text(groups)
-    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "of this process")
-    assert memory.memory_limit() < 1 << 50
+    monkeypatch.setattr(machine, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(machine, "_OWN_GROUPS", tmp_path / "of this process")
+    assert machine.memory_limit() < 1 << 50
     if limit is not None:
-        assert memory.memory_limit() == limit
+        assert machine.memory_limit() == limit
         assert memory.memory_for("").capacity == max(limit // memory.CACHE_SHARE, memory.LEAST_CACHE)
+        assert machine.usable_processes() == 1
 
 
 def test_filters_are_held_where_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

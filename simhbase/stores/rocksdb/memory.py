@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from rocksdict import Cache
 
 from simhbase.errors import UsageError
+from simhbase.machine import memory_limit
 
 CACHE_SHARE = 16  # the cache takes 1/16 of memory, so four reading processes take a quarter
 # With files in the system's cache, which processes share, a larger cache saves little: 256 MB took 15 % less
@@ -19,7 +18,6 @@ LEAST_CACHE, MOST_CACHE = 16 << 20, 32 << 20
 FILTER_SHARE = 8
 FILTERS = 0.09  # size of filters relative to their files
 ENTRY_BYTES = 4 << 10  # estimated size of a block, by which the cache sizes its table
-_CGROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -62,27 +60,3 @@ def _given(options: str) -> int | None:
             "2g or a number of bytes"
         )
     return size
-
-
-def memory_limit() -> int:
-    """Memory that this process may use, in bytes: of the machine or the container."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([machine, *_container_limits()])
-
-
-def _container_limits() -> Iterator[int]:
-    try:
-        lines = _OWN_GROUPS.read_text().splitlines()
-    except OSError:  # not Linux
-        return
-    for line in lines:
-        _, controllers, group = line.split(":", 2)
-        if controllers in {"", "memory"}:
-            name = "memory.limit_in_bytes" if controllers else "memory.max"
-            path = PurePosixPath(group.lstrip("/"))
-            # Inside a container the path may be unknown; the root always exists.
-            for each in (path, *path.parents):
-                try:
-                    yield int((_CGROUPS / controllers / each / name).read_text())
-                except (OSError, ValueError):  # no such group, or "max"
-                    continue

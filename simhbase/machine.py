@@ -1,0 +1,40 @@
+"""What this process may use of the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+PROCESS_BYTES = 256 << 20  # of a process that fingerprints texts, or reads and writes: 150 to 400 MB
+_CGROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def usable_processes() -> int:
+    """Number of worker processes for which there are cores, and memory beside this process; at least 1."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(min(cores, memory_limit() // PROCESS_BYTES - 1), 1)
+
+
+def memory_limit() -> int:
+    """Memory that this process may use, in bytes: of the machine or the container."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *_container_limits()])
+
+
+def _container_limits() -> Iterator[int]:
+    try:
+        lines = _OWN_GROUPS.read_text().splitlines()
+    except OSError:  # not Linux
+        return
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers in {"", "memory"}:
+            name = "memory.limit_in_bytes" if controllers else "memory.max"
+            path = PurePosixPath(group.lstrip("/"))
+            # Inside a container the path may be unknown; the root always exists.
+            for each in (path, *path.parents):
+                try:
+                    yield int((_CGROUPS / controllers / each / name).read_text())
+                except (OSError, ValueError):  # no such group, or "max"
+                    continue
