@@ -8,15 +8,18 @@ import sys
 import textwrap
 import time
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory, TemporaryFile
 from typing import Any, cast
 
+from simhbase.errors import TablesMissing
 from simhbase.stores import open_store
-from simhbase.stores.base import Drawers, HintingStore, Records
+from simhbase.stores.base import Drawers, HintingStore, RecordTable
+from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import INDEX, TABLES, Options
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "hbase"
@@ -102,6 +105,7 @@ class Shell:
 @dataclass(frozen=True)
 class Cluster:
     folder: Path
+    _checked: set[str] = field(default_factory=set, compare=False)  # prefixes of stores
 
     def command(self, name: str, *arguments: str) -> list[str]:
         """How to run a command of scripts/hbase."""
@@ -141,19 +145,40 @@ class Cluster:
 
     def empty_store(self, prefix: str) -> str:
         """The URL of a store without rows, made if it does not exist."""
-        from simhbase.stores.hbase import create_tables
+        with closing(self.emptied(prefix)):
+            return self.url(prefix)
 
-        url, options = self.url(prefix), Options(regions=REGIONS)
-        create_tables(url, options)
-        with closing(open_store(url, "write")) as store:
-            empty_of_claims(cast(HintingStore, store))
-            left: list[str] = [name for name in store.tables if not emptied_records(store.records(name))]
-            if not emptied_drawers(store.drawers):
-                left.append(INDEX)
-        if left:
-            drop_tables(url, left)
-            create_tables(url, options)
-        return url
+    def emptied(self, prefix: str) -> HintingStore:
+        """A store without rows, opened; made if it does not exist."""
+        store = self._opened(prefix)
+        tables = {INDEX: lambda: emptied_drawers(store.drawers)}
+        tables |= {name: partial(emptied_records, store, name) for name in store.tables}
+        try:
+            with ThreadPoolExecutor(len(tables)) as pool:
+                done = list(pool.map(lambda empty: empty(), tables.values()))
+        except BaseException:
+            store.close()
+            raise
+        if all(done):
+            return store
+        store.close()
+        drop_tables(
+            self.url(prefix), [name for name, is_empty in zip(tables, done, strict=True) if not is_empty]
+        )
+        self._checked.discard(prefix)
+        return self._opened(prefix)
+
+    def _opened(self, prefix: str) -> HintingStore:
+        """Whether a store's tables are as they should be is looked at once."""
+        url = self.url(prefix)
+        if prefix not in self._checked:
+            create_tables(url, Options(regions=REGIONS))
+            self._checked.add(prefix)
+        try:
+            return cast(HintingStore, open_store(url, "write"))
+        except TablesMissing:  # a test has dropped them
+            create_tables(url, Options(regions=REGIONS))
+            return cast(HintingStore, open_store(url, "write"))
 
 
 def emptied_drawers(drawers: Drawers) -> bool:
@@ -167,26 +192,33 @@ def emptied_drawers(drawers: Drawers) -> bool:
     return True
 
 
-def empty_of_claims(store: HintingStore) -> None:
-    """Deletes what claims have left beside documents."""
-    for batch in store.document_cells.iterate():
-        named = {(key, name): cell.version for key, cells in batch for name, cell in cells.items() if name}
-        store.document_cells.delete(list(named), list(named.values()))
-
-
-def emptied_records(records: Records) -> bool:
+def emptied_records(store: HintingStore, table: RecordTable) -> bool:
     """The same; false, too, where rows have versions that are still to come, and not soon: what is put before
     these come would be hidden."""
-    count = 0
-    for batch in records.iterate():
+    count, ahead = 0, 0.0
+    records = store.records(table)
+    for batch in cells_of(store, table):
         count += len(batch)
-        versions = [cell.version for _, cell in batch]
-        ahead = max(versions) / 1000 - time.time()
+        ahead = max(ahead, max(version for _, _, version in batch) / 1000 - time.time())
         if count > EMPTIED_ROWS or ahead > SOON:
             return False
-        time.sleep(max(ahead, 0.0))
-        records.delete([key for key, _ in batch], versions)
+        own = [(key, version) for key, name, version in batch if not name]
+        named = [(key, name, version) for key, name, version in batch if name]
+        records.delete([key for key, _ in own], [version for _, version in own])
+        if named:
+            store.document_cells.delete([each[:2] for each in named], [version for _, _, version in named])
+    time.sleep(max(ahead, 0.0))
     return True
+
+
+def cells_of(store: HintingStore, table: RecordTable) -> Iterator[list[tuple[bytes, bytes, int]]]:
+    """Keys, names and versions, in batches: documents have what claims have left beside them, too."""
+    if table == "documents":
+        for rows in store.document_cells.iterate():
+            yield [(key, name, cell.version) for key, cells in rows for name, cell in cells.items()]
+    else:
+        for batch in store.records(table).iterate():
+            yield [(key, b"", cell.version) for key, cell in batch]
 
 
 def drop_tables(url: str, names: Collection[str]) -> None:
