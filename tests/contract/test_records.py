@@ -1,6 +1,8 @@
 """What simhbase.stores.base.Records promises, for every store and the tables that all of them have."""
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import cast
 
 import pytest
@@ -9,6 +11,7 @@ from simhbase.stores.base import ATOMIC_TABLES, Cell, CompareAndSet, HintingStor
 from tests.contract.conftest import Backend
 from tests.contract.plain import Values, milliseconds
 
+VERSIONED = [table for table in ATOMIC_TABLES if table != "meta"]
 AWKWARD = [
     b"\x00",
     b"\x00\x00",
@@ -23,32 +26,62 @@ AWKWARD = [
 ]
 
 
-@pytest.fixture(params=ATOMIC_TABLES)
-def table(request: pytest.FixtureRequest) -> RecordTable:
-    name: RecordTable = request.param
-    return name
+Test = Callable[[Store], None]
 
 
-@pytest.fixture
-def records(store: Store, table: RecordTable) -> Values:
-    return Values(store.records(table))
+def of_each_table(test: Callable[[Values], None]) -> Test:
+    """A test of each table of one store: to make or empty one takes longer than the tests."""
+
+    def on(store: Store) -> None:
+        for table in ATOMIC_TABLES:
+            with named(table):
+                test(Values(store.records(table)))
+
+    return called_as(test, on)
 
 
-@pytest.fixture
-def many(store: Store) -> int:
+def of_each_versioned(test: Callable[[Records], None]) -> Test:
+    def on(store: Store) -> None:
+        for table in VERSIONED:
+            with named(table):
+                test(store.records(table))
+
+    return called_as(test, on)
+
+
+def called_as(test: Callable[..., None], on: Test) -> Test:
+    on.__name__, on.__doc__ = test.__name__, test.__doc__
+    return on
+
+
+@contextmanager
+def named(table: RecordTable) -> Iterator[None]:
+    """Says of which table an error is."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"in the table {table}")
+        raise
+
+
+def many(store: Store, table: RecordTable) -> int:
     """A prime number of rows that come in several batches: those of HBase are small."""
-    return 2_503 if store.url.startswith("hbase:") else 30_011
+    if store.url.startswith("hbase:"):
+        return 103 if table == "meta" else 2_503
+    return 30_011
 
 
 def everything(records: Values) -> list[tuple[bytes, bytes]]:
     return [row for batch in records.iterate() for row in batch]
 
 
+@of_each_table
 def test_values_come_back_in_the_order_asked(records: Values) -> None:
     records.put([(b"a", b"1"), (b"b", b""), (b"c", b"\x00\xff" * 500)])
     assert records.get([b"c", b"nothing", b"a", b"b", b"a"]) == [b"\x00\xff" * 500, None, b"1", b"", b"1"]
 
 
+@of_each_table
 def test_a_put_replaces(records: Values) -> None:
     records.put([(b"a", b"1"), (b"a", b"2")])
     records.put([(b"a", b"3")])
@@ -56,11 +89,13 @@ def test_a_put_replaces(records: Values) -> None:
     assert everything(records) == [(b"a", b"3")]
 
 
+@of_each_table
 def test_the_last_of_several_values_in_one_put_counts(records: Values) -> None:
     records.put([(b"a", b"1"), (b"b", b"x"), (b"a", b"2")])
     assert records.get([b"a"]) == [b"2"]
 
 
+@of_each_table
 def test_deleted_keys_are_gone_and_others_stay(records: Values) -> None:
     records.put([(key, key) for key in AWKWARD])
     records.delete([b"a", b"\xff", b"never there"])
@@ -69,6 +104,7 @@ def test_deleted_keys_are_gone_and_others_stay(records: Values) -> None:
     assert everything(records) == [(key, key) for key in sorted(kept)]
 
 
+@of_each_table
 def test_a_put_after_a_delete_is_visible_at_once(records: Values) -> None:
     for value in (b"1", b"2", b"3"):
         records.delete([b"a"])
@@ -77,6 +113,7 @@ def test_a_put_after_a_delete_is_visible_at_once(records: Values) -> None:
         assert records.scan([b"a"], 5) == [[(b"a", value)]]
 
 
+@of_each_table
 def test_empty_batches_change_nothing(records: Values) -> None:
     records.put([])
     records.delete([])
@@ -100,20 +137,23 @@ def test_tables_are_apart(store: Store) -> None:
     assert found == {table: None if table == "meta" else table.encode() for table in store.tables}
 
 
-@pytest.mark.parametrize("prefix", [b"", b"a", b"\x00", b"\xff", b"\xff" * 9, b"b", b"none"])
-def test_scan_gives_the_rows_under_a_prefix_in_order(records: Values, prefix: bytes) -> None:
+@of_each_table
+def test_scan_gives_the_rows_under_a_prefix_in_order(records: Values) -> None:
     records.put([(key, key[::-1]) for key in AWKWARD])
-    expected = [(key, key[::-1]) for key in sorted(AWKWARD) if key.startswith(prefix)]
-    assert records.scan([prefix], 100) == [expected]
+    for prefix in (b"", b"a", b"\x00", b"\xff", b"\xff" * 9, b"b", b"none"):
+        expected = [(key, key[::-1]) for key in sorted(AWKWARD) if key.startswith(prefix)]
+        assert records.scan([prefix], 100) == [expected]
 
 
-@pytest.mark.parametrize("limit", [1, 4, 5, 6])
-def test_scan_stops_at_its_limit(records: Values, limit: int) -> None:
+@of_each_table
+def test_scan_stops_at_its_limit(records: Values) -> None:
     keys = [b"p" + bytes([i]) for i in range(5)]
     records.put([(key, b"v") for key in [*keys, b"o", b"q"]])
-    assert records.scan([b"p"], limit) == [[(key, b"v") for key in keys[:limit]]]
+    for limit in (1, 4, 5, 6):
+        assert records.scan([b"p"], limit) == [[(key, b"v") for key in keys[:limit]]]
 
 
+@of_each_table
 def test_scan_answers_every_prefix_in_the_order_asked_and_as_often(records: Values) -> None:
     records.put([(b"%d:%d" % (i, j), b"") for i in range(100) for j in range(3)])
     asked = [b"%d:" % (i * 37 % 150) for i in range(400)]
@@ -122,6 +162,7 @@ def test_scan_answers_every_prefix_in_the_order_asked_and_as_often(records: Valu
         assert [key for key, _ in rows] == ([prefix + b"0", prefix + b"1"] if int(prefix[:-1]) < 100 else [])
 
 
+@of_each_table
 def test_iterate_starts_at_a_key_inclusively(records: Values) -> None:
     records.put([(key, b"v") for key in AWKWARD])
     for start in [*AWKWARD, b"", b"aa", b"\xff" * 41]:
@@ -129,24 +170,29 @@ def test_iterate_starts_at_a_key_inclusively(records: Values) -> None:
         assert found == [key for key in sorted(AWKWARD) if key >= start]
 
 
-def test_iterate_gives_all_rows_in_order_in_bounded_batches(records: Values, many: int) -> None:
-    rows = [(b"%05d" % (i * 7919 % many), b"%d" % i) for i in range(many)]
+@pytest.mark.parametrize("table", ATOMIC_TABLES)
+def test_iterate_gives_all_rows_in_order_in_bounded_batches(store: Store, table: RecordTable) -> None:
+    records, count = Values(store.records(table)), many(store, table)
+    rows = [(b"%05d" % (i * 7919 % count), b"%d" % i) for i in range(count)]
     records.put(rows)
     batches = list(records.iterate())
     assert [row for batch in batches for row in batch] == sorted(rows)
     assert max(map(len, batches)) < len(rows)
 
 
-def test_rows_written_while_iterating_disturb_nothing(records: Values, many: int) -> None:
-    records.put([(b"%05d" % i, b"") for i in range(many)])
+@pytest.mark.parametrize("table", ATOMIC_TABLES)
+def test_rows_written_while_iterating_disturb_nothing(store: Store, table: RecordTable) -> None:
+    records, count = Values(store.records(table)), many(store, table)
+    records.put([(b"%05d" % i, b"") for i in range(count)])
     seen = []
     for batch in records.iterate():
         records.put([(b"%05d!" % i, b"") for i in range(3)])
         records.delete([key for key, _ in batch])
         seen += [key for key, _ in batch if not key.endswith(b"!")]
-    assert seen == [b"%05d" % i for i in range(many)]
+    assert seen == [b"%05d" % i for i in range(count)]
 
 
+@of_each_table
 def test_compare_and_set_needs_the_expected_value(records: Values) -> None:
     assert not records.compare_and_set(b"a", b"1", b"2")
     assert records.get([b"a"]) == [None]
@@ -158,6 +204,7 @@ def test_compare_and_set_needs_the_expected_value(records: Values) -> None:
     assert records.get([b"a"]) == [b"2"]
 
 
+@of_each_table
 def test_compare_and_set_tells_an_empty_value_from_an_absent_one(records: Values) -> None:
     assert not records.compare_and_set(b"a", b"", b"1")
     assert records.compare_and_set(b"a", None, b"")
@@ -165,6 +212,7 @@ def test_compare_and_set_tells_an_empty_value_from_an_absent_one(records: Values
     assert records.compare_and_set(b"a", b"", b"1")
 
 
+@of_each_table
 def test_a_repeated_compare_and_set_has_succeeded(records: Values) -> None:
     records.put([(b"a", b"1")])
     assert [records.compare_and_set(b"a", b"1", b"2") for _ in range(2)] == [True, True]
@@ -172,6 +220,7 @@ def test_a_repeated_compare_and_set_has_succeeded(records: Values) -> None:
     assert not records.compare_and_set(b"a", b"1", b"3")
 
 
+@of_each_table
 def test_compare_and_set_after_a_delete_finds_the_key_absent(records: Values) -> None:
     records.put([(b"a", b"1")])
     records.delete([b"a"])
@@ -179,6 +228,7 @@ def test_compare_and_set_after_a_delete_finds_the_key_absent(records: Values) ->
     assert records.compare_and_set(b"a", None, b"2")
 
 
+@of_each_table
 def test_compare_and_set_of_many_keys_decides_about_each_by_itself(records: Values) -> None:
     keys = [b"%03d" % number for number in range(300)]
     records.put([(key, b"1") for key in keys[:100]])
@@ -196,6 +246,7 @@ def test_compare_and_set_of_many_keys_decides_about_each_by_itself(records: Valu
     assert records.compare_and_set_many([]) == []
 
 
+@of_each_table
 def test_increment_counts_from_zero_in_64_bits_big_endian(records: Values) -> None:
     assert records.increment(b"n") == 1
     assert records.increment(b"n", 255) == 256
@@ -205,6 +256,7 @@ def test_increment_counts_from_zero_in_64_bits_big_endian(records: Values) -> No
     assert records.increment(b"other") == 1
 
 
+@of_each_table
 def test_of_many_threads_one_wins_each_compare_and_set(records: Values) -> None:
     def race(worker: int) -> list[int]:
         return [i for i in range(100) if records.compare_and_set(b"%d" % i, None, b"%d" % worker)]
@@ -216,6 +268,7 @@ def test_of_many_threads_one_wins_each_compare_and_set(records: Values) -> None:
         assert records.get([b"%d" % i for i in wins]) == [b"%d" % worker] * len(wins)
 
 
+@of_each_table
 def test_of_many_threads_each_gets_its_own_count(records: Values) -> None:
     with ThreadPoolExecutor(8) as pool:
         counts = list(pool.map(lambda _: records.increment(b"n"), range(800)))
@@ -253,6 +306,7 @@ def test_threads_can_read_while_others_write(store: Store) -> None:
     assert sum(map(len, records.iterate())) == 400
 
 
+@of_each_table
 def test_the_approximate_size_grows_with_the_rows(records: Values) -> None:
     assert records.approximate_size().rows == 0
     records.put([(b"%d" % i, b"0123456789") for i in range(3000)])
@@ -261,17 +315,21 @@ def test_the_approximate_size_grows_with_the_rows(records: Values) -> None:
     assert size.bytes > 3000
 
 
-def test_records_are_there_after_reopening(lasting: Backend, table: RecordTable) -> None:
+def test_records_are_there_after_reopening(lasting: Backend) -> None:
     store = lasting.fresh()
-    store.records(table).put([(key, key) for key in AWKWARD])
-    store.records(table).delete([b"a"])
-    store.records(table).increment(b"n", 41)
+    for table in ATOMIC_TABLES:
+        store.records(table).put([(key, key) for key in AWKWARD])
+        store.records(table).delete([b"a"])
+        store.records(table).increment(b"n", 41)
     store.sync()
-    again = Values(lasting.reopened(store).records(table))
-    assert again.get(AWKWARD) == [None if key == b"a" else key for key in AWKWARD]
-    assert again.increment(b"n") == 42
+    again = lasting.reopened(store)
+    for table in ATOMIC_TABLES:
+        records = Values(again.records(table))
+        assert records.get(AWKWARD) == [None if key == b"a" else key for key in AWKWARD]
+        assert records.increment(b"n") == 42
 
 
+@of_each_table
 def test_iterate_stops_before_a_key(records: Values) -> None:
     records.put([(key, b"v") for key in AWKWARD])
     for stop in [*AWKWARD, b"aa", b"\xff" * 41]:
@@ -279,14 +337,7 @@ def test_iterate_stops_before_a_key(records: Values) -> None:
         assert found == [key for key in sorted(AWKWARD) if b"a" <= key < stop]
 
 
-VERSIONED = [table for table in ATOMIC_TABLES if table != "meta"]
-
-
-@pytest.fixture(params=VERSIONED)
-def versioned(request: pytest.FixtureRequest, store: Store) -> Records:
-    return store.records(request.param)
-
-
+@of_each_versioned
 def test_cells_come_back_with_their_versions(versioned: Records) -> None:
     now = milliseconds()
     versioned.put([(b"a", b"1"), (b"b", b"")], now + 1)
@@ -297,6 +348,7 @@ def test_cells_come_back_with_their_versions(versioned: Records) -> None:
     assert list(versioned.iterate()) == [[(b"a", one), (b"b", two), (b"c", three)]]
 
 
+@of_each_versioned
 def test_the_higher_version_wins_whatever_comes_when(versioned: Records) -> None:
     now = milliseconds()
     versioned.put([(b"a", b"new"), (b"b", b"new")], now + 20)
@@ -309,6 +361,7 @@ def test_the_higher_version_wins_whatever_comes_when(versioned: Records) -> None
     ]
 
 
+@of_each_versioned
 def test_a_put_that_is_carried_out_twice_changes_nothing(versioned: Records) -> None:
     now = milliseconds()
     for _ in range(2):
@@ -316,6 +369,7 @@ def test_a_put_that_is_carried_out_twice_changes_nothing(versioned: Records) -> 
     assert versioned.get([b"a"]) == [Cell(b"1", now)]
 
 
+@of_each_versioned
 def test_a_delete_goes_up_to_a_version(versioned: Records) -> None:
     now = milliseconds()
     versioned.put([(b"a", b"1"), (b"b", b"1")], now + 10)
@@ -326,6 +380,7 @@ def test_a_delete_goes_up_to_a_version(versioned: Records) -> None:
     assert versioned.get([b"a"]) == [Cell(b"2", now + 11)]
 
 
+@of_each_versioned
 def test_compare_and_set_wins_over_a_version_of_the_future(versioned: Records) -> None:
     ahead = milliseconds() + 600_000  # another machine's clock
     versioned.put([(b"a", b"1")], ahead)
