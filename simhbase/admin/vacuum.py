@@ -37,6 +37,7 @@ from simhbase.stores.base import HintingStore, Store, keeps_hints, now
 DAY = 24 * 3600
 GRACE = DAY  # seconds
 LEAST_GRACE = 4 * 3600  # seconds; a writer's clock may be an hour behind, and this machine's an hour ahead
+NOTES_AT_ONCE = 2_000  # of several salts, which have few each: a batch takes a dozen calls
 
 
 @dataclass
@@ -154,11 +155,14 @@ class Vacuum:
             self._expire(report)
             return report
         before = self.clock() - int(self.grace * 1000)
-        table = self.store.records("obsolete")
+        table, notes = self.store.records("obsolete"), dict[bytes, int]()
         for salt in range(SALTS):
             for batch in table.iterate(*rows.obsolete_range(salt, before)):
-                self._notes({key: cell.version for key, cell in batch}, before, report)
-                self.progress(len(batch))
+                notes |= {key: cell.version for key, cell in batch}
+                if len(notes) >= NOTES_AT_ONCE:
+                    self._notes(notes, before, report)
+                    notes = {}
+        self._notes(notes, before, report)
         self._batch_rows(before, report)
         if sweep is not None:
             self._sweep(sweep, before, report)
@@ -192,6 +196,8 @@ class Vacuum:
 
     def _notes(self, versions: Mapping[bytes, int], before: int, report: VacuumReport) -> None:
         """Processes notes, given the versions of their cells."""
+        if not versions:
+            return
         report.looked_at += len(versions)
         noted = {key: rows.parse_obsolete(key) for key in versions}
         listings = list(dict.fromkeys((each.fingerprint, each.id) for each in noted.values() if each))
@@ -199,6 +205,7 @@ class Vacuum:
         done = [key for key, each in noted.items() if not each or (each.fingerprint, each.id) not in young]
         report.too_young += len(noted) - len(done)
         self.store.records("obsolete").delete(done, [versions[key] for key in done])
+        self.progress(len(versions))
 
     def remove(
         self, listings: Sequence[tuple[int, str]], before: int, report: VacuumReport

@@ -60,3 +60,21 @@ def test_a_sweep_leaves_what_may_still_be_under_way(store):
     lose_a_race(store)
     assert Vacuum(store, SCHEME, clock=lambda: NOW + 1000).run(Part(1, 1)).listings == 0
     assert listings(store) == {(A, "a"), (FAR, "a")}
+
+
+def test_few_notes_are_looked_at_together_whatever_their_salts(store, monkeypatch):
+    writer = HintingWriter(store, SCHEME, lambda: NOW)
+    ids = [f"document {number}" for number in range(40)]
+    for value in (A, FAR):
+        writer.add(DocumentBatch(ids, fingerprints_of([value] * len(ids))))
+    batches, looked_at = [], Vacuum._notes
+    monkeypatch.setattr(
+        Vacuum,
+        "_notes",
+        lambda self, notes, *more: batches.append(len(notes)) or looked_at(self, notes, *more),
+    )
+    noted = []
+    report = Vacuum(store, SCHEME, clock=lambda: LATER, progress=noted.append).run()
+    assert (report.looked_at, report.listings, sum(noted)) == (40, 40, 40)
+    assert batches == [40]
+    assert listings(store) == {(FAR, document) for document in ids}
