@@ -12,9 +12,11 @@ import sys
 import time
 
 from simhbase.cli import main
+from simhbase.index import load_log
 from simhbase.stores.hbase.connection import GatewaySocket
 
 SETTLING = 0.05  # seconds until what was sent has arrived
+LEASE = 0.5  # seconds for which a load waits for a sign of life of one that was killed before it
 
 
 class Fuse:
@@ -38,6 +40,7 @@ class Fuse:
 
 
 if __name__ == "__main__":
+    load_log.LEASE = LEASE
     fuse = Fuse(int(sys.argv[1]), float(sys.argv[2]))
     # A method is replaced, which mypy never allows.
     GatewaySocket.send = lambda socket: fuse.send(socket)  # type: ignore[method-assign]

@@ -21,7 +21,7 @@ import pytest
 from simhbase.admin.check import Checker
 from simhbase.errors import StoreUnreachable
 from simhbase.fingerprint.batch import FingerprintBatch
-from simhbase.index import open_index
+from simhbase.index import load_log, open_index
 from simhbase.index.rows import document_key, listing_key
 from simhbase.index.stored_profile import write_profile
 from simhbase.profile import Profile
@@ -32,6 +32,7 @@ from simhbase.stores.hbase.tools import VARIABLE
 from tests.cluster import Cluster, hooked
 from tests.command_line import environment, fingerprints, result, run_alone
 from tests.kept import repaired, rows_for, rows_of, vacuumed
+from tests.killed import LEASE
 from tests.load import Load, Stalls, assert_found, changing, neighbour
 
 pytestmark = pytest.mark.hbase_cluster
@@ -494,10 +495,18 @@ def send_requests(
 
 
 def kill_loaders(
-    cluster: Cluster, folder: Path, job: Job, *, documents: int, rounds: int, kills: int
+    cluster: Cluster,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    job: Job,
+    *,
+    documents: int,
+    rounds: int,
+    kills: int,
 ) -> None:
     """Kills the command in the middle of any of its requests, runs it again, and compares what is stored
     with what an undisturbed run has left."""
+    monkeypatch.setattr(load_log, "LEASE", LEASE)  # of the runs that were killed
     write_files(folder, documents)
     url = prepared(cluster, "undisturbed", job, folder)
     undisturbed = send_requests(job.command, url, folder)
@@ -538,14 +547,16 @@ def cleaned_rows(url: str) -> dict[str, object]:
     "name",
     [pytest.param(name, marks=() if name == "load --unique-only" else pytest.mark.full) for name in JOBS],
 )
-def test_a_killed_command_that_is_repeated_leaves_what_an_undisturbed_one_does(cluster, tmp_path, name):
-    kill_loaders(cluster, tmp_path, JOBS[name], documents=600, rounds=1, kills=2)
+def test_a_killed_command_that_is_repeated_leaves_what_an_undisturbed_one_does(
+    cluster, tmp_path, monkeypatch, name
+):
+    kill_loaders(cluster, tmp_path, monkeypatch, JOBS[name], documents=600, rounds=1, kills=2)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", JOBS)
-def test_a_command_survives_a_series_of_kills(cluster, tmp_path, name):
-    kill_loaders(cluster, tmp_path, JOBS[name], documents=6_000, rounds=6, kills=2)
+def test_a_command_survives_a_series_of_kills(cluster, tmp_path, monkeypatch, name):
+    kill_loaders(cluster, tmp_path, monkeypatch, JOBS[name], documents=6_000, rounds=6, kills=2)
 
 
 @pytest.mark.full
