@@ -4,7 +4,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,16 +42,13 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(hbase, folder, request) -> Iterator[None]:
-    """The store after the page's commands, which make, check, load and look after it."""
+def made(hbase, folder, request) -> None:
+    """The store after the page's commands, which make, check, load and look after it. It stays: it is dropped
+    before it is made again, and an HBase that ends does without that."""
     drop(hbase, STORE, *OTHERS)
-    try:
-        long = ("console hbase full",) if request.config.getoption("--full") else ()
-        for block in blocks_of("console hbase", *long):
-            follow(block, hbase, folder)
-        yield
-    finally:
-        drop(hbase, STORE, *OTHERS)
+    long = ("console hbase full",) if request.config.getoption("--full") else ()
+    for block in blocks_of("console hbase", *long):
+        follow(block, hbase, folder)
 
 
 def follow(block: str, hbase: Cluster, folder: Path) -> None:
