@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
@@ -127,11 +128,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = self.backend.reopened(self.store)
 
 
-def test_a_store_answers_as_the_model_does(kind: Kind) -> None:
+def test_a_store_answers_as_the_model_does(kind: Kind, request: pytest.FixtureRequest) -> None:
+    is_slow = kind.opened is not None and not request.config.getoption("--full")
     run_state_machine_as_test(
         lambda: StoreMachine(kind),
         settings=settings(
-            max_examples=25,
+            max_examples=15 if is_slow else 25,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
