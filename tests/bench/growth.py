@@ -258,7 +258,7 @@ def corpus(count: int) -> Iterator[str]:
 
 def _asked(url: str, texts: list[str], from_disk: bool) -> Figures:
     """Reads and milliseconds of a text, texts a second and CPU of one in batches."""
-    folder = Path(url.partition(":")[2])
+    folder = Path(url.partition(":")[2].partition("?")[0])
     with simhbase.open(url, access="read") as index:
         made = index.fingerprinter.fingerprint_many(texts).fingerprints
         index.find_batch(made[-1:])  # what is read once
