@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-PROCESS_BYTES = 256 << 20  # of a process that fingerprints texts, or reads and writes: 150 to 400 MB
+WORKER_BYTES, OWN_BYTES = 256 << 20, 512 << 20  # of a process that fingerprints texts, and of one that stores
 _CGROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def usable_processes() -> int:
     """Number of worker processes for which there are cores, and memory beside this process; at least 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(min(cores, memory_limit() // PROCESS_BYTES - 1), 1)
+    return max(min(cores, (memory_limit() - OWN_BYTES) // WORKER_BYTES), 1)
 
 
 def memory_limit() -> int:

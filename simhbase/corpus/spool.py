@@ -18,6 +18,8 @@ from simhbase.slices import Numbers
 
 IN_MEMORY = 16 << 20  # bytes of rows
 _DENSE = 4  # if at least one in 4 rows of a range is wanted, the whole range is read
+_BLOCK_BYTES = 4 << 10  # read at once of other rows, some of which are beside each other
+_MOST_BYTES = 1 << 30  # of one call, which reads at most 2 GiB
 
 
 class Spool:
@@ -103,15 +105,21 @@ class SpooledRows:
         with _failing_clearly(self._folder):
             self._file.flush()
             first, last = int(numbers.min()), int(numbers.max())
-            size = self._row_bytes
-            if last - first < _DENSE * len(numbers):
-                rows = os.pread(self._file.fileno(), (last + 1 - first) * size, first * size)
-                return self._array(rows)[numbers - first]
-            different, places = np.unique(numbers, return_inverse=True)
-            rows = b"".join(
-                os.pread(self._file.fileno(), size, number * size) for number in different.tolist()
+            if last - first < min(_DENSE * len(numbers), _MOST_BYTES // max(self._row_bytes, 1)):
+                return self._read(first, last + 1)[numbers - first]
+            rows = max(_BLOCK_BYTES // max(self._row_bytes, 1), 1)
+            blocks, places = np.unique(numbers // rows, return_inverse=True)
+            # Only the last block of the file is shorter.
+            found = np.concatenate(
+                [self._read(block * rows, (block + 1) * rows) for block in blocks.tolist()]
             )
-            return self._array(rows)[places]
+            chosen: NDArray[Any] = found[places * rows + numbers % rows]
+            return chosen
+
+    def _read(self, first: int, end: int) -> NDArray[Any]:
+        assert self._file is not None
+        size = self._row_bytes
+        return self._array(os.pread(self._file.fileno(), (end - first) * size, first * size))
 
     def _array(self, rows: bytes) -> NDArray[Any]:
         return np.frombuffer(rows, self._nothing.dtype).reshape(-1, *self._nothing.shape[1:])

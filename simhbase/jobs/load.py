@@ -67,7 +67,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _RETRY_SECONDS = 1.0  # between attempts to get what another process holds
 CHUNKS_AT_ONCE = 8  # written and made durable together: up to 4,096 documents or 8 MB of text
-# Enough for an embedded store to ingest files: 0.9 of the processor time of a load of a million texts.
+# Of short texts or fingerprints, enough for an embedded store to ingest files: 0.9 of the processor time of a
+# load of a million texts.
 INGESTED_CHUNKS_AT_ONCE = 64
 OUTGROWN = (
     "{:,} stored documents got other texts after this load had skipped duplicates of their old texts: run "
@@ -238,7 +239,7 @@ class _LoadRun:
             rejects = Rejects(self._files["rejects"], job.inputs.max_rejects, self._watcher, counts)
             batches = stack.enter_context(closing(self._batches(seen)))
             stack.enter_context(_noting_interruption(self._tally, self._watcher))
-            for read in joined(batches, _chunks_at_once(job)):
+            for read in joined(batches, CHUNKS_AT_ONCE, _most_chunks_at_once(job)):
                 batch = read.without_repeats(seen)
                 rejects.note(batch)
                 kinds += read.kinds
@@ -456,9 +457,9 @@ def _outgrown(
     return count
 
 
-def _chunks_at_once(job: Load) -> int:
+def _most_chunks_at_once(job: Load) -> int:
     # Not for pipes: collecting many chunks of a slow one would delay the first write.
-    is_ingested = job.can_be_resumed and not job.unique_only and not job.store.startswith("hbase:")
+    is_ingested = job.can_be_resumed and not job.unique_only and not is_on_server(job.store)
     return INGESTED_CHUNKS_AT_ONCE if is_ingested else CHUNKS_AT_ONCE
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from simhbase.corpus.parser import Parser
 from simhbase.corpus.record import Chunk, InputOptions, Record, Reject, WithoutFingerprint
+from simhbase.corpus.sources import CHUNK_RECORDS
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinter
 from simhbase.index.writer import DocumentBatch
@@ -123,14 +124,16 @@ def without_repeats(batches: Iterable[Batch]) -> Iterator[Batch]:
     return (batch.without_repeats(seen) for batch in batches)
 
 
-def joined(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
-    """Join `size` batches at a time, or fewer once their lines, or texts, have JOINED_BYTES."""
+def joined(batches: Iterable[Batch], least: int, most: int) -> Iterator[Batch]:
+    """Join `least` batches at a time; up to `most` if they are of full chunks, which have short texts. Fewer
+    once their lines, or texts, have JOINED_BYTES."""
     some: list[Batch] = []
     held = 0
     for batch in batches:
         some.append(batch)
         held += sum(len(record.json or record.text or "") for record in batch.records)
-        if len(some) == size or held >= JOINED_BYTES:
+        size = most if batch.parsed >= CHUNK_RECORDS else least
+        if len(some) >= size or held >= JOINED_BYTES:
             yield _join(some)
             some, held = [], 0
     if some:

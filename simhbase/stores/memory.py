@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import reduce
 from itertools import takewhile
-from typing import NoReturn, Self, TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ BATCH_ROWS = 10_000
 RECENT_KEYS = 4_096
 LONGER = 64  # times: a run of index rows than the next one
 NO_TIMES = np.empty(0, dtype=np.int64)
-NO_FINGERPRINTS = np.empty(0, dtype=np.uint64)
 
 
 def open_store(url: str, access: Access) -> NoReturn:
@@ -88,130 +87,142 @@ class MemoryStore(BaseStore["MemoryRecords"]):
 
 @dataclass(frozen=True)
 class _Rows:
-    """Distinct index rows in order. prefixes: int64 (n,), of their drawers, as numbers; fingerprints: uint64
-    (n,)."""
+    """Distinct index rows in order, stored or removed. prefixes: int64 (n,), of their drawers, as numbers;
+    fingerprints: uint64 (n,); stored: bool (n,)."""
 
     prefixes: NDArray[np.int64]
     fingerprints: NDArray[np.uint64]
+    stored: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, keys: NDArray[np.uint8]) -> Self:
+    def of(cls, keys: NDArray[np.uint8], *, stored: bool) -> _Rows:
         """The rows of keys (..., 13), which may repeat."""
         prefixes, fingerprints = columns_of(keys)
-        order = np.lexsort((fingerprints, prefixes))
-        prefixes, fingerprints = prefixes[order], fingerprints[order]
-        is_new = np.ones(len(order), dtype=np.bool_)
-        is_new[1:] = (np.diff(prefixes) != 0) | (np.diff(fingerprints) != 0)
-        return cls(prefixes[is_new], fingerprints[is_new])
+        rows = cls(prefixes, fingerprints, np.full(len(prefixes), stored))
+        return rows[_last_of_each(prefixes, fingerprints)]
 
     def __len__(self) -> int:
         return len(self.prefixes)
 
-    def __getitem__(self, chosen: NDArray[np.bool_]) -> Self:
-        return replace(self, prefixes=self.prefixes[chosen], fingerprints=self.fingerprints[chosen])
+    def __getitem__(self, chosen: NDArray[np.bool_ | np.int64]) -> _Rows:
+        return _Rows(self.prefixes[chosen], self.fingerprints[chosen], self.stored[chosen])
 
     def drawers(self, prefixes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the rows of m drawers begin and end: (m,) twice."""
+        """Where the rows of m drawers begin, and their numbers: (m,) twice."""
         first, end = self.prefixes.searchsorted([prefixes, prefixes + 1])
-        return first, end
+        return first, end - first
 
-    def find(self, rows: _Rows) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Where each of m rows is or would be inserted, and whether it is there: (m,) twice."""
-        first, end = self.drawers(rows.prefixes)
-        ends = end.copy()
+    def find(
+        self, prefixes: NDArray[np.int64], fingerprints: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where each of m rows is or would be inserted, and whether it is here: (m,) twice."""
+        first, counts = self.drawers(prefixes)
+        ends = first + counts
+        end = ends.copy()
         while len(searched := np.flatnonzero(first < end)):  # binary searches, all at once
             middle = (first[searched] + end[searched]) // 2
-            is_before = self.fingerprints[middle] < rows.fingerprints[searched]
+            is_before = self.fingerprints[middle] < fingerprints[searched]
             first[searched[is_before]] = middle[is_before] + 1
             end[searched[~is_before]] = middle[~is_before]
-        is_there = first < ends
-        is_there[is_there] = self.fingerprints[first[is_there]] == rows.fingerprints[is_there]
-        return first, is_there
+        is_here = first < ends
+        is_here[is_here] = self.fingerprints[first[is_here]] == fingerprints[is_here]
+        return first, is_here
 
-    def merged(self, others: _Rows) -> Self:
-        places, _ = self.find(others)
-        return replace(
-            self,
-            prefixes=np.insert(self.prefixes, places, others.prefixes),
-            fingerprints=np.insert(self.fingerprints, places, others.fingerprints),
+    def changed(self, later: _Rows) -> _Rows:
+        """These rows and later ones, which replace equal ones."""
+        places, is_here = self.find(later.prefixes, later.fingerprints)
+        stored = self.stored.copy()
+        stored[places[is_here]] = later.stored[is_here]
+        places, new = places[~is_here], later[~is_here]
+        return _Rows(
+            np.insert(self.prefixes, places, new.prefixes),
+            np.insert(self.fingerprints, places, new.fingerprints),
+            np.insert(stored, places, new.stored),
         )
 
 
+def _last_of_each(drawers: NDArray[np.int64], fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Positions of n rows in order, of equal ones the last: (m,)."""
+    order = np.lexsort((fingerprints, drawers))
+    drawers, fingerprints = drawers[order], fingerprints[order]
+    is_last = np.ones(len(order), dtype=np.bool_)
+    is_last[:-1] = (drawers[1:] != drawers[:-1]) | (fingerprints[1:] != fingerprints[:-1])
+    return order[is_last]
+
+
 class MemoryDrawers:
-    """Sorted runs of rows, each several times as long as the next one: few are searched, and to add a
-    document copies few rows. No row is in two runs."""
+    """Runs of rows, from the earliest to the latest changes, each many times as long as the next one: few are
+    searched, and a change copies few rows. The first has no removed rows."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self._runs: list[_Rows] = []
+        self._runs: list[_Rows] = []  # replaced as a whole, so that an interruption loses nothing
 
     def add(self, keys: NDArray[np.uint8]) -> None:
-        with self._store.exclusive():
-            rows = _Rows.of(keys)
-            for run in self._runs:
-                _, is_there = run.find(rows)
-                rows = rows[~is_there]
-            if len(rows):
-                self._append(rows, LONGER)
-
-    def _append(self, rows: _Rows, longer: float) -> None:
-        """Append a run, merged with those before it that are not `longer` times as long."""
-        while self._runs and len(self._runs[-1]) < longer * len(rows):
-            rows = self._runs.pop().merged(rows)
-        self._runs.append(rows)
+        self._change(_Rows.of(keys, stored=True))
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
+        self._change(_Rows.of(keys, stored=False))
+
+    def _change(self, rows: _Rows) -> None:
         with self._store.exclusive():
-            gone, runs = _Rows.of(keys), []
-            for run in self._runs:
-                places, is_there = run.find(gone)
-                stays = np.ones(len(run), dtype=np.bool_)
-                stays[places[is_there]] = False
-                runs.append(run if stays.all() else run[stays])
-            self._runs = [run for run in runs if len(run)]
+            runs = self._runs.copy()
+            while runs and len(runs[-1]) < LONGER * len(rows):
+                rows = runs.pop().changed(rows)
+            if not runs:
+                rows = rows[rows.stored]
+            self._runs = [*runs, rows] if len(rows) else runs
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
-        rows = _Rows(*columns_of(keys))
-        found = np.full(len(rows), -1, dtype=np.int64)
+        rows = columns_of(keys)
+        found = np.full(len(rows[0]), -1, dtype=np.int64)
         with self._store.exclusive():
             for run in self._runs:
-                _, is_there = run.find(rows)
-                found[is_there] = 0
+                places, is_here = run.find(*rows)
+                found[is_here] = np.where(run.stored[places[is_here]], 0, -1)
         return found.reshape(keys.shape[:-1])
 
     def read(self, prefixes: NDArray[np.uint8], limit: int | None) -> Iterator[DrawerRows]:
         with self._store.exclusive():
-            runs = self._runs.copy()
+            runs = self._runs
         wanted = prefix_numbers(prefixes)
-        found = []
-        totals = np.zeros(len(wanted), dtype=np.int64)
-        for run in runs:
-            first, end = run.drawers(wanted)
-            counts = end - first if limit is None else np.minimum(end - first, limit + 1)
-            if counts.any():
-                found.append((run.fingerprints, first, counts))
-                totals += counts
+        drawers = [(run, *run.drawers(wanted)) for run in runs]
+        totals = sum((counts for _, _, counts in drawers), start=np.zeros(len(wanted), dtype=np.int64))
         for part in bounded_slices(totals, PART_ROWS):
-            rows = [values[ranges(first[part], counts[part])] for values, first, counts in found]
-            fingerprints = np.concatenate([NO_FINGERPRINTS, *rows])
-            if len(found) > 1:
-                numbers = np.arange(part.start, part.stop)
-                drawers = np.concatenate([np.repeat(numbers, counts[part]) for _, _, counts in found])
-                fingerprints = fingerprints[np.lexsort((fingerprints, drawers))]
-            yield limited(part.start, totals[part], fingerprints, limit)
+            found = [(run, first[part], counts[part]) for run, first, counts in drawers if counts[part].any()]
+            if found:
+                yield limited(part.start, *_merged(found), limit)
 
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
+        rows = self._all()
+        yield from rows_between(keys_of(rows.prefixes, rows.fingerprints), start, stop)
+
+    def _all(self) -> _Rows:
+        """All rows, as one run."""
         with self._store.exclusive():
-            if self._runs:
-                self._append(self._runs.pop(), math.inf)
-            runs = self._runs.copy()
-        for run in runs:
-            yield from rows_between(keys_of(run.prefixes, run.fingerprints), start, stop)
+            if len(self._runs) > 1:
+                rows = reduce(_Rows.changed, self._runs)
+                self._runs = [rows[rows.stored]]
+            return self._runs[0] if self._runs else _Rows.of(np.empty((0, KEY_BYTES), np.uint8), stored=True)
 
     def approximate_size(self) -> Size:
-        with self._store.exclusive():
-            rows = sum(map(len, self._runs))
+        rows = len(self._all())
         return Size(rows, rows * KEY_BYTES)
+
+
+def _merged(
+    found: Sequence[tuple[_Rows, NDArray[np.int64], NDArray[np.int64]]],
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """The rows of m drawers in several runs, given where they begin and their numbers: how many each drawer
+    has (m,), and their fingerprints."""
+    parts = [run[ranges(first, counts)] for run, first, counts in found]
+    numbers = np.arange(len(found[0][1]))
+    drawers = np.concatenate([np.repeat(numbers, counts) for _, _, counts in found])
+    fingerprints = np.concatenate([part.fingerprints for part in parts])
+    stored = np.concatenate([part.stored for part in parts])
+    last = _last_of_each(drawers, fingerprints)
+    last = last[stored[last]]
+    return np.bincount(drawers[last], minlength=len(numbers)), fingerprints[last]
 
 
 class MemoryRecords(LockedRecords):

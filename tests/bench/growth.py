@@ -108,7 +108,8 @@ def _table_beside_former(sizes: Sequence[int], folder: Path) -> Table:
         list(rows.values()),
         [
             "Each has its own store of the same documents. Former: 8 KiB blocks, filters and indexes in "
-            f"parts in a cache of 128 MB, files not merged after the load. Medians of {TURNS} runs by turns."
+            "parts in a cache of 128 MB, only the newest files merged after the load. "
+            f"Medians of {TURNS} runs by turns."
         ],
     )
 

@@ -47,7 +47,7 @@ def test_a_stored_document_whose_new_text_is_a_duplicate_is_removed_and_counted(
 def _written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two documents of a load come into the store so."""
     monkeypatch.setattr(sources, "CHUNK_RECORDS", 1)
-    monkeypatch.setattr(load, "_chunks_at_once", lambda job: 2 if request.param == "one write" else 1)
+    monkeypatch.setattr(load, "CHUNKS_AT_ONCE", 2 if request.param == "one write" else 1)
 
 
 @pytest.mark.usefixtures("_written")

@@ -185,7 +185,7 @@ def ids_in(path: Path) -> list[str]:
 
 @pytest.mark.usefixtures("tool")
 def test_unique_documents_are_those_of_a_usual_load(hbase, url, tmp_path, monkeypatch):
-    monkeypatch.setattr(load_job, "_chunks_at_once", lambda job: 1)
+    monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 1)
     values = near_corpus(tmp_path / "c.jsonl")
     first, *_ = values
     usual = hbase.empty_store("usual")
@@ -550,7 +550,7 @@ def test_a_work_folder_without_room_is_named_and_the_load_is_run_again(url, tool
 def test_rounds_that_were_handed_over_count(url, tool, tmp_path, monkeypatch):
     """A load that is stopped after some rounds goes on behind these."""
     monkeypatch.setattr(job, "ROUND", 500)
-    monkeypatch.setattr(load_job, "_chunks_at_once", lambda job: 1)
+    monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 1)
     tool("""
         if name == "load" and table == "documents" and not once("first") and once("second"):
             print("Exception in thread main: no room")

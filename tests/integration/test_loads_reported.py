@@ -122,7 +122,7 @@ def test_new_is_the_same_after_a_stop(folder, monkeypatch, unique_only, calls):
     from tests.integration.test_resumed_loads import Steps
 
     monkeypatch.setattr(sources, "CHUNK_RECORDS", 3)
-    monkeypatch.setattr(load_job, "_chunks_at_once", lambda job: 2)
+    monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 2)
     options = {"unique_only": unique_only, "skip_existing": True, "new": "new.jsonl"}
     simhbase.tables.create(STORE)
     simhbase.tables.create("rocksdb:other.db")

@@ -126,7 +126,7 @@ def test_a_file_that_has_changed_since_the_stop_is_loaded_anew(
     web, served, tmp_path, monkeypatch, changed, said
 ):
     monkeypatch.setattr(sources, "CHUNK_RECORDS", 3)  # a write of six documents
-    monkeypatch.setattr(load_job, "_chunks_at_once", lambda job: 2)
+    monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 2)
     lines = documents(served / "a.jsonl", texts(16)).read_text().splitlines(keepends=True)
     (served / "a.jsonl").write_text("".join([*lines[:14], "no json\n"]))
     load = ("load", f"{web.url}/a.jsonl", *STORE, "--processes", 1)

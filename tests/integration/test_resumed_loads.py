@@ -79,7 +79,7 @@ def outcome(folder: Path) -> tuple[dict[str, object], list[bytes | None]]:
 def small_writes(monkeypatch):
     """A write of six documents, so that a small load has many."""
     monkeypatch.setattr(sources, "CHUNK_RECORDS", 3)
-    monkeypatch.setattr(load_job, "_chunks_at_once", lambda job: 2)
+    monkeypatch.setattr(load_job, "CHUNKS_AT_ONCE", 2)
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 import os
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from simhbase.corpus.inputs import in_workers
 from simhbase.corpus.record import Chunk, Raw, Record
+from simhbase.corpus.sources import CHUNK_RECORDS
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.jobs.pipeline import JOINED_BYTES, Batch, joined
 
@@ -21,10 +23,20 @@ def batch(number: int, **content: str | bytes) -> Batch:
 
 
 def test_so_many_batches_become_one():
-    batches = list(joined(map(batch, range(5)), 2))
+    batches = list(joined(map(batch, range(5)), 2, 4))
     assert [each.ids for each in batches] == [["d0", "d1"], ["d2", "d3"], ["d4"]]
     assert [each.fingerprints.values.tolist() for each in batches] == [[0, 1], [2, 3], [4]]
     assert [each.parsed for each in batches] == [2, 2, 1]
+
+
+def test_more_batches_become_one_if_their_chunks_are_full():
+    full = [replace(batch(number), parsed=CHUNK_RECORDS) for number in range(5)]
+    assert [each.ids for each in joined(full, 2, 4)] == [["d0", "d1", "d2", "d3"], ["d4"]]
+    assert [each.ids for each in joined([*full[:3], batch(3), batch(4)], 2, 4)] == [
+        ["d0", "d1", "d2", "d3"],
+        ["d4"],
+    ]
+    assert [each.ids for each in joined([full[0], batch(1), full[2]], 2, 4)] == [["d0", "d1"], ["d2"]]
 
 
 def test_fewer_batches_become_one_where_they_hold_long_lines_or_texts():
@@ -33,7 +45,7 @@ def test_fewer_batches_become_one_where_they_hold_long_lines_or_texts():
         *(batch(number, json=b"x" * half) for number in range(3)),
         *(batch(number, text="x" * half) for number in range(3, 5)),
     ]
-    assert [each.ids for each in joined(batches, 8)] == [["d0", "d1"], ["d2", "d3"], ["d4"]]
+    assert [each.ids for each in joined(batches, 8, 8)] == [["d0", "d1"], ["d2", "d3"], ["d4"]]
 
 
 def process_and_size(chunk: Chunk) -> tuple[int, int]:

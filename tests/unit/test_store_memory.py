@@ -1,5 +1,6 @@
 """How much memory an embedded store takes."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,15 @@ def test_the_limit_of_a_container_counts(
         assert machine.memory_limit() == limit
         assert memory.memory_for("").capacity == max(limit // memory.CACHE_SHARE, memory.LEAST_CACHE)
         assert machine.usable_processes() == 1
+
+
+@pytest.mark.parametrize(("megabytes", "processes"), [(300, 1), (512, 1), (1024, 2), (4096, 8)])
+def test_workers_are_as_many_as_cores_and_memory_allow(
+    monkeypatch: pytest.MonkeyPatch, megabytes: int, processes: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(8))
+    monkeypatch.setattr(machine, "memory_limit", lambda: megabytes << 20)
+    assert machine.usable_processes() == processes
 
 
 def test_filters_are_held_where_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

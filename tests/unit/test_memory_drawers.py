@@ -1,0 +1,39 @@
+"""The index rows of a store in memory."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from simhbase.drawers.layout import layout
+from simhbase.drawers.rowkeys import encode
+from simhbase.stores import create_store
+
+
+def test_an_interrupted_change_loses_no_row():
+    keys = encode(np.arange(1, 200, dtype=np.uint64) << np.uint64(50), layout("5x2"))
+    store = create_store("memory:")
+    for some in (keys[:150], keys[150:160], keys[160:161]):
+        store.drawers.add(some)
+    for change in (
+        lambda: list(store.drawers.iterate()),
+        lambda: store.drawers.add(keys[170:]),
+        lambda: store.drawers.remove(keys[:100], np.zeros(1000, dtype=np.int64)),
+    ):
+        with patch.object(np, "insert", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+            change()
+        assert (store.drawers.times(keys[:161]) == 0).all()
+
+
+def test_rows_that_are_removed_and_added_again_are_there_once():
+    keys = encode(np.arange(100, dtype=np.uint64) << np.uint64(40), layout("5x2"))
+    store = create_store("memory:")
+    store.drawers.add(keys)
+    for _ in range(3):
+        store.drawers.remove(keys[7], np.zeros(10, dtype=np.int64))
+        assert (store.drawers.times(keys)[7] == -1).all()
+        store.drawers.add(keys[7])
+    (part,) = store.drawers.read(keys[7, :, :5], limit=1_000)
+    rows = np.split(part.fingerprints, part.offsets[1:-1])
+    assert all((each == 7 << 40).sum() == 1 for each in rows)
+    assert store.drawers.approximate_size().rows == 1_000
