@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def stats(url: str, exact: bool, most: int | None, part: Part | None, output: Output) -> None:
     """Count documents, index rows and bytes of a store.
 
-    Bytes are estimates; so are row counts in embedded stores, without --exact. Drawer sizes come from a
-    sample of lookups, in which large drawers are overrepresented.
+    Bytes are estimates; so are row counts of large stores, without --exact. Drawer sizes come from a sample
+    of lookups, in which large drawers are overrepresented.
 
     --hot reads all rows, including obsolete ones. 'simhbase tables describe' shows the profile.
     """
