@@ -32,6 +32,7 @@ SERVICES = ("postgresql", "redis")
 MODES = {"hbase": "--standalone", "hbase_cluster": "--cluster", "kerberos": "--kerberos"}
 MARKS = ("full", *MODES, *SERVICES, "spark", "browser", "operations")
 PATIENCE = 120.0  # seconds
+LONG = 7_200.0  # seconds that a test marked full may take
 TOGETHER = (
     *MODES,
     *SERVICES,
@@ -96,6 +97,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     two of these, the process of the first."""
     if groups := [mark for mark in TOGETHER if item.get_closest_marker(mark)]:
         item.add_marker(pytest.mark.xdist_group(groups[0]))
+    if item.get_closest_marker("full"):
+        item.add_marker(pytest.mark.timeout(LONG))
     if item.get_closest_marker("spark"):
         for warning in OF_PYSPARK:
             item.add_marker(pytest.mark.filterwarnings(f"ignore:{warning}"))
