@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import repeat
@@ -70,11 +71,10 @@ def keys_of(prefixes: NDArray[np.int64], fingerprints: NDArray[np.uint64]) -> ND
 
 
 def rows_between(keys: NDArray[np.uint8], start: bytes, stop: bytes) -> Iterator[IndexRows]:
-    """Those of the rows with keys from `start` until before `stop` (empty: the end), in batches, of a store
-    that keeps no times."""
-    if start or stop:
-        rows = to_bytes(keys)
-        keys = keys[[row >= start and (not stop or row < stop) for row in rows]]
+    """Those of the rows with sorted keys from `start` until before `stop` (empty: the end), in batches, of a
+    store that keeps no times."""
+    first = bisect_left(keys, start, key=np.ndarray.tobytes)
+    keys = keys[first : bisect_left(keys, stop, key=np.ndarray.tobytes) if stop else None]
     for first in range(0, len(keys), BATCH_ROWS):
         some = keys[first : first + BATCH_ROWS]
         yield IndexRows(some, np.zeros(len(some), dtype=np.int64))

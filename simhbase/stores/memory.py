@@ -216,6 +216,8 @@ def _merged(
     """The rows of m drawers in several runs, given where they begin and their numbers: how many each drawer
     has (m,), and their fingerprints."""
     parts = [run[ranges(first, counts)] for run, first, counts in found]
+    if len(parts) == 1 and parts[0].stored.all():  # as for most single lookups: nothing to merge
+        return found[0][2], parts[0].fingerprints
     numbers = np.arange(len(found[0][1]))
     drawers = np.concatenate([np.repeat(numbers, counts) for _, _, counts in found])
     fingerprints = np.concatenate([part.fingerprints for part in parts])
