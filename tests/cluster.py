@@ -59,6 +59,7 @@ for line in sys.stdin:
 REGIONS = 3
 EMPTIED_ROWS = 8_000  # tables with more are dropped and made anew
 SOON = 1.1  # seconds: by at most one are versions ahead that an index chooses
+PATIENCE = 60.0  # seconds until a shell that was to end is killed
 
 
 class Shell:
@@ -98,8 +99,13 @@ class Shell:
         raise AssertionError(f"the shell has ended: {''.join(said)}{self._errors.read()}")
 
     def close(self) -> None:
-        with self._errors, self._process:
-            pass  # it ends with what it reads
+        with self._errors, self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()  # it ends with what it reads
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:  # its servers may be gone
+                process.kill()
 
 
 @dataclass(frozen=True)
