@@ -78,6 +78,13 @@ def claim(url: str, worker: int, documents: Sequence[Given], path: Path) -> None
         claim_by(ask, worker, documents, path)
 
 
+def claim_and_stay(url: str, worker: int, documents: Sequence[Given], path: Path) -> None:
+    """The same; the first worker does not end by itself, so that it can be killed at any time."""
+    claim(url, worker, documents, path)
+    if worker == 0:
+        time.sleep(PATIENCE)
+
+
 def clusters(count: int, size: int) -> Iterator[tuple[str, int]]:
     """Documents in groups: of a group many are within three bits of each other, and not all."""
     chance = random.Random(count)
@@ -140,7 +147,7 @@ class Fleet:
         ):
             assert time.monotonic() < end, "they do not get on"
             assert any(process.is_alive() for process in self.processes), "all have ended"
-            time.sleep(0.05)
+            time.sleep(0.01)
 
     def join(self) -> list[int | None]:
         for process in self.processes:

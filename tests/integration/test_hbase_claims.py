@@ -35,6 +35,7 @@ from tests.claimed import (
     assert_no_near_pair,
     assert_right,
     claim,
+    claim_and_stay,
     claim_by,
     clusters,
     fingerprinted,
@@ -65,7 +66,7 @@ def by_turns(documents: Sequence[tuple[str, int]], size: int) -> list[tuple[str,
 def test_of_many_processes_none_keeps_a_near_pair_and_a_dead_one_stops_nobody(url, tmp_path):
     groups = 40
     documents = by_turns(list(clusters(groups, 6)), 6)
-    fleet = Fleet(claim, url, documents, tmp_path, 4)
+    fleet = Fleet(claim_and_stay, url, documents, tmp_path, 4)
     fleet.start()
     fleet.wait_for(WORKER_KILLED_AFTER, worker=0)
     fleet.processes[0].kill()
@@ -197,7 +198,7 @@ def test_twenty_thousand_texts_while_a_region_server_is_killed(url, hbase_cluste
     texts = [each for name in ("xwlb_chinadata", "xwlb_duckburn") for each in texts_of(name, 10_000)]
     documents = list(fingerprinted(texts).items())
     random.Random(1).shuffle(documents)
-    fleet = Fleet(claim, url, documents, tmp_path, 8)
+    fleet = Fleet(claim_and_stay, url, documents, tmp_path, 8)
     fleet.start()
     try:
         fleet.wait_for(SERVER_KILLED_AFTER)

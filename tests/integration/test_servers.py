@@ -18,7 +18,7 @@ from simhbase.errors import StoreBusy, StoreUnreachable
 from simhbase.index import Index, open_index
 from simhbase.profile import Profile
 from simhbase.stores import open_store
-from tests.claimed import Fleet, assert_no_near_pair, assert_right, claim, clusters
+from tests.claimed import Fleet, assert_no_near_pair, assert_right, claim_and_stay, clusters
 from tests.command_line import COMMAND, documents, environment, fingerprints, result, run, texts
 from tests.postgresql import PostgreSQL
 from tests.redis import Redis
@@ -124,13 +124,13 @@ def test_many_documents_replace_what_is_there(url: str) -> None:
 def test_of_many_processes_none_keeps_a_near_pair_and_a_dead_one_stops_nobody(
     url: str, tmp_path: Path
 ) -> None:
-    given = list(clusters(60, 8))
-    fleet = Fleet(claim, url, [each for start in range(8) for each in given[start::8]], tmp_path, 4)
+    given = list(clusters(150, 8))
+    fleet = Fleet(claim_and_stay, url, [each for start in range(8) for each in given[start::8]], tmp_path, 4)
     fleet.start()
     fleet.wait_for(0.3)
     fleet.processes[0].kill()
     assert fleet.join() == [-signal.SIGKILL, 0, 0, 0]
-    assert 60 <= assert_right(url, given, fleet.answers()) < len(given)
+    assert 150 <= assert_right(url, given, fleet.answers()) < len(given)
 
 
 def test_two_unique_loads_at_once_keep_no_near_pair(url: str, tmp_path: Path) -> None:
