@@ -174,7 +174,7 @@ def test_hbase_s_shell_runs_them(hbase, tmp_path):
         for url in (one, other):
             with suppress(TablesMissing):
                 drop_store(url)
-        result("tables", "create", "--regions", 2, "--store", one, cwd=tmp_path)
+        result("tables", "create", "--regions", 2, "--set", "verify=false", "--store", one, cwd=tmp_path)
         load(tmp_path, spread(20), ("--store", one))
         scripts = [
             result("tables", "snapshot", "snap", "--store", one, cwd=tmp_path)["script"],
