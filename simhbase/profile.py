@@ -55,6 +55,13 @@ VERIFIED_BY = "chars:3"
 PERMUTATIONS = "linear32+fmix32"
 _DIGEST_SHOWN, _WORDS_SHOWN = 12, 5  # characters, words
 _DIGEST_DIGITS = 16
+_TYPE_NAMES = {
+    bool: "true or false",
+    int: "an integer",
+    Real: "a number",
+    str: "a string",
+    type(None): "null",
+}
 _RISES = re.compile(r"(0?\.[0-9]+)-(0?\.[0-9]+|1(?:\.0+)?)")
 _BAND_BITS = 16  # shorter bands have too few distinct drawers to separate texts
 _INDEX_ONLY = (
@@ -134,9 +141,7 @@ class Profile:
             if name == "stop_words" or (value is None and defaults[name] is None):
                 continue
             if not isinstance(value, types) or isinstance(value, bool) != (bool in types):
-                wanted = " or ".join(
-                    "float" if each is Real else each.__name__ for each in types if each is not type(None)
-                )
+                wanted = " or ".join(_TYPE_NAMES.get(each, each.__name__) for each in types)
                 raise UsageError(f"must be {wanted}, not {value!r}", parameter=name)
 
     def _normal_words(self, given: Iterable[str]) -> frozenset[str]:

@@ -88,6 +88,20 @@ def test_a_reach_needs_sketches_that_decide(given, reason):
         Profile(**given)
 
 
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"verify": "no"}, "verify: must be true or false, not 'no'"),
+        ({"k": "three"}, "k: must be an integer, not 'three'"),
+        ({"k": True}, "k: must be an integer, not True"),
+        ({"layout": 52}, "layout: must be a string, not 52"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_words(given, reason):
+    with pytest.raises(UsageError, match=f"^{reason}$"):
+        Profile(**given)
+
+
 def test_the_reach_of_a_store_changes_without_its_texts():
     before = Profile(verify=True, threshold=0.7, reach=3)
     assert before.reindexed({"reach": 7}).reach == 7
