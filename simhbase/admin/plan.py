@@ -41,6 +41,7 @@ _RELATED, _RELATED_BANDS = 0.46, 2.0
 TEXTS_PER_SECOND, HFILE_ROW_US = 14_600, 1.1
 _GB = 1e9
 _HOUR = 3600 * 1e6  # microseconds
+_FEW = 20_000  # documents of a sample, with fewer of which the largest drawers are left to chance
 _HOT = 5  # documents of a sample in one drawer that are no chance
 _AT_ONCE = 1024  # lookups of the sample
 
@@ -51,29 +52,33 @@ class Spread:
 
     measured_on: which documents; unrelated: rows of unrelated documents that a lookup reads, for each stored
     document; related: rows of near-duplicates that a lookup reads, however many documents there are; largest:
-    share of the documents in the largest drawer, None if it is unknown.
+    share of the documents in the largest drawer, None if it is unknown; sampled: number of documents of the
+    user's store, None without one.
     """
 
     measured_on: str
     unrelated: float
     related: float = 0.0
     largest: float | None = None
+    sampled: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What one kind of store would need.
 
-    disk_gb: without copies; memory_gb: to be held in memory; machines: for both, None if this kind of store
-    would take more than one; load_hours, hfiles_hours: of one processor, with fingerprints of texts of 150
-    characters; lookup_ms: processor time of a lookup in a batch; processors: for the wanted lookups;
-    most_documents, limit: where this kind of store ends, and by what.
+    disk_gb: without copies; memory_gb: to be held in memory; machines: for these and for processors, None if
+    this kind of store would take more than one; decided_by: disk, memory or processors; load_hours,
+    hfiles_hours: of one processor, with fingerprints of texts of 150 characters; lookup_ms: processor time of
+    a lookup in a batch; processors: for the wanted lookups; most_documents, limit: where this kind of store
+    ends, and by what.
     """
 
     store: str
     disk_gb: float
     memory_gb: float
     machines: int | None
+    decided_by: str
     load_hours: float
     hfiles_hours: float | None
     lookup_ms: float
@@ -164,6 +169,7 @@ def spread_of(sample: FingerprintBatch, scheme: Scheme, share: float, measured_o
         max(unrelated / len(lookups) / len(sample), even),
         related / len(lookups) / share,
         largest / len(sample) if largest >= _HOT else None,
+        len(sample),
     )
 
 
@@ -248,6 +254,8 @@ def _filled(places: float, documents: float) -> float:
 _ANY_BANDS = "bands"
 _SETS = 1 << 16  # in Redis, of each table
 _ROUNDS = 20
+# A compaction of HBase needs old and new files. Its block cache has 0.4 of a heap of 0.6 of the memory.
+_WHILE_COMPACTING, _BLOCK_CACHE = 2, 0.24
 KINDS = {
     "rocksdb": _Kind(
         index_row={"": 12.7, "4x1": 14.6, "2x1p1": 17.4, _ANY_BANDS: 16.1},
@@ -310,13 +318,14 @@ def plan(
     lookups: float = 0.0,
     memory_gb: float = 64,
     disk_gb: float = 4000,
+    processors: int = 16,
     replication: int = 3,
     id_bytes: float = 24.0,
 ) -> Plan:
     """What a number of documents would need in each kind of store.
 
-    lookups: a second; memory_gb, disk_gb: of one machine; replication: copies that HBase keeps of its files;
-    id_bytes: mean length of ids.
+    lookups: a second; memory_gb, disk_gb, processors: of one machine; replication: copies that HBase keeps of
+    its files; id_bytes: mean length of ids.
     """
     if documents < 1:
         raise UsageError(f"must be at least 1, not {documents}", parameter="documents")
@@ -330,28 +339,33 @@ def plan(
         fingerprint_us = 1e6 / TEXTS_PER_SECOND
         load_us = fingerprint_us + kind.load_us + kind.load_row_us * scheme.tables
         hfiles_us = fingerprint_us + HFILE_ROW_US * (scheme.tables + 2)
-        ends = {f"drawers of more than {DRAWER_LIMIT:,} rows": _full_drawers(scheme, spread)}
+        ends = {f"more than {DRAWER_LIMIT:,} rows in an average drawer": _full_drawers(scheme, spread)}
+        # What is needed of one machine.
+        shares = {"processors": lookups * lookup_us / 1e6 / processors}
         if name == "hbase":
-            # A compaction needs old and new files. Blocks have 0.4 of a heap of 0.6 of the memory.
-            needed = max(disk * replication * 2 / disk_gb, memory / memory_gb / 0.24)
-            machines: int | None = ceil(max(needed, 1))
+            shares["disk"] = disk * replication * _WHILE_COMPACTING / disk_gb
+            shares["memory"] = memory / memory_gb / _BLOCK_CACHE
         else:
-            ends["disk"] = ends["memory"] = documents
+            shares["disk"], shares["memory"] = 2 * disk / disk_gb, 2 * memory / memory_gb
+            halves = (("half its disk", disk_gb, 0), ("half its memory", memory_gb, 1))
+            ends |= {end: documents for end, _, _ in halves}
             for _ in range(_ROUNDS):  # where keys are shared, more documents take fewer bytes each
-                for end, room, which in (("disk", disk_gb, 0), ("memory", memory_gb, 1)):
+                for end, room, which in halves:
                     ends[end] *= room / 2 / kind.gigabytes(ends[end], profile, id_bytes)[which]
-            machines = 1 if documents <= min(ends["disk"], ends["memory"]) else None
         limit = min(ends, key=lambda each: ends[each])
+        decided_by = max(shares, key=lambda each: shares[each])
+        machines = max(ceil(shares[decided_by]), 1)
         return Needs(
             store=name,
             disk_gb=disk,
             memory_gb=memory,
-            machines=machines,
+            machines=machines if machines == 1 or name == "hbase" else None,
+            decided_by=decided_by,
             load_hours=load_us * documents / _HOUR,
             hfiles_hours=hfiles_us * documents / _HOUR if name == "hbase" else None,
             lookup_ms=lookup_us / 1000,
             processors=lookups * lookup_us / 1e6,
-            most_documents=int(ends[limit]),
+            most_documents=int(float(f"{ends[limit]:.3g}")),
             limit=limit,
         )
 
@@ -379,14 +393,20 @@ def _full_drawers(scheme: Scheme, spread: Spread) -> float:
 
 def _warnings(documents: int, scheme: Scheme, spread: Spread) -> list[str]:
     warnings = []
+    if spread.sampled is not None and spread.sampled < _FEW:
+        warnings.append(
+            f"how drawers fill was measured on {spread.sampled:,} documents only: give a store with at least "
+            f"{_FEW:,}"
+        )
     if documents > _full_drawers(scheme, spread):
         warnings.append(
-            f"lookups would read drawers of more than {DRAWER_LIMIT:,} rows, and say so (truncated): take a "
-            "layout with smaller drawers, such as 6x3, or split the documents into several stores"
+            f"an average drawer would have more than {DRAWER_LIMIT:,} rows, which lookups do not read "
+            "completely (truncated): take a layout with smaller drawers, such as 6x3, or split the documents "
+            "into several stores"
         )
     elif spread.largest is not None and spread.largest * documents > DRAWER_LIMIT:
         warnings.append(
-            f"the largest drawers would have more than {DRAWER_LIMIT:,} rows: 'simhbase stats --hot 10' "
-            "shows what fills them"
+            f"the largest drawers would have more than {DRAWER_LIMIT:,} rows, so lookups in them are truncated: "
+            "'simhbase stats --hot 10' shows what fills them"
         )
     return warnings

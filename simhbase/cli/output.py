@@ -25,8 +25,15 @@ TAKEN = "simhbase.standard_output"  # key in a context's meta: the option that w
 # Control characters, and marks that change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ESTIMATE = {"value", "low", "high", "pairs"}
-# Values of reports that are not shown to people if they are 0.
-_RARE = ("duplicates_of_stored", "outdated", "unreadable_sources", "lost_sketches", "unreadable_rows")
+# Values of reports that are not shown to people if they are 0 or unknown.
+_RARE = (
+    "duplicates_of_stored",
+    "largest_drawer",
+    "outdated",
+    "unreadable_sources",
+    "lost_sketches",
+    "unreadable_rows",
+)
 
 
 class Report(Protocol):
@@ -257,7 +264,7 @@ def _shown(value: Any) -> str:
         case int() if type(value) is int:
             return f"{value:,}"
         case float():
-            return f"{value:,.2f}"
+            return f"{value:,.2f}" if abs(value) < 100 else f"{value:,.0f}"
         case datetime():
             return value.astimezone().isoformat(" ", "seconds")
     return "none" if value is None or value in ([], {}) else str(value)

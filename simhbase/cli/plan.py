@@ -20,12 +20,13 @@ Examples:
 @click.argument("documents", metavar="DOCUMENTS", type=click.IntRange(min=1))
 @option(
     "--sample URL",
-    "Store with documents of the same kind, to measure how they fill drawers. [default: as Chinese news do]",
+    "Store with at least 20,000 such documents, to measure how they fill drawers. [default: as Chinese news]",
     name="sample",
 )
 @option("--lookups N", "Lookups a second.", type=click.FloatRange(min=0), default=0.0)
 @option("--memory GB", "Memory of one machine.", type=click.FloatRange(min=1), default=64.0)
 @option("--disk GB", "Disk of one machine.", type=click.FloatRange(min=1), default=4000.0)
+@option("--processors N", "Processors of one machine.", type=click.IntRange(min=1), default=16)
 @option("--replication N", "Copies of each file of HBase.", type=click.IntRange(min=1), default=3)
 @profile_options
 @json_option
@@ -35,13 +36,14 @@ def plan(
     lookups: float,
     memory: float,
     disk: float,
+    processors: int,
     replication: int,
     profile: Mapping[str, object],
     output: Output,
 ) -> None:
     """Estimate what a number of documents needs, in each kind of store.
 
-    Prints rows, bytes, memory, processor time, machines, and with how many documents each kind of store ends.
+    Prints rows, bytes, memory, processor time, machines, and how many documents each kind of store can hold.
     With --sample the profile is that of the store, except for layout, k, reach, bands and threshold (--set).
     docs/planning.md says what the figures rest on.
     """
@@ -56,8 +58,16 @@ def plan(
         with open_index(sample, access="read") as index:
             wanted = index.profile.reindexed(profile)
             spread = planning.measured_spread(index, wanted.index_scheme)
-    limits = {"memory_gb": memory, "disk_gb": disk}
-    found = planning.plan(documents, wanted, spread, lookups=lookups, replication=replication, **limits)
+    found = planning.plan(
+        documents,
+        wanted,
+        spread,
+        lookups=lookups,
+        memory_gb=memory,
+        disk_gb=disk,
+        processors=processors,
+        replication=replication,
+    )
     for warning in found.warnings:
         message(f"warning: {warning}")
     output.summary(found)

@@ -154,11 +154,12 @@ def test_each_kind_of_store_ends_where_a_machine_or_its_drawers_do():
         "rocksdb": "memory",
         "postgresql": "memory",
         "redis": "memory",
-        "hbase": "drawers",
+        "hbase": "drawer",
     }.items():
         most = needs(1, profile, store).most_documents
         assert limit in needs(1, profile, store).limit
-        assert needs(most + 1000, profile, store).machines != 1
+        assert store == "hbase" or needs(round(0.99 * most), profile, store).machines == 1
+        assert needs(round(1.01 * most), profile, store).machines != 1
         larger = needs(1, profile, store, memory_gb=6400, disk_gb=10).limit
         assert ("disk" in larger) == (store != "hbase")
     assert needs(10**10, profile, "hbase", replication=9).machines > needs(10**10, profile, "hbase").machines
@@ -169,6 +170,22 @@ def test_what_lookups_cost_grows_with_documents_and_lookups():
     few, many = needs(10**6, profile, "hbase", lookups=10), needs(10**10, profile, "hbase", lookups=100)
     assert many.processors > 10 * few.processors
     assert many.lookup_ms > few.lookup_ms
+
+
+def test_the_scarcest_resource_decides_how_many_machines_there_are():
+    def decided(store: str, **given: object) -> tuple[int | None, str]:
+        found = needs(10**9, Profile(), store, **given)
+        return found.machines, found.decided_by
+
+    one = {"memory_gb": 10**4, "disk_gb": 10**5, "processors": 10**4, "lookups": 1000}
+    for store in ("rocksdb", "hbase"):
+        assert decided(store, **one)[0] == 1
+        for name in ("memory_gb", "disk_gb", "processors"):
+            machines, by = decided(store, **one | {name: 1})
+            assert by == name.removesuffix("_gb")
+            assert machines is None if store == "rocksdb" else machines > 1
+    busy = needs(10**10, Profile(), "hbase", lookups=100_000)
+    assert busy.machines == -(-busy.processors // 16)
 
 
 def test_drawers_that_would_be_cut_are_warned_of(tmp_path):
@@ -182,4 +199,6 @@ def test_drawers_that_would_be_cut_are_warned_of(tmp_path):
         values = np.arange(100, dtype=np.uint64) << np.uint64(40)  # which share most of their drawers
         index.add_fingerprints(ids(100), values)
         measured = measured_spread(index, profile.index_scheme)
-    assert "simhbase stats --hot" in plan(10**5, profile, measured).warnings[0]
+    small, hot = plan(10**5, profile, measured).warnings
+    assert "measured on 100 documents only" in small
+    assert "simhbase stats --hot" in hot
