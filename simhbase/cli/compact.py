@@ -13,9 +13,10 @@ from simhbase.progress import show_progress
 def compact(url: str, output: Output) -> None:
     """Merge the files of an embedded store, so that lookups read fewer.
 
-    In PostgreSQL it vacuums the tables, in Redis it does nothing. Large loads do this when they finish. Run
-    it after many small loads or deletes, also to free the space of deleted and expired documents. Readers can
-    keep running. An embedded store needs as much free space as it takes. It can be stopped and run again.
+    Large loads do this when they finish. Run it after many small loads or deletes, also to free the space of
+    deleted and expired documents. It needs as much free space as the store takes. Readers can keep running,
+    and the command can be stopped and run again. In PostgreSQL it vacuums the tables, in Redis it does
+    nothing.
     """
     from simhbase.admin.vacuum import compact as merge
 

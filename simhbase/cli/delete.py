@@ -43,7 +43,7 @@ def delete(
     listed and ignored.
 
     --older-than uses the time of the last write: loading an unchanged document does not write it. 6m is six
-    minutes. It can be stopped and run again.
+    minutes. The command can be stopped and run again.
     """
     from simhbase.admin import Administrator
     from simhbase.index import open_index

@@ -47,7 +47,11 @@ Examples:
     callback=converted(pairs),
 )
 @input_options(fingerprints=True)
-@option("--name NAME", "Name to resume the load by. [default: from inputs, options and folder]", group="Run")
+@option(
+    "--name NAME",
+    "Name under which the load is recorded and resumed. [default: from inputs, options and folder]",
+    group="Run",
+)
 @option(
     "--lock-wait TIME",
     "How long to wait for another writer, e.g. 30m.",

@@ -26,7 +26,7 @@ Examples:
 @option("--delete-missing", "Also delete from --to what is no longer in --store.")
 @json_option
 def migrate(url: str, to: str, profile: Mapping[str, object], delete_missing: bool, output: Output) -> None:
-    """Copy the documents of a store to another one, with other drawers or in HBase.
+    """Copy the documents of a store to another one, also with another layout or on a server.
 
     Texts are not needed: the profile is kept, except for layout, k, reach, bands and threshold (--set).
     Readers and writers can keep using --store. To switch: run it again to catch up, stop the

@@ -16,7 +16,7 @@ _ids_argument = click.argument("ids", nargs=-1, metavar="[ID]...")
 
 @click.group(cls=Group)
 def mute() -> None:
-    """Exclude documents from matches for a time.
+    """Hide documents from lookups, for ever or until a date.
 
     Muted documents stay stored, but lookups do not find them, and nothing is a duplicate of them. Other
     processes notice changes within five seconds.

@@ -29,6 +29,7 @@ _ESTIMATE = {"value", "low", "high", "pairs"}
 _RARE = (
     "duplicates_of_stored",
     "largest_drawer",
+    "new_store",
     "outdated",
     "unreadable_sources",
     "lost_sketches",

@@ -88,8 +88,9 @@ def _values(found: Lookup | Explanation) -> dict[str, Any]:
 
 
 def _title(query: str | None, found: Lookup | Explanation, matches: int) -> str:
-    digits = "no fingerprint" if found.fingerprint is None else str(found.fingerprint)
-    name = digits if query is None else f"{digits:16}  {query}"
+    if found.fingerprint is None:
+        return f"{query or 'no fingerprint'}: {found.reason}"
+    name = str(found.fingerprint) if query is None else f"{found.fingerprint}  {query}"
     return f"{name}: " + (found.reason or f"{matches or 'no'} match{'es' * (matches != 1)}")
 
 

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 def vacuum(url: str, older_than: int, sweep: Part | None, output: Output) -> None:
     """Remove obsolete rows of updated and deleted documents, and expired documents.
 
-    Run it every night; readers and writers can keep running. It can be stopped and run again. Embedded
-    stores, PostgreSQL and Redis have only expired documents to remove (simhbase tables create --ttl).
+    Run it every night; readers and writers can keep running. The command can be stopped and run again.
+    Embedded stores, PostgreSQL and Redis have only expired documents to remove (simhbase tables create
+    --ttl).
     """
     from simhbase.admin.vacuum import vacuum as remove
 

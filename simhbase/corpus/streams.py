@@ -43,7 +43,7 @@ def unpacked_text(file: Rereadable, *, is_named_packed: bool = False, plain: byt
     is_plain = head.removeprefix(BOM).lstrip().startswith(plain) and (is_wide or not _BINARY.search(head))
     if is_named_packed and head.strip() and not packer_of(head[:SIGNATURE_BYTES]) and not is_plain:
         raise Unreadable(
-            f"it is not packed with {PACKERS}, as its name says, nor can it be read without unpacking"
+            f"its name says that it is packed, but it is not ({PACKERS}), and cannot be read as it is either"
         )
     head, rest = first_bytes(unpacked(file), max(len(BOM), len(MAGIC)))
     if head.startswith(MAGIC):

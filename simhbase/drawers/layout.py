@@ -79,9 +79,7 @@ def layout(name: str, bits: int = 64) -> Layout:
     if blocks > bits:
         raise UsageError(f"{name} cuts {bits} bits into {blocks} blocks", parameter="layout")
     if chosen >= blocks:
-        raise UsageError(
-            f"{name} guarantees nothing: use fewer than {blocks} of {blocks} blocks", parameter="layout"
-        )
+        raise UsageError(f"{name} guarantees nothing: in NxM, M has to be smaller than N", parameter="layout")
     if comb(blocks, chosen) > MAX_TABLES:
         raise UsageError(
             f"{name} needs {comb(blocks, chosen)} tables, at most {MAX_TABLES} fit", parameter="layout"

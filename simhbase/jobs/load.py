@@ -87,6 +87,7 @@ class LoadReport:
     those with the most duplicates). largest: the five stored documents with the most duplicates (if more than
     100,000 have any, the numbers may be too low by 1/100,000 of all duplicates). counts: rejected records and
     unreadable sources, by kind; if nothing could be read (`counts.nothing_read`), the command fails.
+    new_store: True if this run created the store.
     """
 
     documents: int
@@ -102,6 +103,7 @@ class LoadReport:
     sources: tuple[SourceReport, ...]
     largest: tuple[GroupSize, ...]
     counts: Counts
+    new_store: bool = False
 
 
 def load(
@@ -195,7 +197,7 @@ def loading(job: Load) -> Iterator[LoadReport]:
                 job.inputs.watcher.note(f"all documents are stored, but {error}")
         for warning in warnings_of(report.sources):
             job.inputs.watcher.note(warning)
-        yield report
+        yield replace(report, new_store=is_new and not report.counts.nothing_read)
         if not report.counts.nothing_read:
             undone.pop_all()
 
@@ -475,6 +477,11 @@ def _drop_if_empty(url: str) -> None:
 def _open(job: Load) -> tuple[Index, bool]:
     """Open the store, or create it if it is embedded. Returns True if it was created. Raises as `open_index`,
     and UsageError if the profile does not fit the arguments."""
+    if job.store == "memory:":
+        raise UsageError(
+            "a store in memory is gone when the load ends: give one such as rocksdb:FOLDER; dedup and "
+            "match need none"
+        )
     given = given_parameters(job.profile)
     access: Access = "write" if job.unique_only else "append"
     try:

@@ -60,7 +60,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise PermanentError(
             f"cannot listen on {host}, port {port}: {error.strerror}. If another program uses the port, "
-            "choose another one"
+            "choose another port"
         ) from error
     return listening
 

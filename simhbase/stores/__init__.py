@@ -88,6 +88,6 @@ def _backend(url: str) -> ModuleType:
         if error.name not in _EXTRAS:
             raise
         raise UsageError(
-            f"stores of {scheme}: need {error.name}, which is not installed: "
+            f"stores with a URL of {scheme}: need {error.name}, which is not installed: "
             f"pip install 'simhbase[{_EXTRAS[error.name]}]'"
         ) from error

@@ -898,3 +898,20 @@ def test_the_guide_has_the_exit_codes_that_the_help_has():
     _, _, section = guide.partition("## Exit codes\n")
     table, _, _ = section.partition("\n## ")
     assert re.findall(r"^\| (\d+) \|", table, re.MULTILINE) == re.findall(r"\b(\d+) [a-z]", cli.epilog)
+
+
+def test_a_load_says_that_it_created_the_store(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(2))
+    first = run("load", "a.jsonl", *STORE, cwd=tmp_path)
+    assert first.stdout.decode().splitlines()[-1].split() == ["new", "store", "yes"]
+    assert b"new store" not in run("load", "a.jsonl", *STORE, cwd=tmp_path).stdout
+    refused = run("load", "a.jsonl", "--store", "memory:", cwd=tmp_path)
+    assert (refused.returncode, b"is gone when the load ends" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("typed", ["1000000", "1e6", "1,000,000"])
+def test_plan_takes_a_number_of_documents_as_people_write_it(typed, tmp_path):
+    assert result("plan", typed, cwd=tmp_path)["documents"] == 1_000_000
+    for wrong in ("many", "0", "1.5", "inf", "nan"):
+        done = run("plan", wrong, cwd=tmp_path)
+        assert (done.returncode, b"no number of documents" in done.stderr) == (2, True)

@@ -97,7 +97,7 @@ def test_the_console_shows_matches_below_their_query(capfdbinary):
         "  0 bits  0123456789abcdef  a",
         "  0.88 similar  000000000000000f  新闻/2",
         "0000000000000001: no matches",
-        "no fingerprint    e: the text is empty",
+        "e: the text is empty",
         "no fingerprint: the text is empty",
     ]
 
@@ -106,7 +106,7 @@ def test_the_console_aligns_a_summary_and_indents_what_is_inside(capfdbinary):
     TEXT.summary(SUMMARY)
     assert capfdbinary.readouterr().out.decode().splitlines() == [
         "documents           1,234,567",
-        "bytes per document  321.50",
+        "bytes per document  322",
         "exact               no",
         "top                 none",
         "stop words          none",

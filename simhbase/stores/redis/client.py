@@ -324,7 +324,8 @@ def translated(error: Exception, doing: str) -> SimhbaseError:
     if isinstance(error, FileNotFoundError | PermissionError):
         return StoreFailed(f"{doing}: {said}")
     if not isinstance(error, hiredis.ReplyError):
-        return StoreUnreachable(f"{doing}: {said}")
+        is_up = ". Is Redis up at this address?" if isinstance(error, ConnectionRefusedError) else ""
+        return StoreUnreachable(f"{doing}: {said}{is_up}")
     word = said.split(maxsplit=1)[0]
     if word == "LOCKLOST":
         return StoreBusy(

@@ -61,8 +61,9 @@ class Failures:
     def _ours(self, message: str) -> SimhbaseError:
         if "lock hold by current process" in message or "While lock file" in message:
             return StoreBusy(
-                f"{self._url} is open for writing already, and only one process can write at a time: "
-                "wait until it ends, or open the store for reading"
+                f"{self._url} is open for writing already, and only one process can write at a time. "
+                "Wait until it ends (simhbase load --lock-wait does), or let one process write "
+                "for all (simhbase serve). Reading is possible meanwhile"
             )
         if "Not supported operation in secondary mode" in message:
             return ReadOnly(f"{self._url} was opened for reading: open it with access='write' to change it")
