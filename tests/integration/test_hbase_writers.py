@@ -54,6 +54,7 @@ SCHEME = PROFILE.index_scheme
 F = 0x0123456789ABCDEF
 HOUR = 3_600_000  # milliseconds
 DOCUMENTS = 24  # that writers share
+STEP = 50  # lines
 
 Report = Callable[[str, object], None]
 
@@ -118,8 +119,13 @@ class Writers(Processes):
 
     def go_on(self, lines: int) -> None:
         """Returns when each process has noted so many lines from now on: two an operation, one a lookup."""
-        goals = {each: each.size + lines for each in (*self.journals[-self.writers :], *self.lookups)}
-        self.wait_until(lambda: all(each.size >= goal for each, goal in goals.items()))
+        begun = {each: each.size for each in (*self.journals[-self.writers :], *self.lookups)}
+        for step in range(STEP, lines + STEP, STEP):  # on a slow machine all take long, and all get on
+
+            def are_on(goal: int = min(step, lines)) -> bool:
+                return all(each.size >= size + goal for each, size in begun.items())
+
+            self.wait_until(are_on)
 
     def assert_right(self, index: Index) -> dict[str, int]:
         """When they have stopped: nothing is lost, nothing too much, and no lookup was wrong."""
