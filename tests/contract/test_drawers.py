@@ -1,6 +1,6 @@
 """What simhbase.stores.base.Drawers promises, for every store."""
 
-from itertools import groupby
+from itertools import groupby, pairwise
 from time import sleep
 
 import numpy as np
@@ -249,10 +249,13 @@ def test_rows_are_there_after_reopening(lasting: Backend) -> None:
 
 
 def test_iterate_keeps_to_a_range_of_keys(store: Store) -> None:
-    keys = encode(random_fingerprints(3000), LAYOUT)
+    ends = np.arange(1_000, dtype=np.uint64) << np.uint64(54)  # in few drawers, with any highest bit
+    keys = encode(np.concatenate([random_fingerprints(2_000), ends | np.uint64(5)]), LAYOUT)
     store.drawers.add(keys)
     every = sorted_rows(keys)
-    for start, stop in ((b"", every[100]), (every[7], b""), (every[5], every[25_000]), (b"\x80", b"\x80")):
+    within = sorted_rows(encode(ends[[400, 900]] | np.uint64(5), LAYOUT))
+    ranges = [(b"", every[100]), (every[7], b""), (every[5], every[25_000]), (b"\x80", b"\x80")]
+    for start, stop in [*ranges, *pairwise(within)]:
         found = sorted(row.tobytes() for rows in store.drawers.iterate(start, stop) for row in rows.keys)
         assert found == [row for row in every if row >= start and (not stop or row < stop)]
 

@@ -254,8 +254,10 @@ class PostgresDrawers:
             f"ORDER BY {expression}, fingerprint LIMIT {BATCH_ROWS}"
         )
         while found := self._client.rows("reading index of", statement, [value, last, highest]):
-            columns = np.array(found, dtype=np.int64)
-            yield keys_of(columns[:, 0] << branch.shift | branch.flag, columns[:, 1].view(np.uint64))
+            drawers, values = np.array(found, dtype=np.int64).T.copy()
+            fingerprints = values.view(np.uint64)
+            order = np.lexsort((fingerprints, drawers))  # the server sorts signed numbers
+            yield keys_of(drawers[order] << branch.shift | branch.flag, fingerprints[order])
             value, last = found[-1]
 
     def approximate_size(self) -> Size:
