@@ -81,9 +81,10 @@ def _map_in_workers(
         # keeps its write end of the results pipe open.
         if executor._result_queue is not None:
             executor._result_queue._writer.close()  # type: ignore[attr-defined]  # unknown to typeshed
-        # Before Python 3.11.5, a thread that hands a large item to dead workers would wait forever, too.
-        if executor._call_queue is not None:  # type: ignore[attr-defined]  # unknown to typeshed
-            executor._call_queue._reader.close()  # type: ignore[attr-defined]  # the same
+        # A thread that hands a large item to dead workers would wait forever, too. Since Python 3.11.5 the
+        # executor closes this pipe itself: closed twice, another file with its number may be closed.
+        if sys.version_info < (3, 11, 5) and executor._call_queue is not None:  # type: ignore[attr-defined]
+            executor._call_queue._reader.close()  # type: ignore[attr-defined]  # unknown to typeshed
         executor.shutdown(cancel_futures=True)
         leash.close()
 

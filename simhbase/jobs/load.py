@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import starmap
@@ -103,7 +103,7 @@ class LoadReport:
     sources: tuple[SourceReport, ...]
     largest: tuple[GroupSize, ...]
     counts: Counts
-    new_store: bool = False
+    new_store: bool = field(default=False, compare=False)
 
 
 def load(
@@ -467,7 +467,7 @@ def _most_chunks_at_once(job: Load) -> int:
 
 def _drop_if_empty(url: str) -> None:
     """Drop a new store in which nothing was stored."""
-    with suppress(TablesMissing):  # in memory
+    with suppress(TablesMissing):  # dropped meanwhile
         with closing(open_store(url, "read")) as store:
             is_empty = not any(map(len, store.records("documents").iterate()))
         if is_empty:

@@ -51,7 +51,8 @@ def test_what_was_loaded_is_found_by_text_id_and_fingerprint(tmp_path):
     stored = {"loaded": 4, "added": 4, "updated": 0, "unchanged": 0}
     others = {"duplicates": 0, "outdated": 0, "rejected": 0, "unreadable_sources": 0}
     source = {"source": "a.jsonl", "documents": 4, "duplicates": 0, "removed": 0.0, "rejected": 0}
-    assert report == {"documents": 4, **stored, **others, "sources": [source], "largest": []}
+    rest = {"sources": [source], "largest": [], "new_store": True}
+    assert report == {"documents": 4, **stored, **others, **rest}
 
     by_text = result("find", "--text", NEWS, *STORE, cwd=tmp_path)
     assert by_text["id"] is None
@@ -281,8 +282,8 @@ def test_a_unique_load_again_keeps_the_same(tmp_path):
     files = (tmp_path / "u.jsonl").read_bytes(), (tmp_path / "d.jsonl").read_bytes()
     again = load(tmp_path, values, *options)
     assert (first["added"], again["unchanged"]) == (2, 2)
-    counts = {"seconds": 0, "added": 0, "unchanged": 0}
-    assert first | counts == again | counts
+    others = {"seconds": 0, "added": 0, "unchanged": 0, "new_store": False}
+    assert first | others == again | others
     assert ((tmp_path / "u.jsonl").read_bytes(), (tmp_path / "d.jsonl").read_bytes()) == files
 
 

@@ -132,6 +132,20 @@ def test_a_worker_that_dies_is_told_plainly():
         list(map_in_order(die_at_three, range(20), 2))
 
 
+def test_no_pipe_of_dead_workers_is_closed_twice(monkeypatch):
+    """Another file may have its number by then. Without the fix, the executor's thread fails in this test."""
+
+    def close_late_in_threads(connection: Connection) -> None:
+        handle = connection._handle
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.5)
+        os.close(handle)
+
+    monkeypatch.setattr(Connection, "_close", close_late_in_threads)
+    with pytest.raises(SimhbaseError, match="one of 2 worker processes died"):
+        list(map_in_order(die_at_three, range(20), 2))
+
+
 def test_fewer_than_one_process_is_refused():
     with pytest.raises(UsageError, match="processes: must be at least 1, not 0"):
         map_in_order(double, [1], 0)

@@ -163,7 +163,7 @@ def test_dropping_leaves_nothing_behind(url: str) -> None:
 def test_a_store_that_is_open_is_busy(url: str, opened: Callable[..., Store]) -> None:
     store = opened(create_store(url))
     for use in (lambda: open_store(url, "write"), lambda: create_store(url), lambda: drop_store(url)):
-        with pytest.raises(StoreBusy, match=f"{url}.*wait until"):
+        with pytest.raises(StoreBusy, match=f"{url}.*Wait until"):
             use()
     store.drawers.add(KEYS)
     assert there(store, KEYS).all()

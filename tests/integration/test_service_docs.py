@@ -23,7 +23,7 @@ def test_every_route_is_in_the_table(service: Service) -> None:  # noqa: F811  #
 
 
 def test_the_answer_shown_is_that_of_the_default_profile() -> None:
-    assert re.findall(r'"profile": "(\w+)"', PAGE) == [Profile(verify=False).digest]
+    assert re.findall(r'"profile": "(\w+)"', PAGE) == [Profile().digest]
 
 
 def test_every_number_is_in_the_table(service: Service) -> None:  # noqa: F811
