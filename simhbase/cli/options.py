@@ -127,6 +127,17 @@ def pairs(typed: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def count(typed: str) -> int:
+    """A number of documents, also as 1e9 or 1,000,000,000. Raises UsageError."""
+    try:
+        number = float(typed.replace(",", ""))
+    except ValueError:
+        number = 0.0
+    if number < 1 or not number.is_integer():
+        raise UsageError(f"{typed!r} is no number of documents: give one such as 1000000000 or 1e9")
+    return int(number)
+
+
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 

@@ -6,20 +6,8 @@ from collections.abc import Mapping
 
 import click
 
-from simhbase.cli.options import command, converted, option, profile_options
+from simhbase.cli.options import command, converted, count, option, profile_options
 from simhbase.cli.output import Output, json_option, message
-from simhbase.errors import UsageError
-
-
-def _count(typed: str) -> int:
-    """A number of documents, also as 1e9 or 1,000,000,000."""
-    try:
-        number = float(typed.replace(",", ""))
-    except ValueError:
-        number = 0.0
-    if number < 1 or not number.is_integer():
-        raise UsageError(f"{typed!r} is no number of documents: give one such as 1000000000 or 1e9")
-    return int(number)
 
 
 @command(
@@ -29,7 +17,7 @@ Examples:
   simhbase plan 1000000000 --sample rocksdb:news.db --set layout=2x1p1
 """
 )
-@click.argument("documents", metavar="DOCUMENTS", callback=converted(_count))
+@click.argument("documents", metavar="DOCUMENTS", callback=converted(count))
 @option(
     "--sample URL",
     "Store with at least 20,000 such documents, to measure how they fill drawers. [default: as Chinese news]",

@@ -12,6 +12,7 @@ import click
 from simhbase.cli.options import (
     Group,
     converted,
+    count,
     option,
     profile_file_option,
     profile_options,
@@ -30,7 +31,7 @@ _splitting = together(
         "--documents N",
         "Choose --regions for this many documents.",
         group="HBase",
-        type=click.IntRange(min=0),
+        callback=converted(count),
     ),
 )
 _storing = together(

@@ -43,7 +43,7 @@ def test_a_time_to_live_is_that_of_four_tables(tmp_path):
     ],
 )
 def test_regions_follow_from_documents_and_profile(tmp_path, profile, content):
-    text = script("--documents", 10**9, *profile, cwd=tmp_path)
+    text = script("--documents", "1e9", *profile, cwd=tmp_path)
     splits = [table.partition("SPLITS => ")[2] for table in text.split("\ncreate ")[1:]]
     counted = [listed and listed.count(", ") + 2 for listed in splits]
     assert counted == [*content.regions().values(), ""]
