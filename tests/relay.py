@@ -100,6 +100,17 @@ class Relay:
         where this was called twice, and so on."""
         self._before.append((method.encode(), action))
 
+    def hang_before(self, method: str) -> threading.Event:
+        """Hangs when the next message asks for a method, which sets the event."""
+        hangs = threading.Event()
+
+        def hang() -> None:
+            self.hang()
+            hangs.set()
+
+        self.before(method, hang)
+        return hangs
+
     def keep(self, method: str) -> None:
         """Keeps a copy of the next message that asks for a method."""
         self._kept[method.encode()] = b""

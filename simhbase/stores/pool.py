@@ -54,7 +54,7 @@ class Pool(ABC, Generic[C]):
         """The error of simhbase for one of `raised`. doing: what was done, and where."""
 
     def _resumed(self, connection: C) -> C:
-        """A connection that was idle, ready for use."""
+        """A connection that was idle, ready for use; it is closed where this fails."""
         return connection
 
     def _renew(self) -> None:
@@ -137,9 +137,9 @@ class Pool(ABC, Generic[C]):
             idle = self._idle
             if idle is None:
                 raise StoreFailed(f"{self._url} was closed: open it again")
-            with suppress(IndexError):  # another thread may take the last one
-                return self._resumed(idle.pop())
             with self.translated(doing):
+                with suppress(IndexError):  # another thread may take the last one
+                    return self._resumed(idle.pop())
                 return self._connect()
         except BaseException:
             self._release()

@@ -19,6 +19,8 @@ from simhbase.index import Index, open_index
 from simhbase.model import Claim
 from simhbase.profile import Profile
 from simhbase.stores import open_store
+from simhbase.stores.postgresql.client import Client
+from simhbase.stores.postgresql.url import parse
 from tests.claimed import clusters
 from tests.command_line import documents, run, texts
 from tests.postgresql import PostgreSQL
@@ -131,10 +133,11 @@ def test_no_lookup_waits_for_the_end_of_its_snapshot(postgresql: PostgreSQL, url
         ThreadPoolExecutor(1) as pool,
     ):
         add(index, [("a", 1)])
-        relay.before("COMMIT", relay.hang)
+        hangs = relay.hang_before("COMMIT")
         looking = pool.submit(index.find_fingerprints, [1])
         try:
             (found,) = looking.result(timeout=60)
+            assert hangs.wait(timeout=60)  # what is not waited for is on its way
         finally:
             relay.go_on()
         assert [match.id for match in found.matches] == ["a"]
@@ -144,6 +147,44 @@ def test_no_lookup_waits_for_the_end_of_its_snapshot(postgresql: PostgreSQL, url
 
 
 # Failures
+
+
+@pytest.mark.parametrize("last", ["BEGIN", "COMMIT"])
+def test_a_server_that_hangs_is_not_waited_for_without_end(
+    postgresql: PostgreSQL, url: str, last: str
+) -> None:
+    through = {"connections": 1, "timeout": 1, "connect_timeout": 2}
+    with (
+        Relay((LOCALHOST, postgresql.port)) as relay,
+        open_index(postgresql.through(relay, "integration", **through)) as index,
+    ):
+        add(index, [("a", 1)])
+        hangs = relay.hang_before(last)
+        with suppress(StoreUnreachable):  # a lookup does not wait for what ends its snapshot
+            index.find_fingerprints([1])
+            assert hangs.wait(timeout=60)
+            with pytest.raises(StoreUnreachable):
+                index.find_fingerprints([1])
+        with pytest.raises(StoreUnreachable):
+            add(index, [("b", 2)])
+        relay.go_on()
+        add(index, [("b", 2)])
+        assert index.fingerprints(["a", "b"]) == [1, 2]
+
+
+def test_a_statement_that_takes_long_is_waited_for(
+    postgresql: PostgreSQL, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a server that executes it, and one that takes no further connection."""
+    client = Client(parse(f"{url}&timeout=1"), "read")
+    assert client.rows("waiting", "SELECT 1 FROM pg_sleep(2.5)") == [(1,)]
+    client.close()
+    monkeypatch.setenv("PGPASSWORD", "right")
+    postgresql.sql("CREATE ROLE one LOGIN PASSWORD 'right' CONNECTION LIMIT 1")
+    client = Client(parse(f"{url}&timeout=1".replace("simhbase@", "one@")), "read")
+    assert client.rows("waiting", "SELECT 1 FROM pg_sleep(2.5)") == [(1,)]
+    client.close()
+    postgresql.sql("DROP ROLE one")
 
 
 def test_errors_have_the_exit_codes_of_other_stores(

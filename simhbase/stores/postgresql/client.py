@@ -6,9 +6,10 @@ Inside a transaction all calls of the thread share a connection, and nothing is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, TypeVar
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -32,9 +33,8 @@ from simhbase.stores.postgresql.url import Address
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 T = TypeVar("T")
-Connection = psycopg.Connection[tuple[Any, ...]]
-Cursor = psycopg.Cursor[tuple[Any, ...]]
 Row = tuple[Any, ...]
+Cursor = psycopg.Cursor[Row]
 Parameters = Sequence[object] | Mapping[str, object]
 
 OLDEST_SERVER = 140000  # bit_count
@@ -60,6 +60,49 @@ _LOST = (
     errors.IdleInTransactionSessionTimeout,
     errors.IdleSessionTimeout,
 )
+
+
+class Connection(psycopg.Connection[Row]):
+    """One that notices a server which hangs."""
+
+    address: Address
+
+    @classmethod
+    def to(cls, address: Address) -> Self:
+        connection = cls.connect(**address.server, autocommit=True, prepare_threshold=0)
+        connection.address = address
+        return connection
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        return super().wait(self._watched(gen), *args, **options)
+
+    def _watched(self, statement: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        """A statement, which psycopg resumes several times a second also when nothing has come."""
+        try:
+            wanted = next(statement)
+            heard = time.monotonic()
+            while True:
+                ready = yield wanted
+                if ready:
+                    heard = time.monotonic()
+                elif time.monotonic() > heard + self.address.timeout:
+                    self._require_server()
+                    heard = time.monotonic()
+                wanted = statement.send(ready)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    def _require_server(self) -> None:
+        """A statement may take long, but a server that executes one takes connections, or says why not."""
+        try:
+            psycopg.connect(**self.address.server).close()
+        except errors.ConnectionTimeout as error:
+            raise psycopg.OperationalError(
+                f"the server was silent for {self.address.timeout:g} s, and to a new connection: {error}"
+            ) from error
+        except psycopg.OperationalError:
+            pass
 
 
 class Client(Pool[Connection]):
@@ -147,12 +190,15 @@ class Client(Pool[Connection]):
 
     def _resumed(self, connection: Connection) -> Connection:
         if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
-            with suppress(psycopg.Error):  # the next statement fails, too
+            try:
                 connection.wait(fetch_many(connection.pgconn))
+            except BaseException:
+                connection.close()
+                raise
         return connection
 
     def _connect(self) -> Connection:
-        connection = psycopg.connect(**self.address.server, autocommit=True, prepare_threshold=0)
+        connection = Connection.to(self.address)
         try:
             self._prepare(connection)
         except BaseException:
