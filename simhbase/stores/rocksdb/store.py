@@ -248,8 +248,10 @@ class RocksDrawers:
     def _keys(self, starts: Sequence[bytes], most: int) -> tuple[list[bytes], list[int], list[bool]]:
         """An iterator waits for one block of the disk after the other. So blocks are fetched by several
         threads first, where the last ones were not in memory."""
+        if len(starts) <= FEW_DRAWERS:
+            return self._store.read(lambda database: database.keys(INDEX, WITHIN_DRAWER, starts, most))
         before = _blocks_read()
-        if self._from_disk and len(starts) > FEW_DRAWERS:
+        if self._from_disk:
             self._store.read(lambda database: database.prefetch(INDEX, starts))
         found = self._store.read(lambda database: database.keys(INDEX, WITHIN_DRAWER, starts, most))
         self._from_disk = _blocks_read() - before > len(starts)
