@@ -94,9 +94,9 @@ def timed(metrics: Metrics | None, operation: str, records: int) -> Iterator[Non
         metrics.observe("seconds", perf_counter() - start, operation=operation)
 
 
-def count_by_outcome(metrics: Metrics | None, name: str, **numbers: int) -> None:
-    """Count numbers under the label `outcome`."""
+def count_documents(metrics: Metrics | None, **numbers: int) -> None:
+    """Count documents by outcome."""
     if metrics is not None:
         for outcome, number in numbers.items():
             if number:
-                metrics.count(name, number, outcome=outcome)
+                metrics.count("documents", number, outcome=outcome)

@@ -292,7 +292,7 @@ class Exploration:
 
     def _history(self, worker: int, answers: tuple[Answer, ...]) -> int:
         left = iter(answers)
-        set_so_far: list[Answer] = []  # of compare_and_set_many, which is a call a row
+        set_so_far: list[Answer] = []  # of calls of compare_and_set that follow each other
 
         def ask(call: Call) -> Answer:
             if call.method != "compare_and_set":

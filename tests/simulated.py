@@ -25,7 +25,6 @@ from simhbase.stores.arrays import counted_up, limited, to_bytes
 from simhbase.stores.base import (
     RECORD_TABLES,
     Cell,
-    CompareAndSet,
     DrawerRows,
     IndexRows,
     NamedCells,
@@ -367,13 +366,12 @@ class SimulatedRecords:
         if found:
             yield list(found)
 
-    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+    def compare_and_set(
+        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
+    ) -> bool:
         values = (value,) if expected is None else (expected, value)
         (done,) = self._table.ask(Call(self._table.table, "compare_and_set", (key,), values))
         return bool(done)
-
-    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        return [self.compare_and_set(*change[:3]) for change in changes]
 
     def increment(self, key: bytes, by: int = 1) -> int:
         (count,) = self._table.ask(Call(self._table.table, "increment", (key,), number=by))

@@ -46,7 +46,7 @@ from simhbase.index.reader import DRAWER_LIMIT, IDS_LIMIT, LISTING_GROWTH, Led, 
 from simhbase.index.rows import BatchRow, Decision, Entry, PendingCell
 from simhbase.index.writer import SMALL_CHANCE, DocumentBatch, HintingWriter, Known, refreshed_before
 from simhbase.model import AddReport, Match, Outcome
-from simhbase.stores.base import Cell, CompareAndSet, HintingStore, now
+from simhbase.stores.base import Cell, HintingStore, now
 
 LEASE = 10.0  # seconds that a batch is waited for while its row does not change
 BEATS = 3  # changes of a row in a lease, to show that its owner is alive
@@ -639,8 +639,7 @@ class ClaimBatch:
 
     def _compare_and_set(self, row: BatchRow) -> bool:
         expected = self._row.encode() if self._row else None
-        change = CompareAndSet(self._key, expected, row.encode(), never_empty=True)
-        return self._meta.compare_and_set_many([change])[0]
+        return self._meta.compare_and_set(self._key, expected, row.encode(), never_empty=True)
 
     def _beat(self) -> None:
         """Changes the row, so that nobody breaks it during a long look."""

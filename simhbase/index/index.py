@@ -53,7 +53,7 @@ from simhbase.index.rows import Entry
 from simhbase.index.stored_profile import StoredProfile, read_profile, write_profile
 from simhbase.index.tags import Tags, required_tags, tags_of
 from simhbase.index.writer import DocumentBatch, Writer, batch_of, known, known_in, writer_for
-from simhbase.metrics import Metrics, count_by_outcome, timed
+from simhbase.metrics import Metrics, count_documents, timed
 from simhbase.model import (
     AddReport,
     Claim,
@@ -241,7 +241,7 @@ class Index:
             if reason is not None
         )
         report = self.add_batch(ids, fingerprints, tags)
-        count_by_outcome(self.metrics, "documents", rejected=len(rejected))
+        count_documents(self.metrics, rejected=len(rejected))
         return replace(report, rejected=rejected + report.rejected)
 
     def add_fingerprints(
@@ -277,9 +277,8 @@ class Index:
         same write."""
         with self._operation("add", len(ids)):
             report = self.writer.add(DocumentBatch(ids, fingerprints, tags), removing)
-        count_by_outcome(
+        count_documents(
             self.metrics,
-            "documents",
             added=report.added,
             updated=report.updated,
             unchanged=report.unchanged,

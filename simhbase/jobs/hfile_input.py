@@ -39,10 +39,6 @@ class TableFiles:
     time: int
     files: tuple[HFile, ...]
 
-    @property
-    def rows(self) -> int:
-        return sum(file.rows for file in self.files)
-
 
 @dataclass(frozen=True)
 class HFileInput:

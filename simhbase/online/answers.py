@@ -45,7 +45,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """Number of deleted documents."""
+    """The id of a deleted document."""
 
     id: str
     deleted: bool = True

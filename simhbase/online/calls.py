@@ -30,7 +30,7 @@ class Calls:
         self._lock = threading.Lock()
         self.pending = 0
 
-    async def run(self, call: Callable[..., T], *arguments: object, seconds: float | None = None) -> T:
+    async def run(self, call: Callable[..., T], *arguments: object) -> T:
         """Run a call. Raises Overloaded if too many are running, TimedOut, and the call's own errors."""
         with self._lock:
             if self.pending >= self._most:
@@ -38,7 +38,7 @@ class Calls:
             self.pending += 1
         future = self._pool.submit(partial(copy_context().run, call, *arguments))
         future.add_done_callback(self._done)
-        return await within(self._seconds if seconds is None else seconds, future)
+        return await within(self._seconds, future)
 
     def _done(self, future: Future[T]) -> None:
         with self._lock:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import repeat
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from simhbase.stores.base import DrawerRows, IndexRows, Version
 BATCH_ROWS = 10_000
 NONE = np.empty(0, dtype=np.int64)
 _COUNTER = struct.Struct(">q")
+
+S = TypeVar("S", list[Any], NDArray[Any])
 
 
 def to_bytes(array: NDArray[np.uint8]) -> list[bytes]:
@@ -118,7 +121,17 @@ def counted_up(value: bytes | None, by: int) -> tuple[int, bytes]:
     return count, _COUNTER.pack(count)
 
 
-def behind(prefix: bytes) -> bytes:
-    """The first key behind those with a prefix; b"" if there is none."""
+def parts_of(whole: S, most: int) -> list[S]:
+    """Slices of at most so many elements."""
+    return [whole[start : start + most] for start in range(0, len(whole), most)]
+
+
+def after_key(key: bytes) -> bytes:
+    """The smallest key after this one."""
+    return key + b"\x00"
+
+
+def after_prefix(prefix: bytes) -> bytes:
+    """The first key after those with a prefix; b"" (the end) if there is none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else b""

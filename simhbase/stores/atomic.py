@@ -18,7 +18,6 @@ from simhbase.stores.base import (
     TTL_ROW,
     Access,
     Cell,
-    CompareAndSet,
     Records,
     RecordTable,
     Version,
@@ -170,16 +169,15 @@ class LockedRecords(ABC):
     @abstractmethod
     def put(self, rows: Sequence[tuple[bytes, bytes]], version: Version | None = None) -> None: ...
 
-    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+    def compare_and_set(
+        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
+    ) -> bool:
         with self._store.exclusive():
             (found,) = self.get([key])
             if (found and found.value) != expected:
                 return found is not None and found.value == value
             self.put([(key, value)], found.version + 1 if found else 0)
             return True
-
-    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        return [self.compare_and_set(*change[:3]) for change in changes]
 
     def increment(self, key: bytes, by: int = 1) -> int:
         with self._store.exclusive():

@@ -79,16 +79,6 @@ class Cell(NamedTuple):
     version: int
 
 
-class CompareAndSet(NamedTuple):
-    """Set a key to `value` if it holds `expected` (None: is absent). never_empty: the key never holds an
-    empty value, which saves HBase a read."""
-
-    key: bytes
-    expected: bytes | None
-    value: bytes
-    never_empty: bool = False
-
-
 Row = tuple[bytes, Cell]
 Version = int | Sequence[int]  # for all rows, or for each
 
@@ -144,13 +134,13 @@ class Records(Protocol):
         """Rows in key order from `start` (inclusive) until before `stop` (empty: the end), in batches of
         bounded size."""
 
-    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+    def compare_and_set(
+        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
+    ) -> bool:
         """Set `value` atomically if the key holds `expected` (None: is absent). True if the key holds `value`
         now, even if it did before: a call may be executed twice, and callers of whom only one may succeed
-        must set different values. The new version is not lower than the old one."""
-
-    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        """Compare and set many distinct keys, each separately."""
+        must set different values. The new version is not lower than the old one. never_empty: the key never
+        holds an empty value, which saves HBase a read."""
 
     def increment(self, key: bytes, by: int = 1) -> int:
         """Add to an int64 big-endian counter (absent: 0), atomically; returns the new value."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.model import Size
-from simhbase.stores.base import CompareAndSet, Records, Store
+from simhbase.stores.base import Records, Store
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,10 @@ class Values:
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
         return ([(key, cell.value) for key, cell in rows] for rows in self.cells.iterate(start, stop))
 
-    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        return self.cells.compare_and_set(key, expected, value)
-
-    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        return self.cells.compare_and_set_many(changes)
+    def compare_and_set(
+        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
+    ) -> bool:
+        return self.cells.compare_and_set(key, expected, value, never_empty=never_empty)
 
     def increment(self, key: bytes, by: int = 1) -> int:
         return self.cells.increment(key, by)

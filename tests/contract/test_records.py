@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from simhbase.stores.base import ATOMIC_TABLES, Cell, CompareAndSet, HintingStore, Records, RecordTable, Store
+from simhbase.stores.base import ATOMIC_TABLES, Cell, HintingStore, Records, RecordTable, Store
 from tests.contract.conftest import Backend
 from tests.contract.plain import Values, milliseconds
 
@@ -229,21 +229,12 @@ def test_compare_and_set_after_a_delete_finds_the_key_absent(records: Values) ->
 
 
 @of_each_table
-def test_compare_and_set_of_many_keys_decides_about_each_by_itself(records: Values) -> None:
-    keys = [b"%03d" % number for number in range(300)]
-    records.put([(key, b"1") for key in keys[:100]])
-    records.put([(key, b"") for key in keys[100:200]])
-    expected = [b"1", b"", None] * 100
-    done = records.compare_and_set_many(
-        [CompareAndSet(key, value, b"2") for key, value in zip(keys, expected, strict=True)]
-    )
-    held = [b"1"] * 100 + [b""] * 100 + [None] * 100
-    fits = [before == wanted for before, wanted in zip(held, expected, strict=True)]
-    assert done == fits
-    assert records.get(keys) == [
-        b"2" if is_set else before for is_set, before in zip(fits, held, strict=True)
-    ]
-    assert records.compare_and_set_many([]) == []
+def test_compare_and_set_of_keys_that_are_never_empty(records: Values) -> None:
+    assert not records.compare_and_set(b"a", b"1", b"2", never_empty=True)
+    assert records.compare_and_set(b"a", None, b"1", never_empty=True)
+    assert not records.compare_and_set(b"a", None, b"2", never_empty=True)
+    assert records.compare_and_set(b"a", b"1", b"2", never_empty=True)
+    assert records.get([b"a"]) == [b"2"]
 
 
 @of_each_table

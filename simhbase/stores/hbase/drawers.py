@@ -14,7 +14,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES, PREFIX_BYTES, fingerprints_of
 from simhbase.errors import StoreFailed
 from simhbase.logs import logger
 from simhbase.model import Size
-from simhbase.stores.arrays import to_bytes
+from simhbase.stores.arrays import after_key, parts_of, to_bytes
 from simhbase.stores.base import PART_ROWS, DrawerRows, IndexRows
 from simhbase.stores.hbase import filters
 from simhbase.stores.hbase.answers import (
@@ -29,7 +29,7 @@ from simhbase.stores.hbase.counters import Counters
 from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
 from simhbase.stores.hbase.filtered import FilteredScans
 from simhbase.stores.hbase.requests import DELETE_PAUSE, Request, Table
-from simhbase.stores.hbase.scans import Kind, Page, Scans, behind
+from simhbase.stores.hbase.scans import Kind, Page, Scans
 
 # Rows of one call, fewest and most: few, so that all connections have some, but enough to be worth a call.
 PUT_ROWS = (250, 5_000)
@@ -76,7 +76,7 @@ class HBaseDrawers:
         """
         rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
         first = np.ascontiguousarray(rows[:, :8]).view(">u8").ravel().astype(np.uint64)
-        parts = _parts(rows[np.argsort(first)], self._client.share(len(rows), *PUT_ROWS))
+        parts = parts_of(rows[np.argsort(first)], self._client.share(len(rows), *PUT_ROWS))
         return map(self._table.put_keys, parts)
 
     def remove(self, keys: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
@@ -87,7 +87,7 @@ class HBaseDrawers:
             self._table.delete_keys(part, int(times[same[0]]))
             for same in np.split(order, borders)
             if len(same)
-            for part in _parts(keys[same], PUT_ROWS[1])
+            for part in parts_of(keys[same], PUT_ROWS[1])
         ]
         with self._client.writing(self._table) as operation:
             self._client.write(operation, tasks(requests))
@@ -95,7 +95,7 @@ class HBaseDrawers:
 
     def times(self, keys: NDArray[np.uint8]) -> NDArray[np.int64]:
         rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
-        parts = _parts(rows, self._client.share(len(rows), *GET_ROWS))
+        parts = parts_of(rows, self._client.share(len(rows), *GET_ROWS))
         requests = [self._table.get(to_bytes(part), read_index_rows_thrift1) for part in parts]
         with self._client.reading(self._table) as operation:
             try:
@@ -246,7 +246,7 @@ class _Cursor:
     def after(self, asked: _SortedDrawers, drawer: int, seen: int, last: bytes) -> _Cursor | None:
         """The cursor after a full page whose last row is in this drawer. seen: rows of it so far."""
         if asked.limit is None or seen <= asked.limit:
-            return _Cursor(drawer, self.end, behind(last), seen)
+            return _Cursor(drawer, self.end, after_key(last), seen)
         return _Cursor(drawer + 1, self.end, asked.start(drawer + 1)) if drawer + 1 < self.end else None
 
 
@@ -305,7 +305,3 @@ def _as_strings(rows: NDArray[np.uint8]) -> NDArray[np.bytes_]:
     """Rows as strings that sort like their bytes: (n, size) -> (n,)."""
     size = rows.shape[-1]
     return np.ascontiguousarray(rows).view(f"S{size}").reshape(-1)
-
-
-def _parts(rows: NDArray[np.uint8], most: int) -> list[NDArray[np.uint8]]:
-    return [rows[start : start + most] for start in range(0, len(rows), most)]

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from simhbase.model import Size
-from simhbase.stores.base import Cell, CompareAndSet, NamedCells, RecordTable, Row, Version
+from simhbase.stores.arrays import after_key, after_prefix, parts_of
+from simhbase.stores.base import Cell, NamedCells, RecordTable, Row, Version
 from simhbase.stores.hbase import filters
 from simhbase.stores.hbase.client import GatewayClient, Operation, tasks
 from simhbase.stores.hbase.filtered import ROWS as FILTERED_ROWS
 from simhbase.stores.hbase.filtered import FilteredScans
 from simhbase.stores.hbase.requests import DELETE_PAUSE, Request, Table
-from simhbase.stores.hbase.scans import Kind, Page, Scans, behind
+from simhbase.stores.hbase.scans import Kind, Page, Scans
 
 C = TypeVar("C", bytes, tuple[bytes, bytes])  # a row's key, or the key and name of a cell
 
@@ -91,47 +92,33 @@ class HBaseRecords:
         """Rows in key order. Can be continued after an error."""
         return self._scans.iterate(start, stop)
 
-    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
-        return self.compare_and_set_many([CompareAndSet(key, expected, value)])[0]
-
-    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        """Set values if keys hold the expected ones, at the server's time, or that of the replaced cell if it
-        is later.
+    def compare_and_set(
+        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
+    ) -> bool:
+        """Set a value if the key holds the expected one: at the server's time, or that of the replaced cell
+        if it is later.
 
         If the value was not set or the answer was lost, the cell is read: true if it holds the value, because
         a gateway may execute a call twice and return the second result. HBase does not distinguish an absent
         cell from an empty value, so a read beforehand does.
         """
-        done = dict[int, bool]()
         with self._client.writing(self._table) as operation:
 
-            def held(numbers: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
-                asked = {number: changes[number].key for number in numbers}
-                cells = self._get(operation, list(asked.values()))
-                return ((number, getattr(cells.get(key), "value", None)) for number, key in asked.items())
+            def held() -> bytes | None:
+                cell = self._get(operation, [key]).get(key)
+                return cell and cell.value
 
-            unclear = [
-                number
-                for number, change in enumerate(changes)
-                if not change.expected and not change.never_empty
-            ]
-            done |= {
-                number: value == changes[number].value
-                for number, value in held(unclear)
-                if value != changes[number].expected
-            }
-            while left := [number for number in range(len(changes)) if number not in done]:
-                requests = [self._table.compare_and_set(*changes[number][:3]) for number in left]
-                results, problem = self._client.write_once(operation, tasks(requests))
-                done |= {left[place]: True for place, is_set in results.items() if is_set}
+            if not expected and not never_empty and (found := held()) != expected:
+                return found == value
+            while True:
+                request = self._table.compare_and_set(key, expected, value)
+                results, problem = self._client.write_once(operation, tasks([request]))
+                if any(results.values()):
+                    return True
                 if problem is not None:
                     self._client.failed(operation, problem)
-                for number, value in held([number for number in left if number not in done]):
-                    if value == changes[number].value:
-                        done[number] = True
-                    elif value != changes[number].expected:
-                        done[number] = False
-        return [done[number] for number in range(len(changes))]
+                if (found := held()) != expected or found == value:
+                    return found == value
 
     def increment(self, key: bytes, by: int = 1) -> int:
         """Add to a counter. Repeated after a lost answer: numbers may be skipped, but are never given
@@ -151,7 +138,7 @@ class HBaseRecords:
     def _get(self, operation: Operation, keys: Sequence[bytes]) -> dict[bytes, Cell]:
         """The cells of existing keys."""
         distinct = list(dict.fromkeys(keys))
-        parts = _parts(distinct, self._client.share(len(distinct), *self._get_rows))
+        parts = parts_of(distinct, self._client.share(len(distinct), *self._get_rows))
         answers = self._client.read(operation, tasks(map(self._table.get, parts)))
         return dict(row for answer in answers for row in self._rows(answer))
 
@@ -180,8 +167,8 @@ class HBaseRecords:
             ]
 
     def _next_page(self, prefix: bytes, found: Sequence[Row], limit: int) -> Page:
-        start = behind(found[-1][0]) if found else prefix
-        return Page(start, _successor(prefix), min(self._scans.rows, limit - len(found)))
+        start = after_key(found[-1][0]) if found else prefix
+        return Page(start, after_prefix(prefix), min(self._scans.rows, limit - len(found)))
 
     def _is_filtered(self, asked: Sequence[bytes]) -> bool:
         """True if Thrift 2 can read these prefixes: ranges of a filter must not be nested."""
@@ -224,7 +211,7 @@ class HBaseNamedRecords:
 
     def get(self, keys: Sequence[bytes]) -> list[NamedCells]:
         distinct = list(dict.fromkeys(keys))
-        parts = _parts(distinct, self._client.share(len(distinct), *GET_ROWS))
+        parts = parts_of(distinct, self._client.share(len(distinct), *GET_ROWS))
         with self._client.reading(self._table) as operation:
             answers = self._client.read(operation, tasks(map(self._table.all_cells, parts)))
         found = dict(row for answer in answers for row in self._rows(answer))
@@ -270,7 +257,7 @@ class _Chunk:
         return min(len(self.prefixes) * limit + 1, FILTERED_ROWS)
 
     def request(self, table: Table, limit: int) -> Request:
-        stops = list(map(_successor, self.prefixes))
+        stops = list(map(after_prefix, self.prefixes))
         ranges = filters.multi_row_range(self.prefixes, stops)
         return table.filtered(self.start, stops[-1], ranges, self.rows(limit), None)
 
@@ -286,7 +273,7 @@ class _Chunk:
             return None
         last = results[-1].row
         if len(found[last[:size]]) < limit:
-            return _Chunk(self.prefixes[bisect_right(self.prefixes, last) - 1 :], behind(last))
+            return _Chunk(self.prefixes[bisect_right(self.prefixes, last) - 1 :], after_key(last))
         left = self.prefixes[bisect_right(self.prefixes, last) :]
         return _Chunk(left, left[0]) if left else None
 
@@ -309,7 +296,7 @@ def _put_parts(
     """Rows for one put call each."""
     for at, same in _by_version(rows, version):
         distinct = sorted(same.items())
-        for whole in _parts(distinct, client.share(len(distinct), *PUT_ROWS)):
+        for whole in parts_of(distinct, client.share(len(distinct), *PUT_ROWS)):
             for part in _of_bounded_size(whole):
                 yield part, at
 
@@ -324,12 +311,8 @@ def _deletions(
     return [
         delete(part, version)
         for version, same in by_version.items()
-        for part in _parts(sorted(set(same)), PUT_ROWS[1])
+        for part in parts_of(sorted(set(same)), PUT_ROWS[1])
     ]
-
-
-def _parts(whole: list[Any], most: int) -> list[list[Any]]:
-    return [whole[start : start + most] for start in range(0, len(whole), most)]
 
 
 def _of_bounded_size(rows: Sequence[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
@@ -347,9 +330,3 @@ def _of_bounded_size(rows: Sequence[tuple[bytes, bytes]]) -> Iterator[list[tuple
 
 def _size(rows: Sequence[Row]) -> int:
     return sum(len(key) + len(cell.value) for key, cell in rows)
-
-
-def _successor(prefix: bytes) -> bytes:
-    """The first key after all with this prefix; empty (the end) if there is none."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""

@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
 from simhbase.model import Size
+from simhbase.stores.arrays import after_key
 from simhbase.stores.hbase.answers import UnexpectedRow
 from simhbase.stores.hbase.client import GatewayClient, Operation, Steps
 from simhbase.stores.hbase.connection import Connection
@@ -142,15 +143,10 @@ class _Iteration(Iterator[P]):
         with self._scans.client.reading(self._scans.table) as operation:
             (found,) = self._scans.pages(operation, [page], cache=False)
         count = self._scans.kind.count(found)
-        self._next = behind(self._scans.kind.last(found)) if count == page.rows else None
+        self._next = after_key(self._scans.kind.last(found)) if count == page.rows else None
         if not count:
             raise StopIteration
         return found
-
-
-def behind(key: bytes) -> bytes:
-    """The smallest key after this one."""
-    return key + b"\x00"
 
 
 def _position(key: bytes) -> int:

@@ -106,7 +106,10 @@ def parse(url: str) -> Address:
         raise UsageError(f"{url}: qop= has no effect over HTTP, use tls=1")
     kerberos = option("kerberos", _principal, None, "SERVICE, or SERVICE/HOST")
     if kerberos is not None:
-        kerberos = replace(kerberos, qop=option("qop", _qop, QOPS[0], f"one of {', '.join(QOPS)}"))
+        kerberos = replace(
+            kerberos,
+            qop=option("qop", lambda text: QOPS[QOPS.index(text)], QOPS[0], f"one of {', '.join(QOPS)}"),
+        )
         if http and kerberos.service != SPNEGO_SERVICE:
             raise UsageError(f"{url}: over HTTP the service is {SPNEGO_SERVICE}: kerberos={SPNEGO_SERVICE}")
     return Address(
@@ -117,7 +120,7 @@ def parse(url: str) -> Address:
         option("thrift2", lambda text: _gateways2(text, gateways), (), "a port, or HOST:PORT"),
         option(
             "connections",
-            _number_from(1, MOST_CONNECTIONS),
+            _number_to(MOST_CONNECTIONS),
             DEFAULT_CONNECTIONS,
             f"a number from 1 to {MOST_CONNECTIONS}",
         ),
@@ -151,7 +154,7 @@ def _gateway(text: str) -> Gateway:
 def _gateways2(text: str, gateways: tuple[Gateway, ...]) -> tuple[Gateway, ...]:
     """A bare port means this port on each of the gateways' hosts."""
     if text.isdecimal():
-        port = _number_from(1, MOST_PORTS)(text)
+        port = _number_to(MOST_PORTS)(text)
         return tuple(dict.fromkeys(Gateway(gateway.host, port) for gateway in gateways))
     if not re.search(r":\d+$", text):  # a bare name is more often a mistyped port than a host
         raise ValueError(text)
@@ -185,9 +188,9 @@ def _options(url: str, query: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def _number_from(least: int, most: int) -> Callable[[str], int]:
+def _number_to(most: int) -> Callable[[str], int]:
     def convert(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= most:
+        if not text.isdecimal() or not 1 <= int(text) <= most:
             raise ValueError(text)
         return int(text)
 
@@ -217,10 +220,6 @@ def _principal(text: str) -> Kerberos:
     if not found:
         raise ValueError(text)
     return Kerberos(found[1], found[2])
-
-
-def _qop(text: str) -> str:
-    return QOPS[QOPS.index(text)]
 
 
 def _user(text: str) -> str:

@@ -33,7 +33,6 @@ INDEX = "index"
 ANSWER_ROWS = 1 << 23  # of one statement, at most
 _FLAG_BITS = 8
 _DRAWER = "drawer"
-_SMALLEST = -(1 << 63)
 
 
 @dataclass(frozen=True)

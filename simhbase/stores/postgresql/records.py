@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from simhbase.model import Size
-from simhbase.stores.arrays import behind, counted_up, versions_of
-from simhbase.stores.base import Cell, CompareAndSet, RecordTable, Row, Version
+from simhbase.stores.arrays import after_prefix, counted_up, versions_of
+from simhbase.stores.base import Cell, RecordTable, Row, Version
 from simhbase.stores.postgresql.arrays import (
     COPY_END,
     COPY_HEAD,
@@ -94,7 +94,7 @@ class PostgresRecords:
         found: list[list[Row]] = [[] for _ in prefixes]
         if not prefixes:
             return found
-        bounds = byte_strings(prefixes), byte_strings([behind(prefix) or _END for prefix in prefixes])
+        bounds = byte_strings(prefixes), byte_strings([after_prefix(prefix) or _END for prefix in prefixes])
         for number, key, value, version in self._client.rows(self._read, self._scan, [*bounds, limit]):
             found[number - 1].append((key, Cell(value, version)))
         return found
@@ -105,7 +105,9 @@ class PostgresRecords:
             yield [(key, Cell(value, version)) for key, value, version in rows]
             start = rows[-1][0] + b"\x00"
 
-    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+    def compare_and_set(
+        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
+    ) -> bool:
         if expected is None:
             statement = (
                 f"INSERT INTO {self._table} VALUES (%b, %b, 0) ON CONFLICT (key) DO NOTHING RETURNING key"
@@ -121,9 +123,6 @@ class PostgresRecords:
             return True
         (cell,) = self.get([key])
         return cell is not None and cell.value == value
-
-    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        return [self.compare_and_set(*change[:3]) for change in changes]
 
     def increment(self, key: bytes, by: int = 1) -> int:
         _, first = counted_up(None, by)

@@ -8,8 +8,8 @@ from itertools import chain, islice
 from random import Random
 
 from simhbase.model import Size
-from simhbase.stores.arrays import behind, versions_of
-from simhbase.stores.base import Cell, CompareAndSet, RecordTable, Row, Version
+from simhbase.stores.arrays import after_prefix, versions_of
+from simhbase.stores.base import Cell, RecordTable, Row, Version
 from simhbase.stores.redis.client import Argument, Client, packed
 
 BATCH_ROWS = 10_000
@@ -70,7 +70,7 @@ class RedisRecords:
         return [
             [_row(prefix[:_NAME], member) for member in next(answers)]
             if len(prefix) >= _NAME
-            else list(islice(chain.from_iterable(self._rows(prefix, behind(prefix), limit)), limit))
+            else list(islice(chain.from_iterable(self._rows(prefix, after_prefix(prefix), limit)), limit))
             for prefix in prefixes
         ]
 
@@ -99,12 +99,11 @@ class RedisRecords:
                 start = rows[-1][0] + b"\0"
             start = following or start
 
-    def compare_and_set(self, key: bytes, expected: bytes | None, value: bytes) -> bool:
+    def compare_and_set(
+        self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False
+    ) -> bool:
         given = (0, b"") if expected is None else (1, expected)
         return bool(self._client.change(self._write, "compare_and_set", self._table, key, *given, value))
-
-    def compare_and_set_many(self, changes: Sequence[CompareAndSet]) -> list[bool]:
-        return [self.compare_and_set(*change[:3]) for change in changes]
 
     def increment(self, key: bytes, by: int = 1) -> int:
         value: bytes = self._client.change(self._write, "increment", self._table, key, by)
@@ -178,5 +177,5 @@ def _escaped(rest: bytes) -> bytes:
 
 def _behind(start: bytes) -> bytes:
     """The end of the members that start like this, for ZRANGEBYLEX."""
-    end = behind(start)
+    end = after_prefix(start)
     return b"(" + end if end else b"+"

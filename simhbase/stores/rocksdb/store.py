@@ -20,7 +20,7 @@ from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed
 from simhbase.model import Size
 from simhbase.progress import Progress, no_progress
-from simhbase.stores.arrays import drawer_rows, to_bytes, to_index_rows, versions_of
+from simhbase.stores.arrays import after_key, drawer_rows, to_bytes, to_index_rows, versions_of
 from simhbase.stores.atomic import BaseStore, LockedRecords
 from simhbase.stores.base import (
     PART_ROWS,
@@ -240,7 +240,7 @@ class RocksDrawers:
         """Up to `most` rows of a long drawer after a key."""
         more = True
         while more and most > 0:
-            rows, offsets, (more,) = self._keys([_behind(key)], min(most, PART_ROWS))
+            rows, offsets, (more,) = self._keys([after_key(key)], min(most, PART_ROWS))
             most -= len(rows)
             yield drawer_rows(drawer, offsets, rows, [drawer] if more and most == 0 else [])
             key = rows[-1] if rows else key
@@ -351,7 +351,7 @@ def _batches(
 ) -> Iterator[list[T]]:
     """All rows from `start` until before `stop`. `read` returns some rows from a key on."""
     while rows := batch(start):
-        start = _behind(key(rows[-1]))
+        start = after_key(key(rows[-1]))
         if stop and start > stop:
             rows = [row for row in rows if key(row) < stop]
         if rows:
@@ -370,8 +370,3 @@ def _sorted_rows(keys: NDArray[np.uint8]) -> list[bytes]:
     rows = np.ascontiguousarray(keys).reshape(-1, KEY_BYTES)
     first_bytes = np.ascontiguousarray(rows[:, :8]).view(">u8").ravel().astype(np.uint64)
     return to_bytes(rows[np.argsort(first_bytes)])
-
-
-def _behind(key: bytes) -> bytes:
-    """The smallest key after this one."""
-    return key + b"\x00"
