@@ -122,7 +122,7 @@ def counted_up(value: bytes | None, by: int) -> tuple[int, bytes]:
 
 
 def parts_of(whole: S, most: int) -> list[S]:
-    """Slices of at most so many elements."""
+    """Consecutive slices of up to `most` elements."""
     return [whole[start : start + most] for start in range(0, len(whole), most)]
 
 

@@ -18,7 +18,15 @@ from simhbase.drawers.rowkeys import KEY_BYTES
 from simhbase.errors import StoreFailed, TablesMissing, UsageError
 from simhbase.model import Size
 from simhbase.slices import bounded_slices, ranges
-from simhbase.stores.arrays import columns_of, keys_of, limited, prefix_numbers, rows_between, versions_of
+from simhbase.stores.arrays import (
+    after_key,
+    columns_of,
+    keys_of,
+    limited,
+    prefix_numbers,
+    rows_between,
+    versions_of,
+)
 from simhbase.stores.atomic import BaseStore, LockedRecords
 from simhbase.stores.base import PART_ROWS, Access, Cell, Changes, DrawerRows, IndexRows, Row, Version
 from simhbase.stores.strings import pairs
@@ -293,7 +301,7 @@ class MemoryRecords(LockedRecords):
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[list[Row]]:
         while rows := self._batch(start, stop):
             yield rows
-            start = rows[-1][0] + b"\x00"
+            start = after_key(rows[-1][0])
 
     def _batch(self, start: bytes, stop: bytes) -> list[Row]:
         with self._store.exclusive():

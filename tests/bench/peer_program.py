@@ -248,7 +248,7 @@ class PostgreSQL:
 
         self.connection = psycopg.connect(url, autocommit=True)
         execute = self.connection.execute
-        # As simhbase: among ten million rows the planner prefers to scan the table, 800 ms a lookup.
+        # Without these the planner scans a table of ten million rows: 830 ms a lookup (seen with arrays).
         for setting in ("enable_seqscan = off", "max_parallel_workers_per_gather = 0", "jit = off"):
             execute(f"SET {setting}")
         execute("DROP TABLE IF EXISTS bare")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from simhbase.model import Size
-from simhbase.stores.arrays import after_prefix, counted_up, versions_of
+from simhbase.stores.arrays import after_key, after_prefix, counted_up, versions_of
 from simhbase.stores.base import Cell, RecordTable, Row, Version
 from simhbase.stores.postgresql.arrays import (
     COPY_END,
@@ -103,7 +103,7 @@ class PostgresRecords:
         """Rows in key order. Nothing is held in the server between batches."""
         while rows := self._client.rows(self._read, self._iterate, [start, stop or _END]):
             yield [(key, Cell(value, version)) for key, value, version in rows]
-            start = rows[-1][0] + b"\x00"
+            start = after_key(rows[-1][0])
 
     def compare_and_set(
         self, key: bytes, expected: bytes | None, value: bytes, *, never_empty: bool = False

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from random import Random
 
 from simhbase.model import Size
-from simhbase.stores.arrays import after_prefix, versions_of
+from simhbase.stores.arrays import after_key, after_prefix, versions_of
 from simhbase.stores.base import Cell, RecordTable, Row, Version
 from simhbase.stores.redis.client import Argument, Client, packed
 
@@ -96,7 +96,7 @@ class RedisRecords:
             ]
             if rows:
                 yield rows
-                start = rows[-1][0] + b"\0"
+                start = after_key(rows[-1][0])
             start = following or start
 
     def compare_and_set(

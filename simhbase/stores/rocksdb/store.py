@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import repeat
 from operator import itemgetter
 from typing import TypeVar
@@ -248,12 +249,13 @@ class RocksDrawers:
     def _keys(self, starts: Sequence[bytes], most: int) -> tuple[list[bytes], list[int], list[bool]]:
         """An iterator waits for one block of the disk after the other. So blocks are fetched by several
         threads first, where the last ones were not in memory."""
+        read = partial(self._store.read, lambda database: database.keys(INDEX, WITHIN_DRAWER, starts, most))
         if len(starts) <= FEW_DRAWERS:
-            return self._store.read(lambda database: database.keys(INDEX, WITHIN_DRAWER, starts, most))
+            return read()
         before = _blocks_read()
         if self._from_disk:
             self._store.read(lambda database: database.prefetch(INDEX, starts))
-        found = self._store.read(lambda database: database.keys(INDEX, WITHIN_DRAWER, starts, most))
+        found = read()
         self._from_disk = _blocks_read() - before > len(starts)
         return found
 
