@@ -9,7 +9,7 @@ import textwrap
 import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -59,6 +59,8 @@ for line in sys.stdin:
 REGIONS = 3
 EMPTIED_ROWS = 8_000  # tables with more are dropped and made anew
 SOON = 1.1  # seconds: by at most one are versions ahead that an index chooses
+# HBase gives up a table's lock within a snapshot to take another, and at times does not get it for a minute.
+LOST_LOCK = "Could not acquire shared lock on table"
 PATIENCE = 60.0  # seconds until a shell that was to end is killed
 
 
@@ -101,7 +103,8 @@ class Shell:
     def close(self) -> None:
         with self._errors, self._process as process:
             assert process.stdin is not None
-            process.stdin.close()  # it ends with what it reads
+            with suppress(BrokenPipeError):  # it has ended, with a line unread
+                process.stdin.close()  # it ends with what it reads
             try:
                 process.wait(PATIENCE)
             except subprocess.TimeoutExpired:  # its servers may be gone
@@ -146,8 +149,21 @@ class Cluster:
         return Shell(self.command("shell"))
 
     def shell(self, commands: str) -> str:
-        """What the HBase shell prints. The first time, it takes many seconds to start."""
-        return self._shell.run(commands)
+        """What the HBase shell prints. The first time, and after an error, it takes many seconds to start."""
+        try:
+            return self._shell.run(commands)
+        except (AssertionError, BrokenPipeError):
+            vars(self).pop("_shell").close()
+            raise
+
+    def snapshot_shell(self, commands: str) -> str:
+        """The same for commands that take snapshots and can be repeated."""
+        try:
+            return self.shell(commands)
+        except AssertionError as error:
+            if LOST_LOCK not in str(error):
+                raise
+            return self.shell(commands)
 
     def empty_store(self, prefix: str) -> str:
         """The URL of a store without rows, made if it does not exist."""

@@ -183,7 +183,9 @@ def test_hbase_s_shell_runs_them(hbase, tmp_path):
         tables = ("meta", "documents", "fingerprints", "index", "obsolete")
         gone = "".join(f"delete_snapshot 'snap-{table}'\n" for table in tables)
         left = "".join(f"begin\n  delete_snapshot 'snap-{table}'\nrescue\nend\n" for table in tables)
-        hbase.shell(left + "".join(script.removesuffix("exit\n") for script in scripts) + gone + "exit\n")
+        hbase.snapshot_shell(
+            left + "".join(script.removesuffix("exit\n") for script in scripts) + gone + "exit\n"
+        )
         report = result("check", "--store", other, cwd=tmp_path)
         assert (report["documents"], report["clean"]) == (20, True)
     finally:

@@ -87,7 +87,7 @@ def test_clones_of_snapshots_are_a_store_without_problems(hbase, folder):
     taken = re.findall(r'"(simhbase-\d+-)#', snapshot)
     names = [f"{taken[0]}{table}" for table in ("meta", "documents", "fingerprints", "index", "obsolete")]
     left = "".join(f"begin\n  delete_snapshot '{name}'\nrescue\nend\n" for name in names)  # by a failure
-    hbase.shell(f"{left}{snapshot}{clone}{left}exit\n")
+    hbase.snapshot_shell(f"{left}{snapshot}{clone}{left}exit\n")
     (block,) = blocks_of("console clone")
     follow(block, hbase, folder)
     documents = [
