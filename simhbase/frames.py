@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from simhbase.errors import UsageError
+from simhbase.errors import Conflict, Undecided, UsageError
 from simhbase.model import Claim, Document, Lookup, Match
 from simhbase.notebook import html_table
 
@@ -246,6 +246,15 @@ def _tags(value: Any) -> tuple[dict[str, str], str | None]:
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _MISSING
+
+
+def decided(claim: Claim) -> Claim:
+    """Returns the claim, or raises Undecided or Conflict."""
+    if claim.outcome == "undecided":
+        raise Undecided(f"the claim of {shown(claim.id)}: {claim.reason}")
+    if claim.outcome == "conflict":
+        raise Conflict(f"the claim of {shown(claim.id)}: {claim.reason}")
+    return claim
 
 
 def shown(value: object) -> str:

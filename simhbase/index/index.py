@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhbase.comparison import compare_by
-from simhbase.errors import Conflict, PermanentError, ReadOnly, Undecided, UsageError
+from simhbase.errors import PermanentError, ReadOnly, UsageError
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.fingerprint.pipeline import Fingerprinted, Fingerprinter
 from simhbase.frames import (
@@ -30,6 +30,7 @@ from simhbase.frames import (
     LookupList,
     Texts,
     chunks,
+    decided,
     document_rows,
     shown,
     text_rows,
@@ -313,7 +314,7 @@ class Index:
         Undecided on timeout (nothing is stored), Conflict if another text is stored under this id (`add`
         replaces it).
         """
-        return _decided(*self.claim_many([Document(id, text, {} if tags is None else tags)], timeout))
+        return decided(*self.claim_many([Document(id, text, {} if tags is None else tags)], timeout))
 
     def claim_many(
         self,
@@ -368,7 +369,7 @@ class Index:
         tags: Mapping[str, str] | None = None,
     ) -> Claim:
         """`claim` for asyncio."""
-        return _decided(*await self.aclaim_many([Document(id, text, {} if tags is None else tags)], timeout))
+        return decided(*await self.aclaim_many([Document(id, text, {} if tags is None else tags)], timeout))
 
     async def aclaim_many(self, documents: Documents, timeout: float = TIMEOUT) -> list[Claim]:
         """`claim_many` for asyncio. Cancelling the task does not affect other claims; documents whose claim
@@ -805,15 +806,6 @@ class Index:
 
 def _document(document_id: str, entry: Entry) -> StoredDocument:
     return StoredDocument(document_id, Fingerprint(entry.fingerprint), dict(entry.tags))
-
-
-def _decided(claim: Claim) -> Claim:
-    """Returns the claim, or raises Undecided or Conflict."""
-    if claim.outcome == "undecided":
-        raise Undecided(f"the claim of {shown(claim.id)}: {claim.reason}")
-    if claim.outcome == "conflict":
-        raise Conflict(f"the claim of {shown(claim.id)}: {claim.reason}")
-    return claim
 
 
 def _tags(given: Iterable[Mapping[str, str]]) -> list[Tags] | None:

@@ -19,7 +19,6 @@ from simhbase import wire
 from simhbase.errors import (
     AccessDenied,
     BadInput,
-    Conflict,
     Overloaded,
     PermanentError,
     ReadOnly,
@@ -27,7 +26,6 @@ from simhbase.errors import (
     StoreBusy,
     StoreUnreachable,
     TimedOut,
-    Undecided,
     UsageError,
 )
 from simhbase.frames import (
@@ -38,6 +36,7 @@ from simhbase.frames import (
     LookupList,
     Texts,
     chunks,
+    decided,
     document_rows,
     text_rows,
 )
@@ -166,12 +165,7 @@ class Client:
         tags: Mapping[str, str] | None = None,
     ) -> Claim:
         """Store a text unless one near it is stored, like `Index.claim`. Raises Undecided, Conflict."""
-        (claim,) = self.claim_many([Document(id, text, {} if tags is None else tags)], timeout)
-        if claim.outcome == "undecided":
-            raise Undecided(f"the claim of {id!r}: {claim.reason}")
-        if claim.outcome == "conflict":
-            raise Conflict(f"the claim of {id!r}: {claim.reason}")
-        return claim
+        return decided(*self.claim_many([Document(id, text, {} if tags is None else tags)], timeout))
 
     def claim_many(
         self,
