@@ -42,14 +42,15 @@ def normalise(text: str) -> str:
 
 
 def plain(character: str) -> str:
-    """Digits as those of ASCII, and nothing for control characters and those for private use."""
+    """Digits as those of ASCII, and nothing for control characters and those for private use, with the four
+    code points at the ends of their planes that are no characters."""
     if regex.match(r"\p{Nd}", character) and unicodedata.normalize("NFKC", character) == character:
         first = ord(character)
         while regex.match(r"\p{Nd}", chr(first - 1)):  # some scripts have theirs one behind the other
             first -= 1
         return str((ord(character) - first) % 10)
-    hidden = unicodedata.category(character) in ("Cc", "Co") and not character.isspace()
-    return "" if hidden else character
+    hidden = unicodedata.category(character) in ("Cc", "Co") or character >= "\U000f0000"
+    return "" if hidden and not character.isspace() else character
 
 
 def says_nothing(before: str, behind: str) -> bool:
