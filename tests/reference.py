@@ -42,8 +42,7 @@ def normalise(text: str) -> str:
 
 
 def plain(character: str) -> str:
-    """Digits as those of ASCII, and nothing for control characters and those for private use, with the four
-    code points at the ends of their planes that are no characters."""
+    """Digits as those of ASCII, and nothing for control characters, private use and the noncharacters beside it."""
     if regex.match(r"\p{Nd}", character) and unicodedata.normalize("NFKC", character) == character:
         first = ord(character)
         while regex.match(r"\p{Nd}", chr(first - 1)):  # some scripts have theirs one behind the other
