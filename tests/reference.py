@@ -42,7 +42,7 @@ def normalise(text: str) -> str:
 
 
 def plain(character: str) -> str:
-    """Digits as those of ASCII, and nothing for control characters, private use and the noncharacters beside it."""
+    """Digits as those of ASCII; nothing for control characters, private use and noncharacters beside it."""
     if regex.match(r"\p{Nd}", character) and unicodedata.normalize("NFKC", character) == character:
         first = ord(character)
         while regex.match(r"\p{Nd}", chr(first - 1)):  # some scripts have theirs one behind the other
