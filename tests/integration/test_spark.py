@@ -90,6 +90,7 @@ def real(tmp_path_factory) -> Path:
     return numbered(tmp_path_factory.mktemp("real") / "real.jsonl", records)
 
 
+@pytest.mark.full
 def test_real_texts_have_the_groups_of_one_machine(spark, real):
     require_the_same(spark, real, partitions=4)
 

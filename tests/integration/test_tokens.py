@@ -10,7 +10,7 @@ from simhbase.text.features import _bag, tokens
 from tests import reference
 from tests.roads import ROADS, road
 
-COMPARED = [("xwlb_chinadata", 300), ("laws", 35), ("versioned_docs_en", 60)]
+COMPARED = [("xwlb_chinadata", 1000), ("laws", 70), ("versioned_docs_en", 130)]
 PROFILES = [
     Profile(verify=False),
     make_profile({}, "classic"),
@@ -33,7 +33,7 @@ def assert_same_tokens(corpus: str, every: int) -> int:
 
 @pytest.mark.parametrize(("corpus", "every"), COMPARED)
 def test_rjieba_gives_the_tokens_of_jieba(corpus, every):
-    assert assert_same_tokens(corpus, every) >= 99
+    assert assert_same_tokens(corpus, every) >= 49
 
 
 @pytest.mark.full
@@ -60,7 +60,7 @@ def assert_same_fingerprints(corpus: str, every: int, profile: Profile) -> int:
     "profile", PROFILES, ids=lambda each: f"{each.features} {each.feature_options.weights}"
 )
 def test_compiled_loops_give_the_same_fingerprints(corpus, every, profile):
-    assert assert_same_fingerprints(corpus, every, profile) >= 99
+    assert assert_same_fingerprints(corpus, every, profile) >= 49
 
 
 @pytest.mark.full

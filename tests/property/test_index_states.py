@@ -176,7 +176,7 @@ def simulated(folder: Path) -> Kind:
             created[profile] = server.state
         return index_over(SimulatedStore(Server(created[profile]).ask))
 
-    return Kind(fresh, lambda index: index_over(index.store.store), crashes=True, examples=25)
+    return Kind(fresh, lambda index: index_over(index.store.store), crashes=True, examples=12)
 
 
 def hbase(request: pytest.FixtureRequest) -> Kind:

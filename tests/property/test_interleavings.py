@@ -172,7 +172,17 @@ def test_a_sketch_is_that_of_the_text_that_is_stored(name):
     assert right(explore(SKETCHES[name]))
 
 
-@pytest.mark.parametrize("name", quickly(CASES, *LONGEST, "two writers, one id", "move beside move"))
+@pytest.mark.parametrize(
+    "name",
+    quickly(
+        CASES,
+        *LONGEST,
+        "two writers, one id",
+        "move beside move",
+        "delete beside add",
+        "both clocks are behind what is stored",
+    ),
+)
 def test_a_repair_beside_writers_harms_nothing(name):
     assert right(explore(CASES[name], Rules(vacuum=repaired)))
 

@@ -146,7 +146,7 @@ def test_pairs_and_what_a_corpus_in_memory_finds(profile, contents):
 
 @every_profile
 @given(contents=st.lists(kept, max_size=14), size=st.integers(1, 14))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_claims_and_unique_loads_keep_what_nothing_kept_is_near(profile, contents, size):
     expected = {f"d{number}" for number in accepted(profile, contents)}
     names, scheme = ids(contents), profile.index_scheme
