@@ -408,7 +408,7 @@ class ServerFaults(Faults):
     def lose_an_answer(self) -> None:
         """Of a commit: what was done is not known."""
         for relay in self.relays:
-            relay.lose_answer_to("COMMIT" if self.server.service == "postgresql" else "change\r\n")
+            relay.lose_answer_to("COMMIT\0" if self.server.service == "postgresql" else "change\r\n")
         time.sleep(self.chance.uniform(0, 1))
 
     def undo(self) -> None:

@@ -187,8 +187,8 @@ class Sums:
     def drawers_in_doubt(self, batch: Sequence[Row], said: Stated) -> NDArray[np.uint64]:
         """Fingerprints among these listings with a suspect drawer or a lost sketch."""
         distinct = self._drawn(batch, said, None)
-        in_doubt = self.rows.in_doubt(row_hashes(self.scheme.keys(distinct)))
-        doubted = in_doubt.reshape(len(distinct), -1).any(axis=1)
+        keys = self.scheme.keys(distinct)
+        doubted = self.rows.in_doubt(row_hashes(keys)).reshape(keys.shape[:2]).any(axis=1)
         return np.union1d(distinct.values[doubted], said.fingerprints[said.odd])
 
     def _drawn(self, batch: Sequence[Row], said: Stated, last: int | None) -> FingerprintBatch:

@@ -10,10 +10,11 @@ DEFAULT_CONNECTIONS, MOST_CONNECTIONS = 8, 64
 DEFAULT_TIMEOUT, LONGEST_TIMEOUT = 60, 1_000_000
 
 
-def refuse_password(head: str, options: dict[str, str], instead: str) -> None:
-    """Raises UsageError for a URL with a password. head: the URL before its options; instead: how to give
-    it."""
-    if re.match(r"\w+://[^/@]*:[^/]*@", head) or "password" in options:
+def refuse_password(url: str, options: dict[str, str], instead: str) -> None:
+    """Raises UsageError for a URL with a password, also with one that has signs which end a name in a URL.
+    instead: how to give it."""
+    before = re.sub(r"\[[^]]*\]", "", url.partition("://")[2].rpartition("@")[0])  # without addresses of IPv6
+    if re.search(r":(?!\d+[/,?])", before) or options.keys() & {"password", "sslpassword"}:
         raise UsageError(
             "the URL of a store contains a password, and URLs are shown in messages, logs and lists of "
             f"processes: leave it out, and give it by {instead}"

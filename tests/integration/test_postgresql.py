@@ -18,7 +18,7 @@ from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.model import Claim
 from simhbase.profile import Profile
-from simhbase.stores import open_store
+from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.postgresql.client import Client
 from simhbase.stores.postgresql.url import parse
 from tests.claimed import clusters
@@ -29,6 +29,7 @@ from tests.services import started
 
 pytestmark = pytest.mark.postgresql
 K = 3
+FAR = 0xFF << 40
 
 
 @pytest.fixture
@@ -94,6 +95,121 @@ def test_fingerprints_are_seen_beside_a_users_own_columns(postgresql: PostgreSQL
     assert joined == [("B", -2, True)]
 
 
+def test_ids_that_text_cannot_hold_are_shown_all_the_same(postgresql: PostgreSQL, url: str) -> None:
+    with open_index(url) as index:
+        add(index, [("höchst", 4), ("a\0ü", 5)])
+    seen = postgresql.sql("SELECT id FROM integration.stored ORDER BY fingerprint")
+    assert seen == [("höchst",), (r"a\000\303\274",)]
+    near = "SELECT id FROM integration.near(4, 1)"
+    assert postgresql.sql(near) == [("höchst",), (r"a\000\303\274",)]
+
+
+# What others have made
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        ("TABLE {}.documents (id int, body text)", "{}.documents"),
+        ("TABLE {}.index (page int)", "{}.index"),
+        ("VIEW {}.stored AS SELECT 1 AS one", "{}.stored"),
+        ("FUNCTION {}.fingerprint(text) RETURNS int LANGUAGE sql AS 'SELECT 1'", "{}.fingerprint(text)"),
+    ],
+)
+def test_what_others_have_made_is_neither_dropped_nor_built_on(
+    postgresql: PostgreSQL, made: str, named: str
+) -> None:
+    url = postgresql.empty_store("others")
+    postgresql.sql("CREATE SCHEMA others")
+    postgresql.sql(f"CREATE {made.format('others')}")
+    try:
+        with pytest.raises(TablesMissing, match="no tables to drop"):
+            drop_store(url)
+        with pytest.raises(StoreFailed, match=re.escape(f"there is already {named.format('others')}, which")):
+            create_store(url)
+        postgresql.sql(f"DROP {made.split()[0]} {named.format('others')}")  # it is there
+    finally:
+        postgresql.sql("DROP SCHEMA others CASCADE")
+
+
+def test_functions_of_others_with_other_parameters_stay(postgresql: PostgreSQL) -> None:
+    url = postgresql.empty_store("others")
+    postgresql.sql("CREATE SCHEMA others")
+    postgresql.sql("CREATE FUNCTION others.near(int, int) RETURNS int LANGUAGE sql AS 'SELECT 7'")
+    try:
+        simhbase.open(url, create=Profile(verify=False)).close()
+        drop_store(url)
+        assert postgresql.sql("SELECT others.near(1, 2)") == [(7,)]
+    finally:
+        postgresql.sql("DROP SCHEMA others CASCADE")
+
+
+def test_a_view_on_the_tables_is_named_where_they_cannot_be_dropped(postgresql: PostgreSQL, url: str) -> None:
+    postgresql.sql("CREATE VIEW public.mine AS SELECT id FROM integration.stored")
+    try:
+        with pytest.raises(StoreFailed, match=r"view public\.mine depends on view"):
+            drop_store(url)
+    finally:
+        postgresql.sql("DROP VIEW public.mine")
+
+
+def test_a_database_that_cannot_show_all_ids_is_refused(postgresql: PostgreSQL) -> None:
+    postgresql.sql("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+    try:
+        with pytest.raises(StoreFailed, match="encoding is LATIN1"):
+            create_store(f"{postgresql.url.rpartition('/')[0]}/latin?schema=latin")
+    finally:
+        postgresql.sql("DROP DATABASE latin")
+
+
+# Settings of a role
+
+
+@pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
+def test_under_the_lock_all_is_seen_that_others_have_committed(
+    postgresql: PostgreSQL, url: str, monkeypatch: pytest.MonkeyPatch, isolation: str
+) -> None:
+    """Also where transactions see nothing by default that was committed after they began."""
+    monkeypatch.setenv(
+        "PGOPTIONS", f"-c default_transaction_isolation={isolation.replace(' ', chr(92) + ' ')}"
+    )
+    values = FingerprintBatch.bare(np.array([4], dtype=np.uint64))
+    with open_index(url) as one, open_index(url) as other, ThreadPoolExecutor(1) as pool:
+        with one.store.exclusive():
+            claiming = pool.submit(other.claim_batch, ["late"], values)
+            wait_for_a_lock(postgresql)
+            add(one, [("early", 5)])
+        (claim,) = claiming.result().claims
+        assert (claim.outcome, claim.match.id) == ("duplicate", "early")
+        add(one, [("moves", FAR)])
+        with one.store.exclusive():
+            deleting = pool.submit(other.delete, ["moves"])
+            wait_for_a_lock(postgresql)
+            add(one, [("stays", FAR)])
+        deleting.result()
+        (lookup,) = one.find_fingerprints([FAR])
+        assert [match.id for match in lookup.matches] == ["stays"]
+
+
+def wait_for_a_lock(postgresql: PostgreSQL) -> None:
+    while not postgresql.sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"):
+        sleep(0.01)
+
+
+def test_what_a_role_sets_for_its_statements_is_not_taken(
+    postgresql: PostgreSQL, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGOPTIONS", "-c statement_timeout=200 -c standard_conforming_strings=off")
+    other = postgresql.empty_store("others")
+    simhbase.open(other, create=Profile(verify=False)).close()
+    with open_index(url) as one, open_index(url) as other_one, ThreadPoolExecutor(1) as pool:
+        with one.store.exclusive():
+            adding = pool.submit(add, other_one, [("a", 1)])
+            wait_for_a_lock(postgresql)
+            sleep(0.5)
+        adding.result()
+
+
 # Answers that are waited for
 
 
@@ -133,7 +249,7 @@ def test_no_lookup_waits_for_the_end_of_its_snapshot(postgresql: PostgreSQL, url
         ThreadPoolExecutor(1) as pool,
     ):
         add(index, [("a", 1)])
-        hangs = relay.hang_before("COMMIT")
+        hangs = relay.hang_before("COMMIT\0")
         looking = pool.submit(index.find_fingerprints, [1])
         try:
             (found,) = looking.result(timeout=60)
@@ -149,7 +265,7 @@ def test_no_lookup_waits_for_the_end_of_its_snapshot(postgresql: PostgreSQL, url
 # Failures
 
 
-@pytest.mark.parametrize("last", ["BEGIN", "COMMIT"])
+@pytest.mark.parametrize("last", ["BEGIN", "COMMIT\0"])
 def test_a_server_that_hangs_is_not_waited_for_without_end(
     postgresql: PostgreSQL, url: str, last: str
 ) -> None:

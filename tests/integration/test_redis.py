@@ -16,13 +16,21 @@ import pytest
 import redis as redis_py
 
 import simhbase
-from simhbase.errors import SimhbaseError, StoreBusy, StoreFailed, StoreUnreachable, UsageError
+from simhbase.errors import (
+    SimhbaseError,
+    StoreBusy,
+    StoreFailed,
+    StoreUnreachable,
+    TablesMissing,
+    UsageError,
+)
 from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.profile import Profile
-from simhbase.stores import drop_store, open_store
+from simhbase.stores import create_store, drop_store, open_store
 from simhbase.stores.base import AtomicStore
 from simhbase.stores.redis.client import translated
+from simhbase.stores.redis.store import RedisStore
 from tests.command_line import documents, run, texts
 from tests.examples import Reader, blocks, page, write_articles
 from tests.redis import Redis
@@ -107,6 +115,20 @@ def test_stores_in_one_database_are_apart(redis: Redis, url: str) -> None:
     drop_store(url)
     with open_index(other, access="read") as index:
         assert index.fingerprints(["a"]) == [1]
+
+
+def test_what_an_interrupted_drop_has_left_is_not_built_on(redis: Redis, url: str) -> None:
+    with open_index(url) as index:
+        add(index, [("a", NEWS)])
+    with raw(redis) as client:
+        client.delete("integration:format")
+    with pytest.raises(StoreFailed, match="left by an interrupted drop or made by others"):
+        create_store(url)
+    drop_store(url)
+    with pytest.raises(TablesMissing, match="no tables to drop"):
+        drop_store(url)
+    with closing(create_store(url)) as store:
+        assert list(store.records("documents").iterate()) == []
 
 
 def test_a_database_has_a_number(redis: Redis, tmp_path: Path) -> None:
@@ -204,6 +226,43 @@ def test_errors_have_the_exit_codes_of_other_stores(
     redis.command("ACL", "DELUSER", "other")
 
 
+@pytest.mark.parametrize("rights", ["reader", "writer"])
+def test_a_reader_beside_writers_comes_to_an_end(
+    redis: Redis, url: str, monkeypatch: pytest.MonkeyPatch, rights: str
+) -> None:
+    """It locks them out at last, or says what to do if it may not."""
+    with open_index(url) as writer:
+        add(writer, [("a", NEWS)])
+        with raw(redis) as client:
+            client.execute_command(*f"ACL SETUSER {rights} on >secret ~integration:* +@all".split())
+            if rights == "reader":
+                client.execute_command(*f"ACL SETUSER {rights} -set".split())
+        monkeypatch.setenv("REDISCLI_AUTH", "secret")
+        named = url.replace("://", f"://{rights}@") + "&timeout=1"
+        with closing(open_store(named, "read")) as reader:
+
+            def read() -> int:
+                if not cast(RedisStore, reader)._client.held:  # nobody may remove rows meanwhile
+                    writer.delete(["a"])
+                    add(writer, [("a", NEWS)])
+                return 5
+
+            if rights == "writer":
+                assert reader.read_consistent(read) == 5
+            else:
+                with pytest.raises(StoreBusy, match="or grant a writer's rights"):
+                    reader.read_consistent(read)
+
+
+def test_a_password_may_be_any_bytes(own: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    with raw(own) as client:
+        client.execute_command("ACL", "SETUSER", "default", b">p\xff")
+        client.execute_command("ACL", "SETUSER", "default", "resetpass", b">p\xff")
+    monkeypatch.setitem(os.environb, b"REDISCLI_AUTH", b"p\xff")
+    create_store(own.store("any")).close()
+    open_store(own.store("any"), "read").close()
+
+
 def test_full_memory_refuses_what_is_new_and_nothing_else(own: Redis) -> None:
     url = own.empty_store("full")
     with simhbase.open(url, create=Profile(verify=False, layout="4x1")) as index:
@@ -215,6 +274,8 @@ def test_full_memory_refuses_what_is_new_and_nothing_else(own: Redis) -> None:
         with pytest.raises(StoreFailed, match="memory is full"):
             index.store.require_writable()
         assert index.delete(["a"]) == 1
+        own.command("CONFIG", "SET", "appendfsync", "everysec")
+        index.store.sync()
         own.command("CONFIG", "SET", "maxmemory", "0")
         add(index, [("c", 1 << 50)])
     assert simhbase.check(url).clean
@@ -233,6 +294,8 @@ def test_a_replica_answers_and_takes_its_primarys_place(own: Redis) -> None:
             assert len(list(index.stored())) == 49
         with pytest.raises(StoreFailed, match="read-only replica"):
             open_index(copy)
+        with pytest.raises(StoreFailed, match="read-only replica"):
+            drop_store(copy)
         own.stop("immediate")
         replica.command("REPLICAOF", "NO", "ONE")
         with open_index(copy) as index:
@@ -336,6 +399,7 @@ def test_durability_is_told_by_tables_check(own: Redis, tmp_path: Path) -> None:
     assert "warning" not in said(appendfsync="always")
     assert "acknowledged writes of the last second" in said(appendfsync="everysec")
     assert "evicts rows" in said(maxmemory_policy="allkeys-lru")
+    assert "evicts the lock" in said(maxmemory_policy="volatile-lru")
     assert "appendonly is off" in said(appendonly="no")
 
 

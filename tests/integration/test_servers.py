@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 import simhbase
-from simhbase.errors import StoreBusy, StoreUnreachable
+from simhbase.admin.check import Checker
+from simhbase.errors import ProfileMismatch, StoreBusy, StoreUnreachable, TablesMissing
+from simhbase.fingerprint.batch import FingerprintBatch
 from simhbase.index import Index, open_index
 from simhbase.profile import Profile
-from simhbase.stores import open_store
+from simhbase.stores import drop_store, open_store
 from tests.claimed import Fleet, assert_no_near_pair, assert_right, claim_and_stay, clusters
 from tests.command_line import COMMAND, documents, environment, fingerprints, result, run, texts
 from tests.postgresql import PostgreSQL
@@ -182,6 +184,33 @@ def test_adds_and_deletes_of_many_threads_leave_no_damage(url: str) -> None:
     assert not report.garbage
 
 
+WRITES = {
+    "add": lambda index: index.add_fingerprints(["late"], [1 << 40]),
+    "claim": lambda index: index.claim_batch(["late"], FingerprintBatch.bare(np.array([1 << 40], np.uint64))),
+}
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["created again", "dropped"])
+@pytest.mark.parametrize("write", ["add", "claim"])
+def test_who_opened_tables_that_were_dropped_changes_no_others(url: str, write: str, again: bool) -> None:
+    """At once, and not only when it looks whether they are the same."""
+    with open_index(url) as index:
+        index.add_fingerprints(["a"], [7])
+        drop_store(url)
+        if again:
+            with simhbase.open(url, create=Profile(verify=False, layout="4x1")) as other:
+                other.add_fingerprints(["a"], [7])
+        with pytest.raises(ProfileMismatch if again else TablesMissing):
+            WRITES[write](index)
+    if again:
+        with open_index(url, access="read") as other:
+            assert [document and document.id for document in other.documents(["a", "late"])] == ["a", None]
+            assert Checker(other.store, other.profile.index_scheme).check().clean
+        drop_store(url)
+    with pytest.raises(TablesMissing, match="no tables to drop"):
+        drop_store(url)
+
+
 def test_a_child_of_a_fork_has_connections_of_its_own(url: str) -> None:
     with open_index(url) as index:
         add(index, [("a", 1)])
@@ -225,7 +254,7 @@ def test_a_change_whose_connection_is_cut_is_told_and_repeating_it_mends(server:
     ):
         add(index, [("a", 1), ("b", 2)])
         lose = relay.lose_request_for if what == "request" else relay.lose_answer_to
-        lose("COMMIT" if server.service == "postgresql" else "change\r\n")
+        lose("COMMIT\0" if server.service == "postgresql" else "change\r\n")
         with pytest.raises(StoreUnreachable):
             add(index, [("b", 1 << 40), ("c", 1)])
         assert relay.has_lost_all

@@ -114,7 +114,7 @@ def soaked(
         assert missing == []
 
 
-@pytest.mark.parametrize("seconds", [12, pytest.param(600, marks=pytest.mark.full)])
+@pytest.mark.parametrize("seconds", [25, pytest.param(600, marks=pytest.mark.full)])
 def test_over_an_embedded_store_that_is_killed(seconds, tmp_path):
     store = f"rocksdb:{tmp_path / 's.db'}"
     simhbase.open(store, create=Profile(verify=False)).close()

@@ -416,6 +416,20 @@ def test_a_lost_sketch_is_told_its_document_is_no_match_and_loading_again_mends_
 
 
 @PROFILES
+def test_the_only_listing_may_have_an_empty_sketch(url, profile):
+    (text,) = texts(1)
+    with simhbase.open(url, create=profile) as index:
+        index.add([Document("a", text)])
+        (fingerprint,) = index.fingerprints(["a"])
+        key, table = listing_key(fingerprint, "a"), index.store.records("fingerprints")
+        (cell,) = table.get([key])
+        table.put([(key, b"")], cell.version + 1)
+        lost = 1 if profile.index_scheme.listed_sketching else 0
+        for repair in (False, True):
+            assert checked(index, repair=repair).problems[UNSKETCHED] == lost
+
+
+@PROFILES
 def test_damage_is_told_and_mended(url, profile):
     a, b = texts(2)
     with simhbase.open(url, create=profile) as index:

@@ -48,7 +48,13 @@ _PASSING = (
     "too many c",  # clients, or connections of a role or database
     "remaining connection slots",
     "terminating connection",
+    # of PgBouncer
+    "no more connections allowed",
+    "query_wait_timeout",
+    "server login has been failing",
 )
+# Of TLS: these do not pass.
+_INSECURE = ("does not support SSL", "certificate")
 _LOST = (
     errors.AdminShutdown,
     errors.CrashShutdown,
@@ -146,15 +152,14 @@ class Client(Pool[Connection]):
         self.call(doing, copied)
 
     @contextmanager
-    def transaction(self, begin: str) -> Iterator[None]:
-        """Makes all calls of this thread one transaction. begin: the statements that start it. Raises what
-        `call` does."""
+    def transaction(self, begin: Callable[[Connection], None]) -> Iterator[None]:
+        """Makes all calls of this thread one transaction, which `begin` starts. Raises what `call` does."""
         if self.held:
             yield
             return
         doing = "writing"
         with (
-            self.holding(doing, lambda connection: connection.execute(begin, prepare=False)) as connection,
+            self.holding(doing, begin) as connection,
             self.translated(doing),
             ExitStack() as self._own.together,
         ):
@@ -217,6 +222,9 @@ class Client(Pool[Connection]):
         settings = {
             "search_path": self.address.schema,
             "lock_timeout": f"{self.address.timeout:.0f}s",
+            # A statement that takes long is waited for, whatever the role's setting.
+            "statement_timeout": "0",
+            "standard_conforming_strings": "on",
             # Every statement has an index; without statistics the planner may not see it. One plan is kept.
             "enable_seqscan": "off",
             "enable_bitmapscan": "off",
@@ -246,6 +254,13 @@ class Client(Pool[Connection]):
         return translated(error, doing, self.address)
 
 
+def last_row(cursor: Cursor) -> Row | None:
+    """The row of the last of several statements."""
+    while cursor.nextset():
+        pass
+    return cursor.fetchone()
+
+
 def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseError:
     """The error of simhbase for one of psycopg. doing: what was done, and where."""
     said = " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
@@ -262,6 +277,8 @@ def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseEr
         return StoreFailed(f"{doing}: the server is read-only, such as a standby ({said}). Name the primary")
     if isinstance(error, errors.DiskFull):
         return StoreFailed(f"{doing}: {said}. Make room on the server's disk, and repeat it")
+    if isinstance(error, errors.DependentObjectsStillExist):
+        return StoreFailed(f"{doing}: {said}: {error.diag.message_detail}. Drop these first")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreFailed(f"{doing}: {said}. Grant it to the role, or use another")
     if isinstance(error, _LOST) or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None):
@@ -270,6 +287,8 @@ def translated(error: psycopg.Error, doing: str, address: Address) -> SimhbaseEr
 
 
 def _unreachable(said: str, doing: str) -> SimhbaseError:
+    if any(reason in said for reason in _INSECURE):
+        return StoreFailed(f"{doing}: {said}. Correct sslmode= and the certificates in the URL")
     refused = "FATAL" in said or "no password supplied" in said
     if refused and "does not exist" in said and "database" in said:
         return TablesMissing(f"{doing}: {said}. Create the database, or correct the URL")

@@ -7,6 +7,25 @@ from collections.abc import Sequence
 from simhbase.drawers.layout import Layout
 from simhbase.stores.postgresql.drawers import Branch, branches_of
 
+VIEW = "stored"
+FUNCTIONS = ("near(int8, int4)", "fingerprint(text)")
+COLUMNS = ("key bytea", "value bytea", "version bigint")
+INDEX_COLUMNS = (("fingerprint bigint",), ("drawer bigint", "fingerprint bigint"))
+# Parameter: names of tables. Those that exist, with their columns.
+COLUMNS_OF = """
+    SELECT name, array_agg(attname || ' ' || format_type(atttypid, NULL) ORDER BY attnum)
+    FROM unnest(%b::text[]) AS name
+    JOIN pg_attribute ON attrelid = to_regclass(name) AND attnum > 0 AND NOT attisdropped
+    GROUP BY name"""
+# Parameters: names of tables, and functions with their types. Those that exist.
+TAKEN = """ARRAY(
+    SELECT name FROM unnest(%b::text[]) AS name WHERE to_regclass(name) IS NOT NULL
+    UNION ALL SELECT name FROM unnest(%b::text[]) AS name WHERE to_regprocedure(name) IS NOT NULL)"""
+# Text in SQL has no zero byte: an id that has one is shown as PostgreSQL escapes bytes.
+_TEXT = (
+    "CASE WHEN position(decode('00', 'hex') IN {0}) = 0 THEN convert_from({0}, 'UTF8') "
+    "ELSE encode({0}, 'escape') END"
+)
 _FINGERPRINT = "('x' || encode(substr(value, 1, 8), 'hex'))::bit(64)::int8"
 
 
@@ -14,12 +33,12 @@ def documents(schema: str) -> list[str]:
     """Statements that create the view `stored` and the function `fingerprint`. schema: in quotes."""
     return [
         "CREATE INDEX ON documents (substr(key, 5))",
-        "CREATE VIEW stored AS SELECT convert_from(substr(key, 5), 'UTF8') AS id, "
+        f"CREATE VIEW {VIEW} AS SELECT {_TEXT.format('substr(key, 5)')} AS id, "
         f"{_FINGERPRINT} AS fingerprint, to_timestamp(version / 1000.0) AS written FROM documents",
-        "COMMENT ON VIEW stored IS 'The documents of simhbase, with their fingerprints.'",
+        f"COMMENT ON VIEW {VIEW} IS 'The documents of simhbase, with their fingerprints.'",
         "CREATE FUNCTION fingerprint(id text) RETURNS int8 LANGUAGE sql STABLE PARALLEL SAFE AS $$ "
         f"SELECT {_FINGERPRINT} FROM {schema}.documents WHERE substr(key, 5) = convert_to($1, 'UTF8') $$",
-        "COMMENT ON FUNCTION fingerprint IS 'The fingerprint of a document of simhbase, by its id.'",
+        f"COMMENT ON FUNCTION {FUNCTIONS[1]} IS 'The fingerprint of a document of simhbase, by its id.'",
     ]
 
 
@@ -31,8 +50,8 @@ def records(table: str) -> str:
 def drop(schema: str, tables: Sequence[str]) -> list[str]:
     """Statements that drop all of a store; the schema, too, if nothing else is in it and this role may."""
     return [
-        "DROP VIEW IF EXISTS stored",
-        "DROP FUNCTION IF EXISTS near, fingerprint",
+        f"DROP VIEW IF EXISTS {VIEW}",
+        f"DROP FUNCTION IF EXISTS {', '.join(FUNCTIONS)}",
         f"DROP TABLE IF EXISTS {', '.join(tables)}",
         f"""
         DO $$ BEGIN
@@ -57,14 +76,14 @@ def near(schema: str, layout: Layout | None) -> list[str]:
     """Statements that create the function `near`, which a layout makes possible. Its answers are complete
     within the layout's guarantee. schema: in quotes."""
     if layout is None:
-        return ["DROP FUNCTION IF EXISTS near"]
+        return [f"DROP FUNCTION IF EXISTS {FUNCTIONS[0]}"]
     drawers = " UNION ".join(
         f"SELECT i.fingerprint FROM {schema}.index AS i WHERE {branch.expression.format('i.fingerprint')} "
         f"= ANY (ARRAY[{', '.join(_asked(branch, layout))}])"
         for branch in branches_of(layout)
     )
     return [
-        "DROP FUNCTION IF EXISTS near",
+        f"DROP FUNCTION IF EXISTS {FUNCTIONS[0]}",
         f"""
         CREATE FUNCTION near(fingerprint int8, k int DEFAULT {layout.guarantee})
         RETURNS TABLE (id text, found int8, distance int)
@@ -75,15 +94,16 @@ def near(schema: str, layout: Layout | None) -> list[str]:
                 RAISE EXCEPTION 'k must be 0 to {layout.guarantee} with layout {layout.name}, not %', k;
             END IF;
             RETURN QUERY
-                SELECT convert_from(substr(listing.key, 9), 'UTF8'), candidate.fingerprint,
+                SELECT {_TEXT.format("substr(listing.key, 9)")}, candidate.fingerprint,
                     bit_count((candidate.fingerprint # $1)::bit(64))::int
                 FROM ({drawers}) AS candidate, LATERAL (
                     SELECT key FROM {schema}.fingerprints
                     WHERE key >= int8send(candidate.fingerprint)
-                        AND key < int8send(candidate.fingerprint) || '\\xff'::bytea
+                        AND key < int8send(candidate.fingerprint) || decode('ff', 'hex')
                 ) AS listing
                 WHERE bit_count((candidate.fingerprint # $1)::bit(64)) <= $2
                 ORDER BY 3, 1;
         END $$""",
-        "COMMENT ON FUNCTION near IS 'Documents of simhbase whose fingerprints differ in at most k bits.'",
+        f"COMMENT ON FUNCTION {FUNCTIONS[0]} IS "
+        "'Documents of simhbase whose fingerprints differ in at most k bits.'",
     ]

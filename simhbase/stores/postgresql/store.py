@@ -17,7 +17,7 @@ from simhbase.progress import Progress, no_progress
 from simhbase.stores.atomic import ServerStore
 from simhbase.stores.base import Access, Changes, now
 from simhbase.stores.postgresql import sql
-from simhbase.stores.postgresql.client import Client
+from simhbase.stores.postgresql.client import Client, Connection, last_row
 from simhbase.stores.postgresql.drawers import INDEX, PostgresDrawers
 from simhbase.stores.postgresql.records import COPIED_ROWS, PostgresRecords
 from simhbase.stores.postgresql.url import parse
@@ -40,17 +40,26 @@ class PostgresStore(ServerStore[PostgresRecords]):
         self._records = {table: PostgresRecords(self._client, table) for table in self.tables}
         self._drawers: PostgresDrawers | None = None
         lock = mmh3.hash64(f"simhbase {address.schema}", signed=True)[0]
-        self._lock = f"BEGIN; SELECT pg_advisory_xact_lock({lock})"
+        # Each statement sees what was committed before it, and so all that was under the lock.
+        self._lock = (
+            f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({lock}); "
+            f"SELECT {self._identity}"
+        )
+        self._opened: int | None = None  # the table's number
+
+    @property
+    def _identity(self) -> str:
+        """An expression: the number of a table, which another one of this name does not have."""
+        return f"to_regclass('{self._schema}.meta')::oid::int8"
 
     def open(self) -> None:
         before = now()
-        ((there, ms, read_only),) = self._client.rows(
+        ((self._opened, ms, read_only),) = self._client.rows(
             "opening",
-            f"SELECT to_regclass('{self._schema}.meta') IS NOT NULL, "
-            "floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, "
+            f"SELECT {self._identity}, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8, "
             "current_setting('transaction_read_only') = 'on'",
         )
-        if not there:
+        if self._opened is None:
             raise TablesMissing(
                 f"{self.url}: there are no tables in the schema {self._schema}. Create them with 'simhbase "
                 "tables create', or correct schema= in the URL"
@@ -72,6 +81,7 @@ class PostgresStore(ServerStore[PostgresRecords]):
         with self.exclusive():
             if self.existing():
                 return
+            self._require_room()
             # To create a schema if it does not exist takes the right to create one even if it does.
             if not self._client.rows("creating", _SCHEMAS, [self._schema]):
                 self._client.run("creating", f"CREATE SCHEMA {self._quoted}")
@@ -79,20 +89,38 @@ class PostgresStore(ServerStore[PostgresRecords]):
                 self._client.run("creating", statement)
             PostgresDrawers(self._client, None).create()
 
-    def existing(self) -> list[str]:
-        """The tables, with their schema."""
-        names = [f"{self._schema}.{table}" for table in (*self.tables, INDEX)]
-        there = self._client.rows(
-            "opening",
-            "SELECT name FROM unnest(%b::text[]) AS name WHERE to_regclass(name) IS NOT NULL",
-            [names],
+    def _require_room(self) -> None:
+        """Raises StoreFailed for a database that cannot hold all texts, and if something of others has a
+        name that is needed."""
+        names = [f"{self._schema}.{name}" for name in (*self.tables, INDEX, sql.VIEW)]
+        functions = [f"{self._schema}.{function}" for function in sql.FUNCTIONS]
+        ((encoding, taken),) = self._client.rows(
+            "creating", f"SELECT getdatabaseencoding(), {sql.TAKEN}", [names, functions]
         )
-        return [name for (name,) in there]
+        if encoding != "UTF8":
+            raise StoreFailed(
+                f"creating {self.url}: the database's encoding is {encoding}, in which SQL cannot show all "
+                "ids. Name a database whose encoding is UTF8"
+            )
+        if taken:
+            raise StoreFailed(
+                f"creating {self.url}: there is already {', '.join(taken)}, which simhbase has not made. "
+                "Name another schema= in the URL"
+            )
+
+    def existing(self) -> list[str]:
+        """The tables, with their schema; without those of others that have the names."""
+        forms = dict.fromkeys(self.tables, (sql.COLUMNS,)) | {INDEX: sql.INDEX_COLUMNS}
+        names = [f"{self._schema}.{table}" for table in forms]
+        found = dict[str, list[str]](self._client.rows("opening", sql.COLUMNS_OF, [names]))
+        both = zip(names, forms.values(), strict=True)
+        return [name for name, allowed in both if tuple(found.get(name, ())) in allowed]
 
     def drop(self) -> None:
         """Removes the tables, and the schema if nothing else is in it."""
         with self.exclusive():
-            for statement in sql.drop(self._schema, (*self.tables, INDEX)):
+            tables = [name.rpartition(".")[2] for name in self.existing()]
+            for statement in sql.drop(self._schema, tables) if tables else ():
                 self._client.run("dropping", statement)
 
     def arrange(self, layout: Layout | None) -> None:
@@ -109,8 +137,16 @@ class PostgresStore(ServerStore[PostgresRecords]):
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """A transaction that holds the store's advisory lock, which every writer takes."""
-        with self._client.transaction(self._lock):
+        with self._client.transaction(self._begin):
             yield
+
+    def _begin(self, connection: Connection) -> None:
+        found = last_row(connection.execute(self._lock, prepare=False))
+        if self._opened is not None and found != (self._opened,):
+            raise TablesMissing(
+                f"{self.url}: the tables were dropped, or dropped and created again, since they were opened. "
+                "Open the store again"
+            )
 
     def read_consistent(self, read: Callable[[], T]) -> T:
         return self._client.consistent(read)

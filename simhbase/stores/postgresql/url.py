@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
@@ -41,14 +41,15 @@ class Address:
 def parse(url: str) -> Address:
     """Parse a URL; options that are not named here are libpq's. Raises UsageError naming the invalid part."""
     head, _, query = url.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    refuse_password(head, options, "PGPASSWORD or in ~/.pgpass")
+    # As libpq reads it, to which "+" is no space.
+    options = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
+    refuse_password(url, options, "PGPASSWORD or in ~/.pgpass")
     schema = options.pop("schema", DEFAULT_SCHEMA)
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
         raise UsageError(f"{url}: schema={schema} is not a name of lower-case letters, digits and '_'")
     connections, timeout = take_connections(url, options), take_timeout(url, options)
     try:
-        server = conninfo_to_dict(f"{head}?{urlencode(options)}" if options else head)
+        server = conninfo_to_dict(f"{head}?{urlencode(options, quote_via=quote)}" if options else head)
     except ProgrammingError as error:
         raise UsageError(f"no store {url!r}: {str(error).strip()}; the form is {FORM}") from error
     waiting = {

@@ -1,6 +1,7 @@
 -- Changes and reads the tables of a store in one step.
--- KEYS[1]: PREFIX:counts, numbers of rows by table; ARGV[1]: the operation. The other keys begin with the
--- same prefix: Redis Cluster, which would have to know them, is refused.
+-- KEYS[1]: PREFIX:counts, numbers of rows by table; ARGV: the identity of the tables that were opened, or '';
+-- the operation; its own, which are counted from 2. The other keys begin with the same prefix: Redis Cluster,
+-- which would have to know them, is refused.
 --
 -- A table's rows are members of sorted sets, with equal scores and so in the order of their bytes: a set for
 -- the first two bytes of the keys. A member is the rest of the key, with 00 as 00 ff; 00 00; the version,
@@ -175,4 +176,8 @@ local operations = {
   increment = increment,
   iterate = iterate,
 }
+local identity = table.remove(ARGV, 1)
+if identity ~= '' and call('GET', prefix .. 'format') ~= identity then
+  return redis.error_reply('NOTABLES the tables were dropped, or dropped and created again, since they were opened')
+end
 return operations[ARGV[1]]()

@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from hashlib import sha1
 from importlib.resources import files
@@ -26,6 +26,7 @@ from simhbase.errors import (
     StoreBusy,
     StoreFailed,
     StoreUnreachable,
+    TablesMissing,
     UsageError,
 )
 from simhbase.stores.pool import Pool
@@ -38,7 +39,7 @@ CONNECTING_SECONDS = 10.0
 LEASE = 30.0  # seconds that a lock lasts without a change of its holder
 HOLDER_ASKED = 1.0  # seconds after which one who waits asks whether the holder is still connected
 HINT_MS = 1000  # how long a released lock calls those who wait
-OPTIMISTIC_READS = 8
+OPTIMISTIC_READS = 3
 _RECEIVED = 1 << 20
 # First words of errors that pass: the server starts, runs a long script, or fails over. One that became a
 # replica was the primary when the store was opened: its address may lead to the new one.
@@ -95,7 +96,7 @@ class Connection:
             raise
 
     def _introduce(self, address: Address) -> None:
-        password = os.environ.get(PASSWORD)
+        password = os.environb.get(PASSWORD.encode())
         commands = list[tuple[Argument, ...]]()
         if password is not None:
             user = () if address.user is None else (address.user,)
@@ -146,13 +147,19 @@ def _encrypted(plain: socket.socket, address: Address) -> ssl.SSLSocket:
 
 
 class Client(Pool[Connection]):
-    """Runs commands and scripts for the keys with one prefix."""
+    """Runs commands and scripts for the keys with one prefix.
+
+    identity: of the tables that were opened, which others of the same prefix do not have; changes of other
+    tables are refused. may_lock: False if locking was refused.
+    """
 
     raised = (OSError, hiredis.HiredisError)
 
     def __init__(self, address: Address) -> None:
         super().__init__(address.url, address.connections, address.timeout)
         self.address = address
+        self.identity = b""
+        self.may_lock = True
 
     def key(self, name: str) -> bytes:
         return f"{self.address.prefix}:{name}".encode()
@@ -191,7 +198,7 @@ class Client(Pool[Connection]):
         """Runs the one operation of change.lua that only reads, as a user or replica may."""
 
         def run(connection: Connection) -> Any:
-            return _run(connection, CHANGE, "_RO", [self.key("counts")], ("iterate", *arguments))
+            return _run(connection, CHANGE, "_RO", [self.key("counts")], (b"", "iterate", *arguments))
 
         return self.call(doing, run)
 
@@ -200,7 +207,7 @@ class Client(Pool[Connection]):
     ) -> Any:
         lease = (connection.token, int(LEASE * 1000)) if operation == "change" else ()
         keys = [self.key("counts")]
-        answer = _run(connection, CHANGE, "", keys, (operation, *lease, *arguments))
+        answer = _run(connection, CHANGE, "", keys, (self.identity, operation, *lease, *arguments))
         if wanted := self.address.replicas:
             there = _answer(connection, "WAIT", wanted, self.waiting_ms)
             if there < wanted:
@@ -230,7 +237,7 @@ class Client(Pool[Connection]):
 
     def _lock(self, connection: Connection) -> None:
         token = f"{connection.number or 0}:{token_hex(8)}"
-        keys = self._lock_keys
+        keys = self.lock_keys
         end = time.monotonic() + self.address.timeout
         while not _run(connection, LOCK, "", keys, ("take", token, int(LEASE * 1000))):
             left = end - time.monotonic()
@@ -252,13 +259,13 @@ class Client(Pool[Connection]):
             self._unlock(connection, token)
 
     def _unlock(self, connection: Connection, token: Argument) -> None:
-        _run(connection, LOCK, "", self._lock_keys, ("release", token, HINT_MS))
+        _run(connection, LOCK, "", self.lock_keys, ("release", token, HINT_MS))
 
     @property
-    def _lock_keys(self) -> list[bytes]:
+    def lock_keys(self) -> list[bytes]:
         return [self.key("lock"), self.key("unlocked")]
 
-    def consistent(self, read: Callable[[], T], *, may_lock: bool) -> T:
+    def consistent(self, read: Callable[[], T]) -> T:
         """Calls `read`, again if rows were removed meanwhile; the last time under the lock, if it may."""
         if self.held:
             return read()
@@ -270,13 +277,20 @@ class Client(Pool[Connection]):
             if after == before:
                 return result
             attempts, before = attempts + 1, after
-            if may_lock and attempts == OPTIMISTIC_READS:
-                with self.exclusive():
-                    return read()
-            if time.monotonic() > end:
+            is_late = time.monotonic() > end
+            if self.may_lock and (attempts >= OPTIMISTIC_READS or is_late):
+                with ExitStack() as lock:
+                    try:
+                        lock.enter_context(self.exclusive())
+                    except StoreFailed:
+                        self.may_lock = False
+                    else:
+                        return read()
+            if is_late:
                 raise StoreBusy(
                     f"reading {self.address.url}: documents were replaced or deleted during each try, for "
-                    f"{self.address.timeout:g} s. Look up fewer at a time"
+                    f"{self.address.timeout:g} s, and the lock was refused. Look up fewer at a time, or "
+                    "grant a writer's rights"
                 )
 
     def _removals(self) -> bytes | None:
@@ -330,8 +344,10 @@ def translated(error: Exception, doing: str) -> SimhbaseError:
     if word == "LOCKLOST":
         return StoreBusy(
             f"{doing}: the lock was lost, as this process held it for more than {LEASE:g} s without a "
-            "change, or the server failed over. Nothing is changed: try again"
+            "change, or the server failed over or evicted it. Nothing is changed: try again"
         )
+    if word == "NOTABLES":
+        return TablesMissing(f"{doing}: {said.partition(' ')[2]}. Open the store again")
     if word == "MOVED":
         return cluster_refused(doing)
     if advice := _ADVICE.get(word):

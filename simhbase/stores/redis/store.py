@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from secrets import token_hex
 from typing import Any, TypeVar
 
 from simhbase.drawers.rowkeys import KEY_BYTES
@@ -34,18 +35,19 @@ class RedisStore(ServerStore[RedisRecords]):
 
     def open(self) -> None:
         before = now()
-        there, (seconds, microseconds) = self._client.ask(
+        identity, (seconds, microseconds) = self._client.ask(
             "opening",
-            packed("EXISTS", self._client.key(_FORMAT)) + packed("TIME"),
+            packed("GET", self._client.key(_FORMAT)) + packed("TIME"),
             2,
         )
         self._take_clock(before, int(seconds) * 1000 + int(microseconds) // 1000)
         self._require_usable()
-        if not there:
+        if identity is None:
             raise TablesMissing(
                 f"{self.url}: there are no tables with the prefix {self._client.address.prefix}. Create them "
                 "with 'simhbase tables create', or correct prefix= or the number of the database in the URL"
             )
+        self._client.identity = identity
 
     def _require_usable(self) -> None:
         doing, told = f"opening {self.url}", self._told("server", "replication", "cluster")
@@ -59,6 +61,7 @@ class RedisStore(ServerStore[RedisRecords]):
         read_only = told.get("role") == "slave" and told.get("slave_read_only") != "0"
         if read_only and self._access != "read":
             raise StoreFailed(f"{doing}: the server is a read-only replica. Name the primary")
+        self._client.may_lock = not read_only
 
     def _told(self, *sections: str) -> dict[str, str]:
         """What the server says about itself; nothing if the user may not ask."""
@@ -73,7 +76,16 @@ class RedisStore(ServerStore[RedisRecords]):
 
     def create(self) -> None:
         self._require_usable()
-        self._client.read("creating", "SET", self._client.key(_FORMAT), 1)
+        name = self._client.key(_FORMAT)
+        if not self._client.read("creating", "EXISTS", name):
+            # Another process may have created it since.
+            if self.existing() and not self._client.read("creating", "EXISTS", name):
+                raise StoreFailed(
+                    f"creating {self.url}: there are keys with the prefix {self._client.address.prefix}, "
+                    "left by an interrupted drop or made by others. Run 'simhbase tables drop', which "
+                    "removes them, or name another prefix= in the URL"
+                )
+            self._client.read("creating", "SET", name, f"1 {token_hex(8)}", "NX")
 
     def existing(self) -> list[str]:
         """The pattern of the keys."""
@@ -83,19 +95,22 @@ class RedisStore(ServerStore[RedisRecords]):
 
     def drop(self) -> None:
         """Removes all keys."""
-        self._client.read("dropping", "UNLINK", self._client.key(_FORMAT))
-        for keys in self._keys():
-            self._client.read("dropping", "UNLINK", *keys)
+        self._require_usable()
+        with self.exclusive():
+            # From then on, those who have opened it can change nothing.
+            self._client.read("dropping", "UNLINK", self._client.key(_FORMAT))
+            for keys in self._keys():
+                self._client.read("dropping", "UNLINK", *keys)
 
     def _keys(self) -> Iterator[list[bytes]]:
-        """All keys, in parts, in no order."""
+        """All keys but those of the lock, in parts, in no order."""
         cursor, pattern = b"0", self._client.key("*")
         while True:
             cursor, keys = self._client.read(
                 "dropping", "SCAN", cursor, "MATCH", pattern, "COUNT", REMOVED_AT_ONCE
             )
-            if keys:
-                yield keys
+            if found := [key for key in keys if key not in self._client.lock_keys]:
+                yield found
             if cursor == b"0":
                 return
 
@@ -103,7 +118,7 @@ class RedisStore(ServerStore[RedisRecords]):
         return self._client.exclusive()
 
     def read_consistent(self, read: Callable[[], T]) -> T:
-        return self._client.consistent(read, may_lock=self._access != "read")
+        return self._client.consistent(read)
 
     def commit(self, changes: Changes) -> None:
         tables = list[Any]()
@@ -121,8 +136,8 @@ class RedisStore(ServerStore[RedisRecords]):
         to (WAITAOF, from Redis 7.2 on)."""
         if self._setting("appendfsync") != "everysec" or self._told("persistence").get("aof_enabled") != "1":
             return
-        # It waits for what its own connection has written.
-        commands = packed("HINCRBY", self._client.key("counts"), "index", 0)
+        # It waits for what there was at its connection's last change, for which no memory is needed.
+        commands = packed("HDEL", self._client.key("counts"), "-")
         commands += packed("WAITAOF", 1, 0, self._client.waiting_ms)
         try:
             _, (written, _) = self._client.ask("syncing", commands, 2)
@@ -155,9 +170,10 @@ class RedisStore(ServerStore[RedisRecords]):
                 f"{'second' if fsync == 'everysec' else 'half minute or so'} are lost"
             )
         policy = told.get("maxmemory_policy", "noeviction")
-        if policy.startswith("allkeys"):
+        if policy != "noeviction":
+            evicted = "rows of documents" if policy.startswith("allkeys") else "the lock of writers"
             found.append(
-                f"maxmemory-policy is {policy}: when memory is full, the server evicts rows of documents. "
+                f"maxmemory-policy is {policy}: when memory is full, the server evicts {evicted}. "
                 "Set noeviction, which refuses writes"
             )
         if told.get("connected_slaves", "0") != "0" and not self._client.address.replicas:

@@ -51,7 +51,7 @@ def parse(url: str) -> Address:
     """Parse a URL. Raises UsageError naming the invalid part."""
     head, _, query = url.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
-    refuse_password(head, options, "REDISCLI_AUTH")
+    refuse_password(url, options, "REDISCLI_AUTH")
     try:
         parts = urlsplit(head)
         host, port = parts.hostname, parts.port or DEFAULT_PORT
