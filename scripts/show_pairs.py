@@ -65,10 +65,12 @@ def main() -> None:
     equal = len(pairs) - len(near)
     with_duplicates = sum(len(answer["matches"]) > 1 for answer in answers)
     console = Console(highlight=False)
-    console.print(
-        f"{with_duplicates:,} of {len(articles):,} articles have a near-duplicate: {equal:,} pairs are "
-        f"the same text, {len(near):,} differ. The most instructive ones:\n"
-    )
+    for line in (
+        f"{with_duplicates:,} of {len(articles):,} articles have a near-duplicate.",
+        f"{equal:,} pairs of them have the same text, {len(near):,} pairs differ.",
+        "The most instructive pairs ([-only in the first article-], {+only in the second+}):\n",
+    ):
+        console.print(line, markup=False, soft_wrap=True)
     for difference in instructive(near):
         show(console, difference)
 
