@@ -1,13 +1,14 @@
-"""Delays Ctrl-C and SIGTERM during operations that should complete."""
+"""Delays or ignores Ctrl-C and SIGTERM during operations that should complete."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _came: list[list[int]] = []  # signals received in each active `with` block, innermost last
 
 
@@ -32,13 +33,31 @@ def defer_interrupts() -> Iterator[None]:
         came.append(number)
 
     _came.append(came)
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    with _handled_by(note):
+        try:
+            yield
+        finally:
+            _came.pop()
+    for first in came[:1]:
+        signal.raise_signal(first)
+
+
+@contextmanager
+def ignore_interrupts() -> Iterator[None]:
+    """Ignores Ctrl-C and SIGTERM in the block, where all is done that an interruption could stop."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with _handled_by(signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
     try:
         yield
     finally:
-        _came.pop()
-        for number, handler in before.items():
-            if handler is not None:  # None: not set by Python
-                signal.signal(number, handler)
-    for first in came[:1]:
-        signal.raise_signal(first)
+        for number, former in before.items():
+            if former is not None:  # None: not set by Python
+                signal.signal(number, former)

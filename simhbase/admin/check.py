@@ -61,9 +61,10 @@ EXPIRING = 2 * 3600 * 1000
 class CheckReport:
     """Result of a check, counted as it runs.
 
-    documents, listings, index_rows: rows read by the last pass; problems, garbage: counts by kind in the
-    first pass, with examples. Garbage is what crashes and updates leave in HBase: it takes space, but lookups
-    ignore it. passes: more than one after a repair. clean: no problems, or none left.
+    documents: that are stored; listings, index_rows: rows read; all by the last pass. problems, garbage:
+    counts by kind in the first pass, with examples. Garbage is what crashes and updates leave in HBase: it
+    takes space, but lookups ignore it. passes: more than one after a repair. clean: no problems, or
+    none left.
     """
 
     documents: int = 0
@@ -100,7 +101,8 @@ def check(
                     index.store, index.profile.index_scheme, repair, clock=index.clock, progress=note
                 ).check(part)
             passes.append(found)
-            if found.clean and not found.garbage:
+            is_stuck = len(passes) > 1 and found.problems == passes[-2].problems and not found.garbage
+            if is_stuck or (found.clean and not found.garbage):
                 break
     problems, garbage = dict(passes[0].problems), dict(passes[0].garbage)
     examples = passes[0].examples
@@ -171,8 +173,7 @@ class Checker:
     def _sums(self, report: CheckReport) -> Sums:
         sums = Sums(self.scheme)
         for batch in self._document_rows(WHOLE, report):
-            sums.put_documents(batch)
-            report.documents += len(batch)
+            report.documents += sums.put_documents(batch)
             self.progress(len(batch))
         for batch in self.store.records("fingerprints").iterate():
             report.listings += sums.put_listings(batch)
@@ -215,7 +216,7 @@ class Checker:
         for batch in self._document_rows(part, report):
             with self.store.exclusive():
                 self._documents(batch, report)
-            report.documents += len(batch)
+            report.documents += int(Sums(self.scheme).stored(batch).counts.sum())
             self.progress(len(batch))
         for batch in self.store.records("fingerprints").iterate(*part.keys()):
             with self.store.exclusive():

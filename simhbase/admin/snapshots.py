@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from simhbase.errors import StoreBusy, UsageError
+from simhbase.errors import StoreBusy, TablesMissing, UsageError
 from simhbase.index.index import open_index
 from simhbase.stores import copy_store, hbase, is_in_hbase, location
 
@@ -77,7 +77,10 @@ def _folder(name: str) -> str:
 
 
 def _copy(url: str, folder: str) -> None:
-    open_index(url, access="read").close()  # raises for an incomplete store
+    try:
+        open_index(url, access="read").close()  # raises for an incomplete store
+    except TablesMissing as missing:
+        raise TablesMissing(f"nothing to copy: {missing}") from missing
     try:
         copy_store(url, folder)
     except StoreBusy as busy:

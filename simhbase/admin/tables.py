@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from simhbase.admin.snapshots import Snapshot, restore, snapshot
@@ -256,10 +257,11 @@ def _require_ttl(store: Store, ttl: int | None) -> None:
     attributes.)"""
     if ttl is None or keeps_hints(store) or store.ttl() == ttl:
         return
-    there = "no time to live" if store.ttl() is None else f"a time to live of {store.ttl()} s"
+    stored = store.ttl()
+    there = "never expire" if stored is None else f"expire after {timedelta(seconds=stored)}"
     raise SchemaDiffers(
-        f"{store.url} has {there}, not {ttl} s, and this cannot be changed: create another store, and copy "
-        "the documents to it (simhbase migrate)"
+        f"documents of {store.url} {there}, and not after {timedelta(seconds=ttl)}. This cannot be changed: "
+        "create another store, and copy the documents to it (simhbase migrate)"
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -65,7 +67,7 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        from simhbase.cli.output import discard_stdout, fail
+        from simhbase.cli.output import discard, fail
         from simhbase.logs import warn_on_stderr
 
         warn_on_stderr()
@@ -78,13 +80,16 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             fail("interrupted", INTERRUPTED)
         except BrokenPipeError:
-            discard_stdout()
+            for stream in (sys.stdout, sys.stderr):
+                discard(stream)
             raise click.exceptions.Exit(BROKEN_PIPE) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             if os.environ.get(DEBUG):
                 raise
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                fail(f"{error}: allow more, for example with 'ulimit -n 1024', and run the command again", 1)
             fail(f"unexpected {type(error).__name__}: {error} ({DEBUG}=1 shows where)", 1)
 
 
@@ -98,7 +103,7 @@ def _terminate(number: int, frame: object) -> None:
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 done with rejected records, 10 no such store, "
     "11 store unreachable, 12 profile mismatch, 13 store or output file busy, 14 schema mismatch, "
     "130 interrupted, 141 broken pipe, 143 terminated.\n\nPages that help names, such as docs/spark.md, are "
-    "in the folder docs of the installed package.",
+    "in the repository, and in the folder docs of an installed package.",
 )
 @click.version_option(package_name="simhbase")
 def cli() -> None:
@@ -113,4 +118,8 @@ def main() -> None:
         raise SystemExit(f"Error: {error}") from None
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
-    cli(prog_name="simhbase")
+    try:
+        cli(prog_name="simhbase")
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # the exit code is decided

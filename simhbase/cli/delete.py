@@ -39,8 +39,8 @@ def delete(
 ) -> None:
     """Remove documents from a store.
 
-    Deleted documents cannot be restored; 'simhbase tables snapshot' makes a copy first. Unknown ids are
-    listed and ignored.
+    Deleted documents cannot be restored; 'simhbase tables snapshot' makes a copy first (in PostgreSQL,
+    pg_dump; in Redis, BGSAVE). Unknown ids are listed and ignored.
 
     --older-than uses the time of the last write: loading an unchanged document does not write it. 6m is six
     minutes. The command can be stopped and run again.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   simhbase fingerprint news.jsonl.gz
-  simhbase fingerprint --json --store rocksdb:news.db news.jsonl.gz > fingerprints.jsonl
-  simhbase load --store rocksdb:news.db --fingerprint-field fingerprint fingerprints.jsonl
+  simhbase fingerprint --json --set verify=false news.jsonl.gz > fingerprints.jsonl
+  simhbase load --store rocksdb:bare.db --fingerprint-field fingerprint fingerprints.jsonl
 """
 )
 @option("--store URL", "Use this store's profile.", name="url", group="Profile")

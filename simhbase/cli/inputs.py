@@ -89,6 +89,8 @@ def end(counts: Counts) -> None:
     if counts.nothing_read:
         message("Error: nothing could be read")
         click.get_current_context().exit(FAILED)
+    if not counts.parsed and counts.all_usable:
+        message("warning: the input has no documents")
     click.get_current_context().exit(DONE if counts.all_usable else DONE_WITH_REJECTS)
 
 

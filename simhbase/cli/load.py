@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ from simhbase.cli.options import (
     tag_option,
 )
 from simhbase.cli.output import Output, json_option
+from simhbase.interrupt import ignore_interrupts
 
 if TYPE_CHECKING:
     from simhbase.corpus.inputs import Inputs
@@ -86,6 +88,9 @@ def load(inputs: Inputs, url: str, output: Output, **arguments: Any) -> None:
     from simhbase.jobs.load import loading
     from simhbase.jobs.load_job import Load
 
-    with loading(Load(inputs=or_stdin(inputs), store=url, **arguments)) as report:
-        output.summary(report)  # before the load is noted as finished
-    end(report.counts)
+    with ExitStack() as ending:
+        with loading(Load(inputs=or_stdin(inputs), store=url, **arguments)) as report:
+            # A finished load that says it was stopped would be run again, and begin anew.
+            ending.enter_context(ignore_interrupts())
+            output.summary(report)  # before the load is noted as finished
+        end(report.counts)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from datetime import datetime
 from functools import wraps
-from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
+from typing import Any, ClassVar, NoReturn, Protocol, TextIO, TypeVar
 
 import click
 
@@ -169,15 +169,15 @@ def _naming_stdout() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        discard_stdout()
+        discard(sys.stdout)
         raise OutputFailed(f"cannot write to standard output: {error.strerror}") from error
 
 
-def discard_stdout() -> None:
-    """Discard Python's buffer for standard output, as flushing it at exit would fail again."""
+def discard(stream: TextIO) -> None:
+    """Discard Python's buffer for standard output or error, as flushing it at exit would fail again."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 

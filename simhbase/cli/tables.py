@@ -43,7 +43,7 @@ _storing = together(
     ),
     option(
         "--ttl TIME",
-        "Expire documents this long after their last write, e.g. 30d. [default: never]",
+        "Documents expire this long after their last write, e.g. 30d. [default: never; for 'check': any]",
         group="Store",
         callback=converted(seconds),
     ),
@@ -74,7 +74,7 @@ URLs of stores:
   hbase://HOST:PORT[,HOST:PORT]/[NAMESPACE:]PREFIX?OPTION=VALUE&...
                    Thrift gateways of HBase (port 9090); options:
     thrift2=PORT   Thrift 2 gateways on the same hosts, or HOST:PORT; needed to create,
-                   check and drop tables, and lookups read fewer rows with them
+                   check and drop tables, and lookups make fewer calls with them
     connections=8  maximum connections of a process, half of them to Thrift 2
     timeout=60     seconds for a call including retries
     tls=1          use TLS
@@ -251,7 +251,8 @@ def drop(url: str, yes: bool, output: Output) -> None:
     if not yes:
         names, documents = store_tables.listed(url)
         content = "not complete" if documents is None else f"about {documents:,} documents"
-        message("simhbase tables snapshot makes a copy first")
-        click.confirm(f"Delete {', '.join(names)} ({content})?", abort=True, err=True)
+        place = "" if url in names else f" of {url}"
+        message("'simhbase tables snapshot' makes a copy (in PostgreSQL, pg_dump; in Redis, BGSAVE)")
+        click.confirm(f"Delete {', '.join(names)} ({content}){place}?", abort=True, err=True)
     store_tables.drop(url)
     output.summary({"store": url, "dropped": True})

@@ -220,7 +220,10 @@ def _rows(source: Source, lines: _RowLines, delimiter: str) -> Iterator[_Row | R
         except StopIteration:
             return
         except csv.Error as error:
-            yield Reject(source.name, line, None, f"not CSV: {error}")
+            reason = str(error)
+            if "new-line character" in reason:
+                reason = "lines end with CR only: convert them to LF"
+            yield Reject(source.name, line, None, f"not CSV: {reason}")
         else:
             if len(cells) > 1 or "".join(cells).strip():
                 yield _Row(line, [cell.encode("latin-1") for cell in cells])

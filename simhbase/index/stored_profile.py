@@ -19,7 +19,7 @@ from importlib.resources import files
 
 import orjson
 
-from simhbase.errors import ProfileMismatch, TablesMissing
+from simhbase.errors import ProfileMismatch, StoreFailed, TablesMissing
 from simhbase.fingerprint.pipeline import Fingerprinter, to_int
 from simhbase.profile import NAMES, TOKENIZER, Profile
 from simhbase.stores.base import TTL_ROW, Store, keeps_hints
@@ -163,7 +163,13 @@ def read_profile(store: Store) -> StoredProfile:
         raise TablesMissing(
             f"the tables of {store.url} are incomplete: no profile. Create them with 'simhbase tables create'"
         )
-    record = orjson.loads(found.value)
+    try:
+        record = orjson.loads(found.value)
+    except ValueError as error:
+        raise StoreFailed(
+            f"the profile of {store.url} is damaged ({error}). Restore the store, or the row 'profile' of "
+            "its table meta, from a copy"
+        ) from error
     _require_format(store, record["format"])
     known = {*NAMES, "tokenizer"}
     if unknown := sorted(record.keys() - known - _NOTES):

@@ -164,10 +164,12 @@ class Sums:
         fingerprints = _words(_starts(keys, _FINGERPRINT))
         return Stated(counts, odd, fingerprints, _listing_hashes(fingerprints, ids))
 
-    def put_documents(self, batch: Sequence[Row]) -> None:
+    def put_documents(self, batch: Sequence[Row]) -> int:
+        """Add rows of the documents table; returns how many are of documents that are stored."""
         said = self.stored(batch)
         self.odd_documents |= bool(said.odd.any())
         self.listings.add(said.hashes[said.counts])
+        return int(said.counts.sum())
 
     def put_listings(self, batch: Sequence[Row]) -> int:
         """Add rows of the fingerprints table, in key order; returns how many are readable."""

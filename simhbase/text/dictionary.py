@@ -26,12 +26,11 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from simhbase.text import loops
+from simhbase.text import loops, normalise
 from simhbase.text.normalise import plain_points, unseen_points
 from simhbase.text.userfile import package_folder
 from simhbase.text.variants import GONE
 
-_LAYOUT = 4  # version of the arrays' layout
 _FIRST_HAN, _END_HAN = 0x4E00, 0x9FD6  # jieba's own range
 _RARE_HAN = ((0x3400, 0x4DC0), (0x9FD6, 0xA000))
 _JOINERS = (0x200C, 0x200D)
@@ -103,10 +102,10 @@ def _cache_folder() -> Path:
 
 
 def _key(folder: Path) -> str:
-    files = [
-        (file.stat().st_size, file.stat().st_mtime_ns) for file in (folder / "dict.txt", *_model(folder))
-    ]
-    parts = (_LAYOUT, version("jieba"), files, regex.__version__, unidata_version, sys.byteorder, __file__)
+    code = (__file__, loops.__file__, normalise.__file__)  # the arrays follow from these
+    sources = (folder / "dict.txt", *_model(folder), *map(Path, code))
+    files = [(file.stat().st_size, file.stat().st_mtime_ns) for file in sources]
+    parts = (version("jieba"), files, regex.__version__, unidata_version, sys.byteorder, __file__)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

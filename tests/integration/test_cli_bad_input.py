@@ -181,7 +181,7 @@ def test_no_documents_at_all_are_no_failure(tmp_path, command):
     result("tables", "create", cwd=tmp_path)
     (tmp_path / "empty.jsonl").write_text("\n")
     done = run(command, "empty.jsonl", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (0, b"warning: the input has no documents\n")
 
 
 def test_many_rejects_are_all_in_the_file_and_a_few_on_stderr(tmp_path):

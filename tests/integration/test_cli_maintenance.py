@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from typing import cast
 
 import pytest
 
@@ -9,7 +10,9 @@ import simhbase
 from simhbase.admin.check import STRAY_LISTING, STRAY_ROW, UNINDEXED, UNLISTED, UNREADABLE, Checker, Part
 from simhbase.cli import COMMANDS
 from simhbase.drawers.rowkeys import decode
-from simhbase.index.rows import document_key, listing_key
+from simhbase.index.rows import Entry, document_key, listing_key
+from simhbase.stores.rocksdb.database import RocksBatch
+from simhbase.stores.rocksdb.store import RocksStore
 from tests.command_line import documents, fingerprints, result, run, texts
 
 STORE = ("--store", "rocksdb:s.db")
@@ -139,6 +142,61 @@ def test_a_row_that_cannot_be_read_is_a_problem_and_is_removed_by_a_repair(tmp_p
     assert json.loads(run("check", "--json", *STORE, cwd=tmp_path).stdout)["problems"] == {UNREADABLE: 1}
     assert result("check", "--repair", *STORE, cwd=tmp_path)["clean"]
     assert result("check", *STORE, cwd=tmp_path)["documents"] == 1
+
+
+@pytest.mark.parametrize("left", [0, 3, 7])
+def test_a_value_that_is_cut_off_is_such_a_row(tmp_path, left):
+    load(tmp_path, {"a": 0, "b": 1 << 40})
+    with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
+        store = cast(RocksStore, index.store)
+        (stored,) = store.database.get("documents", [document_key("a")])
+        with store.exclusive():
+            batch = RocksBatch(store.database)
+            batch.put("documents", [document_key("a")], [stored[:left]])
+            batch.write()
+    assert json.loads(run("check", "--json", *STORE, cwd=tmp_path).stdout)["problems"][UNREADABLE] == 1
+    assert result("check", "--repair", *STORE, cwd=tmp_path)["clean"]
+    assert result("find", "--id", "b", *STORE, cwd=tmp_path)["matches"]
+    load(tmp_path, {"a": 0})
+    assert result("check", *STORE, cwd=tmp_path)["documents"] == 2
+
+
+@pytest.mark.parametrize("row", [b"\1", b"\1" * 20])
+def test_an_index_row_of_another_length_is_named_and_a_copy_is_without_it(tmp_path, row):
+    load(tmp_path, {"a": 0, "b": 1 << 40})
+    with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
+        store = cast(RocksStore, index.store)
+        with store.exclusive():
+            batch = RocksBatch(store.database)
+            batch.put("index", [row], [b""])
+            batch.write()
+    done = run("check", "--repair", *STORE, cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"has {len(row)} bytes instead of 13: {row.hex()}" in done.stderr.decode()
+    result("migrate", *STORE, "--to", "rocksdb:other.db", cwd=tmp_path)
+    assert result("check", "--store", "rocksdb:other.db", cwd=tmp_path)["clean"]
+
+
+def test_a_repair_ends_where_texts_are_needed(tmp_path):
+    documents(tmp_path / "a.jsonl", texts(1))
+    run("load", *STORE, "a.jsonl", cwd=tmp_path)
+    with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
+        (fingerprint,) = index.fingerprints(["d0"])
+        records = index.store.records("documents")
+        (cell,) = records.get([document_key("d0")])
+        records.put([(document_key("d0"), Entry(fingerprint).encode())], cell.version)
+    done = run("check", *STORE, cwd=tmp_path)
+    assert b"Error: problems were found; see above" in done.stderr
+    assert result("check", "--repair", *STORE, cwd=tmp_path, exit_code=1)["passes"] == 2
+
+
+def test_a_damaged_profile_is_named(tmp_path):
+    load(tmp_path, {"a": 0})
+    with simhbase.open(f"rocksdb:{tmp_path}/s.db") as index:
+        index.store.records("meta").put([(b"profile", b"{oops")])
+    done = run("check", *STORE, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"the profile of rocksdb:s.db is damaged" in done.stderr
 
 
 # --- stores of other versions ---

@@ -121,6 +121,17 @@ def test_a_reader_that_leaves_early_ends_the_command_quietly(tmp_path):
     assert find.returncode == 141
 
 
+def test_it_ends_so_where_its_messages_had_the_same_reader(tmp_path):
+    (tmp_path / "a.jsonl").write_text("no json\n" * 3_000)
+    command = [*COMMAND, "load", *STORE, "a.jsonl"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as load:
+        load.stdout.readline()
+        load.stdout.close()
+    assert load.returncode == 141
+
+
 def test_a_terminal_shows_a_reject_once(tmp_path):
     write_lines(tmp_path / "a.jsonl", [{"id": "bad", "text": ""}, {"id": "good", "text": texts(1)[0]}])
     run("load", "a.jsonl", *STORE, cwd=tmp_path)
@@ -226,6 +237,22 @@ def test_a_load_that_is_terminated_ends_as_one_that_is_interrupted(tmp_path, eve
     first, last = told.decode().splitlines()
     assert first.startswith("stopped after ")
     assert last == "Error: terminated"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_load_that_said_what_it_did_has_done_it(tmp_path, number):
+    """A scheduler that is told otherwise runs it again, and gets empty lists of what is new."""
+    values = {f"d{number}": number * SPREAD % 2**64 for number in range(2_000)}
+    fingerprints(tmp_path / "a.jsonl", values)
+    options = ("--fingerprint-field", "f", "--name", "night", "--new", "new.jsonl", *STORE, "a.jsonl")
+    with start("load", *options, "--json", cwd=tmp_path) as process:
+        assert json.loads(process.stdout.readline())["added"] == 2_000
+        while process.poll() is None:
+            process.send_signal(number)
+            time.sleep(0.001)
+    assert process.returncode == 0
+    assert len(read_lines(tmp_path / "new.jsonl")) == 2_000
+    assert result("loads", *STORE, cwd=tmp_path)["state"] == "finished"
 
 
 def test_a_reader_that_is_terminated_leaves_no_folder(tmp_path, monkeypatch):

@@ -185,10 +185,10 @@ def test_a_store_keeps_the_time_to_live_it_was_created_with(tmp_path):
     for command in ("create", "check"):
         done = run("tables", command, "--ttl", "1d", *STORE, cwd=tmp_path)
         assert done.returncode == 14
-        assert b"a time to live of 2592000 s, not 86400 s" in done.stderr
+        assert b"expire after 30 days, 0:00:00, and not after 1 day, 0:00:00" in done.stderr
     result("tables", "create", "--store", "rocksdb:t.db", cwd=tmp_path)
     done = run("tables", "check", "--ttl", "1d", "--store", "rocksdb:t.db", cwd=tmp_path)
-    assert b"rocksdb:t.db has no time to live, not 86400 s" in done.stderr
+    assert b"documents of rocksdb:t.db never expire, and not after 1 day" in done.stderr
 
 
 def test_a_time_to_live_is_that_of_the_store_it_is_copied_to(tmp_path, made):

@@ -133,7 +133,7 @@ def test_dropping_asks_with_a_word_of_snapshots(tmp_path):
     load(tmp_path, spread(5))
     done = run("tables", "drop", *STORE, cwd=tmp_path, stdin=b"n\n")
     assert done.returncode == 1
-    assert b"simhbase tables snapshot makes a copy" in done.stderr
+    assert b"'simhbase tables snapshot' makes a copy" in done.stderr
     assert result("stats", "--exact", *STORE, cwd=tmp_path)["documents"] == 5
 
 

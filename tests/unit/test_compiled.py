@@ -93,6 +93,16 @@ def test_another_jieba_has_a_copy_of_its_own(folder, quickly_made, monkeypatch):
     assert len([*folder.iterdir()]) == 2
 
 
+def test_another_version_of_the_code_has_a_copy_of_its_own(folder, quickly_made, monkeypatch, tmp_path):
+    """It may take other characters for the same ones."""
+    loaded()
+    other = tmp_path / "normalise.py"
+    other.write_text("changed")
+    monkeypatch.setattr(dictionary.normalise, "__file__", str(other))
+    loaded()
+    assert len(quickly_made) == 2
+
+
 def test_processes_that_make_it_at_once_leave_one_whole_copy(folder, arrays):
     script = "from simhbase.text.dictionary import load; print(sum(int(each.sum()) for each in load()[1]))"
     running = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(2)]

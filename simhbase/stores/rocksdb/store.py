@@ -262,6 +262,13 @@ class RocksDrawers:
     def iterate(self, start: bytes = b"", stop: bytes = b"") -> Iterator[IndexRows]:
         """Rows in key order. No iterator is held between batches."""
         for rows in _batches(self._batch, start, stop, key=lambda row: row):
+            for row in rows:
+                if len(row) != KEY_BYTES:
+                    raise StoreFailed(
+                        f"an index row of {self._store.url} has {len(row)} bytes instead of {KEY_BYTES}: "
+                        f"{row[:64].hex()}. simhbase writes no such rows. Copy the store with 'simhbase "
+                        "migrate', which leaves them out"
+                    )
             yield to_index_rows(rows)
 
     def _batch(self, start: bytes) -> list[bytes]:
@@ -292,11 +299,8 @@ class RocksRecords(LockedRecords):
     def _cell(self, stored: bytes) -> Cell:
         if not self._head_bytes:
             return Cell(stored, 0)
-        if len(stored) < self._head_bytes:
-            raise StoreFailed(
-                f"a row of {self._table} in {self._store.url} cannot be read: its value is "
-                f"{stored.hex() or 'empty'}, which is too short for a version"
-            )
+        if len(stored) < self._head_bytes:  # damaged, which check tells
+            return Cell(stored, 0)
         return Cell(stored[self._head_bytes :], _VERSION.unpack_from(stored)[0])
 
     def get(self, keys: Sequence[bytes]) -> list[Cell | None]:
