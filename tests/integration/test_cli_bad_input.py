@@ -1,5 +1,6 @@
 """What is wrong is named, goes to --rejects, decides the exit code, and loses nothing else."""
 
+import errno
 import gzip
 import json
 import os
@@ -182,6 +183,22 @@ def test_no_documents_at_all_are_no_failure(tmp_path, command):
     (tmp_path / "empty.jsonl").write_text("\n")
     done = run(command, "empty.jsonl", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, b"warning: the input has no documents\n")
+
+
+def test_too_few_open_files_are_named(tmp_path, monkeypatch):
+    def refused(job):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("simhbase.jobs.load.loading", refused)
+    done = run("load", "a.jsonl", *STORE, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"Too many open files: allow more, for example with 'ulimit -n 1024'" in done.stderr
+
+
+def test_lines_that_end_with_cr_only_are_named(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"id,text\ra,one two three\r")
+    done = run("load", "a.csv", *STORE, cwd=tmp_path)
+    assert b"lines end with CR only" in done.stderr
 
 
 def test_many_rejects_are_all_in_the_file_and_a_few_on_stderr(tmp_path):

@@ -22,6 +22,7 @@ from simhbase.stores import drop_store
 from simhbase.stores.hbase import create_tables
 from simhbase.stores.hbase.schema import INDEX, Options
 from tests.cluster import Cluster
+from tests.command_line import run
 from tests.postgresql import PostgreSQL
 from tests.redis import Redis
 
@@ -202,3 +203,9 @@ def test_drawers_that_would_be_cut_are_warned_of(tmp_path):
     small, hot = plan(10**5, profile, measured).warnings
     assert "measured on 100 documents only" in small
     assert "simhbase stats --hot" in hot
+
+
+@pytest.mark.parametrize("option", ["--lookups", "--memory", "--disk"])
+@pytest.mark.parametrize("value", ["nan", "inf", "1e308"])
+def test_a_number_that_is_none_is_a_usage_error(tmp_path, option, value):
+    assert run("plan", "1000", option, value, cwd=tmp_path).returncode == 2
