@@ -246,7 +246,9 @@ def test_a_life_of_tables_on_the_command_line(url, connection, tmp_path):
 
     connection.delete_table("created_fingerprints", disable=True)
     code, said = tables("drop", stdin=b"n\n")
-    question = "Delete created_index, created_documents, created_obsolete, created_meta (not complete)?"
+    question = (
+        "Delete created_index, created_documents, created_obsolete, created_meta (not complete) of hbase://"
+    )
     assert (code, question in said) == (1, True)
     assert tables("drop", store=plain, stdin=b"y\n")[0] == 2
     assert tables("drop", stdin=b"y\n")[0] == 0

@@ -18,9 +18,7 @@ from hypothesis import strategies as st
 import simhbase
 from simhbase import Document, Index, Lookup, Profile, SharedLookups
 from simhbase.errors import Overloaded, StoreFailed, StoreUnreachable, TimedOut, UsageError
-from simhbase.index import rows
 from simhbase.model import Query
-from simhbase.stores.rocksdb.database import RocksBatch
 from tests.cluster import Cluster
 from tests.command_line import environment
 from tests.near import versions
@@ -284,13 +282,17 @@ def test_a_task_that_is_cancelled_while_it_is_read_harms_nobody():
 # --- errors ---
 
 
-def test_a_record_that_cannot_be_read_is_its_own_callers_error(tmp_path):
-    with simhbase.open(f"rocksdb:{tmp_path}/store", create=Profile(verify=False)) as index:
-        index.add(STORED)
-        damage = RocksBatch(index.store.database)  # type: ignore[attr-defined]  # RocksDB's own
-        damage.put("documents", [rows.document_key("damaged")], [b"?"])
-        damage.write()
+def test_a_record_that_cannot_be_read_is_its_own_callers_error():
+    with in_memory(*STORED) as index:
         alone = index.find_ids([document.id for document in STORED[:9]])
+        there = index.find_ids
+
+        def damaged(ids: list[str], query: Query = Query()) -> list[Lookup]:
+            if "damaged" in ids:
+                raise StoreFailed("a row cannot be read")
+            return there(ids, query)
+
+        index.find_ids = damaged  # type: ignore[method-assign]  # of this one
         gate = Gate(index)
         with SharedLookups(index) as shared, ThreadPoolExecutor(20) as pool:
             first = pool.submit(shared.find_ids, ["d0"])
